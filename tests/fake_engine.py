@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 import zstandard
 
-from nvccache.remote_execution import messages
+from nvccache.remote_execution import protocol
 
 # What can go wrong, by the word that a test gives.
 SILENT = "never answers"
@@ -94,7 +94,7 @@ class FakeEngine:
         major = 3 if self.trouble == OTHER_VERSION else 2
         compressors = [1] if self.compresses else []
         function = 9 if self.trouble == OTHER_DIGESTS else 1
-        return messages.make(
+        return protocol.make(
             "ServerCapabilities",
             cache_capabilities={
                 "digest_functions": [function], "supported_compressors": compressors,
@@ -109,15 +109,15 @@ class FakeEngine:
 
     def FindMissingBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
         missing = [digest for digest in request.blob_digests if digest.hash not in self.blobs]
-        return messages.make("FindMissingBlobsResponse", missing_blob_digests=missing)
+        return protocol.make("FindMissingBlobsResponse", missing_blob_digests=missing)
 
     def BatchUpdateBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
-        answer = messages.make("BatchUpdateBlobsResponse")
+        answer = protocol.make("BatchUpdateBlobsResponse")
         for part in request.requests:
             content = zstandard.decompress(part.data) if part.compressor else part.data
             status = {"code": 8, "message": "full"} if self.trouble == FULL else {}
             answer.responses.add(digest=part.digest, status=status)
-            self.blobs[messages.digest_of(content)[0]] = content
+            self.blobs[protocol.digest_of(content)[0]] = content
         return answer
 
     def Write(self, requests: Any, context: Any) -> Any:  # noqa: N802
@@ -127,18 +127,18 @@ class FakeEngine:
             content += request.data
         if "compressed-blobs" in name:
             content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
-        self.blobs[messages.digest_of(content)[0]] = content
-        return messages.make("WriteResponse", committed_size=len(content))
+        self.blobs[protocol.digest_of(content)[0]] = content
+        return protocol.make("WriteResponse", committed_size=len(content))
 
     def Read(self, request: Any, context: Any) -> Any:  # noqa: N802
         content = self._content(request.resource_name.split("/")[-2])
         if "compressed-blobs" in request.resource_name:
             content = zstandard.compress(content)
         for start in range(0, len(content), 1 << 16):
-            yield messages.make("ReadResponse", data=content[start : start + (1 << 16)])
+            yield protocol.make("ReadResponse", data=content[start : start + (1 << 16)])
 
     def BatchReadBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
-        answer = messages.make("BatchReadBlobsResponse")
+        answer = protocol.make("BatchReadBlobsResponse")
         for digest in request.digests:
             content = self._content(digest.hash)
             if self.trouble == LOSES_OUTPUT or digest.hash not in self.blobs:
@@ -156,7 +156,7 @@ class FakeEngine:
 
     def CancelOperation(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.cancelled += 1
-        return messages.make("Empty")
+        return protocol.make("Empty")
 
     def WaitExecution(self, request: Any, context: Any) -> Any:  # noqa: N802
         context.abort(grpc.StatusCode.NOT_FOUND, "no such operation")
@@ -178,7 +178,7 @@ class FakeEngine:
             self.results[request.action_digest.hash] = result
         operation = self._operation(4)
         operation.done = True
-        answer = messages.make("ExecuteResponse", result=result)
+        answer = protocol.make("ExecuteResponse", result=result)
         operation.response.value = answer.SerializeToString()
         yield operation
 
@@ -187,15 +187,15 @@ class FakeEngine:
         return content[:-1] + b"?" if self.trouble == WRONG_DIGEST else content
 
     def _operation(self, stage: int) -> Any:
-        metadata = messages.make("ExecuteOperationMetadata", stage=stage).SerializeToString()
-        return messages.make("Operation", name="operation", metadata={"value": metadata})
+        metadata = protocol.make("ExecuteOperationMetadata", stage=stage).SerializeToString()
+        return protocol.make("Operation", name="operation", metadata={"value": metadata})
 
     def _execute(self, name: str) -> Any:
         self.executed += 1
-        action = messages.of("Action").FromString(self.blobs[name])
-        command = messages.of("Command").FromString(self.blobs[action.command_digest.hash])
+        action = protocol.of("Action").FromString(self.blobs[name])
+        command = protocol.of("Command").FromString(self.blobs[action.command_digest.hash])
         if self.trouble == FAILS:
-            return messages.make("ActionResult", exit_code=1, stderr_raw=b"said by the worker")
+            return protocol.make("ActionResult", exit_code=1, stderr_raw=b"said by the worker")
         with tempfile.TemporaryDirectory(dir=self.folder) as root:
             self._stage(action.input_root_digest.hash, Path(root))
             for path in command.output_paths:  # as the interface has it
@@ -215,7 +215,7 @@ class FakeEngine:
                 check=False,
             )
             self._running -= 1
-            result = messages.make(
+            result = protocol.make(
                 "ActionResult", exit_code=done.returncode, stdout_raw=done.stdout, stderr_raw=done.stderr
             )
             metadata = result.execution_metadata
@@ -226,13 +226,13 @@ class FakeEngine:
             for path in command.output_paths:
                 if os.path.isfile(f"{root}/{path}"):
                     content = Path(root, path).read_bytes()
-                    digest = messages.digest_of(content)
+                    digest = protocol.digest_of(content)
                     self.blobs[digest[0]] = content
                     result.output_files.add(path=path, digest={"hash": digest[0], "size_bytes": digest[1]})
             return result
 
     def _stage(self, name: str, folder: Path) -> None:
-        tree = messages.of("Directory").FromString(self.blobs[name])
+        tree = protocol.of("Directory").FromString(self.blobs[name])
         for file in tree.files:
             (folder / file.name).write_bytes(self.blobs[file.digest.hash])
             (folder / file.name).chmod(0o755 if file.is_executable else 0o644)
@@ -275,4 +275,4 @@ class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._engine.seen.append((name, message))
             return method(message, context)
 
-        return handler(noted, messages.of(request).FromString, lambda message: message.SerializeToString())
+        return handler(noted, protocol.of(request).FromString, lambda message: message.SerializeToString())

@@ -26,7 +26,7 @@ NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads ins
 
 REMOTE_TEXT = (
     "`NVCCACHE_REMOTE` is one URL or more, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. The local",
-    "cache goes first, then all remotes at once; of those that have an entry the first in order counts. What",
+    "cache goes first, then all remotes at once; of those that have it the first to answer counts. What",
     "is received is checked, and stored locally. A remote is only read unless `,rw` stands behind its URL.",
     "All but redis and directories need the extra `remote`. What a URL cannot have as it is, such as a",
     "comma or a blank, is written as `%` and two hexadecimal digits.",

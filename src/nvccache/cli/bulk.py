@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nvccache.cli import progress, remotes
 from nvccache.remote import parallel
+from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
+from nvccache.remote_url import Remote
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
-
-    from nvccache.remote.service import Service
-    from nvccache.remote_url import Remote
-
-    Item = TypeVar("Item")
+Item = TypeVar("Item")
 
 _AT_ONCE = 12  # requests
 _STALL_SECONDS = 120.0

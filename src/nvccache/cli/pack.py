@@ -15,11 +15,8 @@ from nvccache.cli.units import age_option, count_words, size_words
 from nvccache.records import packs
 from nvccache.records.packs import PackError
 from nvccache.records.transfer import Transfer
+from nvccache.remote.uploads import Item
 from nvccache.store import eviction
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.remote.uploads import Item
 
 
 @click.command()

@@ -1,31 +1,28 @@
-"""What `nvccache doctor` says of remotes: whether each can be used, and what mends it where it cannot."""
+"""What `nvccache doctor` finds about remotes: whether each can be used, and what mends it where it cannot."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from nvccache import remote_url
 from nvccache.cli import remote_status, remotes
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.remote_status import Status
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words
+from nvccache.config import Config
 from nvccache.store import directory
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nvccache.cli.remote_status import Status
-    from nvccache.config import Config
 
 _TOPIC = "remote"
 _SLOW_SECONDS = 0.5
-# What is mended by a command line; the others by what is told.
+_LONG_AGO = 24 * 3600.0  # seconds
+# What is mended by a command line; for the others the advice is a clause.
 _COMMANDS = ("not_installed", "full")
 
 
 def of_remotes(settings: Config) -> Iterator[Finding]:
-    """One finding for each remote, and what became of uploads to it; a wrong setting is told elsewhere."""
+    """One finding for each remote, and of uploads to it; a wrong setting has its own elsewhere."""
     if not settings.remote:
         return
     root = directory.of(settings)
@@ -57,15 +54,14 @@ def _of_service(status: Status) -> Finding:
 
 
 def _of_uploads(status: Status) -> Iterator[Finding]:
-    told = status.uploads
-    pending, fault, text = int(str(told["pending"])), str(told["fault"]), str(told["text"])
-    # What was sent since shows that it is over.
-    is_over = float(str(told["at"])) < max(time.time() - 24 * 3600, float(str(told["sent_at"])))
-    if fault and not is_over:
-        advice = remotes.advice(fault, status.url, text)
+    outage = status.write_outage
+    if outage and float(str(outage["until"])) > time.time() - _LONG_AGO:
+        text, is_refused = str(outage["text"]), outage["word"] in ("denied", "bad_credentials")
+        advice = remotes.advice(str(outage["word"]), status.url, text)
         details = (f"to mend it: {advice}",) if advice else ()
-        state = BAD if fault in ("denied", "bad_credentials") else ODD
-        yield Finding(state, "uploads", f"the last one to `{status.url}` failed: {text}", details)
-    elif pending:
-        objects = count_words(pending, "object")
+        state = BAD if is_refused else ODD
+        words = f"the last one to `{status.url}` failed: {text}"
+        yield Finding(state, "uploads", words, details, ("nvccache remote test",))
+    elif status.pending:
+        objects = count_words(status.pending, "object")
         yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push --pending",))

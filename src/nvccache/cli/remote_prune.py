@@ -15,10 +15,7 @@ from nvccache.cli.output import WrongUsage, json_option, say_json
 from nvccache.cli.remote_push import show
 from nvccache.cli.units import age_option, size_option
 from nvccache.remote.service_error import ServiceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.remote_url import Remote
+from nvccache.remote_url import Remote
 
 _NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # nothing else on a remote is ours
 
@@ -58,7 +55,7 @@ def _on(remote: Remote, age: float | None, most: int | None, dry_run: bool) -> M
     moved = Moved(remote.shown)
     try:
         service = remotes.service(remote)
-        there = {name: told for name, told in bulk.listed(remote, service).items() if _NAME.fullmatch(name)}
+        there = {name: found for name, found in bulk.listed(remote, service).items() if _NAME.fullmatch(name)}
         if there and not any(changed for _, changed in there.values()):
             raise ServiceError("broken", "it does not say when objects were written")
     except ServiceError as error:

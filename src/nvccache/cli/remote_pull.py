@@ -11,16 +11,13 @@ from nvccache.cli import bulk, remotes
 from nvccache.cli.bulk import Moved
 from nvccache.cli.output import Failure, json_option, say_json
 from nvccache.cli.remote_push import show
+from nvccache.cli.remotes import Chosen
 from nvccache.records.transfer import LARGEST, Transfer
 from nvccache.remote import envelope
 from nvccache.remote.service_error import ServiceError
+from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.store import Store
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.cli.remotes import Chosen
-    from nvccache.remote_url import Remote
 
 
 @click.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Container
 from dataclasses import asdict
 
 import click
@@ -12,21 +13,18 @@ import click
 from nvccache.cli import bulk, looking, progress, remotes
 from nvccache.cli.bulk import Moved
 from nvccache.cli.output import WrongUsage, json_option, say, say_json
+from nvccache.cli.remotes import Chosen
 from nvccache.cli.units import age_option, count_words, size_words
+from nvccache.files import flock
+from nvccache.records import send_queued
 from nvccache.records.transfer import Transfer
-from nvccache.remote import envelope, uploader, uploads
+from nvccache.remote import envelope, uploads
+from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
+from nvccache.remote.uploads import Item
+from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.directory import NoCacheError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Container
-
-    from nvccache.cli.remotes import Chosen
-    from nvccache.remote.service import Service
-    from nvccache.remote.uploads import Item
-    from nvccache.remote_url import Remote
 
 _LOCK_SECONDS = 660.0  # an uploader that lives ends sooner
 
@@ -89,35 +87,30 @@ def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
 def _pending(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
     moved = Moved(remote.shown)
     if dry_run:
-        moved.objects = _queued(chosen, remote)
+        moved.objects = uploads.waiting(chosen.root, remote.identity)
         return moved
     # Nothing to lock, and perhaps nowhere to make a lock, where there is nothing to send.
     if not uploads.pending(chosen.root, remote.identity):
         return moved
-    with (
-        progress.bar(f"sending to {remote.shown}", is_long=True) as tell,
-        uploads.sending(chosen.root, remote.identity, _LOCK_SECONDS) as is_ours,
-    ):
-        if is_ours:
-            _drain(chosen, remote, moved, tell)
-    moved.left = _queued(chosen, remote)
+    with progress.bar(f"sending to {remote.shown}", is_long=True) as tell:
+        lock = uploads.take_lock(chosen.root, remote.identity, _LOCK_SECONDS)
+        if lock is not None:
+            try:
+                _send(chosen, remote, moved, tell)
+            finally:
+                flock.let_go(lock)
+    moved.left = uploads.waiting(chosen.root, remote.identity)
     return moved
 
 
-def _drain(chosen: Chosen, remote: Remote, moved: Moved, tell: progress.Tell) -> None:
+def _send(chosen: Chosen, remote: Remote, moved: Moved, tell: progress.Tell) -> None:
     transfer = Transfer(looking.at(chosen.root.path))
-    sender = uploader.Sender(chosen.root, remote, transfer, os.environ, is_asked_for=True)
-    while sender.waiting() and not sender.fault:
-        sender.drain(tell)
-    did = sender.state
-    moved.objects, moved.bytes, moved.present, moved.refused = did.sent, did.bytes, did.present, did.dropped
+    sender = send_queued.Sender(chosen.root, remote, transfer, os.environ)
+    sender.send_pending(tell)
+    moved.objects, moved.bytes = sender.objects, sender.bytes
+    moved.present, moved.refused = sender.present, sender.refused
     if sender.fault:
         moved.fail(sender.fault)
-
-
-def _queued(chosen: Chosen, remote: Remote) -> int:
-    names = [name for name, _ in uploads.pending(chosen.root, remote.identity)]
-    return len({item for name in names for item in uploads.read(chosen.root, name)})
 
 
 def _all(chosen: Chosen, remote: Remote, age: float | None, dry_run: bool) -> Moved:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -12,13 +12,11 @@ from nvccache.cli import bulk, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
 from nvccache.cli.since import moment
 from nvccache.cli.units import count_words, size_words
-from nvccache.remote import breaker, envelope, uploads
+from nvccache.remote import envelope, uploads
+from nvccache.remote.breaker import Breaker
 from nvccache.remote.service_error import ServiceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.remote_url import Remote
-    from nvccache.store.directory import Directory
+from nvccache.remote_url import Remote
+from nvccache.store.directory import Directory
 
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
 _LIST_SECONDS = 30.0
@@ -27,19 +25,17 @@ _ABSENT = ("remote-status", "0" * 64)  # bucket and key of nothing
 
 @dataclass
 class Status:
-    """What is known of one remote. `fault` is a word of outcomes.REMOTE_FAULTS, or empty.
-
-    `outage` says since and until when compiles leave it alone, and why; `uploads` are this cache's.
-    """
+    """What is known of one remote."""
 
     url: str
     is_writable: bool
-    has_seconds: float | None = None
-    get_seconds: float | None = None
-    fault: str = ""
+    has_seconds: float | None = None  # to ask whether something is there
+    get_seconds: float | None = None  # to get what is not there
+    fault: str = ""  # a word of outcomes.REMOTE_FAULTS, or empty
     text: str = ""
-    outage: dict[str, object] | None = None
-    uploads: dict[str, object] = field(default_factory=dict)
+    outage: dict[str, object] | None = None  # since and until when compiles do not read it, and why
+    write_outage: dict[str, object] | None = None  # the same of sending to it
+    pending: int = 0  # objects of this cache that are still to be sent
     objects: int | None = None
     bytes: int | None = None
 
@@ -72,11 +68,8 @@ def status(lists: bool, as_json: bool) -> None:
 def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     """Ask a remote, also during an outage."""
     found = Status(remote.shown, remote.is_writable)
-    breakers = [breaker.Breaker(remote.identity, for_writing=for_writing) for for_writing in (False, True)]
-    outage = next((outage for outage in (each.outage() for each in breakers) if outage), None)
-    if outage:
-        found.outage = {name: getattr(outage, name) for name in ("since", "until", "word", "text", "trips")}
-    found.uploads = of_uploads(remote, root)
+    found.outage, found.write_outage = _outage(remote, False), _outage(remote, True)
+    found.pending = uploads.waiting(root, remote.identity)
     name = envelope.name_of(*_ABSENT)
     try:
         service = remotes.service(remote, _LIST_SECONDS if lists else _SECONDS)
@@ -94,24 +87,10 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     return found
 
 
-def of_uploads(remote: Remote, root: Directory) -> dict[str, object]:
-    """What is still to be sent to a remote, and what became of the rest."""
-    state = uploads.state_of(root, remote.identity)
-    try:
-        waiting = [uploads.read(root, name) for name, _ in uploads.pending(root, remote.identity)]
-    except OSError:
-        waiting = []
-    return {
-        "pending": len({item for items in waiting for item in items}),
-        "sent": state.sent,
-        "bytes": state.bytes,
-        "present": state.present,
-        "dropped": state.dropped,
-        "fault": state.word,
-        "text": state.text,
-        "at": state.at,
-        "sent_at": state.sent_at,
-    }
+def _outage(remote: Remote, for_writing: bool) -> dict[str, object] | None:
+    outage = Breaker(remote.identity, for_writing=for_writing).outage()
+    names = ("since", "until", "word", "text", "trips")
+    return {name: getattr(outage, name) for name in names} if outage else None
 
 
 def _show(found: Status) -> None:
@@ -126,25 +105,12 @@ def _show(found: Status) -> None:
         asked, got = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
         say(f"     answers in {asked}, and in {got} where it lacks what is asked for")
         say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
-    outage = found.outage
-    if outage:
-        since, until = (moment(float(str(outage[name])), "%H:%M:%S") for name in ("since", "until"))
-        say_parts(
-            "     ", ("left alone", YELLOW), f" by compiles since {since}, until {until}: {outage['text']}"
-        )
+    for words, outage in (("left alone", found.outage), ("not written to", found.write_outage)):
+        if outage:
+            since, until = (moment(float(str(outage[name])), "%H:%M:%S") for name in ("since", "until"))
+            why = f" by compiles since {since}, until {until}: {outage['text']}"
+            say_parts("     ", (words, YELLOW), why)
     if found.objects is not None:
         say(f"     {count_words(found.objects, 'object')}, {size_words(found.bytes or 0)}")
-    say(*[f"     {line}" for line in upload_lines(found.uploads)])
-
-
-def upload_lines(told: dict[str, object]) -> list[str]:
-    """What became of uploads, in words."""
-    counts = {name: int(str(told[name])) for name in ("pending", "sent", "bytes", "dropped")}
-    found = []
-    if any(counts.values()):
-        sent = f"sent {count_words(counts['sent'], 'object')}, {size_words(counts['bytes'])}"
-        given_up = f", gave up {counts['dropped']}" if counts["dropped"] else ""
-        found.append(f"{sent}; {counts['pending']} still to be sent{given_up}")
-    if told["fault"]:
-        found.append(f"last fault of an upload, {moment(float(str(told['at'])))}: {told['text']}")
-    return found
+    if found.pending:
+        say(f"     {count_words(found.pending, 'object')} still to be sent")

@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import click
 
 from nvccache.cli import progress, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
-from nvccache.remote import envelope, uploads
+from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
+from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nvccache.remote.service import Service
-    from nvccache.remote_url import Remote
-    from nvccache.store.directory import Directory
+from nvccache.remote_url import Remote
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
@@ -33,13 +28,13 @@ _PROBE = b"nvccache remote test"
 
 @dataclass
 class Right:
-    """One right, whether this user has it, and how long that took; `fault` and `text` say why not."""
+    """One right that was tried."""
 
     right: str
-    is_there: bool
-    seconds: float
-    fault: str = ""
-    text: str = ""
+    is_there: bool  # whether this user has it
+    seconds: float  # that it took to find out
+    fault: str = ""  # why it is missing: a word of outcomes.REMOTE_FAULTS
+    text: str = ""  # and a clause
 
     @property
     def is_needed(self) -> bool:
@@ -62,7 +57,7 @@ def test(as_json: bool) -> None:
             is_written = remote.is_writable and not chosen.settings.readonly
             rights = list(tried(remote, is_written))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)
-        _end_outages(remote, chosen.root, {each.right for each in rights if each.is_there})
+        _end_outages(remote, {each.right for each in rights if each.is_there})
         shown.append(
             {"url": remote.shown, "is_writable": remote.is_writable, "rights": list(map(asdict, rights))}
         )
@@ -98,13 +93,12 @@ def tried(remote: Remote, is_written: bool) -> Iterator[Right]:
     yield _try(DELETE, lambda: service.delete(name))
 
 
-def _end_outages(remote: Remote, root: Directory, rights: set[str]) -> None:
+def _end_outages(remote: Remote, rights: set[str]) -> None:
     """Have compiles use at once what works again."""
     if READ in rights:
         Breaker(remote.identity).close()
     if READ_BACK in rights:
         Breaker(remote.identity, for_writing=True).close()
-        uploads.end_refusal(root, remote.identity)
 
 
 def _try(right: str, use: Callable[[], None]) -> Right:

@@ -1,4 +1,4 @@
-"""The remotes that a command is about, and what all commands about remotes say alike."""
+"""The remotes that a command is about, and the advice that all commands about remotes give."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from nvccache import remote_url
 from nvccache.cli import adding
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure
+from nvccache.config import Config
+from nvccache.remote.service import Service, connect
+from nvccache.remote.service_error import ServiceError
+from nvccache.remote_url import Remote
 from nvccache.store import directory as directories
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.config import Config
-    from nvccache.remote.service import Service
-    from nvccache.remote_url import Remote
-    from nvccache.store.directory import Directory
+from nvccache.store.directory import Directory
 
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
 NO_LIST = "it gives no list of what it has"
@@ -44,7 +42,7 @@ _CREDENTIALS = {
 
 
 _OF_KEYS = "have the server permit this user the keys of the prefix, and writing if the URL ends with `,rw`"
-# Where the end of what was told says more than its word.
+# Where the end of a message gives more away than its word.
 _OF_ENDS = (
     (NO_LIST, ""),
     ("(NoSuchBucket)", "see whether the bucket in the URL is right, and the endpoint"),
@@ -92,17 +90,14 @@ def service(remote: Remote, seconds: float = _SECONDS) -> Service:
 
     `seconds` are for one answer, or a part of one.
     """
-    from nvccache.remote.service import Service
-    from nvccache.remote.service_error import ServiceError
-
     if remote.scheme == "file" and not remote.is_writable and not os.path.isdir(remote.path):
         # To a compile it is empty; it may be about to be made, or mounted.
         raise ServiceError("unreachable", "there is no such directory")
-    return Service(remote, os.environ, seconds)
+    return connect(remote, os.environ, seconds)
 
 
 def advice(word: str, shown: str, text: str) -> str:
-    """What mends a fault of the remote with this URL, told by `text`; empty where nothing is known to."""
+    """What mends a fault with the message `text` of the remote with this URL; empty if unknown."""
     for end, mends in _OF_ENDS:
         if text.endswith(end):
             return mends

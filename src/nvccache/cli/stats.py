@@ -138,7 +138,7 @@ def _statistics(
         "rates": stats_text.rates(totals),
         "last_build": stats_text.build(last) if last else None,
         "store": size,
-        "uploads": uploads.summary(settings.dir),
+        "uploads": {"pending": uploads.waiting(settings.dir)},
         "executor_outage": _outage(settings),
     }
 

@@ -61,7 +61,6 @@ def _of_remotes(statistics: Statistics) -> list[str]:
         ("remote_names_found_total", "counter", "Names that remotes had.", remote["found"]),
         ("remote_received_bytes_total", "counter", "Bytes received.", remote["bytes_received"]),
         ("remote_waited_seconds_total", "counter", "Time waited for remotes.", remote["seconds_waited"]),
-        ("remote_sent_bytes_total", "counter", "Bytes sent.", uploads["bytes"]),
         ("remote_pending_objects", "gauge", "Objects still to be sent.", uploads["pending"]),
     )
     found = [

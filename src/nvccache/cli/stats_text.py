@@ -172,17 +172,15 @@ def _stages(stages: dict[str, event_totals.StageTotals]) -> list[str]:
 
 
 def _remotes(remote: dict[str, Any], uploads: dict[str, int]) -> list[str]:
-    """What was asked of remotes and sent to them; nothing where there are none."""
+    """What was asked of remotes, and is still to be sent to them; nothing where there are none."""
     found = []
     if remote["calls"]:
         calls, names = count_words(remote["calls"], "call"), count_words(remote["asked"], "name")
         received = f"{remote['found']} found, {size_words(remote['bytes_received'])}"
         found += [f"  {'asked':<16}{names} in {calls}: {received}"]
         found += [f"  {'waited':<16}{seconds_words(remote['seconds_waited'])}"]
-    if any(uploads.values()):
-        sent = f"{count_words(uploads['sent'], 'object')}, {size_words(uploads['bytes'])}"
-        dropped = f"; {uploads['dropped']} given up" if uploads["dropped"] else ""
-        found += [f"  {'sent':<16}{sent}; {uploads['pending']} still to be sent{dropped}"]
+    if uploads["pending"]:
+        found += [f"  {'still to be sent':<16}{count_words(uploads['pending'], 'object')}"]
     title = ["", "remotes"] if found else []
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 

@@ -12,16 +12,13 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure, json_option, say, say_json
 from nvccache.cli.replacing import opened_regular
 from nvccache.cli.units import count_words, size_words
+from nvccache.config import Config
 from nvccache.records import packs
 from nvccache.records.packs import PackError
 from nvccache.records.transfer import LARGEST, Transfer
 from nvccache.remote import envelope
 from nvccache.store import directory as directories
 from nvccache.store.store import Store
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.config import Config
 
 
 @dataclass

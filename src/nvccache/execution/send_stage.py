@@ -14,7 +14,7 @@ from nvccache.machine.process import Completed
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE
 from nvccache.plan import stage_key
-from nvccache.remote_execution import expectations, faults, shipped, work
+from nvccache.remote_execution import faults, shipped, work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE
 from nvccache.values import replace
@@ -51,7 +51,7 @@ class Sending:
 
     def note_time(self, stage: Stage, seconds: float) -> None:
         """Remember what a stage took, for the next time."""
-        expectations.remember(stage, self._call.cwd, seconds, self._call.store)
+        self.executor.remember(stage, self._call.cwd, seconds)
 
     def run(self, stage: Stage, handle: Handle, told: list[object]) -> CameBack:
         """Have a stage run elsewhere; raises AwayError, LostResultError or OSError.

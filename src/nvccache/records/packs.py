@@ -4,8 +4,8 @@
     index, compressed: a line `<bucket> <key> <size> <digest>` for each object
     the objects, in that order, sealed as they would lie on a remote
 
-So it is known before anything is read what there is, and a pack of what an older one has not takes no more
-than two indexes. Whoever has made a pack is believed no more than a remote (transfer.py).
+So what there is is known before anything is read, and a pack of what an older one lacks needs only the two
+indexes. A pack is trusted no more than a remote (transfer.py).
 """
 
 from __future__ import annotations
@@ -15,20 +15,16 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO
 
 import zstandard
 
 from nvccache.files import keys
+from nvccache.records.transfer import Transfer
+from nvccache.remote.uploads import Item
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import IO
-
-    from nvccache.records.transfer import Transfer
-    from nvccache.remote.uploads import Item
-
-    Tell = Callable[[int, int], None]
+Tell = Callable[[int, int], None]
 
 _HEAD = re.compile(rb"nvccache pack-v1 (\d{1,10}) ([0-9a-f]{16,128})\n")
 _LONGEST_HEAD = 256

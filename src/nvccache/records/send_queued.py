@@ -1,8 +1,10 @@
-"""The process that sends what calls have queued for remotes, and that nobody waits for.
+"""The uploader: sends what calls have queued for a remote, and nobody waits for it.
 
-    python -m nvccache.records.send_queued DIRECTORY
+    python -m nvccache.records.send_queued DIRECTORY REMOTE LOCK
 
-Started by remote/uploads.py; how long it goes on is told in remote/uploader.py.
+A call that has published something starts it (remote/uploads.py), with the remote's identity and a descriptor
+of the lock that it holds. It loads the client once, sends what this and other calls have queued, waits a
+moment for more, and ends. `nvccache remote push` does the same and waits for it.
 """
 
 from __future__ import annotations
@@ -10,28 +12,177 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
+from collections.abc import Callable, Mapping
 
-from nvccache import config, remote_url
+from nvccache import config, log, remote_url
+from nvccache.files import flock
 from nvccache.records.transfer import Transfer
-from nvccache.remote import uploader
+from nvccache.remote import parallel, uploads
+from nvccache.remote.breaker import Breaker
+from nvccache.remote.service import Service, connect
+from nvccache.remote.service_error import ServiceError
+from nvccache.remote.uploads import Item
+from nvccache.remote_url import Remote
 from nvccache.store import directory
-from nvccache.store.directory import StoreError
+from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import Store
 
 _NICE = 10
+_LINGER_SECONDS = 1.0
+_POLL_SECONDS = 0.1
+_LIFE_SECONDS = 600.0
+_ANSWER_SECONDS = 120.0  # nobody waits for it, and a large product takes its time on a slow line
+_STALL_SECONDS = 150.0  # in which no item is done
+_AT_ONCE = 6  # requests
+_FILES_AT_ONCE = 64  # of the queue
+
+
+class Sender:
+    """Sends what is queued for one remote; its lock must be held meanwhile."""
+
+    def __init__(
+        self,
+        root: Directory,
+        remote: Remote,
+        transfer: Transfer,
+        environ: Mapping[str, str],
+        until: float = float("inf"),
+    ) -> None:
+        self.objects = 0  # that were sent
+        self.bytes = 0
+        self.present = 0  # were there already
+        self.refused = 0  # failed by themselves, and will not be tried again
+        self.fault: ServiceError | None = None  # of the remote, which ended the work
+        self._root = root
+        self._remote = remote
+        self._transfer = transfer
+        self._environ = environ
+        self._until = until  # by the monotonic clock
+        self._service: Service | None = None
+        self._outage = Breaker(remote.identity, for_writing=True)
+        self._last_error = ""  # of an item by itself
+        self._sent: set[Item] = set()  # what is named by what it holds is sent once
+
+    def is_over(self) -> bool:
+        return self.fault is not None or time.monotonic() >= self._until
+
+    def send_pending(self, progress: Callable[[int, int], None] = lambda done, of: None) -> bool:
+        """Send until nothing is left, the remote has a fault or the time is over; whether there was anything.
+
+        Raises OSError.
+        """
+        is_any = False
+        while not self.is_over() and (names := uploads.pending(self._root, self._remote.identity)):
+            is_any = True
+            self._send_files(names[:_FILES_AT_ONCE], progress)
+        return is_any
+
+    def linger(self) -> None:
+        """Send until nothing was queued for a moment: a build's next call then needs no further process."""
+        quiet_since = time.monotonic()
+        while not self.is_over() and time.monotonic() < quiet_since + _LINGER_SECONDS:
+            if self.send_pending():
+                quiet_since = time.monotonic()
+            else:
+                time.sleep(_POLL_SECONDS)
+
+    def log_lines(self) -> list[str]:
+        """What became of it; empty where there was nothing to do."""
+        if not (self.objects or self.refused or self.fault):
+            return []
+        fault = f"; {self.fault.word}: {self.fault}" if self.fault else ""
+        refused = f"; gave up {self.refused} ({self._last_error})" if self.refused else ""
+        return [f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"]
+
+    def _send_files(self, names: list[str], progress: Callable[[int, int], None]) -> None:
+        """Send what these files name; they leave the queue unless the work ends before all of it was sent."""
+        files = {name: uploads.read(self._root, name) for name in names}
+        of_bundles = {item for items in files.values() for item in items if self._transfer.is_promise(item)}
+        # Bundles change: one that is queued again is sent again.
+        self._sent -= of_bundles
+        blobs = dict.fromkeys(item for items in files.values() for item in items if item not in of_bundles)
+        failed = self._send_all([item for item in blobs if item not in self._sent], progress)
+        # A bundle promises what the same call has made.
+        whole = [items for items in files.values() if not failed.intersection(items)]
+        bundles = dict.fromkeys(item for items in whole for item in items if item in of_bundles)
+        failed |= self._send_all(list(bundles), progress)
+        for name, items in files.items():
+            if failed.intersection(items) or self._sent.issuperset(items):
+                uploads.remove(self._root, name)
+
+    def _send_all(self, items: list[Item], progress: Callable[[int, int], None]) -> set[Item]:
+        """Send items; those that failed by themselves."""
+        failed: set[Item] = set()
+        if self.is_over():
+            return failed
+        try:
+            self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
+            ended = parallel.each(self._send, items, _AT_ONCE, _STALL_SECONDS, _is_of_remote)
+            for number, (item, size, error) in enumerate(ended, 1):
+                if error is None:
+                    self._count(item, size or 0)
+                    progress(number, len(items))
+                elif isinstance(error, ServiceError) and _is_of_remote(error):
+                    self._stop(error)
+                else:
+                    self._last_error = f"{type(error).__name__}: {error}"
+                    failed.add(item)
+                if self.is_over():
+                    break
+        except ServiceError as error:
+            self._stop(error)
+        except parallel.StalledError as error:
+            self._stop(ServiceError("timeout", str(error)))
+        self.refused += len(failed)
+        return failed
+
+    def _send(self, item: Item) -> int:
+        assert self._service
+        return self._transfer.send(item, self._service)
+
+    def _count(self, item: Item, size: int) -> None:
+        if not self._sent:
+            self._outage.close()
+        self._sent.add(item)
+        self.bytes += size
+        if size:
+            self.objects += 1
+        else:
+            self.present += 1
+
+    def _stop(self, fault: ServiceError) -> None:
+        self.fault = fault
+        self._outage.trip(fault.word, str(fault))
+
+
+def _is_of_remote(error: Exception) -> bool:
+    """Whether an error is of the remote and not of one object."""
+    return isinstance(error, ServiceError) and error.word != "broken"
 
 
 def main(arguments: list[str]) -> None:
-    """Serve one cache directory, with the settings that the environment gives."""
+    """Send what is queued, and what is queued meanwhile, with the settings that the environment gives."""
+    path, identity, descriptor = arguments
     with contextlib.suppress(OSError):
         os.nice(_NICE)
-    settings = config.load({**os.environ, "NVCCACHE_DIR": arguments[0]})
-    if settings.readonly or not settings.remote:
+    settings = config.load({**os.environ, "NVCCACHE_DIR": path})
+    found = [each for each in remote_url.parse(settings.remote) if each.identity == identity]
+    if settings.readonly or not found:
         return
     root = directory.of(settings)
-    transfer = Transfer(Store(root, is_readonly=True))
+    until = time.monotonic() + _LIFE_SECONDS
+    sender = Sender(root, found[0], Transfer(Store(root, is_readonly=True)), os.environ, until)
+    lock: int | None = int(descriptor)
     with contextlib.suppress(OSError, StoreError):
-        uploader.serve(root, remote_url.parse(settings.remote), transfer, os.environ, settings.log)
+        while lock is not None:
+            sender.linger()
+            flock.let_go(lock)
+            # A call that found the lock held before has started no uploader.
+            lock = None
+            if not sender.is_over() and uploads.pending(root, identity):
+                lock = uploads.take_lock(root, identity)
+    log.write(settings.log, *sender.log_lines())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Work on many items at once, on threads that nobody waits for when they hang.
 
-A request to a server that drips can take for ever, and a thread cannot be ended: these are daemons, and
-whoever asked goes on without them. Knows nothing of remotes.
+A request to a server that drips can take for ever, and a thread cannot be ended: these are daemons, and the
+caller goes on without them. Knows nothing of remotes.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 import collections
 import queue
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import TypeVar
-
-    Item = TypeVar("Item")
-    Result = TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class StalledError(Exception):
@@ -32,27 +29,26 @@ def each(
 ) -> Iterator[tuple[Item, Result | None, Exception | None]]:
     """Each item with what `work` returned or raised, in the order in which they end.
 
-    Raises StalledError when for `seconds` none ends. After an error that `is_last`, and when nobody asks any
-    more, nothing further begins; what has begun goes on by itself.
+    Raises StalledError when for `seconds` none ends. After an error that `is_last`, and when the caller stops
+    iterating, nothing further begins; what has begun goes on by itself.
     """
     waiting = collections.deque(items)
     ended: queue.SimpleQueue[tuple[Item, Result | None, Exception | None]] = queue.SimpleQueue()
-    stop = threading.Event()
+    count = len(waiting)
 
     def serve() -> None:
-        while not stop.is_set():
+        while waiting:
             try:
                 item = waiting.popleft()
-            except IndexError:
+            except IndexError:  # another thread was faster
                 return
             try:
                 ended.put((item, work(item), None))
-            except Exception as error:  # told to who asked, whatever it is
+            except Exception as error:  # whatever it is, the caller gets it
                 if is_last(error):
-                    stop.set()
+                    waiting.clear()
                 ended.put((item, None, error))
 
-    count = len(waiting)
     for _ in range(min(at_once, count)):
         threading.Thread(target=serve, daemon=True).start()
     try:
@@ -62,4 +58,4 @@ def each(
             except queue.Empty:
                 raise StalledError(f"nothing was done for {seconds:.0f} s") from None
     finally:
-        stop.set()
+        waiting.clear()

@@ -1,6 +1,6 @@
-"""What can be wrong with a remote, in the words of outcomes.REMOTE_FAULTS, from what opendal says of it.
+"""What can be wrong with a remote, in the words of outcomes.REMOTE_FAULTS, by messages of opendal and redis.
 
-What a server has said is not quoted, but for codes of its protocol: the rest may have addresses, names of
+A server's message is not quoted, but for codes of its protocol: the rest may have addresses, names of
 accounts or requests in it.
 """
 
@@ -8,78 +8,40 @@ from __future__ import annotations
 
 import re
 
+# Bytes a second, once the time for an answer is over: what is slower counts as one that does not answer.
+SLOWEST = 32 * 1024
 _CODE = re.compile(
     r"""<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|"""
     r"\b(NOAUTH|WRONGPASS|NOPERM|NoPerm|OOM|LOADING|MASTERDOWN|READONLY)\b"
 )
 _KIND = re.compile(r"(\w+) \((?:permanent|temporary|persistent)\)")
-# Where the request went: its words say nothing about what came of it.
+# Where the request went, which may hold any word, whatever came of it.
 _PLACE = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
 _STATUS = re.compile(r"status: (\d{3})\b")
-_BAD_CREDENTIALS = frozenset(
-    (
-        "SignatureDoesNotMatch",
-        "InvalidAccessKeyId",
-        "ExpiredToken",
-        "InvalidToken",
-        "TokenRefreshRequired",
-        "RequestTimeTooSkewed",
-        "AuthenticationFailed",
-        "InvalidAuthenticationInfo",
-        "InvalidSecurity",
-        "NOAUTH",
-        "WRONGPASS",
-        "NOPERM",
-        "NoPerm",
-    )
-)
-_THROTTLED = frozenset(("SlowDown", "Throttling", "TooManyRequests", "RequestLimitExceeded", "ServerBusy"))
-_FULL = frozenset(("OOM", "QuotaExceeded", "InsufficientStorage", "EntityTooLarge"))
-_DENIED = frozenset(("AccessDenied", "AllAccessDisabled", "AccountProblem", "NoSuchBucket", "READONLY"))
-_OF_STATUS = {
-    "401": "bad_credentials",
-    "403": "denied",
-    "407": "bad_credentials",
-    "413": "full",
-    "429": "throttled",
-    "502": "unreachable",
-    "503": "throttled",
-    "504": "unreachable",
-    "507": "full",
-}
-_OF_KIND = {
-    "PermissionDenied": "denied",
-    "RateLimited": "throttled",
-}
-_OF_CODE = {
-    **dict.fromkeys(_BAD_CREDENTIALS, "bad_credentials"),
-    **dict.fromkeys(_THROTTLED, "throttled"),
-    **dict.fromkeys(_FULL, "full"),
-    **dict.fromkeys(_DENIED, "denied"),
-    "LOADING": "unreachable",
-    "MASTERDOWN": "unreachable",
-}
-# As opendal and what it is built on say it; the first that is found counts.
-_SAYINGS = (
-    ("timeout", ("timeout reached", "timed out", "operation timeout")),
-    ("tls", ("certificate", "corrupt message", "tls", "ssl", "handshake")),
-    ("bad_credentials", ("failed to load signing credential", "credential", "authentication failed")),
-    ("full", ("no space left", "disk quota")),
-    (
-        "unreachable",
-        (
-            "error sending request",
-            "connect",
-            "dns",
-            "resolve",
-            "connection",
-            "network is unreachable",
-            "no route",
-            "broken pipe",
-            "channel closed",
-        ),
+# By word: codes of S3, Azure and redis, statuses of HTTP, and kinds of errors of opendal, in this order.
+_MARKS = {
+    "bad_credentials": (
+        "SignatureDoesNotMatch InvalidAccessKeyId ExpiredToken InvalidToken TokenRefreshRequired "
+        "RequestTimeTooSkewed AuthenticationFailed InvalidAuthenticationInfo InvalidSecurity "
+        "NOAUTH WRONGPASS NOPERM NoPerm 401 407"
     ),
-)
+    "throttled": ("SlowDown Throttling TooManyRequests RequestLimitExceeded ServerBusy 429 503 RateLimited"),
+    "full": "OOM QuotaExceeded InsufficientStorage EntityTooLarge 413 507",
+    "denied": "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY 403 PermissionDenied",
+    "unreachable": "LOADING MASTERDOWN 502 504",
+}
+_WORD_OF = {mark: word for word, marks in _MARKS.items() for mark in marks.split()}
+# Parts of messages of opendal and what it is built on, in lower case; the first word that has one counts.
+_PHRASES = {
+    "timeout": ("timeout reached", "timed out", "operation timeout"),
+    "tls": ("certificate", "corrupt message", "tls", "ssl", "handshake"),
+    "bad_credentials": ("credential", "authentication failed"),
+    "full": ("no space left", "disk quota"),
+    "unreachable": (
+        *("error sending request", "connect", "dns", "resolve", "connection", "network is unreachable"),
+        *("no route", "broken pipe", "channel closed"),
+    ),
+}
 TEXTS = {
     "unreachable": "no connection",
     "timeout": "no answer in time",
@@ -91,7 +53,7 @@ TEXTS = {
     "not_installed": "what speaks to it is not installed",
     "broken": "its answer cannot be used",
 }
-# Where the word alone would send somebody to look in the wrong place.
+# Where the word alone would have somebody look in the wrong place.
 _TEXT_OF_CODE = {
     "NOPERM": "it does not permit this user that command, or these keys",
     "NoPerm": "it does not permit this user that command, or these keys",
@@ -103,7 +65,7 @@ class ServiceError(Exception):
     """A remote could not do what it was asked for: a word of outcomes.REMOTE_FAULTS, and a clause."""
 
     def __init__(self, word: str, detail: str = "", status: str = "", text: str = "") -> None:
-        """`text` says more than what is said of the word otherwise."""
+        """`text` takes the place of the usual clause for the word."""
         self.word = word
         self.status = status  # of HTTP, if there was one
         self.text = (text or _TEXT_OF_CODE.get(detail) or TEXTS[word]) + (f" ({detail})" if detail else "")
@@ -111,48 +73,41 @@ class ServiceError(Exception):
 
 
 class OwnLimitError(ServiceError):
-    """This process lacks what speaks to any remote: nothing is the matter with the remote."""
+    """This process has no threads or files left for a client: the remote is not at fault."""
 
 
-def is_absence(said: str) -> bool:
-    """Whether an exception of opendal says that there is no such name: its type does not always."""
-    return _kind(said) == "NotFound"
+def is_absence(message: str) -> bool:
+    """Whether an exception of opendal means that there is no such name: its type does not always show it."""
+    return _kind(message) == "NotFound"
 
 
-def is_of_one_name(said: str) -> bool:
+def is_of_one_name(message: str) -> bool:
     """Whether a refusal may be of this name alone: without its bucket there is nothing at all."""
-    return _code(said) != "NoSuchBucket"
+    return _code(message) != "NoSuchBucket"
 
 
-def is_vague(said: str) -> bool:
-    """Whether it only says that a request failed: reading a stream leaves out why."""
-    return said.endswith("error sending request")
+def is_vague(message: str) -> bool:
+    """Whether only the fact of a failed request is in it: reading a stream leaves out why."""
+    return message.endswith("error sending request")
 
 
-def status_of(said: str) -> str:
-    return next(iter(_STATUS.findall(said)), "")
-
-
-def of(said: str) -> ServiceError:
-    """What an exception of opendal with this text stands for."""
-    said = _PLACE.sub("", said.partition("\n\nBacktrace")[0])
-    code = _code(said)
-    status = status_of(said)
+def of(message: str) -> ServiceError:
+    """What an exception of opendal, or a refusal of redis, with this message stands for."""
+    message = _PLACE.sub("", message.partition("\n\nBacktrace")[0])
+    code, status = _code(message), next(iter(_STATUS.findall(message)), "")
     detail = code or (f"status {status}" if status else "")
-    word = _OF_CODE.get(code) or _OF_STATUS.get(status) or _OF_KIND.get(_kind(said))
+    word = _WORD_OF.get(code) or _WORD_OF.get(status) or _WORD_OF.get(_kind(message))
     if word or detail:
         return ServiceError(word or "broken", detail, status)
-    lowered = said.lower()
-    for word, sayings in _SAYINGS:
-        if any(saying in lowered for saying in sayings):
-            return ServiceError(word)
-    return ServiceError("broken")
+    lowered = message.lower()
+    words = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
+    return ServiceError(next(words, "broken"))
 
 
-def _code(said: str) -> str:
-    return next((one or two or three for one, two, three in _CODE.findall(said)), "")
+def _code(message: str) -> str:
+    return next((one or two or three for one, two, three in _CODE.findall(message)), "")
 
 
-def _kind(said: str) -> str:
-    found = _KIND.match(said)
+def _kind(message: str) -> str:
+    found = _KIND.match(message)
     return found[1] if found else ""

@@ -1,80 +1,102 @@
-"""The remotes of a call, as the store asks them: within one budget of waiting, each name once.
+"""The remotes of a call, as the store asks them: within one limit of time, each name once.
 
-All remotes are asked for a name at once, on threads of their own: one after the other, a name that is
-nowhere would cost the sum of their distances instead of the longest, and one that hangs would hide those
-behind it. Of those that have it the first in order is believed; one further back only after a moment in which
-the first has said nothing. What comes is unsealed on the thread: nobody is given what was not asked for.
+All remotes are asked for a name at once, on threads: one after the other, a name that is nowhere would cost
+the sum of their distances instead of the longest, and one that hangs would hide those behind it. The first
+usable answer counts. An answer is unsealed on its thread: only what was asked for gets out of here.
 
-Whatever goes wrong is an absent name here, a fault in `counts`, and an outage of that remote (breaker.py).
+Whatever goes wrong is an absent name, a fault in `counts`, and an outage of that remote (breaker.py).
 """
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from nvccache import remote_url
+from nvccache.config import Config
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
-from nvccache.remote.deadline import Budget, Pool
-from nvccache.remote.service import Service, ServiceError
-from nvccache.remote.service_error import OwnLimitError
+from nvccache.remote.service import Service, connect
+from nvccache.remote.service_error import OwnLimitError, ServiceError
+from nvccache.remote_url import Remote
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from nvccache.config import Config
-    from nvccache.remote_url import Remote
-
-_THREADS = 8  # in all
-_MOMENT = 0.1  # seconds for which a remote is waited for that comes before one that has answered
-_NOTHING = 0.001  # seconds
-_GARBAGE = 3  # answers that cannot be used, and none that can, after which a remote is left alone
+_THREADS = 8  # for each remote, so that one that hangs does not keep those of others
+_GARBAGE = 3  # unusable answers without a usable one, after which a remote is left alone
+Answer = bytes | bool | None  # a body, or whether the name is there; None for absent, whatever the reason
+Answers = dict[int, Answer]  # to one name, by the number of the remote, as far as there are any
 
 
-class Counts:
-    """What one remote was asked for and what came of it, for the event log."""
+class Budget:
+    """How long a call may still wait for remotes; shared by its threads.
 
-    __slots__ = ("asked", "bytes_in", "faults", "found", "shown")
+    Only time in which the call really waits counts, and once where several of its threads wait.
+    """
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown  # the URL without credentials
-        self.asked = 0
-        self.found = 0
-        self.bytes_in = 0
-        self.faults: dict[str, int] = {}  # word of outcomes.REMOTE_FAULTS -> how often
-
-
-class _Lookup:
-    """One name: what each remote has said of it, once it has."""
-
-    __slots__ = ("answers", "is_heard")
-
-    def __init__(self, remotes: int) -> None:
-        self.answers: list[bytes | bool | None] = [None] * remotes
-        self.is_heard = [False] * remotes
-
-    def best(self) -> bytes | bool | None:
-        """The answer of the first that has it."""
-        return next((answer for answer in self.answers if answer not in (None, False)), None)
-
-    def is_any_heard_but(self, known: set[int]) -> bool:
-        """Whether there is more to be known than of these remotes, or nothing more to come."""
-        return sum(self.is_heard) > len(known) or all(self.is_heard)
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._waiting = 0  # threads
+        self._since = 0.0  # when the first of them began
+        self._waited = 0.0  # seconds, before that
 
     @property
-    def is_settled(self) -> bool:
-        """Whether nothing that is still to come could be better."""
-        for answer, is_heard in zip(self.answers, self.is_heard, strict=True):
-            if not is_heard:
-                return False
-            if answer not in (None, False):
-                return True
+    def waited(self) -> float:
+        """Seconds in which at least one thread waited."""
+        with self._lock:
+            return self._waited + (time.monotonic() - self._since if self._waiting else 0.0)
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._seconds - self.waited)
+
+    def wait(self, condition: threading.Condition, until: Callable[[], bool]) -> bool:
+        """Wait with the condition's lock until something holds; False if the time is over before."""
+        if until():
+            return True
+        with self._lock:
+            if not self._waiting:
+                self._since = time.monotonic()
+            self._waiting += 1
+        try:
+            return condition.wait_for(until, self.left)
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                if not self._waiting:
+                    self._waited += time.monotonic() - self._since
+
+
+class Pool:
+    """At most `most` threads, started as there is work. They are daemons: one that hangs keeps no process."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    def start(self, work: Callable[[], None]) -> bool:
+        """Have something done, which must not raise; False where this process gets no thread for it."""
+        with self._lock:
+            if self._threads < self._most:
+                try:
+                    threading.Thread(target=self._serve, name="nvccache-remote", daemon=True).start()
+                    self._threads += 1
+                except RuntimeError:
+                    if not self._threads:
+                        return False
+        self._work.put(work)
         return True
 
+    def _serve(self) -> None:
+        while True:
+            self._work.get()()
 
-class _Source:
-    """One remote in use."""
+
+class Source:
+    """One remote in use, and what came of it."""
 
     def __init__(
         self,
@@ -82,275 +104,225 @@ class _Source:
         environ: Mapping[str, str],
         timeout: float,
         breaker: Breaker,
-        say: Callable[[str], None] | None,
+        log: Callable[[str], None],
     ) -> None:
-        self.remote = remote
-        self.breaker = breaker
-        self.counts = Counts(remote.shown)
-        self._say = say
+        self.shown = remote.shown  # the URL without credentials
+        self.asked = 0  # names
+        self.found = 0
+        self.bytes_in = 0
+        self.faults: dict[str, int] = {}  # word of outcomes.REMOTE_FAULTS -> how often
+        self.pool = Pool(_THREADS)
+        self.is_out: bool | None = None  # None before the breaker was asked
+        self.has_answered = False
+        self._remote = remote
         self._environ = environ
         self._timeout = timeout
+        self._breaker = breaker
+        self._log = log
         self._service: Service | None = None
+        self._making = threading.Lock()
         self._lock = threading.Lock()
-        self.is_out: bool | None = None  # None: nobody has looked
-        self.has_answered = False
-        self.garbage = 0
+        self._garbage = 0
 
     def may_be_asked(self) -> bool:
         if self.is_out is None:
-            self.is_out = not self.breaker.may_ask()
-            if self.is_out:
-                self._note_outage()
+            self.is_out = not self._breaker.may_ask()
+            outage = self._breaker.outage()
+            if self.is_out and outage:
+                self._count("left_alone")
+                until = time.strftime("%H:%M:%S", time.localtime(outage.until))
+                self._log(f"`{self.shown}` is left alone until {until}: {outage.text}")
         return not self.is_out
 
-    def _note_outage(self) -> None:
-        """Say why this call does without, too, and not only the one that has met the fault."""
-        outage = self.breaker.outage()
-        if outage is None:
-            return  # another process has just ended it
-        with self._lock:
-            self._count("left_alone")
-        until = time.strftime("%H:%M:%S", time.localtime(outage.until))
-        self._tell(f"`{self.remote.shown}` is left alone until {until}: {outage.text}")
-
-    def _made(self) -> Service:
-        with self._lock:
-            if self._service is None:
-                self._service = Service(self.remote, self._environ, self._timeout)
-            return self._service
-
-    def answer(self, bucket: str, key: str, most: int | None) -> bytes | bool | None:
-        """What one remote says, on a thread of its pool."""
+    def answer(self, bucket: str, key: str, most: int | None) -> Answer:
+        """What the remote answers, waited for; `most` is None to ask only whether it has the name."""
+        if self.is_out:
+            return None
         name = envelope.name_of(bucket, key)
         try:
+            with self._making:
+                if self._service is None:
+                    self._service = connect(self._remote, self._environ, self._timeout)
             if most is None:
-                is_there = self._made().has(name)
+                is_there = self._service.has(name)
                 self._note_answer(None, is_there)
                 return is_there
-            content = self._made().get(name, envelope.most_sealed(most))
+            content = self._service.get(name, envelope.most_sealed(most))
+            body = None if content is None else envelope.unseal(content, bucket, key, most)
+            self._note_answer(content, body is not None)
+            return body
         except ServiceError as error:
             self.note_fault(error)
-            return None
+        except ValueError as error:
+            self._note_garbage(str(error))
         except BaseException as error:  # what panics in opendal is no Exception; a remote never fails a call
             self.note_fault(ServiceError("broken", type(error).__name__))
-            return None
-        return self._opened(content, bucket, key, most)
-
-    def _opened(self, content: bytes | None, bucket: str, key: str, most: int) -> bytes | None:
-        body = None
-        if content is not None:
-            try:
-                body = envelope.unseal(content, bucket, key, most)
-            except ValueError as error:
-                self._note_garbage(str(error))
-                return None
-        self._note_answer(content, body is not None)
-        return body
+        return None
 
     def _note_answer(self, content: bytes | None, is_found: bool) -> None:
         with self._lock:
             is_first = not self.has_answered
             self.has_answered = True
-            self.counts.found += is_found
-            self.counts.bytes_in += len(content or b"")
+            self.found += is_found
+            self.bytes_in += len(content or b"")
         if is_first:
-            self.breaker.close()
+            self._breaker.close()
 
     def _note_garbage(self, why: str) -> None:
         """One entry may be broken; a server of which nothing can be used is no cache at all."""
-        with self._lock:
-            self._count("broken")
-            self.garbage += 1
-            is_too_much = self.garbage >= _GARBAGE and not self.has_answered
-        if is_too_much:
-            self._trip(ServiceError("broken", why))
+        self.note_refusal()
+        self._garbage += 1
+        if self._garbage >= _GARBAGE and not self.has_answered:
+            self.note_fault(ServiceError("broken", why))
 
     def note_refusal(self) -> None:
-        """What was taken for an answer is no good."""
+        """An answer was unusable."""
         with self._lock:
             self._count("broken")
 
     def note_fault(self, error: ServiceError) -> None:
-        with self._lock:
-            self._count(error.word)
-        if error.word == "not_installed" or isinstance(error, OwnLimitError):
-            with self._lock:
-                if self.is_out:
-                    return
-                self.is_out = True
-            self._tell(f"`{self.remote.shown}` is not used: {error.text}")
-        else:
-            self._trip(error)
-
-    def _trip(self, error: ServiceError) -> None:
-        # All of it under the lock: whoever finds the remote out may end the process at once.
+        """Leave the remote alone from now on; if the remote is at fault, all processes do."""
         with self._lock:
             if self.is_out:
                 return
-            self.is_out = True
-            outage = self.breaker.trip(error.word, error.text)
-            seconds = outage.until - time.time()
-            self._tell(f"`{self.remote.shown}` is left alone for {seconds:.0f} s: {error.text}")
-
-    def _tell(self, sentence: str) -> None:
-        if self._say:
-            self._say(sentence)
+            self._count(error.word)
+            if error.word == "not_installed" or isinstance(error, OwnLimitError):
+                self._log(f"`{self.shown}` is not used: {error.text}")
+            else:
+                seconds = self._breaker.trip(error.word, error.text).until - time.time()
+                self._log(f"`{self.shown}` is left alone for {seconds:.0f} s: {error.text}")
+            self.is_out = True  # at last: a thread that finds it out may end the process at once
 
     def _count(self, word: str) -> None:
-        self.counts.faults[word] = self.counts.faults.get(word, 0) + 1
+        self.faults[word] = self.faults.get(word, 0) + 1
 
 
 class Tier:
-    """Thread-safe; raises nothing. `say` is told in a sentence of each remote that is left alone."""
+    """Thread-safe; raises nothing. `log` gets a sentence about each remote that is left alone."""
 
     def __init__(
         self,
         remotes: list[Remote],
         environ: Mapping[str, str],
         timeout: float,
-        say: Callable[[str], None] | None = None,
+        log: Callable[[str], None] | None = None,
         directory: str | None = None,
     ) -> None:
-        self.remotes = remotes
         self._budget = Budget(timeout)
         self._changed = threading.Condition()
         self._is_closed = False
-        self._lookups: dict[tuple[str, str, bool], _Lookup] = {}
-        breakers = [Breaker(remote.identity, directory) for remote in remotes]
+        self._asked: dict[tuple[str, str, bool], Answers] = {}  # by bucket, key, and whether it is fetched
         self._sources = [
-            _Source(remote, environ, timeout, breaker, say)
-            for remote, breaker in zip(remotes, breakers, strict=True)
+            Source(each, environ, timeout, Breaker(each.identity, directory), log or (lambda sentence: None))
+            for each in remotes
         ]
-        # Of its own for each, so that one that hangs does not keep the others' threads.
-        self._pools = [Pool(max(2, _THREADS // len(remotes))) for _ in remotes]
 
     @property
-    def counts(self) -> list[Counts]:
-        """By remote, in their order."""
-        return [source.counts for source in self._sources]
+    def counts(self) -> list[Source]:
+        """What the remotes were asked for and what came of it, in their order."""
+        return self._sources
 
     @property
     def waited(self) -> float:
         """Seconds for which the call has waited for remotes."""
         return self._budget.waited
 
-    @property
-    def is_writable(self) -> bool:
-        return any(remote.is_writable for remote in self.remotes)
-
     def prefetch(self, wanted: Iterable[tuple[str, str, int]]) -> None:
         """Start to fetch names (bucket, key, most bytes of the body); returns at once."""
         for bucket, key, most in wanted:
-            self._look_up(bucket, key, most)
+            self._ask(bucket, key, most)
 
     def get(self, bucket: str, key: str, most: int) -> bytes | None:
-        """The body that was put under a key; None where no remote has it, or none says so in time."""
-        found = self._wait(self._look_up(bucket, key, most))
+        """The body that was put under a key; None where no remote has it, or none answers in time."""
+        found = self._first(self._ask(bucket, key, most))
         return found if isinstance(found, bytes) and len(found) <= most else None
 
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
         """What the remotes have under a key, of each that has it, as it comes."""
-        lookup = self._look_up(bucket, key, most)
+        answers = self._ask(bucket, key, most)
         given: set[int] = set()
         while True:
+            self._wait(answers, lambda: len(answers) > len(given))
             with self._changed:
-                self._budget.wait(self._changed, lambda: self._is_closed or lookup.is_any_heard_but(given))
-                heard = [index for index, is_heard in enumerate(lookup.is_heard) if is_heard]
-                late = [] if self._is_closed or len(heard) > len(given) else self._late(lookup)
-            for index in heard:
-                answer = lookup.answers[index]
-                if index not in given and isinstance(answer, bytes) and len(answer) <= most:
-                    yield answer
-            for source in late:
-                source.note_fault(ServiceError("timeout"))
-            if len(heard) == len(given) or len(heard) == len(lookup.is_heard):
+                new = {number: answer for number, answer in answers.items() if number not in given}
+            if not new:
                 return
-            given.update(heard)
+            given.update(new)
+            yield from [body for body in new.values() if isinstance(body, bytes) and len(body) <= most]
 
     def has(self, bucket: str, key: str) -> bool:
-        """Whether some remote says that it has a key: what it has may still be no good."""
+        """Whether some remote answers that it has a key: what it has may still be unusable."""
         with self._changed:
-            fetched = self._lookups.get((bucket, key, True))
-        if fetched is not None:
-            return self._wait(fetched) is not None
-        return bool(self._wait(self._look_up(bucket, key, None)))
+            answers = self._asked.get((bucket, key, True))
+        return self._first(self._ask(bucket, key, None) if answers is None else answers) is not None
 
     def refuse(self, bucket: str, key: str, body: bytes) -> None:
-        """What came under a key is no good after all: it is absent from now on, where it came from."""
+        """What came under a key is unusable after all: the remote that sent it has it no more."""
         with self._changed:
-            lookup = self._lookups[bucket, key, True]
-            for index, answer in enumerate(lookup.answers):
+            answers = self._asked[bucket, key, True]
+            for number, answer in answers.items():
                 if answer == body:
-                    lookup.answers[index] = None
-                    self._sources[index].note_refusal()
+                    answers[number] = None
+                    self._sources[number].note_refusal()
 
     def close(self) -> None:
-        """Ask no more; what is on its way is not waited for, also by those who have begun to wait."""
+        """Ask no more, and wait no more for what is on its way, also where a thread waits already."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        for pool in self._pools:
-            pool.drop()
 
-    def _look_up(self, bucket: str, key: str, most: int | None) -> _Lookup:
-        """The look-up of a name, begun unless it has been; `most` is None to ask only whether it is there."""
+    def _ask(self, bucket: str, key: str, most: int | None) -> Answers:
+        """Ask for a name, unless it has been asked for; `most` is None to ask only whether it is there."""
         identity = (bucket, key, most is not None)
         with self._changed:
-            lookup = self._lookups.get(identity)
-            if lookup is not None:
-                return lookup
-            lookup = self._lookups[identity] = _Lookup(len(self._sources))
-            for index, source in enumerate(self._sources):
-                if self._budget.left and not self._is_closed and source.may_be_asked():
-                    source.counts.asked += 1
-                    asking = self._asking(lookup, index, bucket, key, most)
-                    lookup.is_heard[index] = not self._pools[index].start(asking)
-                else:
-                    lookup.is_heard[index] = True
-        return lookup
+            answers = self._asked.get(identity)
+            if answers is not None:
+                return answers
+            answers = self._asked[identity] = {}
+            for number, source in enumerate(self._sources):
+                if not (self._budget.left and not self._is_closed and source.may_be_asked()):
+                    answers[number] = None
+                    continue
+                source.asked += 1
+                if not source.pool.start(self._work(answers, number, bucket, key, most)):
+                    answers[number] = None
+        return answers
 
-    def _asking(
-        self, lookup: _Lookup, index: int, bucket: str, key: str, most: int | None
+    def _work(
+        self, answers: Answers, number: int, bucket: str, key: str, most: int | None
     ) -> Callable[[], None]:
-        def ask() -> None:
-            answer: bytes | bool | None = None
-            try:
-                if not self._sources[index].is_out:
-                    answer = self._sources[index].answer(bucket, key, most)
-            finally:
-                with self._changed:
-                    lookup.answers[index] = answer
-                    lookup.is_heard[index] = True
-                    self._changed.notify_all()
+        def work() -> None:
+            answer = None if self._is_closed else self._sources[number].answer(bucket, key, most)
+            with self._changed:
+                answers[number] = answer
+                self._changed.notify_all()
 
-        return ask
+        return work
 
-    def _wait(self, lookup: _Lookup) -> bytes | bool | None:
+    def _first(self, answers: Answers) -> Answer:
+        """The first answer of a remote that has the name, waited for."""
+
+        def found() -> Answer:
+            return next((answer for answer in answers.values() if answer not in (None, False)), None)
+
+        self._wait(answers, lambda: found() is not None)
         with self._changed:
-            self._budget.wait(
-                self._changed, lambda: self._is_closed or lookup.is_settled or lookup.best() is not None
-            )
-            if self._is_closed:
-                return lookup.best()
-            if not lookup.is_settled and lookup.best() is not None:
-                self._budget.wait(self._changed, lambda: lookup.is_settled, _MOMENT)
-            late = [] if lookup.is_settled else self._late(lookup)
+            return found()
+
+    def _wait(self, answers: Answers, until: Callable[[], bool]) -> None:
+        """Wait for an answer; remotes that have given none at all when the time is over are left alone."""
+        with self._changed:
+            if self._budget.wait(
+                self._changed, lambda: self._is_closed or len(answers) == len(self._sources) or until()
+            ):
+                return
+            late = [source for number, source in enumerate(self._sources) if number not in answers]
         for source in late:
-            source.note_fault(ServiceError("timeout"))
-        return lookup.best()
-
-    def _late(self, lookup: _Lookup) -> list[_Source]:
-        """Those that have had their time and said nothing at all, neither of this nor of another name."""
-        return [
-            source
-            for source, is_heard in zip(self._sources, lookup.is_heard, strict=True)
-            if not is_heard and self._budget.left < _NOTHING and not source.has_answered and not source.is_out
-        ]
+            if not source.has_answered:
+                source.note_fault(ServiceError("timeout"))
 
 
-def of(config: Config, environ: Mapping[str, str], say: Callable[[str], None] | None = None) -> Tier | None:
+def of(config: Config, environ: Mapping[str, str], log: Callable[[str], None] | None = None) -> Tier | None:
     """The remotes that the settings name; None where there are none."""
-    from nvccache import remote_url
-
     remotes = remote_url.parse(config.remote)
-    return Tier(remotes, environ, config.remote_timeout, say) if remotes else None
+    return Tier(remotes, environ, config.remote_timeout, log) if remotes else None

@@ -6,20 +6,16 @@ What is received is checked by its digest. Knows nothing of stages.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from nvccache.remote_execution import faults, messages
-from nvccache.remote_execution.connection import Connection
+from nvccache.endpoint import Endpoint
+from nvccache.remote_execution import faults, protocol
 from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.protocol import Connection
 from nvccache.values import dataclass
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
-    from nvccache.endpoint import Endpoint
-
-    Digest = tuple[str, int]  # SHA-256 and size
+Digest = tuple[str, int]  # SHA-256 and size
 
 _SHA256, _ZSTD = 1, 1
 _HIGHEST_UNDERSTOOD = 2  # major version of the interface
@@ -44,7 +40,7 @@ class Blob:
             return self.content
         with open(self.path, "rb") as stream:
             content = stream.read()
-        if messages.digest_of(content) != self.digest:
+        if protocol.digest_of(content) != self.digest:
             raise AwayError(faults.BROKEN, f"`{self.path}` was changed while it was read")
         return content
 
@@ -61,7 +57,7 @@ class Client:
 
     def check(self) -> None:
         """Whether the engine can do what is needed of it; raises AwayError if not."""
-        request = messages.make("GetCapabilitiesRequest", instance_name=self._endpoint.instance)
+        request = protocol.make("GetCapabilitiesRequest", instance_name=self._endpoint.instance)
         found = self.connection.ask(
             "Capabilities/GetCapabilities", request, "ServerCapabilities", _CALL_SECONDS
         )
@@ -82,7 +78,7 @@ class Client:
     def missing(self, digests: Iterable[Digest]) -> set[str]:
         """Those that the engine does not have."""
         wanted = [_digest(digest) for digest in digests]
-        request = messages.make(
+        request = protocol.make(
             "FindMissingBlobsRequest", instance_name=self._endpoint.instance, blob_digests=wanted
         )
         path = "ContentAddressableStorage/FindMissingBlobs"
@@ -105,7 +101,7 @@ class Client:
             data = _compressed(content) if self._compresses_batches else content
             self.sent_bytes += len(data)
             batch.append(
-                messages.make(
+                protocol.make(
                     "BatchUpdateBlobsRequest",
                     requests=[{"digest": _digest(blob.digest), "data": data,
                                "compressor": _ZSTD if self._compresses_batches else 0}],
@@ -115,7 +111,7 @@ class Client:
 
     def cached(self, action: Digest) -> Any:
         """The result that the engine has for an action, or None."""
-        request = messages.make(
+        request = protocol.make(
             "GetActionResultRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
         )
         return self.connection.ask(
@@ -123,8 +119,8 @@ class Client:
         )
 
     def execute(self, action: Digest, watch: Callable[[Any], None], seconds: float) -> Any:
-        """The answer to having an action executed; `watch` is told of each stage on the way."""
-        request = messages.make(
+        """The answer to having an action executed; `watch` gets each state on the way."""
+        request = protocol.make(
             "ExecuteRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
         )
         names: list[str] = []
@@ -134,12 +130,12 @@ class Client:
             if error.word != faults.UNREACHABLE or not names or self.connection.is_cancelled:
                 raise
         # The connection broke; the work may go on.
-        again = messages.make("WaitExecutionRequest", name=names[-1])
+        again = protocol.make("WaitExecutionRequest", name=names[-1])
         return self._follow("Execution/WaitExecution", again, watch, names, seconds)
 
     def stop(self, operation: str) -> None:
         """Tell the engine that nobody waits any more; it may not heed it."""
-        request = messages.make("CancelOperationRequest", name=operation)
+        request = protocol.make("CancelOperationRequest", name=operation)
         path = "/google.longrunning.Operations/CancelOperation"
         try:
             self.connection.is_cancelled = False
@@ -168,16 +164,16 @@ class Client:
         self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
     ) -> Any:
         stream = self.connection.read(path, request, "Operation", seconds)
-        for told, operation in enumerate(stream):
-            if told > _MOST_UPDATES:  # which cost this process the time of what it runs itself
-                raise AwayError(faults.BROKEN, "it says more of an operation than there can be")
+        for updates, operation in enumerate(stream):
+            if updates > _MOST_UPDATES:  # which cost this process the time of what it runs itself
+                raise AwayError(faults.BROKEN, "it sends more updates of an operation than there can be")
             names[:] = [operation.name]
             watch(operation)
             if not operation.done:
                 continue
             if operation.WhichOneof("result") == "error":
                 raise self.connection.of_status(operation.error)
-            answer = messages.of("ExecuteResponse").FromString(operation.response.value)
+            answer = protocol.of("ExecuteResponse").FromString(operation.response.value)
             if answer.status.code:
                 raise self.connection.of_status(answer.status)
             return answer
@@ -186,7 +182,7 @@ class Client:
     def _send_batch(self, batch: list[Any]) -> None:
         if not batch:
             return
-        request = messages.make("BatchUpdateBlobsRequest", instance_name=self._endpoint.instance)
+        request = protocol.make("BatchUpdateBlobsRequest", instance_name=self._endpoint.instance)
         request.requests.extend(batch)
         path = "ContentAddressableStorage/BatchUpdateBlobs"
         seconds = _CALL_SECONDS + request.ByteSize() / _SLOWEST_BYTES
@@ -207,7 +203,7 @@ class Client:
         def parts() -> Iterator[Any]:
             for start in range(0, len(content) or 1, _CHUNK):
                 part = content[start : start + _CHUNK]
-                yield messages.make(
+                yield protocol.make(
                     "WriteRequest",
                     resource_name=resource if not start else "",
                     write_offset=start,
@@ -223,7 +219,7 @@ class Client:
 
     def _read(self, digest: Digest) -> bytes:
         kind = "compressed-blobs/zstd" if self._compresses else "blobs"
-        request = messages.make(
+        request = protocol.make(
             "ReadRequest", resource_name=f"{self._instance()}{kind}/{digest[0]}/{digest[1]}"
         )
         path = "/google.bytestream.ByteStream/Read"
@@ -241,7 +237,7 @@ class Client:
     def _read_batch(self, digests: list[Digest]) -> dict[str, bytes]:
         if not digests:
             return {}
-        request = messages.make(
+        request = protocol.make(
             "BatchReadBlobsRequest",
             instance_name=self._endpoint.instance,
             digests=[_digest(digest) for digest in digests],
@@ -270,7 +266,7 @@ class Client:
 
 
 def _digest(digest: Digest) -> Any:
-    return messages.make("Digest", hash=digest[0], size_bytes=digest[1])
+    return protocol.make("Digest", hash=digest[0], size_bytes=digest[1])
 
 
 def _compressed(content: bytes) -> bytes:
@@ -291,6 +287,6 @@ def _decompressed(content: bytes, size: int) -> bytes:
 
 
 def _checked(content: bytes, digest: Digest) -> bytes:
-    if messages.digest_of(content) != digest:
+    if protocol.digest_of(content) != digest:
         raise AwayError(faults.WRONG_RESULT, "what it sends has another digest")
     return content

@@ -1,31 +1,40 @@
-"""One stage by an engine that speaks the Remote Execution API: asked for, sent, waited for, fetched."""
+"""One stage by an engine of the Remote Execution API: described, asked for, sent, waited for, fetched.
+
+A stage is an action: command, input tree, outputs, properties of a worker.
+
+    bin/class-check   bin/TOOL   lib/LIBRARY…   nvccache-…/INPUT…
+
+The command is run at the root of the tree, and every name in it is relative: that works in a directory as
+well as in a sandbox. What a stage writes and nobody reads is no output: it can be the largest file of all.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from nvccache.endpoint import WORKER, Endpoint
 from nvccache.files import flock
-from nvccache.remote_execution import action, client, faults, messages
-from nvccache.remote_execution.client import Client
+from nvccache.remote_execution import client, faults, protocol
+from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import PLACE, CameBack, Costs
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from nvccache.endpoint import Endpoint
-    from nvccache.remote_execution.action import Described
-    from nvccache.remote_execution.work import Work
+from nvccache.remote_execution.work import PLACE, CameBack, Costs, Work
+from nvccache.values import dataclass
 
 OTHER_CLASS, CANNOT_RUN = 97, 98  # as worker/class_check.c ends
 CHECK_NAME = b"nvccache class-check:"
 _LARGE = 4 << 20  # bytes that two calls do not send at the same time
 _SLOW_BYTES = 4 << 20  # a second, of a network that is worth it
 _MOST_OUTPUT = 1 << 32
-_MOST_SAID = 1 << 26  # on a stream
+_MOST_STREAM = 1 << 26  # of standard output or error
+# The property of a worker that has the tools itself: the SHA-256 of each.
+TOOL_PROPERTY = "nvccache-tool"
+# As the lexicon of platform properties that comes with the interface spells them.
+_ISA = {"x86_64": "x86-64", "aarch64": "arm-a64"}
 
 
 class EngineTry:
@@ -40,12 +49,12 @@ class EngineTry:
         self._stage = 0
         self._began = self._executing = 0.0
         self._is_late = self.is_ended = False
-        self.has_answered = False  # whether the engine has said anything
+        self.has_answered = False  # whether the engine has answered at all
         self.allowance = 0.0  # seconds that sending may take, where much has to be sent first
 
     @property
     def is_queued(self) -> bool:
-        """Whether the engine has said that it waits for a worker."""
+        """Whether it waits for a worker, by what the engine has answered."""
         return self._stage in client.QUEUED
 
     def end(self) -> None:
@@ -68,7 +77,7 @@ class EngineTry:
     def _run(self, engine: Client) -> CameBack:
         engine.check()
         self.has_answered = True
-        described = action.describe(self._work, self._endpoint)
+        described = describe(self._work, self._endpoint)
         started = time.monotonic()
         result, is_cached = engine.cached(described.digest), True
         if result is not None:
@@ -137,7 +146,7 @@ class EngineTry:
 
     def _watch(self, operation: Any) -> None:
         self._operation = operation.name
-        metadata = messages.of("ExecuteOperationMetadata").FromString(operation.metadata.value)
+        metadata = protocol.of("ExecuteOperationMetadata").FromString(operation.metadata.value)
         self._stage = metadata.stage
         if self._stage == client.EXECUTING and not self._executing:
             self._executing = time.monotonic()
@@ -155,12 +164,12 @@ class EngineTry:
         wanted = {name: f"{PLACE}/{name}" for name in self._work.outputs}
         further = [(digest.hash, digest.size_bytes) for raw, digest in streams if digest.hash and not raw]
         if any(size > _MOST_OUTPUT for _, size in digests.values()) or any(
-            size > _MOST_SAID for _, size in further
+            size > _MOST_STREAM for _, size in further
         ):
             raise AwayError(faults.WRONG_RESULT, "an output is too large")
         if result.exit_code:
-            said = engine.fetch(further) if further else {}
-            stderr = result.stderr_raw or said.get(result.stderr_digest.hash, b"")
+            fetched = engine.fetch(further) if further else {}
+            stderr = result.stderr_raw or fetched.get(result.stderr_digest.hash, b"")
             raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
@@ -175,9 +184,9 @@ class EngineTry:
         outputs = {name: contents[digests[path][0]] for name, path in wanted.items()}
         return CameBack(stdout, stderr, outputs, costs)
 
-    def _spent(self, told: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
-        """Seconds in the queue and at work, as the worker tells them or as we saw them."""
-        run = _between(told.execution_start_timestamp, told.execution_completed_timestamp)
+    def _spent(self, metadata: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
+        """Seconds in the queue and at work, by the worker's clock or else by ours."""
+        run = _between(metadata.execution_start_timestamp, metadata.execution_completed_timestamp)
         if is_cached:  # no clock of ours can contradict
             return 0.0, run if 0 < run <= self._endpoint.deadline else 0.0
         if run <= 0:
@@ -187,7 +196,7 @@ class EngineTry:
 
 
 def failure(status: int, stderr: bytes) -> AwayError:
-    """Why a stage that ended with this status runs here; its messages are told by the local run alone."""
+    """Why a stage that ended with this status runs here; its messages are those of the local run alone."""
     if status == OTHER_CLASS and CHECK_NAME in stderr:
         return AwayError(faults.OTHER_MACHINE, "the worker's processor is of another class")
     if status == CANNOT_RUN and CHECK_NAME in stderr:
@@ -197,5 +206,87 @@ def failure(status: int, stderr: bytes) -> AwayError:
 
 def _between(start: Any, end: Any) -> float:
     if not start.seconds or not end.seconds:
-        return 0.0  # it is not told
+        return 0.0  # the engine does not give them
     return float((end.seconds - start.seconds) + (end.nanos - start.nanos) / 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An action: its digest, and all that the engine must have to run it, by SHA-256."""
+
+    digest: tuple[str, int]
+    blobs: Mapping[str, Blob]
+
+
+def describe(work: Work, endpoint: Endpoint) -> Described:
+    """The action of a stage; raises OSError."""
+    blobs: dict[str, Blob] = {}
+    tree: dict[str, Any] = {}
+    is_there = endpoint.toolchain == WORKER
+    for file in work.tool.files:
+        if is_there and file.name == work.tool.program:
+            continue
+        blobs[file.digest[0]] = Blob(file.digest, path=file.path)
+        _put(tree, file.name, (file.digest, True))
+    for name, path in sorted(work.inputs.items()):
+        with open(path, "rb") as stream:
+            _put(tree, f"{PLACE}/{name}", (_add(blobs, stream.read()), False))
+    root = _directory(tree, blobs)
+    wanted = sorted(f"{PLACE}/{name}" for name in work.outputs)
+    asked = [*_properties(endpoint), *([(TOOL_PROPERTY, work.tool.digest)] if is_there else [])]
+    properties = [{"name": name, "value": value} for name, value in sorted({*asked})]
+    command = protocol.make(
+        "Command",
+        arguments=[*work.tool.words(is_there=is_there), *work.arguments],
+        environment_variables=[{"name": name, "value": value} for name, value in work.environment],
+        output_files=wanted,  # for engines before 2.1
+        output_paths=wanted,
+        platform={"properties": properties},
+    )
+    action = protocol.make(
+        "Action",
+        command_digest=_message(_add(blobs, _serialized(command))),
+        input_root_digest=_message(root),
+        timeout={"seconds": int(endpoint.deadline)},
+        platform={"properties": properties},
+    )
+    return Described(_add(blobs, _serialized(action)), blobs)
+
+
+def _properties(endpoint: Endpoint) -> Sequence[tuple[str, str]]:
+    machine = os.uname().machine
+    asked = [("OSFamily", platform.system().lower()), ("ISA", _ISA.get(machine, machine))]
+    return [*asked, *endpoint.properties]
+
+
+def _put(tree: dict[str, Any], name: str, leaf: tuple[tuple[str, int], bool]) -> None:
+    *folders, last = name.split("/")
+    for folder in folders:
+        tree = tree.setdefault(folder, {})
+    tree[last] = leaf
+
+
+def _directory(tree: Mapping[str, Any], blobs: dict[str, Blob]) -> tuple[str, int]:
+    """The digest of a directory, with its message and those below it added."""
+    files, directories = [], []
+    for name, found in sorted(tree.items()):
+        if isinstance(found, dict):
+            directories.append({"name": name, "digest": _message(_directory(found, blobs))})
+        else:
+            digest, is_executable = found
+            files.append({"name": name, "digest": _message(digest), "is_executable": is_executable})
+    return _add(blobs, _serialized(protocol.make("Directory", files=files, directories=directories)))
+
+
+def _add(blobs: dict[str, Blob], content: bytes) -> tuple[str, int]:
+    digest = protocol.digest_of(content)
+    blobs[digest[0]] = Blob(digest, content)
+    return digest
+
+
+def _message(digest: tuple[str, int]) -> Any:
+    return protocol.make("Digest", hash=digest[0], size_bytes=digest[1])
+
+
+def _serialized(message: Any) -> bytes:
+    return bytes(message.SerializeToString(deterministic=True))

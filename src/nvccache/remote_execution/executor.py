@@ -1,44 +1,50 @@
 """What a call asks of other machines: whether a stage may be sent, a place among those that are away, a try.
 
-One file for each stage that is away lies beside the slots of this user and machine (machine/slots.py), and
-one for an engine that is left alone (remote/breaker.py).
+Beside the slots of this user and machine (machine/slots.py) lie a file for each stage that is away, one for
+an engine that is left alone (remote/breaker.py), and one with a byte for each stage in a row that an engine
+took and did not give back. One such stage may be its own fault, or that of one worker; where it is one after
+the other, the engine is of no use, though it answers.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+
 from nvccache import endpoint, log
+from nvccache.config import Config
+from nvccache.files import keys, untrusted
 from nvccache.machine import slots
+from nvccache.machine.process import Handle
+from nvccache.machine.slots import PoolSlot
+from nvccache.plan.model import Stage
 from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import expectations, faults, work
-from nvccache.remote_execution.losses import Losses
+from nvccache.remote_execution import faults, work
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import Work
+from nvccache.store.store import Store
 from nvccache.values import dataclass
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # a call loads the one of these that it needs
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nvccache.config import Config
-    from nvccache.machine.process import Handle
-    from nvccache.machine.slots import PoolSlot
-    from nvccache.plan.model import Stage
     from nvccache.remote_execution.engine import EngineTry
-    from nvccache.remote_execution.faults import AwayError
     from nvccache.remote_execution.prefix import LauncherTry
-    from nvccache.remote_execution.work import Work
-    from nvccache.store.store import Store
 
 BREAKER = "executor-{}"  # by the identity of the endpoint
 _JOBS = 64  # away at once where nothing else is set
 _MOST_LOST = 5  # stages in a row
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`directory` is NVCCACHE_EXECUTOR_DIR."""
+    """Those of NVCCACHE_EXECUTOR_… and others, as far as they are needed here."""
 
-    jobs: int
+    jobs: int  # away at once, 0 for the default
     min_seconds: float
-    directory: str
+    directory: str  # NVCCACHE_EXECUTOR_DIR
     log: str
     is_strict: bool  # a bug of ours surfaces
 
@@ -71,15 +77,21 @@ class Executor:
     def is_in_use(self) -> bool:
         """Whether anything is sent at present."""
         if self._is_open is None:
-            self._is_open = self._breaker.may_ask()
+            outage = self._breaker.outage()
+            self._is_open = outage is None or time.time() >= outage.until
         return self._is_open
 
     def expected(self, stage: Stage, cwd: str, input_bytes: int) -> float:
-        return expectations.seconds_of(stage, cwd, input_bytes, self._store)
+        return expected_seconds(stage, cwd, input_bytes, self._store)
+
+    def remember(self, stage: Stage, cwd: str, seconds: float) -> None:
+        """Remember what a stage took, for the next time."""
+        remember_seconds(stage, cwd, seconds, self._store)
 
     def is_worth_it(self, stage: Stage, seconds: float, environ: Mapping[str, str]) -> bool:
         """Whether a stage that is expected to take so long may be sent, and is to be."""
-        return seconds >= self._settings.min_seconds and not work.reason_to_stay(stage, environ)
+        is_worth_it = seconds >= self._settings.min_seconds and not work.reason_to_stay(stage, environ)
+        return is_worth_it and self._breaker.may_ask()
 
     def place(self) -> PoolSlot | None:
         """A place among those that are away at once, or None."""
@@ -120,6 +132,64 @@ class Executor:
     def _leave_alone(self, word: str, text: str) -> None:
         self._breaker.trip(word, text)
         self._is_open = False
+
+
+class Losses:
+    """How many stages in a row an engine took and did not give back, over all calls of this user here.
+
+    Without a directory they are counted for this process only.
+    """
+
+    def __init__(self, directory: str, identity: str) -> None:
+        self._path = f"{directory}/executor-{identity}.lost" if directory else ""
+        self._own = 0
+
+    def add(self) -> int:
+        """Count one more; how many there are in a row."""
+        self._own += 1
+        if not self._path:
+            return self._own
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | untrusted.FILE, 0o600)
+        except OSError:
+            return self._own
+        try:
+            os.write(descriptor, b".")
+            return os.fstat(descriptor).st_size
+        except OSError:
+            return self._own
+        finally:
+            os.close(descriptor)
+
+    def forget(self) -> None:
+        """One has come back."""
+        self._own = 0
+        if self._path:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
+
+def expected_seconds(stage: Stage, cwd: str, input_bytes: int, store: Store) -> float:
+    """How long a stage may be expected to take: as long as the last time, else by the size of its input.
+
+    Remembered for the command and the names of what it reads, whatever these hold: an edit seldom changes it
+    much.
+    """
+    try:
+        return float(store.find_memo(_key(stage, cwd)))
+    except ValueError:
+        return stage.tool.seconds_per_mib * input_bytes / _MIB
+
+
+def remember_seconds(stage: Stage, cwd: str, seconds: float, store: Store) -> None:
+    # An engine need not say how long it took to make a result that it has kept.
+    if stage.tool.may_run_elsewhere and seconds > 0:
+        store.add_memo(_key(stage, cwd), f"{seconds:.3f}")
+
+
+def _key(stage: Stage, cwd: str) -> str:
+    names = [os.path.basename(path) for path in stage.inputs]
+    return keys.key_of("took", [("argv", stage.key_argv), ("inputs", tuple(names)), ("directory", (cwd,))])
 
 
 def of_config(config: Config, store: Store, environ: Mapping[str, str]) -> Executor | None:

@@ -3,9 +3,11 @@
 Below NVCCACHE_EXECUTOR_DIR, which all machines have to have under the same name:
 
     tools-<digest>/bin/…, lib/…     a tool with what it needs, made once
-    away-<random>/                  one stage: its inputs, a script, what the tool says, its outputs, a report
+    away-<random>/                  one stage: inputs, a script, the tool's messages, outputs, a report
 
-The script says all there is to say, so that no launcher has to pass on words or variables.
+The script holds the whole command, so that no launcher has to pass on arguments or variables. A launcher may
+end with success and have run nothing, or only a part, and a file that has come over a network may be there
+before its content: what the worker's report does not name, or names otherwise, is not taken.
 """
 
 from __future__ import annotations
@@ -22,27 +24,27 @@ import subprocess
 import tempfile
 import threading
 import time
+import zlib
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
+from nvccache.endpoint import Endpoint
+from nvccache.files import untrusted
 from nvccache.machine import process
-from nvccache.remote_execution import engine, faults, landing, shipped
+from nvccache.machine.process import Handle
+from nvccache.remote_execution import engine, faults, shipped
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import PLACE, CameBack, Costs
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nvccache.endpoint import Endpoint
-    from nvccache.machine.process import Handle
-    from nvccache.remote_execution.shipped import ShippedTool
-    from nvccache.remote_execution.work import Work
-    from nvccache.store.store import Store
+from nvccache.remote_execution.shipped import ShippedTool
+from nvccache.remote_execution.work import PLACE, CameBack, Costs, Work
+from nvccache.store.store import Store
 
 PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
 _MOST_SAID = 1 << 16  # bytes of a launcher's own messages
 _STAGE, _NEW_TOOL = "away-", "tools-new-"
+_MOST_BYTES = 1 << 32  # of one file that comes back
+_MOST_REPORT = 1 << 20
+_END = "end"  # of a report
 _LEFT_SECONDS = 2 * 86400  # twice the longest deadline: nobody uses any more what is older
 _swept: set[str] = set()  # directories, by this process
 
@@ -66,7 +68,7 @@ def objection_to(directory: str) -> str:
 class LauncherTry:
     """One stage on its way; `handle` may be ended by another thread."""
 
-    has_answered = True  # as far as anybody can tell
+    has_answered = True  # there is no means to find out
     allowance = 0.0
 
     def __init__(
@@ -84,7 +86,7 @@ class LauncherTry:
 
     @property
     def is_queued(self) -> bool:
-        """Whether the tool has not begun: its first act is to make the file for what it says."""
+        """Whether the tool has not begun: its first act is to make the file for its messages."""
         return bool(self._folder) and not os.path.exists(f"{self._folder}/{_STDOUT}")
 
     def end(self) -> None:
@@ -151,18 +153,18 @@ class LauncherTry:
         self._why_ended = word
         self.end()
 
-    def _take(self, status: int, said: bytes, send: float, run: float) -> CameBack:
+    def _take(self, status: int, stderr: bytes, send: float, run: float) -> CameBack:
         done = time.monotonic()
         os.listdir(self._folder)  # has a network file system look again
         if not os.path.exists(f"{self._folder}/{_STDOUT}"):
-            if engine.CHECK_NAME in said:
-                raise engine.failure(status, said)
-            text = said.decode(errors="replace").strip()[-200:]
+            if engine.CHECK_NAME in stderr:
+                raise engine.failure(status, stderr)
+            text = stderr.decode(errors="replace").strip()[-200:]
             raise AwayError(faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}")
         if status:
             raise AwayError(faults.FAILED, f"status {status}")
         place = os.fsencode(f"{self._folder}/{PLACE}")
-        contents = landing.take(f"{self._folder}/{_REPORT}", self._reported())
+        contents = _reported_contents(f"{self._folder}/{_REPORT}", self._reported())
         stdout, stderr, *outputs = (content.replace(place, PLACE.encode()) for content in contents)
         sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs))
         costs = Costs(0.0, send, run, time.monotonic() - done, *sizes)
@@ -201,6 +203,39 @@ class LauncherTry:
             if shipped.digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
                 raise AwayError(faults.WRONG_RESULT, f"`{folder}/{file.name}` is not what was put there")
         return folder
+
+
+def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
+    """The contents of the files that a report is on, in its order; raises AwayError."""
+    lines = _read_checked(report, _MOST_REPORT).decode(errors="replace").split("\n")
+    if len(lines) != len(paths) + 3 or lines[-2:] != [_END, ""]:
+        raise AwayError(faults.FAILED, "the worker's report is not whole")
+    if lines[0] != "0":
+        raise AwayError(faults.FAILED, f"status {lines[0][:20]} on the worker")
+    contents = []
+    for line, path in zip(lines[1:], paths, strict=False):
+        if line == "-":
+            raise AwayError(faults.FAILED, f"`{os.path.basename(path)}` was not made")
+        content = _read_checked(path, _MOST_BYTES)
+        if f"{zlib.crc32(content):08x} {len(content)}" != line:
+            name = os.path.basename(path)
+            raise AwayError(faults.WRONG_RESULT, f"`{name}` is not as the worker reported it")
+        contents.append(content)
+    return contents
+
+
+def _read_checked(path: str, most: int) -> bytes:
+    name = os.path.basename(path)
+    try:
+        if os.path.islink(path):
+            raise AwayError(faults.WRONG_RESULT, f"`{name}` is a link")
+        descriptor = untrusted.open_named(path, most)
+    except OSError as error:
+        raise AwayError(faults.FAILED, f"`{name}` did not come back: {error.strerror}") from None
+    try:
+        return untrusted.read_all(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
 
 
 def _install(tool: ShippedTool, folder: str) -> None:

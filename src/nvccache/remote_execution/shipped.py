@@ -8,36 +8,32 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from nvccache.files import elf, keys, signatures
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
+from nvccache.store.store import Store
 from nvccache.toolkit import loader_diagnostics, processor, toolchain
+from nvccache.toolkit.loader import Loaded
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nvccache.store.store import Store
-    from nvccache.toolkit.loader import Loaded
 
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
 _PROGRAMS, _LIBRARIES = "bin", "lib"
 # The loader would load further libraries for them.
-_OBSTACLES = ("LD_PRELOAD", "LD_AUDIT")  # LD_LIBRARY_PATH has had its say in what is loaded
+_OBSTACLES = ("LD_PRELOAD", "LD_AUDIT")  # LD_LIBRARY_PATH was heeded when the files were found
 _PRELOAD_LIST = "/etc/ld.so.preload"
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFile:
-    """One file of a tool: `name` is where it lies among those that are sent, `path` where it lies here."""
+    """One file of a tool."""
 
-    name: str
-    path: str
+    name: str  # among those that are sent
+    path: str  # on this machine
     digest: tuple[str, int]  # SHA-256 and size
 
 
@@ -46,7 +42,7 @@ class ShippedTool:
     """A tool with all that it needs."""
 
     files: Sequence[ToolFile]
-    checks: Sequence[str]
+    checks: Sequence[str]  # arguments of the check of the processor's class
     program: str  # the names of two of the files
     loader: str
     place: str  # of the tool on this machine

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 
 from nvccache import environment
+from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.shipped import ShippedTool
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nvccache.plan.model import Stage
-    from nvccache.remote_execution.shipped import ShippedTool
 
 # Stands for the scratch directory in what is sent. The digits keep it from meeting anything of a user's.
 PLACE = "nvccache-51d0c2f3a86e4b79"
@@ -22,24 +18,21 @@ PLACE = "nvccache-51d0c2f3a86e4b79"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be run: `arguments` without the tool's own name, with PLACE for the scratch directory.
+    """What is to be run, with PLACE for the scratch directory."""
 
-    `inputs` are names below PLACE with the files that they stand for, `outputs` names below PLACE.
-    """
-
-    kind: str
+    kind: str  # of the stage
     tool: ShippedTool
-    arguments: Sequence[str]
+    arguments: Sequence[str]  # without the tool's own name
     environment: Sequence[tuple[str, str]]
-    inputs: Mapping[str, str]
-    outputs: Sequence[str]
+    inputs: Mapping[str, str]  # names below PLACE -> the files that they stand for
+    outputs: Sequence[str]  # names below PLACE
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Where the seconds of a stage went: waiting for a worker, sending, running, fetching; bytes each way."""
+    """Where the seconds of a stage went, and bytes each way."""
 
-    queue: float = 0.0
+    queue: float = 0.0  # waiting for a worker
     send: float = 0.0
     run: float = 0.0
     fetch: float = 0.0
@@ -62,11 +55,11 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class CameBack:
-    """What another machine has made: contents by the names of the outputs."""
+    """What another machine has made."""
 
     stdout: bytes
     stderr: bytes
-    outputs: Mapping[str, bytes]
+    outputs: Mapping[str, bytes]  # contents by name
     costs: Costs
 
 
@@ -76,9 +69,9 @@ def reason_to_stay(stage: Stage, environ: Mapping[str, str]) -> str:
     if not tool.may_run_elsewhere or not stage.is_located_anywhere or not grammar.is_cached:
         return "its tool reads more than can be sent"
     if grammar.sees_directory or tool.lines_matter(stage.argv):
-        return "its result tells of directories or lines"
+        return "its result depends on directories or lines"
     if grammar.sees_names or grammar.dates_sources or grammar.dates_what_it_names:
-        return "its result tells of names or dates"
+        return "its result depends on names or dates"
     if grammar.stays_in_order or grammar.runs_programs:
         return "it does more than to read and write the files that it names"
     if any(output.begins_as for output in stage.outputs) or not stage.kept_outputs:

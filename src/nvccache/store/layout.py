@@ -37,7 +37,7 @@ BESIDE = {
     JOURNAL: re.compile(r"(?:calls|recent|folding|events|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
     # What has still to be sent to remotes (remote/uploads.py).
-    "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock|\.state)"),
+    "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)"),
     inflight.FOLDER: re.compile(_KEY),
 }
 _LARGEST = 1 << 40  # bytes; more is no size, but says that it is not known
@@ -90,6 +90,8 @@ def is_left_behind(path: str) -> bool:
     folder, _, name = path.rpartition("/")
     if folder == JOURNAL:
         return not event_totals.is_current(name) and path != USAGE
+    if folder == "remote":
+        return name.endswith(".queue")
     return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
 
 

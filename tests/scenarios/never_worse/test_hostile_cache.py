@@ -51,7 +51,7 @@ NAMES = {  # of each pattern of the layout, some that it allows
                 "folding-v6.1-1.log", "events-v6.1-1.log", "totals-v1.json.1"],
     "locks": ["0.lock", "a.lock", "usage.lock", "journal.lock"],
     "locks/running": [KEY, KEY * 2],
-    "remote": [f"{KEY[:16]}.lock", f"{KEY[:16]}.state", f"{KEY[:16]}-{KEY[:16]}-{KEY[:8]}.queue"],
+    "remote": [f"{KEY[:16]}.lock", f"{KEY[:16]}-{KEY[:16]}-{KEY[:8]}.queue"],
 }  # fmt: skip
 
 

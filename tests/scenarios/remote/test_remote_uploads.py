@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import socket
+import signal
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,11 +29,25 @@ LINE = ("-arch=sm_80", "-c", "a.cu", "-o", "a.o")
 SOURCE = "__global__ void k(int *p) { *p = 1; }\n"
 
 
+class _TakesNothing(socketserver.BaseRequestHandler):
+    """A redis that has nothing, and never answers to what it should take."""
+
+    def handle(self) -> None:
+        while asked := self.request.recv(1 << 16):
+            if b"SET" in asked:
+                time.sleep(600)
+            self.request.sendall(b"$-1\r\n" if b"GET" in asked else b":0\r\n")
+
+
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """The port of a server that accepts, and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
+    """The port of such a server."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _TakesNothing) as server:
+        server.daemon_threads = True
+        server.block_on_close = False
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +83,10 @@ def test_nobody_waits_for_what_is_sent(workspace: Workspace, silent: int) -> Non
     """Pipes are closed, and the call is over, while the uploader still waits for its server."""
     workspace.write("a.cu", SOURCE)
     remote = f"redis://127.0.0.1:{silent}?prefix=p{silent},rw"
-    done = workspace.cached(*LINE, NVCCACHE_REMOTE=remote, NVCCACHE_REMOTE_TIMEOUT="0.2")
+    done = workspace.cached(*LINE, NVCCACHE_REMOTE=remote)
     assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
     assert pending(workspace) == 1
+    os.kill(uploader_of(workspace), signal.SIGKILL)
 
 
 def test_what_a_build_has_made_gets_there_by_itself(workspace: Workspace, tmp_path: Path) -> None:
@@ -86,23 +104,32 @@ def test_what_a_build_has_made_gets_there_by_itself(workspace: Workspace, tmp_pa
     assert told["calls"]["direct_hit"] == 1
 
 
+def uploader_of(workspace: Workspace) -> int:
+    """The process that sends from this cache."""
+    mark = f"send_queued\0{workspace.cache}\0".encode()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for found in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if mark in found.read_bytes():
+                    return int(found.parent.name)
+    raise AssertionError("nobody sends")
+
+
 def test_an_uploader_that_is_killed_loses_nothing(workspace: Workspace, silent: int, tmp_path: Path) -> None:
     workspace.write("a.cu", SOURCE)
     remote = f"redis://127.0.0.1:{silent}?prefix=k{silent},rw"
-    workspace.cached(*LINE, NVCCACHE_REMOTE=remote, NVCCACHE_REMOTE_TIMEOUT="0.2")
+    workspace.cached(*LINE, NVCCACHE_REMOTE=remote)
     (parsed,) = remote_url.parse(remote)
     root = Directory(str(workspace.cache))
-    (name, _), *_ = uploads.pending(root, parsed.identity)
+    (name,) = uploads.pending(root, parsed.identity)
     items = uploads.read(root, name)
-    mark = f"send_queued\0{workspace.cache}\0".encode()
-    for found in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            is_ours = found.read_bytes().endswith(mark)
-        except OSError:
-            continue
-        if is_ours:
-            os.kill(int(found.parent.name), 9)
-    assert uploads.read(root, name).keys() == items.keys()
+    os.kill(uploader_of(workspace), signal.SIGKILL)
+    assert uploads.read(root, name) == items
+    until = time.monotonic() + 10
+    while (lock := uploads.take_lock(root, parsed.identity)) is None:
+        assert time.monotonic() < until
+    os.close(lock)
 
 
 def test_push_to_redis_waits_and_tells(workspace: Workspace, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from nvccache import config, outcomes, remote_url
 from nvccache.cli.names import COMMANDS
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
-from nvccache.remote import uploads
+from nvccache.remote import breaker
 from nvccache.store import event_line
 from nvccache.store.event_line import RemoteUse
 from nvccache.store.store import Store
@@ -99,9 +99,10 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
         monkeypatch.setenv(variable, HOSTILE)
     monkeypatch.setenv("NVCCACHE_NVCC", f"/{HOSTILE}")
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
-    state = uploads.State()
-    state.fail(HOSTILE, HOSTILE)
-    uploads.write_state(cache.directory, remote_url.parse(os.environ["NVCCACHE_REMOTE"])[0].identity, state)
+    (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
+    monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
+    for for_writing in (False, True):
+        breaker.Breaker(remote.identity, for_writing=for_writing).trip(word, word)
     path = config.config_file(os.environ)
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from made_events import event
-from nvccache import __version__, endpoint, outcomes, remote_url
+from nvccache import __version__, endpoint, outcomes
 from nvccache.machine import slots
 from nvccache.remote import uploads
 from nvccache.remote.breaker import Breaker
@@ -16,7 +16,6 @@ from nvccache.remote_execution import faults
 from nvccache.remote_execution.executor import BREAKER
 from nvccache.remote_execution.work import Costs
 from nvccache.store import event_line, store
-from nvccache.store.directory import Directory
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from unprivileged import read_only, unreadable
 
@@ -273,14 +272,10 @@ def used_remote(cache_dir):
     second = event(outcomes.STAGE_HIT, remote=event_line.RemoteUse(2, 2, 1024, 0.5, ("timeout", "tls")))
     for call in (first, second):
         event_line.append(cache_dir, call)
-    (remote,) = remote_url.parse("file:///nowhere,rw")
-    uploads.enqueue(cache_dir, [remote], [("blob-v1", "a" * 64), ("blob-v1", "b" * 64)])
-    state = uploads.State()
-    state.sent, state.bytes, state.dropped = 7, 4096, 1
-    uploads.write_state(Directory(cache_dir), remote.identity, state)
+    uploads.enqueue(cache_dir, "0" * 16, [("blob-v1", "a" * 64), ("blob-v1", "b" * 64)])
 
 
-def test_what_was_asked_of_remotes_and_sent_to_them(nvccache, used_remote):
+def test_what_was_asked_of_remotes_and_is_still_to_be_sent(nvccache, used_remote):
     told = json.loads(nvccache("stats", "--json").output)
     assert told["remote"] == {
         "calls": 2,
@@ -290,10 +285,10 @@ def test_what_was_asked_of_remotes_and_sent_to_them(nvccache, used_remote):
         "seconds_waited": 0.75,
         "faults": {"timeout": 2, "tls": 1},
     }
-    assert told["uploads"] == {"pending": 2, "sent": 7, "bytes": 4096, "present": 0, "dropped": 1}
+    assert told["uploads"] == {"pending": 2}
     text = nvccache("stats").output
     assert "7 names in 2 calls: 5 found, 3.0 KiB" in text
-    assert "7 objects, 4.0 KiB; 2 still to be sent; 1 given up" in text
+    assert "still to be sent" in text and "2 objects" in text
     assert outcomes.REMOTE_FAULTS["timeout"] in text
     metrics = nvccache("stats", "--format", "prometheus").output
     assert "nvccache_remote_names_found_total 5" in metrics

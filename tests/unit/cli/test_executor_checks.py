@@ -18,7 +18,7 @@ from nvccache.cli import adding, executor_checks, path_checks
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.machine import slots
 from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import connection, faults, shipped
+from nvccache.remote_execution import faults, protocol, shipped
 from nvccache.remote_execution.executor import BREAKER
 from nvccache.remote_execution.faults import AwayError
 from unprivileged import read_only
@@ -97,7 +97,7 @@ def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch: pytest.M
     def load() -> None:
         raise AwayError(faults.NOT_INSTALLED, "grpc is not installed")
 
-    monkeypatch.setattr(connection, "_load_grpc", load)
+    monkeypatch.setattr(protocol, "_load_grpc", load)
     (finding,) = findings("grpc://127.0.0.1:1")
     assert (finding.state, finding.mend) == (BAD, (adding.command("exec"),))
 

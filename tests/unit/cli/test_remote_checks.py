@@ -13,7 +13,6 @@ from nvccache.cli.finding import BAD, GOOD, ODD
 from nvccache.remote import breaker, uploads
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
-from nvccache.store.directory import Directory
 
 
 @pytest.fixture
@@ -73,44 +72,35 @@ def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeyp
         waited.append(seconds)
         raise ServiceError("timeout")
 
-    monkeypatch.setattr("nvccache.remote.service.Service", asked)
+    monkeypatch.setattr("nvccache.cli.remotes.connect", asked)
     assert found()[0].state == BAD
     assert waited == [5]
 
 
-@pytest.mark.parametrize("for_writing", [False, True])
-def test_an_outage_that_compiles_still_heed_is_told(far, for_writing):
-    breaker.Breaker(far.identity, for_writing=for_writing).trip("timeout", "no answer in time")
+def test_an_outage_that_compiles_still_heed_is_told(far):
+    breaker.Breaker(far.identity).trip("timeout", "no answer in time")
     (finding,) = found()
     assert (finding.state, finding.mend) == (ODD, ("nvccache remote test",))
     assert "no answer in time" in finding.details[0]
 
 
-def test_uploads_that_are_refused_are_bad(far, cache_dir):
-    state = uploads.State()
-    state.fail("denied", "it permits no such access")
-    uploads.write_state(Directory(cache_dir), far.identity, state)
+@pytest.mark.parametrize(("word", "state"), [("denied", BAD), ("timeout", ODD)])
+def test_uploads_that_failed_are_told_until_one_works(far, monkeypatch, word, state):
+    guard = breaker.Breaker(far.identity, for_writing=True)
+    guard.trip(word, "it permits no such access")
     finding = found()[1]
-    assert (finding.state, finding.topic) == (BAD, "uploads")
+    assert (finding.state, finding.topic, finding.mend) == (state, "uploads", ("nvccache remote test",))
     assert "it permits no such access" in finding.text
-    state.at = time.time() - 2 * 86400
-    uploads.write_state(Directory(cache_dir), far.identity, state)
-    assert len(found()) == 1
-
-
-def test_a_fault_of_uploads_is_not_told_after_one_that_worked(far, cache_dir):
-    root = Directory(cache_dir)
-    failed, worked = uploads.State(), uploads.State()
-    failed.fail("unreachable", "no connection")
-    uploads.write_state(root, far.identity, failed)
-    assert len(found()) == 2
-    worked.sent_at = failed.at + 1
-    uploads.write_state(root, far.identity, failed.then(worked))
+    now = time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now + 2 * 86400)
+        assert len(found()) == 1
+    guard.close()
     assert len(found()) == 1
 
 
 def test_what_is_still_to_be_sent_is_told(far, cache_dir, monkeypatch):
-    uploads.enqueue(cache_dir, [far], [("blob-v1", "a" * 64)])
+    uploads.enqueue(cache_dir, far.identity, [("blob-v1", "a" * 64)])
     finding = found()[1]
     assert (finding.state, finding.mend) == (ODD, ("nvccache remote push --pending",))
     monkeypatch.setenv("NVCCACHE_READONLY", "1")

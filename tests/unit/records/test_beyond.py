@@ -16,7 +16,7 @@ from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
-from nvccache.remote.service import Service
+from nvccache.remote.service import connect
 from nvccache.remote.tier import Tier
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -69,7 +69,7 @@ def test_no_blob_is_taken_that_is_larger_than_what_is_sent(there, tmp_path, monk
     place = f"file://{tmp_path}/far"
     here = Store(str(tmp_path / "here"))
     there.add_blob(DIGEST, CONTENT, compress=False)
-    Transfer(there).send((store.BLOB, DIGEST), Service(remote_url.parse(place)[0], {}))
+    Transfer(there).send((store.BLOB, DIGEST), connect(remote_url.parse(place)[0], {}))
     for most, found in ((len(CONTENT), None), (transfer.LARGEST, CONTENT)):
         monkeypatch.setattr(beyond, "LARGEST", most)
         here.beyond = Beyond(Tier(remote_url.parse(place), {}, 2.0, directory=str(tmp_path)))
@@ -264,7 +264,7 @@ def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
 
 def test_what_a_call_asked_of_remotes_is_told(tmp_path):
     remotes = remote_url.parse(f"file://{tmp_path}/far")
-    service = Service(remotes[0], {})
+    service = connect(remotes[0], {})
     name = envelope.name_of(store.BLOB, "ab" * 32)
     service.put(name, envelope.seal(store.BLOB, "ab" * 32, b"rbody"))
     asked = Beyond(Tier(remotes, {}, 5.0, directory=str(tmp_path)))

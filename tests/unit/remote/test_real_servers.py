@@ -14,7 +14,8 @@ import pytest
 
 from nvccache import remote_url
 from nvccache.remote import envelope
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import Service, connect
+from nvccache.remote.service_error import ServiceError
 from support import certificates
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
@@ -75,29 +76,29 @@ def round_trip(service: Service) -> None:
 
 def word_of(text: str, does: str, environ: dict[str, str] | None = None) -> str:
     with pytest.raises(ServiceError) as raised:
-        service = Service(remote_url.parse(text)[0], environ or {}, 2)
+        service = connect(remote_url.parse(text)[0], environ or {}, 2)
         service.put(NAME, CONTENT) if does == "put" else service.get(NAME, 10)
     assert "SECRET" not in raised.value.text
     return raised.value.word
 
 
 def test_redis(redis: int) -> None:
-    service = Service(
+    service = connect(
         remote_url.parse(f"redis://:SECRET@127.0.0.1:{redis}/1?prefix=a/b&ttl=100,rw")[0], {}, 5
     )
     round_trip(service)
     service.delete(NAME)
     assert not service.has(NAME)
-    round_trip(Service(remote_url.parse(f"redis://127.0.0.1:{redis}/2")[0], {"REDISCLI_AUTH": "SECRET"}, 5))
+    round_trip(connect(remote_url.parse(f"redis://127.0.0.1:{redis}/2")[0], {"REDISCLI_AUTH": "SECRET"}, 5))
 
 
 def test_what_redis_has(redis: int) -> None:
-    service = Service(remote_url.parse(f"redis://:SECRET@127.0.0.1:{redis}?prefix=a*,rw")[0], {}, 5)
+    service = connect(remote_url.parse(f"redis://:SECRET@127.0.0.1:{redis}?prefix=a*,rw")[0], {}, 5)
     names = [f"1/{number:02x}/{number:064x}" for number in range(1500)]
     for name in names:
         service.put(name, CONTENT)
     service.put("2/other", CONTENT)
-    other = Service(remote_url.parse(f"redis://:SECRET@127.0.0.1:{redis}?prefix=ab,rw")[0], {}, 5)
+    other = connect(remote_url.parse(f"redis://:SECRET@127.0.0.1:{redis}?prefix=ab,rw")[0], {}, 5)
     other.put(names[0], CONTENT)
     found = list(service.list("1/"))
     assert sorted(name for name, _, _ in found) == sorted(names)
@@ -124,7 +125,7 @@ def test_redis_with_tls(tmp_path: Path) -> None:
     files = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key))
     for port in started("redis-server", *options, *files, "--tls-ca-cert-file", str(trusted.certificate)):
         there = f"rediss://127.0.0.1:{port}"
-        round_trip(Service(remote_url.parse(there)[0], {"SSL_CERT_FILE": str(trusted.certificate)}, 5))
+        round_trip(connect(remote_url.parse(there)[0], {"SSL_CERT_FILE": str(trusted.certificate)}, 5))
         for file in (other.certificate, key, tmp_path / "nowhere"):
             assert word_of(there, "get", {"SSL_CERT_FILE": str(file)}) == "tls"
         assert word_of(f"redis://127.0.0.1:{port}", "get") in ("unreachable", "broken")
@@ -132,7 +133,7 @@ def test_redis_with_tls(tmp_path: Path) -> None:
 
 def test_users_of_redis(redis: int) -> None:
     reader = f"redis://reader:SECRET@127.0.0.1:{redis}"
-    assert Service(remote_url.parse(reader)[0], {}, 2).get(NAME, 10) is None
+    assert connect(remote_url.parse(reader)[0], {}, 2).get(NAME, 10) is None
     assert word_of(reader, "put") == "bad_credentials"
     assert word_of(f"redis://127.0.0.1:{redis}", "get") == "bad_credentials"
     assert word_of(f"redis://:SECRETS@127.0.0.1:{redis}", "get") == "bad_credentials"
@@ -142,7 +143,7 @@ def test_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "SECRET"}
     for name, value in keys.items():
         monkeypatch.setenv(name, value)
-    service = Service(remote_url.parse(bucket)[0], keys, 5)
+    service = connect(remote_url.parse(bucket)[0], keys, 5)
     round_trip(service)
     ((name, size, changed),) = service.list("1/")
     assert (name, size) == (NAME, len(CONTENT))
@@ -152,6 +153,6 @@ def test_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_directory(tmp_path: Path) -> None:
-    service = Service(remote_url.parse(f"file://{tmp_path}/cache")[0], {})
+    service = connect(remote_url.parse(f"file://{tmp_path}/cache")[0], {})
     round_trip(service)
     assert [name for name, _, _ in service.list("1/")] == [NAME]

@@ -14,8 +14,9 @@ import pytest
 import faulty_server
 from faulty_server import FaultyServer, says
 from nvccache import outcomes, remote_url
-from nvccache.remote import service_error, service_options
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote import object_store, service_error
+from nvccache.remote.service import Service, connect
+from nvccache.remote.service_error import ServiceError
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
@@ -26,7 +27,7 @@ MOST = 100_000
 
 def service(server: FaultyServer, kind: str = "http", timeout: float = 0.5) -> Service:
     text = f"{server.url}/p" if kind == "http" else f"s3://b/p?endpoint={server.url}"
-    return Service(remote_url.parse(text)[0], NOBODY, timeout)
+    return connect(remote_url.parse(text)[0], NOBODY, timeout)
 
 
 def s3_error(status: int, code: str) -> faulty_server.Answer:
@@ -36,8 +37,7 @@ def s3_error(status: int, code: str) -> faulty_server.Answer:
 def test_words_are_those_that_are_counted() -> None:
     # What is left alone says nothing.
     assert set(service_error.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
-    words = {*service_error._OF_CODE.values(), *service_error._OF_STATUS.values()}
-    assert words | {word for word, _ in service_error._SAYINGS} <= set(outcomes.REMOTE_FAULTS)
+    assert {*service_error._MARKS, *service_error._PHRASES} <= set(outcomes.REMOTE_FAULTS)
 
 
 def test_credentials_are_for_the_host_of_the_url_alone() -> None:
@@ -45,7 +45,7 @@ def test_credentials_are_for_the_host_of_the_url_alone() -> None:
     with FaultyServer(says(200, b"content")) as elsewhere:
         with FaultyServer(faulty_server.leads_to(f"http://localhost:{elsewhere.port}/x")) as server:
             text = server.url.replace("http://", "http://user:password@")
-            assert Service(remote_url.parse(f"{text}/p")[0], NOBODY, 0.5).get(NAME, MOST) == b"content"
+            assert connect(remote_url.parse(f"{text}/p")[0], NOBODY, 0.5).get(NAME, MOST) == b"content"
         (first,), (second,) = server.requests, elsewhere.requests
         assert "authorization: Basic" in first and "authorization" not in second.lower()
 
@@ -141,7 +141,7 @@ def test_nobody_listens() -> None:
     for text in (f"{server.url}/p", f"redis://127.0.0.1:{server.port}"):
         began = time.monotonic()
         with pytest.raises(ServiceError) as raised:
-            Service(remote_url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
+            connect(remote_url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
         assert raised.value.word == "unreachable"
         assert time.monotonic() - began < 2
 
@@ -160,7 +160,7 @@ def test_no_encryption() -> None:
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(ServiceError) as raised:
             text = f"https://127.0.0.1:{listener.getsockname()[1]}/p"
-            Service(remote_url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
+            connect(remote_url.parse(text)[0], NOBODY, 5).get(NAME, MOST)
         for connection in connections:
             connection.close()
     assert raised.value.word == "tls"
@@ -180,7 +180,7 @@ def test_body_without_end_is_given_up_at_what_is_allowed() -> None:
 
 def test_redis_that_is_none() -> None:
     with FaultyServer(faulty_server.writes_garbage) as server, pytest.raises(ServiceError):
-        Service(remote_url.parse(f"redis://127.0.0.1:{server.port}")[0], NOBODY, 0.5).get(NAME, MOST)
+        connect(remote_url.parse(f"redis://127.0.0.1:{server.port}")[0], NOBODY, 0.5).get(NAME, MOST)
 
 
 def test_password_of_the_url_and_of_netrc(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_password_of_the_url_and_of_netrc(tmp_path: Path) -> None:
     (tmp_path / ".netrc").chmod(0o600)
     with FaultyServer(says(200, b"x")) as server:
         text = f"http://you:OTHER@127.0.0.1:{server.port}/p"
-        Service(remote_url.parse(text)[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
-        Service(remote_url.parse(f"{server.url}/p")[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
+        connect(remote_url.parse(text)[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
+        connect(remote_url.parse(f"{server.url}/p")[0], {"HOME": str(tmp_path)}).get(NAME, MOST)
         sent = [base64.b64encode(words).decode() for words in (b"you:OTHER", b"me:SECRET")]
         assert [each in request for each, request in zip(sent, server.requests, strict=True)] == [True, True]
 
@@ -198,7 +198,7 @@ def test_refusal_with_a_password_is_no_absence() -> None:
     with FaultyServer(says(403)) as server:
         text = f"http://you:OTHER@127.0.0.1:{server.port}/p"
         with pytest.raises(ServiceError) as raised:
-            Service(remote_url.parse(text)[0], NOBODY).get(NAME, MOST)
+            connect(remote_url.parse(text)[0], NOBODY).get(NAME, MOST)
     assert raised.value.word == "denied"
 
 
@@ -216,7 +216,7 @@ def test_refusal_with_a_password_is_no_absence() -> None:
 def test_bucket_is_asked_without_a_signature_where_there_is_none(
     environ: dict[str, str], query: str, is_signed: bool
 ) -> None:
-    _, options = service_options.of_reader(remote_url.parse(f"s3://b/p{query}")[0], {**NOBODY, **environ})
+    _, options = object_store.options_to_read(remote_url.parse(f"s3://b/p{query}")[0], {**NOBODY, **environ})
     assert ("skip_signature" not in options) == is_signed
     assert ("disable_ec2_metadata" in options) == ("ec2" not in query)
 
@@ -227,19 +227,19 @@ def test_credentials_in_files_of_the_tools(tmp_path: Path) -> None:
         ("s3://b", ".aws/credentials"),
         ("gs://b", ".config/gcloud/application_default_credentials.json"),
     ):
-        assert "skip_signature" in service_options.of_reader(remote_url.parse(text)[0], environ)[1]
+        assert "skip_signature" in object_store.options_to_read(remote_url.parse(text)[0], environ)[1]
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
-        assert "skip_signature" not in service_options.of_reader(remote_url.parse(text)[0], environ)[1]
+        assert "skip_signature" not in object_store.options_to_read(remote_url.parse(text)[0], environ)[1]
 
 
 def test_credentials_in_variables() -> None:
     remote = remote_url.parse("azblob://c?account=a")[0]
     key = {"AZURE_STORAGE_KEY": "k"}
-    assert service_options.of_reader(remote, key)[1]["account_key"] == "k"
+    assert object_store.options_to_read(remote, key)[1]["account_key"] == "k"
     token = {"AZURE_STORAGE_SAS_TOKEN": "?t"}
-    assert service_options.of_reader(remote, token)[1]["sas_token"] == "t"
-    assert "skip_signature" in service_options.of_reader(remote, NOBODY)[1]
+    assert object_store.options_to_read(remote, token)[1]["sas_token"] == "t"
+    assert "skip_signature" in object_store.options_to_read(remote, NOBODY)[1]
 
 
 def test_without_opendal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -247,9 +247,9 @@ def test_without_opendal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
     monkeypatch.setitem(sys.modules, "opendal", None)
     with pytest.raises(ServiceError) as raised:
-        Service(remote_url.parse("s3://b")[0], NOBODY)
+        connect(remote_url.parse("s3://b")[0], NOBODY)
     assert raised.value.word == "not_installed"
-    assert Service(remote_url.parse(f"file://{tmp_path}/x")[0], NOBODY).get(NAME, 1) is None
+    assert connect(remote_url.parse(f"file://{tmp_path}/x")[0], NOBODY).get(NAME, 1) is None
 
 
 def test_webdav_server_that_wants_folders_made() -> None:
@@ -262,5 +262,5 @@ def test_webdav_server_that_wants_folders_made() -> None:
             says(404 if request.startswith("PROPFIND") else 201)(connection)
 
     with FaultyServer(answers) as server:
-        Service(remote_url.parse(f"{server.url}/p,rw")[0], NOBODY).put("1/ab/x", b"")
+        connect(remote_url.parse(f"{server.url}/p,rw")[0], NOBODY).put("1/ab/x", b"")
         assert server.requests[-1].startswith("PUT")

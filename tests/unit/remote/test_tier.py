@@ -68,14 +68,6 @@ def test_found_at_either(place: Place, which: str) -> None:
     assert sum(counts.bytes_in for counts in asked.counts) == len(envelope.seal("blob", KEYS[0], BODY))
 
 
-def test_first_in_order_is_believed(place: Place) -> None:
-    place.put(place.one, KEYS[0], b"of one")
-    place.put(place.two, KEYS[0], b"of two")
-    for _ in range(20):
-        assert place.tier(f"{place.one} {place.two}").get("blob", KEYS[0], 1000) == b"of one"
-        assert place.tier(f"{place.two} {place.one}").get("blob", KEYS[0], 1000) == b"of two"
-
-
 def test_too_large(place: Place) -> None:
     place.put(place.one, KEYS[0])
     assert place.tier(place.one).get("blob", KEYS[0], len(BODY) - 1) is None
@@ -194,8 +186,7 @@ def test_what_the_settings_name(place: Place) -> None:
     environ = {"HOME": "/nonexistent", "NVCCACHE_REMOTE": f"{place.one} {place.two},rw"}
     asked = tier.of(config.load(environ), environ)
     assert asked is not None
-    assert [remote.shown for remote in asked.remotes] == [place.one, place.two]
-    assert asked.is_writable
+    assert [counts.shown for counts in asked.counts] == [place.one, place.two]
     assert tier.of(config.load(NOBODY), NOBODY) is None
 
 
@@ -247,10 +238,12 @@ def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
     place.put(place.one, KEYS[0])
     place.put(place.two, KEYS[0], b"another")
     asked = place.tier(f"{place.one} {place.two}")
-    assert asked.get("blob", KEYS[0], 1000) == BODY
-    asked.refuse("blob", KEYS[0], BODY)
-    assert asked.get("blob", KEYS[0], 1000) == b"another"
-    asked.refuse("blob", KEYS[0], b"another")
+    both = {BODY, b"another"}
+    for _ in range(2):
+        found = asked.get("blob", KEYS[0], 1000)
+        assert found in both
+        both.remove(found)
+        asked.refuse("blob", KEYS[0], found)
     assert asked.get("blob", KEYS[0], 1000) is None
     assert not asked.has("blob", KEYS[0])
     assert [counts.faults for counts in asked.counts] == [{"broken": 1}, {"broken": 1}]

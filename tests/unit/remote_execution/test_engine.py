@@ -19,7 +19,7 @@ from remote_execution.sent_work import NEEDS_CHECK, sorting
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache import endpoint
-from nvccache.remote_execution import client, faults, messages
+from nvccache.remote_execution import client, faults, protocol
 from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import CameBack, Work
@@ -221,7 +221,7 @@ def test_a_failure_that_an_engine_keeps_is_not_the_last_word(
     work = sorting(tmp_path, cache)
     run(engine, work)
     for name in engine.results:
-        engine.results[name] = messages.make("ActionResult", exit_code=1)
+        engine.results[name] = protocol.make("ActionResult", exit_code=1)
     assert run(engine, work).outputs == {"out.txt": b"a\nb\n"}
     assert engine.executed == 2
 
@@ -232,7 +232,7 @@ def test_a_tool_on_the_worker_is_named_by_its_digest(serve: Serve, tmp_path: Pat
     assert run(engine, work, "?toolchain=worker").outputs == {"out.txt": b"a\nb\n"}
     assert work.tool.digest not in engine.blobs
     (request,) = [request for name, request in engine.seen if name == "Execute"]
-    action = messages.of("Action").FromString(engine.blobs[request.action_digest.hash])
+    action = protocol.of("Action").FromString(engine.blobs[request.action_digest.hash])
     asked = {each.name: each.value for each in action.platform.properties}
     assert asked["nvccache-tool"] == work.tool.digest
     assert asked["OSFamily"] == "linux"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,7 @@ import pytest
 from nvccache import endpoint
 from nvccache.machine import slots
 from nvccache.remote_execution import executor, faults
-from nvccache.remote_execution.executor import Executor, Settings
-from nvccache.remote_execution.losses import Losses
+from nvccache.remote_execution.executor import Executor, Losses, Settings
 from nvccache.store.store import Store
 
 
@@ -41,15 +42,35 @@ def test_what_is_planted_is_neither_followed_nor_waited_for(tmp_path: Path) -> N
     assert target.read_text() == "content"
 
 
-def test_an_engine_that_loses_all_it_takes_is_left_alone(
-    tmp_path: Path, cache_dir: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def call(tmp_path: Path, cache_dir: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Executor]:
+    """The engine as a further call sees it."""
     monkeypatch.setattr(slots, "pool_directory", lambda *_: str(tmp_path))
 
     def call() -> Executor:
         settings = Settings(0, 0.0, "", str(tmp_path / "log"), True)
         return Executor(endpoint.parse("grpc://engine:1"), settings, Store(cache_dir), {})
 
+    return call
+
+
+def test_who_only_looks_keeps_nobody_from_trying_again(
+    call: Callable[[], Executor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor.work, "reason_to_stay", lambda *_: "")
+    outage = call()._breaker.trip("unreachable", "down")
+    assert not call().is_in_use
+    monkeypatch.setattr(time, "time", lambda: outage.until + 1)
+    assert call().is_in_use
+    again, other = call(), call()
+    assert again.is_worth_it(None, 1.0, {})  # type: ignore[arg-type]
+    assert again.is_worth_it(None, 1.0, {})  # type: ignore[arg-type]
+    assert not other.is_worth_it(None, 1.0, {})  # type: ignore[arg-type]
+    again.succeeded()
+    assert other.is_worth_it(None, 1.0, {})  # type: ignore[arg-type]
+
+
+def test_an_engine_that_loses_all_it_takes_is_left_alone(call: Callable[[], Executor]) -> None:
     for _ in range(executor._MOST_LOST - 1):
         call().lost()
         assert call().is_in_use

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'nvccache[exec]'")
 
-from nvccache.remote_execution import compile_protocol, messages
+from nvccache.remote_execution import compile_protocol, protocol
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,15 +27,15 @@ def test_the_descriptors_are_those_of_the_protocol(tmp_path: Path) -> None:
 
 def test_numbers_are_those_of_the_published_interface() -> None:
     """On the wire: field 6 of an Execute request is the digest, 7 of a command its output paths."""
-    request = messages.make("ExecuteRequest", action_digest={"hash": "ab", "size_bytes": 3})
+    request = protocol.make("ExecuteRequest", action_digest={"hash": "ab", "size_bytes": 3})
     assert request.SerializeToString() == b"\x32\x06\x0a\x02ab\x10\x03"
-    assert messages.make("Command", output_paths=["o"]).SerializeToString() == b"\x3a\x01o"
+    assert protocol.make("Command", output_paths=["o"]).SerializeToString() == b"\x3a\x01o"
 
 
 def test_the_pool_is_not_that_of_the_process() -> None:
     from google.protobuf import descriptor_pool
 
-    messages.of("Digest")
+    protocol.of("Digest")
     with pytest.raises(KeyError):
         descriptor_pool.Default().FindMessageTypeByName("nvccache.reapi.Digest")
     assert "google.protobuf" in sys.modules

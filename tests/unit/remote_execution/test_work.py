@@ -10,7 +10,7 @@ import hand_made_plans
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS
 from nvccache.plan.model import Plan, Stage
 from nvccache.plan.stages import tool_of
-from nvccache.remote_execution import expectations, work
+from nvccache.remote_execution import executor, work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.shipped import ShippedTool
 from nvccache.remote_execution.work import PLACE
@@ -40,13 +40,13 @@ def test_cicc_and_ptxas_may_be_sent_and_nothing_else() -> None:
 @pytest.mark.parametrize("options", ["-g", "-generate-line-info", "--some-unknown-option"])
 def test_cicc_stays_where_its_result_may_tell_of_directories(options: str) -> None:
     found = stage("cicc", planned(cicc=with_options(CICC, options)))
-    assert work.reason_to_stay(found, {}) == "its result tells of directories or lines"
+    assert work.reason_to_stay(found, {}) == "its result depends on directories or lines"
 
 
 @pytest.mark.parametrize("options", ["-g", "--generate-line-info", "-lineinfo"])
 def test_ptxas_stays_where_its_result_tells_of_names_or_dates(options: str) -> None:
     found = stage("ptxas", planned(ptxas=with_options(PTXAS, options)))
-    assert work.reason_to_stay(found, {}) == "its result tells of names or dates"
+    assert work.reason_to_stay(found, {}) == "its result depends on names or dates"
 
 
 @pytest.mark.parametrize("kind", ["cicc", "ptxas"])
@@ -96,17 +96,17 @@ def test_what_lies_outside_the_scratch_directory_is_not_sent() -> None:
 
 def test_a_stage_is_expected_to_take_what_it_took_the_last_time(cache: Store) -> None:
     found = stage("cicc", planned())
-    by_size = expectations.seconds_of(found, "/work", 4 << 20, cache)
+    by_size = executor.expected_seconds(found, "/work", 4 << 20, cache)
     assert by_size == pytest.approx(4 * tool_of("cicc").seconds_per_mib)
-    expectations.remember(found, "/work", 17.5, cache)
-    assert expectations.seconds_of(found, "/work", 4 << 20, cache) == 17.5
-    expectations.remember(found, "/work", 0.0, cache)  # of a result that an engine has kept
-    assert expectations.seconds_of(found, "/work", 4 << 20, cache) == 17.5
-    assert expectations.seconds_of(found, "/other", 4 << 20, cache) == by_size
-    assert expectations.seconds_of(stage("ptxas", planned()), "/work", 1 << 20, cache) != 17.5
+    executor.remember_seconds(found, "/work", 17.5, cache)
+    assert executor.expected_seconds(found, "/work", 4 << 20, cache) == 17.5
+    executor.remember_seconds(found, "/work", 0.0, cache)  # of a result that an engine has kept
+    assert executor.expected_seconds(found, "/work", 4 << 20, cache) == 17.5
+    assert executor.expected_seconds(found, "/other", 4 << 20, cache) == by_size
+    assert executor.expected_seconds(stage("ptxas", planned()), "/work", 1 << 20, cache) != 17.5
 
 
 def test_nothing_is_remembered_of_stages_that_are_never_sent(cache: Store) -> None:
     found = stage("cudafe", planned())
-    expectations.remember(found, "/work", 17.5, cache)
-    assert expectations.seconds_of(found, "/work", 0, cache) == 0
+    executor.remember_seconds(found, "/work", 17.5, cache)
+    assert executor.expected_seconds(found, "/work", 0, cache) == 0

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from nvccache import remote_url
-from nvccache.remote import client_limits
-from nvccache.remote.deadline import Pool
-from nvccache.remote.service import Service
+from nvccache.remote import object_store
+from nvccache.remote.service import connect
 from nvccache.remote.service_error import OwnLimitError
-from nvccache.remote.tier import Tier
+from nvccache.remote.tier import Pool, Tier
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
@@ -24,7 +23,7 @@ _ASK = """
 import os, resource, sys
 from nvccache import remote_url
 from nvccache.remote.tier import Tier
-import nvccache.remote.service, nvccache.remote.client_limits
+import nvccache.remote.object_store
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + int(sys.argv[2]),) * 2)
 asked = Tier(remote_url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print, sys.argv[1])
 print(asked.get("blob", "ab" * 32, 1000), flush=True)
@@ -50,7 +49,7 @@ def test_few_descriptors_are_no_panic_on_standard_error(tmp_path: Path, more: in
 def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(OwnLimitError, match="no further thread"):
-        Service(remote_url.parse("http://127.0.0.1:1")[0], NOBODY)
+        connect(remote_url.parse("http://127.0.0.1:1")[0], NOBODY)
 
 
 def test_a_tier_without_threads_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +81,9 @@ def test_its_threads_are_few_and_tools_are_not_told(monkeypatch: pytest.MonkeyPa
     told: dict[str, str] = {}
     monkeypatch.delenv("TOKIO_WORKER_THREADS", raising=False)
     monkeypatch.setattr("os.putenv", told.__setitem__)
-    client_limits.prepare()
+    object_store.make_room()
     assert told == {"TOKIO_WORKER_THREADS": "2"}
     monkeypatch.setenv("TOKIO_WORKER_THREADS", "7")
     told.clear()
-    client_limits.prepare()
+    object_store.make_room()
     assert "2" not in told.values()

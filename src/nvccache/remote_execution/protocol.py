@@ -1,26 +1,75 @@
-"""One connection to an engine: gRPC as far as it is used, with a deadline on every call.
+"""The Remote Execution API on the wire: its messages as Python classes, and a connection by gRPC.
 
-Whatever goes wrong is an AwayError with a word of faults.py. Knows nothing of what is asked.
+The classes come from the committed descriptors (reapi.binpb) and are loaded into a pool of their own: the
+names of this package cannot meet those of another one in this process, and no generated code ties a release
+of protobuf to the one that generated it. Each call has a deadline; whatever goes wrong is an AwayError with a
+word of faults.py. Knows nothing of what is asked.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any
 
+from nvccache.endpoint import Endpoint
 from nvccache.files import untrusted
-from nvccache.remote_execution import faults, messages
+from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
-    from nvccache.endpoint import Endpoint
-
+_DESCRIPTORS = os.path.join(os.path.dirname(__file__), "reapi.binpb")
+_PACKAGE = "nvccache.reapi"
+_loaded: dict[str, Any] = {}  # the pool, and classes by their names
+_lock = threading.Lock()  # stages are sent on threads of their own
 _PREFIX = "/build.bazel.remote.execution.v2."
 _loading = threading.Lock()
+_WORDS = {
+    "UNAVAILABLE": faults.UNREACHABLE,
+    "DEADLINE_EXCEEDED": faults.TIMEOUT,
+    "UNAUTHENTICATED": faults.BAD_CREDENTIALS,
+    "PERMISSION_DENIED": faults.DENIED,
+    "RESOURCE_EXHAUSTED": faults.FULL,
+    "UNIMPLEMENTED": faults.OTHER_VERSION,
+    "CANCELLED": faults.OVERTAKEN,
+}
+_CODES = {1: "CANCELLED", 4: "DEADLINE_EXCEEDED", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED",
+          12: "UNIMPLEMENTED", 14: "UNAVAILABLE", 16: "UNAUTHENTICATED"}  # fmt: skip
+_LONGEST_TEXT = 200
+_LARGEST_FILE = 1 << 20  # of certificates, or of a token
+
+
+def of(name: str) -> Any:
+    """The class of a message by its name in reapi.proto; raises ImportError without protobuf."""
+    with _lock:
+        if name not in _loaded:
+            from google.protobuf import message_factory
+
+            if "" not in _loaded:
+                _loaded[""] = _pool()
+            found = _loaded[""].FindMessageTypeByName(f"{_PACKAGE}.{name}")
+            _loaded[name] = message_factory.GetMessageClass(found)
+        return _loaded[name]
+
+
+def _pool() -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    pool = descriptor_pool.DescriptorPool()
+    with open(_DESCRIPTORS, "rb") as stream:
+        for file in descriptor_pb2.FileDescriptorSet.FromString(stream.read()).file:
+            pool.Add(file)
+    return pool
+
+
+def make(name: str, /, **fields: Any) -> Any:
+    return of(name)(**fields)
+
+
+def digest_of(content: bytes) -> tuple[str, int]:
+    """The digest by which the interface names content: SHA-256, and the size."""
+    return sha256(content).hexdigest(), len(content)
 
 
 class Connection:
@@ -46,17 +95,17 @@ class Connection:
 
     def ask(self, path: str, request: Any, answer: str, seconds: float, or_none: bool = False) -> Any:
         """The answer to one request; with `or_none` None for what is not found."""
-        method = self._channel.unary_unary(_full(path), _to_bytes, messages.of(answer).FromString)
+        method = self._channel.unary_unary(_full(path), _to_bytes, of(answer).FromString)
         return self._result(method.future(request, timeout=seconds, metadata=self._metadata), or_none)
 
     def write(self, path: str, parts: Iterable[Any], answer: str, seconds: float) -> Any:
         """The answer to a stream of requests."""
-        method = self._channel.stream_unary(_full(path), _to_bytes, messages.of(answer).FromString)
+        method = self._channel.stream_unary(_full(path), _to_bytes, of(answer).FromString)
         return self._result(method.future(iter(parts), timeout=seconds, metadata=self._metadata))
 
     def read(self, path: str, request: Any, answer: str, seconds: float) -> Iterator[Any]:
         """The answers to one request, as they come."""
-        method = self._channel.unary_stream(_full(path), _to_bytes, messages.of(answer).FromString)
+        method = self._channel.unary_stream(_full(path), _to_bytes, of(answer).FromString)
         call = method(request, timeout=seconds, metadata=self._metadata)
         self._begin(call)
         try:
@@ -85,7 +134,7 @@ class Connection:
             self._call = None
 
     def of_status(self, status: Any) -> AwayError:
-        """What a status says that is part of an answer."""
+        """The error in a status that is part of an answer."""
         return self._as_trouble(_CODES.get(status.code, f"code {status.code}"), status.message)
 
     def _of_error(self, error: Any) -> AwayError:
@@ -106,15 +155,15 @@ def _full(path: str) -> str:
 
 
 def _load_grpc() -> Any:
-    """grpcio, told to write nothing to our streams and to leave forks alone."""
-    told = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
+    """grpcio, set to write nothing to our streams and to leave forks alone."""
+    ours = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
     with _loading:
-        before = {name: os.environ.get(name) for name in told}
-        os.environ.update(told)
+        before = {name: os.environ.get(name) for name in ours}
+        os.environ.update(ours)
         try:
             import grpc
 
-            messages.of("Digest")
+            of("Digest")
         except ImportError as error:
             text = f"{error.name or 'a package'} is not installed"
             raise AwayError(faults.NOT_INSTALLED, text) from None
@@ -144,8 +193,8 @@ def _channel(grpc: Any, endpoint: Endpoint) -> Any:
 
 def _metadata(token: str, version: str) -> list[tuple[str, Any]]:
     details = {"tool_name": "nvccache", "tool_version": version}
-    told = messages.make("RequestMetadata", tool_details=details).SerializeToString()
-    found: list[tuple[str, Any]] = [("build.bazel.remote.execution.v2.requestmetadata-bin", told)]
+    tool = make("RequestMetadata", tool_details=details).SerializeToString()
+    found: list[tuple[str, Any]] = [("build.bazel.remote.execution.v2.requestmetadata-bin", tool)]
     if token:
         found.append(("authorization", f"Bearer {token}"))
     return found
@@ -166,18 +215,3 @@ def _content_of(files: Mapping[str, str], name: str) -> bytes:
 
 def _to_bytes(message: Any) -> bytes:
     return bytes(message.SerializeToString(deterministic=True))
-
-
-_WORDS = {
-    "UNAVAILABLE": faults.UNREACHABLE,
-    "DEADLINE_EXCEEDED": faults.TIMEOUT,
-    "UNAUTHENTICATED": faults.BAD_CREDENTIALS,
-    "PERMISSION_DENIED": faults.DENIED,
-    "RESOURCE_EXHAUSTED": faults.FULL,
-    "UNIMPLEMENTED": faults.OTHER_VERSION,
-    "CANCELLED": faults.OVERTAKEN,
-}
-_CODES = {1: "CANCELLED", 4: "DEADLINE_EXCEEDED", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED",
-          12: "UNIMPLEMENTED", 14: "UNAVAILABLE", 16: "UNAUTHENTICATED"}  # fmt: skip
-_LONGEST_TEXT = 200
-_LARGEST_FILE = 1 << 20  # of certificates, or of a token
