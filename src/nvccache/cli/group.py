@@ -11,9 +11,10 @@ from click.shell_completion import CompletionItem
 from nvccache import __version__
 from nvccache.cli.ending import told_in_one_sentence
 from nvccache.cli.names import COMMANDS
-from nvccache.cli.output import WrongUsage, escaped_errors, json_option, say, say_json
+from nvccache.cli.output import Failure, WrongUsage, escaped_errors, json_option, say, say_json
 from nvccache.cli.suggesting import SuggestingGroup
 
+_BESIDE_CORE = "nvccache.report"  # an installation may do without it
 _IS_COMPILING = "nvccache.is_compiling"  # in a context that completes: its first word is no command
 
 
@@ -28,7 +29,12 @@ class LazyGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        try:
+            command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        except ModuleNotFoundError as error:
+            if error.name != _BESIDE_CORE:
+                raise
+            return _not_installed(cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -55,6 +61,18 @@ class LazyGroup(SuggestingGroup):
         """Understand the command line."""
         with escaped_errors(), told_in_one_sentence():
             return super().make_context(*arguments, **others)
+
+
+def _not_installed(name: str) -> click.Command:
+    def refuse(_: tuple[str, ...]) -> None:
+        raise Failure(
+            f"`nvccache {name}` is not installed: there is no package `{_BESIDE_CORE}`",
+            "`pip install --force-reinstall nvccache` brings it; `nvccache events --json` has what it shows",
+        )
+
+    words = click.Argument(["_"], nargs=-1, type=click.UNPROCESSED)
+    anything = {"ignore_unknown_options": True}
+    return click.Command(name, anything, refuse, [words], help="Not installed.", add_help_option=False)
 
 
 @click.group(

@@ -7,7 +7,7 @@ COMMANDS = {
     "clean": "nvccache.cli.clean",
     "config": "nvccache.cli.config",
     "explain": "nvccache.cli.explain",
-    "report": "nvccache.cli.report",
+    "report": "nvccache.report.command",
     "install": "nvccache.cli.install",
     "demo": "nvccache.cli.demo",
     "doctor": "nvccache.cli.doctor",

@@ -5,25 +5,21 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 
 import click
 
 from nvccache.cli import settings as our_settings
 from nvccache.cli import since as ages
-from nvccache.cli.output import say, warn
+from nvccache.cli.output import say, say_json, warn
 from nvccache.cli.replacing import replace_file
-from nvccache.cli.report_page import calls as of_events
-from nvccache.cli.report_page import figures, kept, page, trace
 from nvccache.cli.units import count_words
+from nvccache.config import Config
+from nvccache.report import calls as of_events
+from nvccache.report import figures, kept, page, trace
+from nvccache.report.calls import Call
+from nvccache.report.kept import Kept
 from nvccache.store import events
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nvccache.cli.report_page.calls import Call
-    from nvccache.cli.report_page.kept import Kept
-    from nvccache.config import Config
 
 PAGE = "nvccache-report.html"
 ALL = "all"
@@ -68,7 +64,7 @@ def report(
     if trace_file:
         replace_file(trace_file, json.dumps(trace.of(shown), allow_nan=False, separators=(",", ":")))
     if as_json:
-        say(*json.dumps({"version": 1, **figures.to_json(figures.of(shown))}, indent=2).splitlines())
+        say_json({"version": 1, **figures.to_json(figures.of(shown))})
         return
     if output or not trace_file:
         output = output or PAGE

@@ -7,15 +7,12 @@ made printable, and a number that cannot be a time is refused.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import IO
 
 from nvccache.escaping import printable
 from nvccache.store.events import Away
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import IO
 
 VERSION = 2  # of the events; those of version 1 are understood as well
 HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
@@ -33,25 +30,20 @@ class NewerVersionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a call. `start` counts from that of the call; `slot` is -1 where none was held, and
-    `cpu` 0 where it is not known.
-
-    `away` is what it cost on another machine (events.Away), or None; `why_here` why it ran here though it
-    was sent; `in_vain` the seconds that its tool ran before with another module id than nvcc's.
-    """
+    """One stage of a call."""
 
     kind: str
     architecture: str
-    result: str
+    result: str  # one of RESULTS
     why: str
-    start: float
+    start: float  # seconds after that of the call
     seconds: float
-    slot: int
+    slot: int  # -1 where none was held
     where: str
-    cpu: float = 0.0
-    away: Mapping[str, float] | None = None
-    why_here: str = ""
-    in_vain: float = 0.0
+    cpu: float = 0.0  # seconds; 0 where they are not known
+    away: Mapping[str, float] | None = None  # what it cost on another machine (events.Away)
+    why_here: str = ""  # why it ran here though it was sent
+    in_vain: float = 0.0  # seconds that its tool ran before with another module id than nvcc's
 
     @property
     def lasted(self) -> float:
@@ -85,14 +77,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of nvccache; `started` is Unix time, and `source` all its sources as they were typed."""
+    """One call of nvccache."""
 
-    started: float
+    started: float  # Unix time
     seconds: float
     outcome: str
     reason: str
     directory: str
-    source: str
+    source: str  # all its sources as they were typed
     product: str
     cause: str
     pid: int

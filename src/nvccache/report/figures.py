@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from nvccache import outcomes
-from nvccache.cli.report_page.calls import FAILED, HIT, RAN, SHARED
 from nvccache.plan import stages
+from nvccache.report.calls import FAILED, HIT, RAN, SHARED, Call, Stage
 from nvccache.store.events import builds
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nvccache.cli.report_page.calls import Call, Stage
 
 _ANSWERED = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _CACHED = (*_ANSWERED, outcomes.PARTIAL_HIT, outcomes.MISS)
@@ -99,13 +94,8 @@ def of(calls: Sequence[Call]) -> Figures:
 
 def to_json(figures: Figures) -> dict[str, object]:
     """The figures for scripts: the same names, and lists instead of tables."""
-    made: dict[str, object] = {
-        name: getattr(figures, name)
-        for name in (
-            *("calls", "by_outcome", "hit_rate", "stage_hit_rate", "elapsed", "wall", "wall_saved"),
-            *("tool_spent", "tool_saved", "in_vain"),
-        )
-    }
+    numbers = "calls by_outcome hit_rate stage_hit_rate elapsed wall wall_saved tool_spent tool_saved in_vain"
+    made: dict[str, object] = {name: getattr(figures, name) for name in numbers.split()}
     for name in ("stages", "sources", "causes", "whys", "reasons", "store_faults", "wrong_settings"):
         tallies: dict[str, Tally] = getattr(figures, name)
         made[name] = [{"name": key, **_tally_as_json(tally)} for key, tally in tallies.items()]

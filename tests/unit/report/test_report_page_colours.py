@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from nvccache.cli.report_page import page
+from nvccache.report import page
 
 COLOURS = {
     name: (light, dark)

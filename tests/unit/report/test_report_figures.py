@@ -4,8 +4,8 @@ import pytest
 
 import made_builds
 from made_builds import bypass, call, hit, stage
-from nvccache.cli.report_page import figures
-from nvccache.cli.report_page.calls import from_json
+from nvccache.report import figures
+from nvccache.report.calls import from_json
 
 
 def of(*events):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from nvccache.cli.report_page import kept
+from nvccache.report import kept
 from nvccache.store import store
 from nvccache.store.directory import Directory
 from nvccache.store.store import Store

@@ -6,14 +6,14 @@ import pytest
 
 import made_builds
 from made_builds import call, hit, stage
-from nvccache.cli.report_page import columns
-from nvccache.cli.report_page.calls import from_json
 from nvccache.remote_execution import faults
+from nvccache.report import page
+from nvccache.report.calls import from_json
 from nvccache.store.events import builds
 
 
 def encode(*events):
-    return columns.encode(builds([from_json(event) for event in events]), {})
+    return page.encode(builds([from_json(event) for event in events]), {})
 
 
 def decode(*events):
@@ -66,7 +66,7 @@ def test_huge_numbers_stay_numbers():
 
 
 def test_only_the_newest_calls_are_in_it(monkeypatch):
-    monkeypatch.setattr(columns, "MOST_CALLS", 3)
+    monkeypatch.setattr(page, "MOST_CALLS", 3)
     starts = (0, 1, 1000, 1001, 5000)
     made = decode(*[call(started=start, build=f"{start // 1000}-1") for start in starts])
     assert made["begun"] == 1000
@@ -75,7 +75,7 @@ def test_only_the_newest_calls_are_in_it(monkeypatch):
 
 
 def test_of_a_build_that_is_there_in_part_the_rest_is_shown(monkeypatch):
-    monkeypatch.setattr(columns, "MOST_CALLS", 2)
+    monkeypatch.setattr(page, "MOST_CALLS", 2)
     assert decode(*[call(started=start) for start in (0, 1, 2)])["builds"] == [[0, 40_000, 3]]
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import made_builds
 from made_builds import call, hit, stage
-from nvccache.cli.report_page import lanes
-from nvccache.cli.report_page.calls import from_json
+from nvccache.report import lanes
+from nvccache.report.calls import from_json
 from nvccache.store.events import builds
 
 

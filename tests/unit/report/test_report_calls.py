@@ -5,7 +5,7 @@ import json
 import pytest
 
 import made_builds
-from nvccache.cli.report_page import calls
+from nvccache.report import calls
 from nvccache.store import events
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import made_builds
 from made_builds import call, hit, stage
-from nvccache.cli.report_page import trace
-from nvccache.cli.report_page.calls import from_json
+from nvccache.report import trace
+from nvccache.report.calls import from_json
 from nvccache.store.events import builds
 
 # The reserved words of the format for `cname` that may stand in a trace of ours.

@@ -7,18 +7,13 @@ the first call. Threads of a process are numbered from 1 in the order of the lan
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from nvccache import __version__
-from nvccache.cli.report_page.lanes import CALLS, lay_out
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nvccache.cli.report_page.calls import Call, Stage
-    from nvccache.cli.report_page.lanes import Lane
+from nvccache.report.calls import Call, Stage
+from nvccache.report.lanes import CALLS, Lane, lay_out
 
 _CALLS = 1  # the process of the calls
 _LAST = 1 << 16  # the calls stand below the slots, as on the page

@@ -6,13 +6,10 @@ What overlaps in time by more than clocks are exact never shares a lane.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nvccache.cli.report_page.calls import Call
+from nvccache.report.calls import Call
 
 SLOTS, WITHOUT_SLOT, CALLS = "Job slots", "Without a slot", "Calls"
 LOCAL = ("", "local")
@@ -28,14 +25,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """`of_calls` holds a lane's number for each call, `of_stages` one for each of its stages.
-
-    A stage that was found took no time of a slot: it is in the lane of its call.
-    """
+    """A stage that was found took no time of a slot: it is in the lane of its call."""
 
     lanes: list[Lane]
-    of_calls: list[int]
-    of_stages: list[list[int]]
+    of_calls: list[int]  # a lane's number for each call
+    of_stages: list[list[int]]  # and one for each of its stages
 
 
 def lay_out(calls: Sequence[Call]) -> Lanes:
