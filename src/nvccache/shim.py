@@ -146,9 +146,9 @@ def _is_compiler(word: str) -> bool:
         return True
     if not any(part in word for part in _COMPILER_NAMES):
         return False
-    from nvccache.cli import misspelt  # `cleen` has the name of a compiler in it
+    from nvccache.cli import names  # `cleen` has the name of a compiler in it
 
-    return not misspelt.is_command(word, os.environ)
+    return not names.is_command(word, os.environ)
 
 
 def _compile_or_become(typed: str, arguments: list[str]) -> int:

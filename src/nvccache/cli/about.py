@@ -12,17 +12,14 @@ import shutil
 import subprocess
 
 from nvccache import __version__, config
-from nvccache.cli import findings
+from nvccache.cli import nvcc_checks
 from nvccache.cli import settings as our_settings
 from nvccache.cli.install import launcher
 from nvccache.cli.output import say, say_json
+from nvccache.config import Config
 from nvccache.files import filesystems
 from nvccache.machine import cgroups
 from nvccache.toolkit import discovery
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.config import Config
 
 _NOT_FOUND = "not found"
 
@@ -65,7 +62,7 @@ def _version_of(nvcc: str) -> str:
 
 def _host_compiler(nvcc: str | None) -> str:
     """The one that nvcc starts, by its own dry run; where it cannot say, the one on PATH."""
-    path = findings.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
+    path = nvcc_checks.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
     if not path:
         return _NOT_FOUND
     return f"{_said([path, '--version']).partition(chr(10))[0].strip() or '?'} at {_short(path)}"

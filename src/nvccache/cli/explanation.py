@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator, Sequence
 
 from nvccache import outcomes
-from nvccache.cli import call_search
 from nvccache.cli.output import GREEN, RED, YELLOW
-from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.cli.units import count_words, seconds_words, shown_path, size_words
 from nvccache.compile import miss_reason
+from nvccache.compile.object_record import ObjectRecord
 from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import faults
 from nvccache.store import events
-from nvccache.store.event_line import FAILED, HIT, RAN, SHARED
+from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, RemoteUse, StageEvent
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nvccache.compile.object_record import ObjectRecord
-    from nvccache.store.event_line import Event, RemoteUse, StageEvent
-
-    Line = list[str | tuple[str, str]]
+Line = list[str | tuple[str, str]]
 
 _UNCHANGED = "nothing it depends on has changed"
 _LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
@@ -36,13 +31,7 @@ _MORE = re.compile(r"and (\d+) more$")
 
 
 class Explanation:
-    """What is known of one compile: its call and its record, and what it is called where it is shown.
-
-    `matched` is the path of a product or a source that it was found by, empty where none was asked for;
-    `others` are paths that fit as well.
-    """
-
-    __slots__ = ("call", "cause", "details", "matched", "others", "outcome", "product", "record", "shown")
+    """What is known of one compile."""
 
     def __init__(
         self,
@@ -54,10 +43,11 @@ class Explanation:
         others: Sequence[str] = (),
     ) -> None:
         self.product = product
-        self.shown = shown
+        self.shown = shown  # what it is called where it is shown
         self.call = call
         self.record = record if not call or _is_of_call(record, call) else None
-        self.matched, self.others = matched, others
+        self.matched = matched  # the path that it was found by, empty where none was asked for
+        self.others = others  # paths that fit as well
         self.outcome = call.outcome if call else record.outcome if record else ""
         self.cause, self.details = _cause(self.outcome, call, self.record)
 
@@ -74,11 +64,16 @@ class Explanation:
         return self.record.stage_reasons if self.record and is_compiled and not is_linked else []
 
 
+def sources_of(call: Event) -> list[str]:
+    """The sources of a call, as whole paths; `..` stays, since links may stand before it."""
+    return [os.path.join(call.directory, source) for source in call.sources]
+
+
 def name_of(call: Event) -> str:
     """What a call is called: its product, or what it compiles, or where it was made."""
     if call.product:
         return call.product
-    return " ".join(map(call_search.shown, call_search.sources_of(call))) or call.directory
+    return " ".join(map(shown_path, sources_of(call))) or call.directory
 
 
 def cause_of(call: Event) -> str:

@@ -10,15 +10,11 @@ import click
 
 from nvccache.cli import bulk, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
-from nvccache.cli.since import moment
-from nvccache.cli.units import count_words, size_words
+from nvccache.cli.units import count_words, moment, size_words
 from nvccache.remote import breaker, envelope, uploads
 from nvccache.remote.service_error import ServiceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.remote_url import Remote
-    from nvccache.store.directory import Directory
+from nvccache.remote_url import Remote
+from nvccache.store.directory import Directory
 
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
 _LIST_SECONDS = 30.0

@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import click
 
-from nvccache.cli import progress, remotes
-from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
+from nvccache.cli import remotes
+from nvccache.cli.output import GREEN, RED, YELLOW, bar, json_option, say, say_json, say_parts
 from nvccache.remote import envelope, uploads
 from nvccache.remote.breaker import Breaker
+from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nvccache.remote.service import Service
-    from nvccache.remote_url import Remote
-    from nvccache.store.directory import Directory
+from nvccache.remote_url import Remote
+from nvccache.store.directory import Directory
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
@@ -58,7 +54,7 @@ def test(as_json: bool) -> None:
     shown = []
     is_bad = False
     for remote in chosen.remotes:
-        with progress.bar(f"asking {remote.shown}", is_long=True):
+        with bar(f"asking {remote.shown}", is_long=True):
             is_written = remote.is_writable and not chosen.settings.readonly
             rights = list(tried(remote, is_written))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)

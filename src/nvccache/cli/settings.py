@@ -1,4 +1,7 @@
-"""The settings for a command: what is wrong with them is said on standard error, which no compile does."""
+"""The settings for a command, and the cache that they name.
+
+What is wrong with them is said on standard error, which no compile does.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,18 @@ import os
 from nvccache import config, wrong_settings
 from nvccache.cli.output import Failure, warn
 from nvccache.config import Config
+from nvccache.store.directory import Directory
+from nvccache.store.store import Store
 
 NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
 
 
-def load() -> Config:
+def load(needs_cache: bool = False) -> Config:
+    """Raises Failure where a cache is needed and there can be none."""
     settings = config.load(os.environ)
     warn(*wrong_settings.sentences(settings))
+    if needs_cache and not settings.dir:
+        raise Failure(NO_CACHE)
     return settings
 
 
@@ -22,6 +30,11 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
     for problem in settings.problems:
         if problem.setting in names:
             raise Failure(f"{problem.where}: {problem.text}; nothing was removed")
+
+
+def warn_if_not_counted(settings: Config) -> None:
+    if not settings.counts_calls:
+        warn(why_not_counted(settings))
 
 
 def why_not_counted(settings: Config) -> str:
@@ -37,3 +50,17 @@ def shown(name: str, value: object) -> object:
 
         return remote_url.masked(str(value))
     return value
+
+
+class _UntouchedDirectory(Directory):
+    """A cache directory in which a file that is read stays as old as it is."""
+
+    __slots__ = ()
+
+    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
+        pass
+
+
+def untouched(root: str) -> Store:
+    """A cache to be looked at, as far as this user may: nothing counts as used, and nothing is removed."""
+    return Store(_UntouchedDirectory(root), is_readonly=True)

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import click
 
 from nvccache.cli import settings as our_settings
-from nvccache.cli import since as ages
-from nvccache.cli.output import say, say_json, warn
-from nvccache.cli.replacing import replace_file
+from nvccache.cli import units
+from nvccache.cli.output import replace_file, say, say_json, warn
 from nvccache.cli.units import count_words
 from nvccache.config import Config
 from nvccache.report import calls as of_events
@@ -26,7 +25,7 @@ ALL = "all"
 
 
 def _since(context: click.Context, param: click.Parameter, value: str) -> float | str | None:
-    return None if value == ALL else ages.parse(context, param, value)
+    return None if value == ALL else units.since_option(context, param, value)
 
 
 @click.command()
@@ -34,7 +33,7 @@ def _since(context: click.Context, param: click.Parameter, value: str) -> float 
 @click.option(
     "--since",
     metavar="WHEN",
-    default=ages.LAST_BUILD,
+    default=units.LAST_BUILD,
     callback=_since,
     help="The first call to show: an age such as `2h`, a date and time, `last-build` or `all`."
     " Default: `last-build`.",
@@ -77,13 +76,12 @@ def report(
 
 def _recorded(settings: Config, since: float | str | None) -> list[Call]:
     """What the event log of this cache holds; raises JournalError."""
-    if not settings.counts_calls:
-        warn(our_settings.why_not_counted(settings))
+    our_settings.warn_if_not_counted(settings)
     root = settings.journal_root
     if not root or not os.path.lexists(root):
         return []
     # What nobody can have written here, such as a call that took less than no time, is left out.
-    made = map(events.to_json, ages.events_of(root, since))
+    made = map(events.to_json, units.events_of(root, since))
     return [call for call in map(of_events.understood, made) if call]
 
 
@@ -106,7 +104,7 @@ def _read(source: str) -> list[Call]:
 
 
 def _chosen(found: Sequence[Call], since: float | str | None) -> list[list[Call]]:
-    if since == ages.LAST_BUILD:
+    if since == units.LAST_BUILD:
         return events.builds(found)[-1:]
     if isinstance(since, float):
         found = [call for call in found if call.started >= since]

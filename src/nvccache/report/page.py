@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nvccache import __version__, outcomes
-from nvccache.cli.since import moment
-from nvccache.cli.units import count_words
+from nvccache.cli.units import count_words, moment
 from nvccache.report import figures, page_parts
 from nvccache.report.calls import Call
 from nvccache.report.figures import Figures

@@ -224,7 +224,7 @@ def test_a_test_waits_no_longer_than_a_look_at_the_status(nvccache, far, monkeyp
         waited.append(seconds)
         raise ServiceError("timeout")
 
-    monkeypatch.setattr("nvccache.remote.service.Service", asked)
+    monkeypatch.setattr("nvccache.cli.remotes.Service", asked)
     assert nvccache("remote", "test").exit_code == 1
     assert waited == [5]
 

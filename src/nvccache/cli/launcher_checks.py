@@ -1,25 +1,27 @@
-"""What `nvccache doctor` sees of how calls come to nvccache: the shim, PATH, settings and variables."""
+"""What `nvccache doctor` sees of how calls come to nvccache: shim, PATH, settings, CMake's cache."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import shutil
+from collections.abc import Iterator, Mapping
 
 from nvccache import config, real_nvcc, wrong_settings
-from nvccache.cli import adding, settings_editor
+from nvccache.cli.config import is_toml
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.install import adding, launcher
+from nvccache.config import Config
+from nvccache.settings_file import Problem
 from nvccache.toolkit import discovery
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nvccache.config import Config
-    from nvccache.settings_file import Problem
 
 _LINE = re.compile(r"` line (\d+)$")
 OTHER_CACHES = ("ccache", "sccache")
+_FILE = "CMakeCache.txt"
+_LARGEST = 1 << 24  # bytes
+_ENTRY = re.compile(r"^([A-Za-z0-9_.+-]+):[A-Z]+=(.*)$", re.MULTILINE)
+_CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 
 
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -42,14 +44,9 @@ def _mend(problem: Problem) -> str:
     line = _LINE.search(problem.where)
     if not line:
         return '"${EDITOR:-vi}" "$(nvccache config path)"'
-    if problem.setting in config.SETTINGS and _is_toml():
+    if problem.setting in config.SETTINGS and is_toml(config.config_file(os.environ)):
         return f"nvccache config unset {problem.setting}"
     return f'sed -i.bak {line[1]}d "$(nvccache config path)"'
-
-
-def _is_toml() -> bool:
-    """Whether the settings file can be changed by a command."""
-    return settings_editor.is_toml(config.config_file(os.environ))
 
 
 def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -82,7 +79,7 @@ def _nothing_behind(shim: str, settings: Config, environ: Mapping[str, str]) -> 
     mend = [f"nvccache config set nvcc {shlex.quote(found)}"] if found else []
     if settings.origins["nvcc"] == "NVCCACHE_NVCC":
         mend = [f"export NVCCACHE_NVCC={shlex.quote(found)}"] if found else ["unset NVCCACHE_NVCC"]
-    detail = "" if mend else f"`{adding.command('toolkit')}` brings an nvcc, if there is none"
+    detail = "" if mend else f"`{adding('toolkit')}` brings an nvcc, if there is none"
     text = f"`{shim}` is nvccache, and has no nvcc to run: {why}"
     return Finding(BAD, "shim", text, (detail,) if detail else (), tuple(mend))
 
@@ -125,3 +122,46 @@ def names_nvccache(value: str) -> bool:
 
 def other_caches_in(value: str) -> list[str]:
     return [name for word in value.split(";") if (name := os.path.basename(word)) in OTHER_CACHES]
+
+
+def of_build(directory: str) -> Iterator[Finding]:
+    path = os.path.join(directory, _FILE)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(0, "it is no regular file")  # a FIFO would wait for a writer
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            entries = dict(_ENTRY.findall(stream.read(_LARGEST)))
+    except OSError as error:
+        text = f"`{directory}` has no `{_FILE}` that can be read: {error.strerror}"
+        yield Finding(BAD, "build", text, ("only build directories of CMake can be looked at",))
+        return
+    quoted = shlex.quote(directory)
+    for name in _HOST:
+        if names_nvccache(entries.get(name, "")):
+            yield for_host_code(f"`{name}` of `{directory}` names nvccache", f"cmake -U {name} {quoted}")
+    if "CMAKE_CUDA_COMPILER" not in entries:
+        yield Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache has nothing to do there")
+        return
+    yield from _of_cuda(directory, entries)
+
+
+def _of_cuda(directory: str, entries: dict[str, str]) -> Iterator[Finding]:
+    compiler, value = entries["CMAKE_CUDA_COMPILER"], entries.get(_CUDA, "")
+    mend = f"cmake -D{_CUDA}={shlex.quote(launcher() or 'nvccache')} {shlex.quote(directory)}"
+    if not os.path.isfile(compiler):
+        text = f"`CMAKE_CUDA_COMPILER` of `{directory}` is `{compiler}`, which is not there"
+        yield Finding(BAD, "build", text, (), (f"rm {shlex.quote(os.path.join(directory, _FILE))}",))
+        return
+    is_shim = real_nvcc.is_ours(compiler)
+    others = other_caches_in(value)
+    missing = [word for word in value.split(";")[:1] if word and not shutil.which(word)]
+    if missing:
+        text = f"`{_CUDA}` of `{directory}` is `{missing[0]}`, which is not there: builds fail"
+        yield Finding(BAD, "build", text, (), (mend,))
+    elif others and (is_shim or names_nvccache(value)):
+        yield two_caches(f"`{_CUDA}` of `{directory}` is `{value}`", others[0], mend)
+    elif names_nvccache(value) or is_shim:
+        how = f"`{_CUDA}`" if not is_shim else f"`{compiler}`, which is nvccache"
+        yield Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache, by {how}")
+    else:
+        yield Finding(ODD, "build", f"`{directory}` compiles CUDA without nvccache", (), (mend,))

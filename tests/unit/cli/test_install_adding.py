@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nvccache.cli import adding
+from nvccache.cli import install
 
 RECEIPT = '[tool]\nrequirements = [{{ name = "nvccache", directory = "{}" }}]\n'
 
@@ -34,7 +34,7 @@ def installed_by(monkeypatch, name, folder="/usr/lib"):
 def test_pipx(root, monkeypatch):
     installed_by(monkeypatch, "uv")  # which pipx may have do it
     (root / "pipx_metadata.json").write_text("{}")
-    assert adding.command("remote") == "pipx inject nvccache 'opendal<0.48'"
+    assert install.adding("remote") == "pipx inject nvccache 'opendal<0.48'"
 
 
 @pytest.mark.parametrize("is_left", [True, False])
@@ -43,7 +43,7 @@ def test_a_tool_of_uv(root, monkeypatch, tmp_path, is_left):
     source = tmp_path if is_left else tmp_path / "gone"
     (root / "uv-receipt.toml").write_text(RECEIPT.format(source))
     start = f"uv tool install {source} --with" if is_left else f"uv pip install --python {sys.executable}"
-    assert adding.command("remote") == f"{start} 'opendal<0.48'"
+    assert install.adding("remote") == f"{start} 'opendal<0.48'"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_tool_of_uv(root, monkeypatch, tmp_path, is_left):
 )
 def test_a_virtual_environment(root, monkeypatch, installer, start):
     installed_by(monkeypatch, installer)
-    assert adding.command("exec") == start.format(sys.executable) + " grpcio"
+    assert install.adding("exec") == start.format(sys.executable) + " grpcio"
 
 
 @pytest.mark.parametrize("is_managed", [True, False])
@@ -59,11 +59,11 @@ def test_a_users_own_modules(root, monkeypatch, tmp_path, is_managed):
     (root / "pyvenv.cfg").unlink()
     if is_managed:
         (tmp_path / "EXTERNALLY-MANAGED").write_text("")
-    monkeypatch.setattr(adding.sysconfig, "get_path", lambda _: str(tmp_path))
-    monkeypatch.setattr(adding.site, "getuserbase", lambda: "/home/me/.local")
+    monkeypatch.setattr(install.sysconfig, "get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr(install.site, "getuserbase", lambda: "/home/me/.local")
     installed_by(monkeypatch, "pip", "/home/me/.local/lib/python3.11/site-packages")
     options = ["--user"] + ["--break-system-packages"] * is_managed
-    assert shlex.split(adding.command("exec")) == [sys.executable, "-m", "pip", "install", *options, "grpcio"]
+    assert shlex.split(install.adding("exec")) == [sys.executable, "-m", "pip", "install", *options, "grpcio"]
 
 
 def test_modules_that_were_not_installed(monkeypatch):
@@ -71,4 +71,4 @@ def test_modules_that_were_not_installed(monkeypatch):
         raise importlib.metadata.PackageNotFoundError
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
-    assert adding.command("remote") == "pip install 'nvccache[remote]'"
+    assert install.adding("remote") == "pip install 'nvccache[remote]'"

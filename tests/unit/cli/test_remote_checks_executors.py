@@ -14,8 +14,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache import config, endpoint
-from nvccache.cli import adding, executor_checks, path_checks
+from nvccache.cli import launcher_checks, remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.install import adding
 from nvccache.machine import slots
 from nvccache.remote.breaker import Breaker
 from nvccache.remote_execution import connection, faults, shipped
@@ -44,7 +45,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., FakeEngine]]:
 
 def findings(text: str, **variables: str) -> list[Finding]:
     settings = config.load({"HOME": "/nowhere", "NVCCACHE_EXECUTOR": text, **variables})
-    return list(executor_checks.of_executor(settings))
+    return list(remote_checks.of_executor(settings))
 
 
 def found(text: str, **variables: str) -> list[tuple[str, str]]:
@@ -99,7 +100,7 @@ def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch: pytest.M
 
     monkeypatch.setattr(connection, "_load_grpc", load)
     (finding,) = findings("grpc://127.0.0.1:1")
-    assert (finding.state, finding.mend) == (BAD, (adding.command("exec"),))
+    assert (finding.state, finding.mend) == (BAD, (adding("exec"),))
 
 
 def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_each_word_that_can_be_told_has_advice() -> None:
         faults.FAILED,
         faults.OVERTAKEN,
     }
-    assert {*executor_checks._ADVICE} == {*faults.SENTENCES} - of_stages - {faults.NOT_INSTALLED}
+    assert {*remote_checks._ADVICE} == {*faults.SENTENCES} - of_stages - {faults.NOT_INSTALLED}
 
 
 def test_each_fault_has_a_sentence() -> None:
@@ -160,12 +161,12 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path: Path) -> None:
     file = tmp_path / "nvccache" / "config.toml"
     file.write_text('# ours\nexecutor = "prefix:no-such-launcher"\n')
     environ = {"HOME": "/nowhere", "XDG_CONFIG_HOME": str(tmp_path)}
-    (finding,) = executor_checks.of_executor(config.load(environ))
+    (finding,) = remote_checks.of_executor(config.load(environ))
     assert finding.mend == ("nvccache config unset executor",)
     file.write_text('# ours\nexecutor = "http://h"\nexecutor_jobs = "many"\n')
     settings = config.load(environ)
-    assert list(executor_checks.of_executor(settings)) == []
-    told = [finding for finding in path_checks.of_settings(settings, environ) if finding.state == BAD]
+    assert list(remote_checks.of_executor(settings)) == []
+    told = [finding for finding in launcher_checks.of_settings(settings, environ) if finding.state == BAD]
     assert [f"`{file}` line {line}" in finding.text for line, finding in zip((2, 3), told, strict=True)] == [
         True, True,
     ]  # fmt: skip
@@ -195,4 +196,4 @@ def test_without_the_check_of_processors_nothing_is_sent(monkeypatch: pytest.Mon
 
 def test_nothing_is_said_where_nothing_is_set() -> None:
     assert found("") == []
-    assert executor_checks.outage_of(config.load({"HOME": "/nowhere"})) is None
+    assert remote_checks.outage_of(config.load({"HOME": "/nowhere"})) is None

@@ -1,4 +1,4 @@
-"""What `nvccache doctor` looks at: settings, nvcc and its parts, the host compiler."""
+"""What `nvccache doctor` looks at: nvcc and its parts, the host compiler, the observer and the machine."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 
 from nvccache import config, real_nvcc
-from nvccache.cli import adding, observable
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
-from nvccache.cli.install import launcher
+from nvccache.cli.install import adding, launcher
 from nvccache.commandline.invocation import Bypass
+from nvccache.config import Config
 from nvccache.files import elf
 from nvccache.machine import cgroups, slots
 from nvccache.observation import observer
@@ -23,15 +25,10 @@ from nvccache.store.store import Store
 from nvccache.toolkit import discovery, dryrun, toolchain
 from nvccache.toolkit.dryrun import Command, Transcript
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nvccache.config import Config
-
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
 _PARTS = tuple(tool for tool in stages.ALL if tool.program)  # of the toolkit
 _VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
+_CAPABILITIES = "security.capability"
 
 
 def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -39,7 +36,7 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if not nvcc:
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
-        mend = (adding.command("toolkit"),) if not settings.nvcc else _mend_setting(settings)
+        mend = (adding("toolkit"),) if not settings.nvcc else _mend_setting(settings)
         yield Finding(BAD, "nvcc", why, (), mend)
         return
     yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
@@ -170,7 +167,7 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     version = shown.stdout.decode(errors="replace").partition("\n")[0]
     yield Finding(GOOD, "host compiler", f"{version or '?'} at `{driver}`")
     for program in (driver, *_programs_of(driver)):
-        obstacle = observable.obstacle(program)
+        obstacle = why_not_observed(program)
         if obstacle:
             details = (
                 "what it reads cannot be seen: no compile is answered at once, but its stages are cached",
@@ -218,3 +215,21 @@ def of_machine(settings: Config) -> Iterator[Finding]:
         )
     else:
         yield Finding(ODD, "at once", "no directory for the pool: each call runs one stage at a time")
+
+
+def why_not_observed(path: str) -> str:
+    """Why the loader gives a program no library of ours, a clause; empty for one that can be observed.
+
+    Empty also for what is no program of this machine's.
+    """
+    try:
+        status = os.stat(path)
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and status.st_uid != os.getuid():
+            return "is set-uid or set-gid, for which the loader ignores LD_PRELOAD"
+        if _CAPABILITIES in os.listxattr(path):
+            return "has file capabilities, for which the loader ignores LD_PRELOAD"
+        if elf.interpreter(path) == "":
+            return "is statically linked, so that the loader takes no part in it"
+    except OSError:
+        return ""
+    return ""  # also for scripts, whose interpreter is another program
