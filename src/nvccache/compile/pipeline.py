@@ -13,7 +13,8 @@ from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.progress import Progress
 from nvccache.compile.report import Report
 from nvccache.execution import execution, object_place
-from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
+from nvccache.machine import cgroups, jobserver, scratch, slots, streams
+from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build, keep
@@ -48,8 +49,8 @@ def carry_out(request: Request, config: Config) -> Report:
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
-    with hushed.standard_error(bool(config.remote)):
-        report = scratch.within(
+    with streams.hushed_stderr(bool(config.remote)):
+        report = within_scratch(
             path,
             jobserver.find(request.environ),
             lambda watchdog: _compile(request, config, cache, path, _slots(request, config, watchdog)),

@@ -22,6 +22,7 @@ from nvccache.compile.report import Report
 from nvccache.compile.request import Request
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch
+from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import becoming, observer
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.observation.watch import Watch
@@ -56,7 +57,7 @@ def carry_out(script: Script, config: Config) -> Request | Report:
     path = scratch.choose(script.environ)
     if problem or not scratch.can_be_named(path):
         return Report(leave_to_nvcc=problem or "shell_expansion")
-    behind = scratch.within(path, None, lambda _: _rehearse(script, path, cache, config))
+    behind = within_scratch(path, None, lambda _: _rehearse(script, path, cache, config))
     if isinstance(behind, str):
         return _left_to_script(REASON, behind, script, config)
     outcome = levels.answer_behind(behind, script, config)

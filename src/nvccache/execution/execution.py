@@ -47,7 +47,7 @@ class Context:
     """What the stages of one call share.
 
     `since_ns` is when it began, `watch` runs the tools, `base` and `checkout` see base_dir.py, `terminal` see
-    terminals.py, `executor` are other machines, if there are any, `rehearsed` what telling what wrappers
+    streams.py, `executor` are other machines, if there are any, `rehearsed` what telling what wrappers
     become depends on.
     """
 

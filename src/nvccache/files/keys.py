@@ -114,7 +114,7 @@ def _xor(content: bytes, stream: bytes) -> bytes:
 
 
 def for_terminal(key: str, terminal: str, stderr: bytes) -> str:
-    """The key that a result with these diagnostics has on this terminal; see terminals.py."""
+    """The key that a result with these diagnostics has on this terminal; see streams.py."""
     return _on_terminal(key, terminal) if terminal and stderr else key
 
 

@@ -139,7 +139,7 @@ def _places_encoded(text: str, relocation: Relocation) -> str:
 
 
 class Asked:
-    """A call that is looked for; `terminal` see terminals.py."""
+    """A call that is looked for; `terminal` see streams.py."""
 
     __slots__ = ("environ", "invocation", "nvcc", "terminal")
 

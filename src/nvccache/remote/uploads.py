@@ -118,12 +118,12 @@ def ensure_running(
     root = directories.at(place)
     if not any(_is_free(root, remote.identity) for remote in remotes if remote.is_writable):
         return False
-    from nvccache.machine import detached
+    from nvccache.machine import process
 
     path = os.path.abspath(root.path)
     # Relative to the directory of the call, which the uploader does not have.
     settings = {"NVCCACHE_DIR": path} | ({"NVCCACHE_LOG": os.path.abspath(log)} if log else {})
-    return detached.start(_PROGRAM, [path], {**environ, **settings})
+    return process.start_detached(_PROGRAM, [path], {**environ, **settings})
 
 
 def _is_free(root: Directory, identity: str) -> bool:

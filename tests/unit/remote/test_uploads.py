@@ -10,7 +10,7 @@ import time
 import pytest
 
 from nvccache import remote_url
-from nvccache.machine import detached
+from nvccache.machine import process
 from nvccache.remote import breaker, uploads
 from nvccache.store import layout
 from nvccache.store.directory import Directory
@@ -36,7 +36,7 @@ def started(monkeypatch, tmp_path):
     """The uploaders that were started."""
     monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
     calls = []
-    monkeypatch.setattr(detached, "start", lambda *arguments: calls.append(arguments) or True)
+    monkeypatch.setattr(process, "start_detached", lambda *arguments: calls.append(arguments) or True)
     return calls
 
 

@@ -10,10 +10,10 @@ import pytest
 
 PROGRAM = """
 import os, sys
-from nvccache.machine import hushed
+from nvccache.machine import streams
 os.write(2, b"before ")
 try:
-    with hushed.standard_error({}):
+    with streams.hushed_stderr({}):
         os.write(2, b"within ")
         raise ValueError
 except ValueError:
@@ -32,8 +32,8 @@ def test_nothing_is_said_meanwhile(is_hushed, said):
 
 def test_one_that_is_closed_stays_so():
     program = (
-        "import os\nfrom nvccache.machine import hushed\n"
-        "with hushed.standard_error(True): print(os.path.exists('/proc/self/fd/2'))"
+        "import os\nfrom nvccache.machine import streams\n"
+        "with streams.hushed_stderr(True): print(os.path.exists('/proc/self/fd/2'))"
     )
     done = subprocess.run(["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, program],
                           capture_output=True, check=True)  # fmt: skip

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import unprivileged
-from nvccache.machine import leftovers
+from nvccache.machine import scratch
 
 _DAY = 24 * 3600
 
@@ -20,15 +20,15 @@ _DAY = 24 * 3600
 @pytest.fixture
 def left(tmp_path) -> Path:
     """A directory that nobody uses any more, with something in it."""
-    path = tmp_path / leftovers.new_name()
-    os.close(leftovers.make(str(path)))
+    path = tmp_path / scratch.new_name()
+    os.close(scratch.make(str(path)))
     (path / "tmp").mkdir()
     (path / "tmp" / "a.ii").write_text("text")
     return path
 
 
 def sweep(path: Path, spared: str = "") -> None:
-    leftovers.sweep(str(path), spared)
+    scratch.sweep(str(path), spared)
 
 
 def test_what_was_left_goes(left):
@@ -37,8 +37,8 @@ def test_what_was_left_goes(left):
 
 
 def test_what_is_in_use_stays_until_its_call_is_dead(tmp_path):
-    path = tmp_path / leftovers.new_name()
-    script = "import sys, time\nfrom nvccache.machine import leftovers\nleftovers.make(sys.argv[1])\n"
+    path = tmp_path / scratch.new_name()
+    script = "import sys, time\nfrom nvccache.machine import scratch\nscratch.make(sys.argv[1])\n"
     command = [sys.executable, "-c", script + "print(flush=True)\ntime.sleep(1000)", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
@@ -80,10 +80,10 @@ def test_what_is_called_otherwise_stays(left, name):
 def test_what_is_no_directory_stays_and_links_are_not_followed(left, tmp_path):
     precious = tmp_path / "precious"
     left.rename(precious)
-    (tmp_path / leftovers.new_name()).symlink_to(precious)
-    (tmp_path / leftovers.new_name()).write_text("a file")
-    os.mkfifo(tmp_path / leftovers.new_name())
-    inner = tmp_path / leftovers.new_name()
+    (tmp_path / scratch.new_name()).symlink_to(precious)
+    (tmp_path / scratch.new_name()).write_text("a file")
+    os.mkfifo(tmp_path / scratch.new_name())
+    inner = tmp_path / scratch.new_name()
     inner.mkdir()
     (inner / "link").symlink_to(precious)
     before = set(os.listdir(tmp_path))
@@ -102,7 +102,7 @@ def test_what_others_left_stays(left):
 def test_names_of_others_are_not_even_looked_at(left, monkeypatch):
     other = left.with_name(left.name.replace(f"-{os.geteuid()}-", f"-{os.geteuid() + 1}-"))
     left.rename(other)
-    monkeypatch.setattr(leftovers, "_remove_if_left", lambda path, is_from_here: pytest.fail(path))
+    monkeypatch.setattr(scratch, "_remove_if_left", lambda path, is_from_here: pytest.fail(path))
     sweep(other.parent)
 
 
@@ -110,8 +110,8 @@ def test_a_sweep_ends_in_time_whatever_is_there(tmp_path, monkeypatch):
     folder = tmp_path / "tmp"
     folder.mkdir()
     for _ in range(8):
-        os.close(leftovers.make(str(folder / leftovers.new_name())))
-    monkeypatch.setattr(leftovers, "_SWEEP_SECONDS", -1.0)
+        os.close(scratch.make(str(folder / scratch.new_name())))
+    monkeypatch.setattr(scratch, "_SWEEP_SECONDS", -1.0)
     sweep(folder)
     assert len(list(folder.iterdir())) == 7, "what there is no time for is left to the next call"
 
@@ -127,16 +127,16 @@ def test_what_another_machine_left_goes_when_it_is_old(left, age, is_left):
 
 
 def test_a_name_is_new_and_a_directory_private(tmp_path):
-    assert leftovers.new_name() != leftovers.new_name()
-    path = tmp_path / leftovers.new_name()
-    os.close(leftovers.make(str(path)))
+    assert scratch.new_name() != scratch.new_name()
+    path = tmp_path / scratch.new_name()
+    os.close(scratch.make(str(path)))
     assert path.stat().st_mode & 0o777 == 0o700
     with pytest.raises(FileExistsError):
-        leftovers.make(str(path))
+        scratch.make(str(path))
 
 
 def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    path = tmp_path / leftovers.new_name()
+    path = tmp_path / scratch.new_name()
     opens, locks = os.open, fcntl.flock
     swept: list[str] = []
     removed: list[int] = []
@@ -155,7 +155,7 @@ def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, m
 
     monkeypatch.setattr("os.open", open_late)
     monkeypatch.setattr("fcntl.flock", lock_late)
-    descriptor = leftovers.make(str(path))
+    descriptor = scratch.make(str(path))
     monkeypatch.undo()
     assert swept and removed
     sweep(tmp_path)
@@ -168,7 +168,7 @@ def test_without_locks_a_directory_is_made_and_none_is_swept(left, tmp_path, mon
         raise OSError("no locks")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    os.close(leftovers.make(str(tmp_path / leftovers.new_name())))
+    os.close(scratch.make(str(tmp_path / scratch.new_name())))
     sweep(tmp_path)
     assert len(list(tmp_path.glob("nvccache-*"))) == 2
 

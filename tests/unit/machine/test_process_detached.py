@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from nvccache.machine import detached
+from nvccache.machine import process
 
 PROGRAM = """
 import json, os, sys, time
@@ -31,7 +31,7 @@ def program(tmp_path, monkeypatch):
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "said.py").write_text(PROGRAM)
-    monkeypatch.setattr(detached.nvccache, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(process.nvccache, "__file__", str(package / "__init__.py"))
     return "nvccache.said"
 
 
@@ -46,9 +46,9 @@ def told(path):
 def uninstalled(monkeypatch):
     """Python without the nvccache that is installed, so that the one of this test is found."""
     monkeypatch.setattr(
-        detached,
-        "_PROGRAM",
-        detached._PROGRAM.replace("append(sys.argv.pop(1))", "insert(0, sys.argv.pop(1))"),
+        process,
+        "_DETACHED",
+        process._DETACHED.replace("append(sys.argv.pop(1))", "insert(0, sys.argv.pop(1))"),
     )
 
 
@@ -57,7 +57,7 @@ def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
     inherited = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(inherited, True)
     environ = {**os.environ, "MAKEFLAGS": "-j --jobserver-auth=3,4", "_NVCCACHE_SCRATCH": "x", "AWS_KEY": "k"}
-    assert detached.start(program, [str(out), "0"], environ)
+    assert process.start_detached(program, [str(out), "0"], environ)
     found = told(out)
     os.close(inherited)
     assert len(found["open"]) == 4  # its streams, and the folder that it lists
@@ -74,9 +74,9 @@ def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
 def test_nobody_waits_for_it(program, uninstalled, tmp_path):
     out = tmp_path / "said"
     caller = (
-        "import sys; from nvccache.machine import detached; import nvccache;"
-        "nvccache.__file__ = sys.argv[1]; detached._PROGRAM = sys.argv[2];"
-        "import os; print(detached.start('nvccache.said', [sys.argv[3], '3'], os.environ))"
+        "import sys; from nvccache.machine import process; import nvccache;"
+        "nvccache.__file__ = sys.argv[1]; process._DETACHED = sys.argv[2];"
+        "import os; print(process.start_detached('nvccache.said', [sys.argv[3], '3'], os.environ))"
     )
     argv = [
         sys.executable,
@@ -84,8 +84,8 @@ def test_nobody_waits_for_it(program, uninstalled, tmp_path):
         "error",
         "-c",
         caller,
-        detached.nvccache.__file__,
-        detached._PROGRAM,
+        process.nvccache.__file__,
+        process._DETACHED,
         str(out),
     ]
     started = time.monotonic()
@@ -98,4 +98,4 @@ def test_nobody_waits_for_it(program, uninstalled, tmp_path):
 
 def test_what_cannot_be_started_is_told(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    assert not detached.start("nvccache", [], {})
+    assert not process.start_detached("nvccache", [], {})
