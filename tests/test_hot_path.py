@@ -64,7 +64,6 @@ DIRECT = {
     "nvccache.records.depfile",
     "nvccache.records.differences",
     "nvccache.records.direct",
-    "nvccache.files.filesystems",
     "nvccache.commandline.tokens",
     "nvccache.commandline.host_options",
     "nvccache.commandline.invocation",

@@ -398,9 +398,9 @@ def _record_bypass(config: Config, reason: str, arguments: list[str], began: _Be
 def _record(config: Config, event: Event, began: _Began) -> None:
     """Tell the event log what became of a call."""
     if config.problems and config.log:
-        from nvccache import log, wrong_settings
+        from nvccache import log
 
-        log.write(config.log, *[f"wrong setting: {text}" for text in wrong_settings.sentences(config)])
+        log.write(config.log, *[f"wrong setting: {text}" for text in log.sentences(config)])
     if began.callers:
         event.wrong_settings = config.wrong_settings
         event.seconds = time.monotonic() - began.at

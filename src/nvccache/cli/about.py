@@ -17,7 +17,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.install import launcher
 from nvccache.cli.output import say, say_json
 from nvccache.config import Config
-from nvccache.files import filesystems
+from nvccache.files import signatures
 from nvccache.machine import cgroups
 from nvccache.toolkit import discovery
 
@@ -91,7 +91,7 @@ def _file_system(directory: str) -> str:
         return "none"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
-            kind = filesystems.kinds_in(stream.read()).get(os.stat(directory).st_dev, "unknown")
+            kind = signatures.kinds_in(stream.read()).get(os.stat(directory).st_dev, "unknown")
     except OSError:
         kind = "unknown"
     usage = shutil.disk_usage(directory)

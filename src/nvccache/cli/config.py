@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import click
 
 from nvccache import config as settings
-from nvccache import settings_file, wrong_settings
+from nvccache import log, settings_file
 from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
 from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json, warn
 from nvccache.cli.units import size_words
 from nvccache.config import Config, Setting
-from nvccache.escaping import printable
+from nvccache.log import printable
 
 if TYPE_CHECKING:
     import tomlkit
@@ -103,7 +103,7 @@ def _known(word: str) -> str:
     name = word.removeprefix(settings.PREFIX).lower().replace("-", "_")
     if name in settings.SETTINGS:
         return name
-    near = wrong_settings.nearest(name)
+    near = log.nearest(name)
     meant = f"; did you mean `{near}`?" if near else ""
     raise WrongUsage(
         f"there is no setting `{word}`{meant}", "`nvccache config` lists them", click.get_current_context()

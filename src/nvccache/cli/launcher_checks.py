@@ -8,7 +8,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 
-from nvccache import config, real_nvcc, wrong_settings
+from nvccache import config, log, real_nvcc
 from nvccache.cli.config import is_toml
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import adding, launcher
@@ -26,7 +26,7 @@ _CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CM
 
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """What the user has set and nvccache does not understand, and a cache that is named twice."""
-    for problem, text in zip(settings.problems, wrong_settings.sentences(settings), strict=True):
+    for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
         yield Finding(BAD, "settings", text, (), (_mend(problem),))
     path = config.config_file(environ)
     if settings.origins["dir"] == "NVCCACHE_DIR" and path:

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from nvccache.escaping import printable
+from nvccache.log import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import config, wrong_settings
+from nvccache import config, log
 from nvccache.cli.output import Failure, warn
 from nvccache.config import Config
 from nvccache.store.directory import Directory
@@ -19,7 +19,7 @@ NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
 def load(needs_cache: bool = False) -> Config:
     """Raises Failure where a cache is needed and there can be none."""
     settings = config.load(os.environ)
-    warn(*wrong_settings.sentences(settings))
+    warn(*log.sentences(settings))
     if needs_cache and not settings.dir:
         raise Failure(NO_CACHE)
     return settings

@@ -379,13 +379,13 @@ def _is_stream(path: str) -> bool:
         return path == "-"
     if path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path:
         return True
-    from nvccache.files import filesystems
+    from nvccache.files import signatures
 
     try:
         if os.path.lexists(path):
             status = os.stat(path)
-            return not stat.S_ISREG(status.st_mode) or filesystems.makes_when_read(status.st_dev)
-        return filesystems.makes_when_read(os.stat(os.path.dirname(path)).st_dev)
+            return not stat.S_ISREG(status.st_mode) or signatures.makes_when_read(status.st_dev)
+        return signatures.makes_when_read(os.stat(os.path.dirname(path)).st_dev)
     except (OSError, ValueError):
         return True
 

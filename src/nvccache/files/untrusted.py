@@ -98,9 +98,9 @@ def can_be_read(status: os.stat_result, most: int = _MOST) -> bool:
     """
     if not stat.S_ISREG(status.st_mode) or status.st_size > most:
         return False
-    from nvccache.files import filesystems
+    from nvccache.files import signatures
 
-    return not filesystems.makes_when_read(status.st_dev)
+    return not signatures.makes_when_read(status.st_dev)
 
 
 def read_all(descriptor: int, size: int) -> bytes:

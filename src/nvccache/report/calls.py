@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from nvccache.escaping import printable
+from nvccache.log import printable
 from nvccache.store.events import Away
 
 VERSION = 2  # of the events; those of version 1 are understood as well

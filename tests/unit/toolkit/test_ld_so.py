@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.toolkit.loader_diagnostics import class_in
+from nvccache.toolkit.ld_so import class_in
 
 FMA, AVX2, SSE4_1 = 1 << 12, 1 << 5, 1 << 19
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nvccache.escaping import printable
+from nvccache.log import printable
 
 
 @pytest.mark.parametrize("text", ["", "a b", "/home/müller/x.cu", "日本.cu", "-DX=\\n", "`x`"])

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nvccache.files import filesystems, signatures
+from nvccache.files import signatures
 
 SECOND = 10**9
 WHOLE, FINE = 1_700_000_000 * SECOND, 1_700_000_000 * SECOND + 5
@@ -37,11 +37,11 @@ KINDS = {
 
 @pytest.fixture
 def mounted(monkeypatch):
-    monkeypatch.setattr(filesystems, "_known", dict(KINDS))
+    monkeypatch.setattr(signatures, "_known", dict(KINDS))
 
 
 def test_kinds_are_read_from_a_list_of_mounts():
-    assert filesystems.kinds_in(MOUNTS) == KINDS
+    assert signatures.kinds_in(MOUNTS) == KINDS
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_kinds_are_read_from_a_list_of_mounts():
     ],
 )
 def test_lines_that_are_not_understood_tell_nothing(text):
-    assert filesystems.kinds_in(text) == {}
+    assert signatures.kinds_in(text) == {}
 
 
 def test_a_mount_point_may_have_any_name():
     """The kernel escapes blanks, but no other character at which a line might be thought to end."""
     line = "40 28 7:3 / /opt/a\x0cb\x85c\u2028d ro - squashfs /dev/loop3 ro\n"
-    assert filesystems.kinds_in(line) == {os.makedev(7, 3): "squashfs"}
+    assert signatures.kinds_in(line) == {os.makedev(7, 3): "squashfs"}
 
 
 @pytest.mark.parametrize(
@@ -85,37 +85,37 @@ def test_a_mount_point_may_have_any_name():
 )
 def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions):
     device = os.makedev(major, minor)
-    assert filesystems.dates_tell(device, WHOLE) is of_whole_seconds
-    assert filesystems.dates_tell(device, FINE) is of_fractions
+    assert signatures.dates_tell(device, WHOLE) is of_whole_seconds
+    assert signatures.dates_tell(device, FINE) is of_fractions
 
 
 def test_whole_seconds_tell_where_the_system_was_started_from(monkeypatch):
     root = os.stat("/").st_dev
     for kind, tells in (("ext4", True), ("squashfs", False), ("overlay", False), ("", False)):
-        monkeypatch.setattr(filesystems, "_known", {root: kind})
-        assert filesystems.dates_tell(root, WHOLE) is tells
-    monkeypatch.setattr(filesystems, "_LOOP", os.major(root))
-    monkeypatch.setattr(filesystems, "_known", {root: "ext4"})
-    assert not filesystems.dates_tell(root, WHOLE)
+        monkeypatch.setattr(signatures, "_known", {root: kind})
+        assert signatures.dates_tell(root, WHOLE) is tells
+    monkeypatch.setattr(signatures, "_LOOP", os.major(root))
+    monkeypatch.setattr(signatures, "_known", {root: "ext4"})
+    assert not signatures.dates_tell(root, WHOLE)
 
 
 def test_whose_files_are_made_when_they_are_read(mounted):
-    made = [device for device in KINDS if filesystems.makes_when_read(device)]
-    assert made == [device for device in KINDS if filesystems.is_of_processes(device)] == [os.makedev(0, 20)]
+    made = [device for device in KINDS if signatures.makes_when_read(device)]
+    assert made == [device for device in KINDS if signatures.is_of_processes(device)] == [os.makedev(0, 20)]
 
 
 def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):
-    monkeypatch.setattr(filesystems, "_known", {})
-    monkeypatch.setattr(filesystems, "_MOUNTS", "/nowhere/mountinfo")
-    assert not filesystems.dates_tell(os.makedev(259, 2), WHOLE)
-    assert filesystems.dates_tell(os.makedev(259, 2), FINE)
+    monkeypatch.setattr(signatures, "_known", {})
+    monkeypatch.setattr(signatures, "_MOUNTS", "/nowhere/mountinfo")
+    assert not signatures.dates_tell(os.makedev(259, 2), WHOLE)
+    assert signatures.dates_tell(os.makedev(259, 2), FINE)
 
 
 def test_the_list_of_mounts_of_this_machine_is_understood(monkeypatch, tmp_path):
-    monkeypatch.setattr(filesystems, "_known", {})
-    found = filesystems._kinds()
+    monkeypatch.setattr(signatures, "_known", {})
+    found = signatures._kinds()
     assert found and -1 not in found
     (tmp_path / "file").write_text("")
     assert signatures.of(str(tmp_path / "file"))
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
-        assert filesystems.kinds_in(stream.read()) == found
+        assert signatures.kinds_in(stream.read()) == found
