@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 
 from nvccache import __version__, config
 from nvccache.cli import nvcc_checks
@@ -55,8 +54,7 @@ def facts_of(settings: Config) -> dict[str, str]:
 
 
 def _version_of(nvcc: str) -> str:
-    shown = _said([nvcc, "--version"])
-    lines = [line for line in shown.splitlines() if "release" in line]
+    lines = [line for line in nvcc_checks.version_text(nvcc).splitlines() if "release" in line]
     return lines[0].strip() if lines else "an nvcc that does not tell its version"
 
 
@@ -65,15 +63,7 @@ def _host_compiler(nvcc: str | None) -> str:
     path = nvcc_checks.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
     if not path:
         return _NOT_FOUND
-    return f"{_said([path, '--version']).partition(chr(10))[0].strip() or '?'} at {_short(path)}"
-
-
-def _said(argv: list[str]) -> str:
-    try:
-        done = subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-    except OSError:
-        return ""
-    return done.stdout.decode(errors="replace")
+    return f"{nvcc_checks.version_text(path).partition(chr(10))[0].strip() or '?'} at {_short(path)}"
 
 
 def _system() -> str:

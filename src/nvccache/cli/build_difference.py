@@ -22,8 +22,6 @@ _NAMED = re.compile(rf"{units.LAST_BUILD}(?:~(\d{{1,9}}))?")
 class Build:
     """The calls of one build, and the last of them for each product; `name` is how it was asked for."""
 
-    __slots__ = ("calls", "last", "name")
-
     def __init__(self, name: str, calls: Sequence[Event]) -> None:
         self.name = name
         self.calls = calls
@@ -33,8 +31,6 @@ class Build:
 
 class Difference:
     """What two builds differ in; of what both made, by its outcome."""
-
-    __slots__ = ("first", "now_hit", "now_run", "only_first", "only_second", "same", "second")
 
     def __init__(self, first: Build, second: Build) -> None:
         self.first, self.second = first, second

@@ -31,9 +31,11 @@ _LEAST_FREE = 1 << 30  # bytes
 _CLOCK_SLACK = 2.0  # seconds by which a file server's clock may be off
 _LOCK_SECONDS = 0.3
 _PRIVATE = (store.OBJECT,)  # buckets whose records only their owners can read
+_NAME_ANOTHER = "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Something lies there that is no file or directory of the cache's own.
 _STRANGE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENOTEMPTY, errno.EEXIST)
+_NO_FILE = OSError(errno.EISDIR, "it is no regular file")
 
 
 def of_cache(settings: Config) -> Iterator[Finding]:
@@ -42,9 +44,8 @@ def of_cache(settings: Config) -> Iterator[Finding]:
     if not root:
         yield Finding(BAD, "cache", f"no cache: {NO_CACHE}", ("every compile is nvcc's own",))
     elif is_foreign(root):
-        advised = "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
         text = f"`{root}` holds files and is no cache of nvccache: it is not used"
-        yield Finding(BAD, "cache", text, (whose(root), advised))
+        yield Finding(BAD, "cache", text, (whose(root), _NAME_ANOTHER))
     elif settings.readonly:
         state = GOOD if os.path.isdir(root) else ODD
         yield Finding(state, "cache", f"`{root}` is only read: whether it can be written to was not tried")
@@ -69,8 +70,7 @@ def _of_own(settings: Config) -> Iterator[Finding]:
         directory.of(settings).prepare()
         os.listdir(root)
     except OSError as error:
-        text = f"`{root}` cannot be used: {error.strerror}"
-        yield Finding(BAD, "cache", text, (whose(root), mend(error, root, root)))
+        yield _unusable("cache", f"`{root}` cannot be used: {error.strerror}", error, root, root)
         return
     limit = f"at most {size_words(settings.max_size)}" if settings.max_size else "of any size"
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
@@ -84,6 +84,11 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     free = shutil.disk_usage(root).free
     if free < min(_LEAST_FREE, settings.max_size or _LEAST_FREE):
         yield Finding(ODD, "cache", f"only {size_words(free)} free on its file system")
+
+
+def _unusable(topic: str, text: str, error: OSError, path: str, root: str, state: str = BAD) -> Finding:
+    """A part of the cache that cannot be used, whose it is, and what to do about it."""
+    return Finding(state, topic, text, (whose(path), mend(error, path, root)))
 
 
 def _trust(root: str) -> Iterator[Finding]:
@@ -108,7 +113,7 @@ def _directories(root: str) -> Iterator[Finding]:
         error = _try_directory(top, name, is_staged)
         if error:
             text = f"nothing can be stored in `{path}`: {_words(error)}"
-            yield Finding(BAD, name, text, (whose(path), mend(error, path, root)))
+            yield _unusable(name, text, error, path, root)
     for bucket in store.BUCKETS:
         shards = [f"{root}/{bucket}", *(path for path in _entries(f"{root}/{bucket}") if _is_shard(path))]
         tried = [(path, _try_directory(top, os.path.relpath(path, root), is_staged)) for path in shards]
@@ -116,7 +121,7 @@ def _directories(root: str) -> Iterator[Finding]:
         if failed:
             path, error = failed[0]
             text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {_words(error)}"
-            yield Finding(BAD, bucket, text, (whose(path), mend(error, path, root)))
+            yield _unusable(bucket, text, error, path, root)
         yield from _not_files(root, bucket, shards[1:])
 
 
@@ -126,8 +131,7 @@ def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
     if found:
         first = os.path.relpath(found[0], root)
         text = f"{len(found)} entries are no regular files, the first of them `{first}`"
-        advised = mend(OSError(errno.EISDIR, ""), found[0], root)
-        yield Finding(BAD, bucket, text, (whose(found[0]), advised))
+        yield _unusable(bucket, text, _NO_FILE, found[0], root)
 
 
 def _strange_in(shard: str) -> list[os.DirEntry[str]]:
@@ -183,8 +187,7 @@ def _locks(root: str) -> Iterator[Finding]:
         if not path.endswith(".lock"):
             continue
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            advised = mend(OSError(errno.EISDIR, ""), path, root)
-            yield Finding(BAD, "locks", f"`{name}` is no regular file", (whose(path), advised))
+            yield _unusable("locks", f"`{name}` is no regular file", _NO_FILE, path, root)
             continue
         try:
             with held(Directory(root), name, _LOCK_SECONDS):
@@ -193,8 +196,7 @@ def _locks(root: str) -> Iterator[Finding]:
             text = f"`{name}` is held by another process for longer than it should be"
             yield Finding(ODD, "locks", text, (_holder(path),))
         except OSError as error:
-            text = f"`{name}` cannot be locked: {error.strerror}"
-            yield Finding(BAD, "locks", text, (whose(path), mend(error, path, root)))
+            yield _unusable("locks", f"`{name}` cannot be locked: {error.strerror}", error, path, root)
 
 
 def _holder(path: str) -> str:
@@ -221,9 +223,8 @@ def _journal(root: str, settings: Config) -> Iterator[Finding]:
     except OSError as raised:
         error = raised
     if os.path.lexists(log) and not stat.S_ISREG(os.lstat(log).st_mode):
-        error = OSError(errno.EISDIR, "it is no regular file")
-    text = f"calls cannot be counted in `{log}`: {_words(error)}"
-    yield Finding(BAD, "journal", text, (whose(log), mend(error, log, root)))
+        error = _NO_FILE
+    yield _unusable("journal", f"calls cannot be counted in `{log}`: {_words(error)}", error, log, root)
 
 
 def _readable(root: str) -> Iterator[Finding]:
@@ -235,9 +236,7 @@ def _readable(root: str) -> Iterator[Finding]:
         unreadable = [path for path in samples if not os.access(path, os.R_OK, effective_ids=True)]
         if unreadable:
             text = f"{len(unreadable)} of {len(samples)} files that were looked at cannot be read"
-            error = OSError(errno.EACCES, "")
-            details = (whose(unreadable[0]), mend(error, unreadable[0], root))
-            yield Finding(ODD, bucket, text, details)
+            yield _unusable(bucket, text, OSError(errno.EACCES, ""), unreadable[0], root, ODD)
 
 
 def _file_system(root: str) -> Iterator[Finding]:
@@ -318,7 +317,7 @@ def mend(error: OSError, path: str, root: str) -> str:
     if error.errno == errno.EROFS:
         return "the file system is read-only: `NVCCACHE_READONLY=1`, or another directory in `NVCCACHE_DIR`"
     if error.errno in _STRANGE and path == root:
-        return "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
+        return _NAME_ANOTHER
     if error.errno in _STRANGE:
         command = "rm -r" if os.path.isdir(path) and not os.path.islink(path) else "rm"
         return f"nvccache uses nothing here but what it makes itself: `{command} {shlex.quote(path)}`"

@@ -22,6 +22,10 @@ _UNCHANGED = "nothing it depends on has changed"
 _LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
 _FAULT = "nvccache had a fault, which NVCCACHE_LOG tells more of"
 _ELSEWHERE = "another process ran it meanwhile"
+# What the document has of a call, and what stands there where none is known; and of each stage.
+_OF_CALL: dict[str, object] = dict.fromkeys(("started", "seconds", "wall_saved", "tool_saved"))
+_OF_CALL |= {"store_fault": "", "directory": "", "sources": []}
+_OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
 _PREFIX = "prefix:"  # of where a stage ran that a launcher took away
@@ -106,27 +110,15 @@ def document(found: Explanation) -> dict[str, object]:
         "cause": found.cause,
         "details": found.details,
         "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
-        "store_fault": call.store_fault if call else "",
         "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
         "remote": events.remote_json(call.remote) if call else None,
-        "started": call.started if call else None,
-        "seconds": call.seconds if call else None,
-        "directory": call.directory if call else "",
-        "sources": call.sources if call else [],
-        "wall_saved": call.wall_saved if call else None,
-        "tool_saved": call.tool_saved if call else None,
+        **{name: getattr(call, name) if call else none for name, none in _OF_CALL.items()},
         "matched": found.matched,
         "others": list(found.others),
         "stages": [
             {
-                "kind": stage.kind,
-                "architecture": stage.architecture,
+                **{name: getattr(stage, name) for name in _OF_STAGE},
                 "source": units.get(number, ""),
-                "result": stage.result,
-                "why": stage.why,
-                "seconds": stage.seconds,
-                "cpu": stage.cpu,
-                "where": stage.where,
                 "away": events.costs_away(stage),
                 "why_here": events.why_here(stage),
             }
@@ -224,11 +216,8 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
         return f"  from the action cache of {stage.where}, fetched in {more}{bytes_too}"
     more = seconds_words(costs["queue"] + costs["send"] + costs["fetch"])
     parts = ", ".join(f"{part} {costs[part]:.2f}" for part in ("queue", "send", "fetch"))
-    on = (
-        f"behind {stage.where.removeprefix(_PREFIX)}"
-        if stage.where.startswith(_PREFIX)
-        else f"on {stage.where}"
-    )
+    command = stage.where.removeprefix(_PREFIX)
+    on = f"behind {command}" if command != stage.where else f"on {command}"
     return f"  {on}, {more} more ({parts}){bytes_too}"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -98,11 +97,15 @@ def _has_working_directory() -> bool:
 
 
 def _is_of_click(error: OSError) -> bool:
+    import traceback
+
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{os.sep}click{os.sep}" in frame.filename
 
 
 def _told(fault: Exception) -> Failure:
+    import traceback
+
     frame = traceback.extract_tb(fault.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)} line {frame.lineno}"
     what = type(fault).__name__ + (f": {fault}" if str(fault) else "")

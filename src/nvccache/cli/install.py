@@ -25,17 +25,10 @@ from nvccache.cli.output import Failure, json_option, say, say_json
 from nvccache.real_nvcc import is_ours, is_program
 from nvccache.toolkit.discovery import find_nvcc
 
-_IMPORTED = (
-    "nvccache",
-    "blake3",
-    "xxhash",
-    "zstandard",
-    "filelock",
-    "platformdirs",
-    "click",
-    "rich",
-    "tomli",
-    "tomlkit",
+_IMPORTED = tuple(
+    """
+    nvccache blake3 xxhash zstandard filelock platformdirs click rich tomli tomlkit
+    """.split()
 )
 
 _PROGRAM = """\

@@ -163,17 +163,24 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     if not driver:
         yield Finding(BAD, "host compiler", f"no program `{word}`")
         return
-    shown = subprocess.run([driver, "--version"], capture_output=True, check=False)
-    version = shown.stdout.decode(errors="replace").partition("\n")[0]
-    yield Finding(GOOD, "host compiler", f"{version or '?'} at `{driver}`")
+    yield Finding(GOOD, "host compiler", f"{version_text(driver).partition(chr(10))[0] or '?'} at `{driver}`")
     for program in (driver, *_programs_of(driver)):
         obstacle = why_not_observed(program)
         if obstacle:
-            details = (
-                "what it reads cannot be seen: no compile is answered at once, but its stages are cached",
-            )
+            told = "what it reads cannot be seen: no compile is answered at once, but its stages are cached"
             mend = ("export NVCC_CCBIN=/usr/bin/g++",) if driver != "/usr/bin/g++" else ()
-            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", details, mend)
+            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", (told,), mend)
+
+
+def version_text(program: str) -> str:
+    """What a program tells of its version; empty where it cannot be run."""
+    try:
+        shown = subprocess.run(
+            [program, "--version"], capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError:
+        return ""
+    return shown.stdout.decode(errors="replace")
 
 
 def _programs_of(driver: str) -> list[str]:

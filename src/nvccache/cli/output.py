@@ -15,7 +15,6 @@ import os
 import signal
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
@@ -193,6 +192,8 @@ def replace_file(path: str, content: str) -> None:
 
     A device, a pipe, or what a link leads to is written to; `-` is standard output.
     """
+    import tempfile  # which costs more than all else that is imported for `--version`
+
     data = content.encode("utf-8", "backslashreplace")
     try:
         if path == "-" or not _is_replaceable(path):

@@ -53,7 +53,6 @@ def of_remotes(settings: Config) -> Iterator[Finding]:
 
 
 def _of_service(status: Status) -> Finding:
-    rights = "read and written" if status.is_writable else "read only"
     if status.fault:
         advice = remotes.advice(status.fault, status.url, status.text)
         is_command = status.fault in _COMMANDS
@@ -61,10 +60,10 @@ def _of_service(status: Status) -> Finding:
         mend = (advice,) if is_command else ()
         return Finding(BAD, "remote", f"`{status.url}` cannot be used: {status.text}", details, mend)
     seconds = status.get_seconds or 0.0
-    answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}, {rights}"
+    answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}, {status.rights}"
     outage = status.outage
-    if outage and float(str(outage["until"])) > time.time():
-        until = moment(float(str(outage["until"])), "%H:%M:%S")
+    if outage and outage["until"] > time.time():
+        until = moment(outage["until"], "%H:%M:%S")
         details = (f"compiles leave it alone until {until}: {outage['text']}",)
         return Finding(ODD, "remote", answers, details, ("nvccache remote test",))
     if seconds > _SLOW_SECONDS:
@@ -74,16 +73,15 @@ def _of_service(status: Status) -> Finding:
 
 def _of_uploads(status: Status) -> Iterator[Finding]:
     told = status.uploads
-    pending, fault, text = int(str(told["pending"])), str(told["fault"]), str(told["text"])
+    fault, text = told["fault"], told["text"]
     # What was sent since shows that it is over.
-    is_over = float(str(told["at"])) < max(time.time() - 24 * 3600, float(str(told["sent_at"])))
-    if fault and not is_over:
+    if fault and told["at"] >= max(time.time() - 24 * 3600, told["sent_at"]):
         advice = remotes.advice(fault, status.url, text)
         details = (f"to mend it: {advice}",) if advice else ()
         state = BAD if fault in ("denied", "bad_credentials") else ODD
         yield Finding(state, "uploads", f"the last one to `{status.url}` failed: {text}", details)
-    elif pending:
-        objects = count_words(pending, "object")
+    elif told["pending"]:
+        objects = count_words(told["pending"], "object")
         yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push --pending",))
 
 

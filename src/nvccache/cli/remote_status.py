@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import click
 
@@ -23,21 +24,22 @@ _ABSENT = ("remote-status", "0" * 64)  # bucket and key of nothing
 
 @dataclass
 class Status:
-    """What is known of one remote. `fault` is a word of outcomes.REMOTE_FAULTS, or empty.
-
-    `outage` says since and until when compiles leave it alone, and why; `uploads` are this cache's.
-    """
+    """What is known of one remote."""
 
     url: str
     is_writable: bool
     has_seconds: float | None = None
     get_seconds: float | None = None
-    fault: str = ""
+    fault: str = ""  # a word of outcomes.REMOTE_FAULTS
     text: str = ""
-    outage: dict[str, object] | None = None
-    uploads: dict[str, object] = field(default_factory=dict)
+    outage: dict[str, Any] | None = None  # since and until when compiles leave it alone, and why
+    uploads: dict[str, Any] = field(default_factory=dict)  # this cache's
     objects: int | None = None
     bytes: int | None = None
+
+    @property
+    def rights(self) -> str:
+        return "read and written" if self.is_writable else "read only"
 
     @property
     def is_read(self) -> bool:
@@ -90,30 +92,21 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     return found
 
 
-def of_uploads(remote: Remote, root: Directory) -> dict[str, object]:
+def of_uploads(remote: Remote, root: Directory) -> dict[str, Any]:
     """What is still to be sent to a remote, and what became of the rest."""
     state = uploads.state_of(root, remote.identity)
     try:
         waiting = [uploads.read(root, name) for name, _ in uploads.pending(root, remote.identity)]
     except OSError:
         waiting = []
-    return {
-        "pending": len({item for items in waiting for item in items}),
-        "sent": state.sent,
-        "bytes": state.bytes,
-        "present": state.present,
-        "dropped": state.dropped,
-        "fault": state.word,
-        "text": state.text,
-        "at": state.at,
-        "sent_at": state.sent_at,
-    }
+    names = ("sent", "bytes", "present", "dropped", "text", "at", "sent_at")
+    counts = {name: getattr(state, name) for name in names}
+    return {"pending": len({item for items in waiting for item in items}), "fault": state.word, **counts}
 
 
 def _show(found: Status) -> None:
-    rights = "read and written" if found.is_writable else "read only"
     is_bad = found.fault and not found.is_read
-    say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {rights}")
+    say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {found.rights}")
     if is_bad:
         say(f"     {found.text}")
         hint = remotes.advice(found.fault, found.url, found.text)
@@ -124,7 +117,7 @@ def _show(found: Status) -> None:
         say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
     outage = found.outage
     if outage:
-        since, until = (moment(float(str(outage[name])), "%H:%M:%S") for name in ("since", "until"))
+        since, until = (moment(outage[name], "%H:%M:%S") for name in ("since", "until"))
         say_parts(
             "     ", ("left alone", YELLOW), f" by compiles since {since}, until {until}: {outage['text']}"
         )
@@ -133,14 +126,13 @@ def _show(found: Status) -> None:
     say(*[f"     {line}" for line in upload_lines(found.uploads)])
 
 
-def upload_lines(told: dict[str, object]) -> list[str]:
+def upload_lines(told: dict[str, Any]) -> list[str]:
     """What became of uploads, in words."""
-    counts = {name: int(str(told[name])) for name in ("pending", "sent", "bytes", "dropped")}
     found = []
-    if any(counts.values()):
-        sent = f"sent {count_words(counts['sent'], 'object')}, {size_words(counts['bytes'])}"
-        given_up = f", gave up {counts['dropped']}" if counts["dropped"] else ""
-        found.append(f"{sent}; {counts['pending']} still to be sent{given_up}")
+    if any(told[name] for name in ("pending", "sent", "bytes", "dropped")):
+        sent = f"sent {count_words(told['sent'], 'object')}, {size_words(told['bytes'])}"
+        given_up = f", gave up {told['dropped']}" if told["dropped"] else ""
+        found.append(f"{sent}; {told['pending']} still to be sent{given_up}")
     if told["fault"]:
-        found.append(f"last fault of an upload, {moment(float(str(told['at'])))}: {told['text']}")
+        found.append(f"last fault of an upload, {moment(told['at'])}: {told['text']}")
     return found

@@ -29,12 +29,12 @@ _PROBE = b"nvccache remote test"
 
 @dataclass
 class Right:
-    """One right, whether this user has it, and how long that took; `fault` and `text` say why not."""
+    """One right, and whether this user has it."""
 
     right: str
     is_there: bool
-    seconds: float
-    fault: str = ""
+    seconds: float  # that it took to find out
+    fault: str = ""  # why not: a word of outcomes.REMOTE_FAULTS
     text: str = ""
 
     @property

@@ -204,17 +204,15 @@ def _sizes(kinds: dict[str, dict[str, int]]) -> list[str]:
     return found
 
 
-def _sources(event: Event) -> Iterator[tuple[str, Event]]:
-    for source in event.sources or [""]:
-        yield os.path.normpath(os.path.join(event.directory, source)) if source else "unknown", event
+def _sources(event: Event) -> list[str]:
+    here = event.directory
+    return [os.path.normpath(os.path.join(here, source)) for source in event.sources] or ["unknown"]
 
 
-def _of_reason(event: Event) -> Iterator[tuple[str, Event]]:
-    why = (
-        outcomes.REASONS.get(event.reason, event.reason) if event.outcome == outcomes.BYPASS else event.cause
-    )
-    if why:
-        yield why, event
+def _of_reason(event: Event) -> list[str]:
+    is_bypass = event.outcome == outcomes.BYPASS
+    why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
+    return [why] if why else []
 
 
 def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
@@ -232,15 +230,11 @@ def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
             yield stage.architecture, alone
 
 
-def _directories(event: Event) -> Iterator[tuple[str, Event]]:
-    yield event.directory or "unknown", event
-
-
-GROUPS: dict[str, Callable[[Event], Iterator[tuple[str, Event]]]] = {
-    "source": _sources,
-    "reason": _of_reason,
+GROUPS: dict[str, Callable[[Event], Iterable[tuple[str, Event]]]] = {
+    "source": lambda event: [(source, event) for source in _sources(event)],
+    "reason": lambda event: [(why, event) for why in _of_reason(event)],
     "architecture": _architectures,
-    "directory": _directories,
+    "directory": lambda event: [(event.directory or "unknown", event)],
 }
 
 
@@ -309,11 +303,7 @@ def prometheus(statistics: Figures) -> list[str]:
             "Stages that were sent and ran here.",
             _by("reason", executor["reasons"]),
         ),
-        (
-            "executor_seconds_total",
-            "Time that stages spent elsewhere.",
-            _by("part", seconds_away(executor)),
-        ),
+        ("executor_seconds_total", "Time that stages spent elsewhere.", _by("part", seconds_away(executor))),
         ("executor_sent_bytes_total", "Bytes sent with stages.", executor["bytes_sent"]),
         ("executor_received_bytes_total", "Bytes received of stages.", executor["bytes_received"]),
         ("stages_total", "Stages of compiles.", results),

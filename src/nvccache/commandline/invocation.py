@@ -36,19 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Highest first: with `-c -ptx` nvcc writes PTX, with `-cubin -ptx` too, with `-dc -cuda` a .cu.cpp.ii.
-MODES = (
-    "ltoir",
-    "optix-ir",
-    "tilebc",
-    "tilecubin",
-    "tilefatbin",
-    "ptx",
-    "cubin",
-    "fatbin",
-    "cuda",
-    "device-c",
-    "device-w",
-    "compile",
+MODES = tuple(
+    """
+    ltoir optix-ir tilebc tilecubin tilefatbin ptx cubin fatbin cuda device-c device-w compile
+    """.split()
 )
 LINKS = ("device-link", "link")  # what a call does without one of these
 # Calls that nvcc answers and that compile nothing. Each mode is also the reason for which it may be left to

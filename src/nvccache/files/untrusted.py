@@ -23,15 +23,12 @@ _MOST = 1 << 34  # bytes of what a compile may read; archives of several gigabyt
 
 
 class Permissions:
-    """Who is trusted below a directory, and what those who share it may do with what is made there.
-
-    `umask` is None where that of the process counts.
-    """
+    """Who is trusted below a directory, and what those who share it may do with what is made there."""
 
     __slots__ = ("_is_shared", "_owners", "umask")
 
     def __init__(self, umask: int | None) -> None:
-        self.umask = umask
+        self.umask = umask  # None: that of the process counts
         self._is_shared = False
         self._owners: tuple[int, ...] = ()
 

@@ -18,6 +18,7 @@ import threading
 import time
 
 import nvccache
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,17 +29,15 @@ if TYPE_CHECKING:
     from nvccache.machine.streams import Pseudoterminal
 
 
+@dataclass(slots=True)
 class Completed:
     """What a tool left behind."""
 
-    __slots__ = ("cpu", "seconds", "status", "stderr", "stdout")
-
-    def __init__(self, status: int, stdout: bytes, stderr: bytes, seconds: float, cpu: float = 0.0) -> None:
-        self.status = status  # its exit code, or minus the signal that ended it
-        self.stdout = stdout
-        self.stderr = stderr
-        self.seconds = seconds
-        self.cpu = cpu  # seconds, with what it started and waited for; 0 if that is not known
+    status: int  # its exit code, or minus the signal that ended it
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    cpu: float = 0.0  # seconds, with what it started and waited for; 0 if that is not known
 
 
 class Interrupted(BaseException):

@@ -92,16 +92,15 @@ class PoolSlot:
 
 
 class Pool:
-    """Slots that calls of this user share; `directory` may be empty, and then there are none."""
+    """Slots that calls of this user share."""
 
     __slots__ = ("_cores", "_directory", "_name", "_numbers", "size")
 
     def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-", cores: int = 0) -> None:
-        """`cores` is how many the machine has, or 0 where the slots alone say what may run."""
-        self._directory = directory
+        self._directory = directory  # empty where there are none
         self._name = name
         self._numbers = numbers
-        self._cores = cores
+        self._cores = cores  # of the machine, or 0 where the slots alone say what may run
         self.size = len(numbers)
 
     def is_busy(self) -> bool:
@@ -145,7 +144,7 @@ def pool_of(share: Share, directory: str, jobs: int = 0) -> Pool:
 
 
 class Slot:
-    """The right to run one tool. `is_own` says that the call had it from the start."""
+    """The right to run one tool."""
 
     __slots__ = ("_of_pool", "_slots", "_token_from", "is_own")
 
@@ -153,7 +152,7 @@ class Slot:
         self, slots: Slots, is_own: bool, of_pool: PoolSlot | None, token_from: Watchdog | None
     ) -> None:
         self._slots = slots
-        self.is_own = is_own
+        self.is_own = is_own  # the call had it from the start
         self._of_pool = of_pool
         self._token_from = token_from
 

@@ -24,28 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _OUTPUT, _ERROR = 1, 2
-_VARIABLES = (
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "COLORTERM",
-    "COLUMNS",
-    "EDG_COLORS",
-    "FORCE_COLOR",
-    "GCC_COLORS",
-    "GCC_URLS",
-    "KONSOLE_VERSION",
-    "LINES",
-    "NOCOLOR",
-    "NO_COLOR",
-    "STY",
-    "TERM",
-    "TERMINFO",
-    "TERM_PROGRAM",
-    "TERM_PROGRAM_VERSION",
-    "TERM_URLS",
-    "TMUX",
-    "VTE_VERSION",
-    "WT_SESSION",
+_VARIABLES = tuple(
+    """
+    CLICOLOR CLICOLOR_FORCE COLORTERM COLUMNS EDG_COLORS FORCE_COLOR GCC_COLORS GCC_URLS KONSOLE_VERSION
+    LINES NOCOLOR NO_COLOR STY TERM TERMINFO TERM_PROGRAM TERM_PROGRAM_VERSION TERM_URLS TMUX
+    VTE_VERSION WT_SESSION
+    """.split()
 )
 _NO_SIZE = bytes(8)  # of struct winsize: four numbers of two bytes
 
@@ -117,10 +101,7 @@ def size_of(descriptor: int) -> bytes:
 
 
 class Pseudoterminal:
-    """A terminal for the standard error of one tool, like the one that this process has.
-
-    What is written to `tools` can be read from `ours`.
-    """
+    """A terminal for the standard error of one tool, like the one that this process has."""
 
     def __init__(self) -> None:
         """Raises OSError where the system has no terminal left."""
@@ -128,7 +109,7 @@ class Pseudoterminal:
         import pty
         import termios
 
-        self.ours, self.tools = pty.openpty()
+        self.ours, self.tools = pty.openpty()  # what is written to the tool's end can be read from ours
         modes = termios.tcgetattr(self.tools)
         modes[1] &= ~termios.OPOST  # line ends stay as they are
         termios.tcsetattr(self.tools, termios.TCSANOW, modes)

@@ -42,11 +42,7 @@ def _since(context: click.Context, param: click.Parameter, value: str) -> float 
 @click.option("--from", "source", metavar="FILE", help="Read what `nvccache events --json` printed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures of the page, and write none.")
 def report(
-    output: str | None,
-    since: float | str | None,
-    trace_file: str | None,
-    source: str | None,
-    as_json: bool,
+    output: str | None, since: float | str | None, trace_file: str | None, source: str | None, as_json: bool
 ) -> None:
     """Write a page that shows the last build: what was reused, what ran and why.
 

@@ -268,18 +268,8 @@ def age_table(kept: Kept) -> str:
 def legend() -> str:
     """What the colours, patterns and signs of the timeline mean."""
     stages = {"ran": "ran", "failed": "failed", "hit": "hit", "shared": "shared with another process"}
-    calls = {
-        "direct_hit": "direct hit",
-        "stage_hit": "stage hit",
-        "partial_hit": "partial hit",
-        "miss": "miss",
-        "query_hit": "query hit",
-        "query_miss": "query miss",
-        "failed": "failed",
-        "bypass": "bypass",
-        "fault": "fault",
-    }
-    return _legend("Stages", stages) + _legend("Calls", calls)
+    calls = "direct_hit stage_hit partial_hit miss query_hit query_miss failed bypass fault".split()
+    return _legend("Stages", stages) + _legend("Calls", {word: words(word) for word in calls})
 
 
 def words(word: str) -> str:

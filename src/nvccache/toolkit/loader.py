@@ -37,19 +37,16 @@ _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "L
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a program needs beside itself.
-
-    `files` are its libraries and loader, in the order in which they are searched for a symbol, and what was
-    looked at and left alone; `absent` names would be found first; `cache` is the loader's, if it was asked,
-    and `names` what it was asked for. A program that `is_known` not to has told nothing.
-    """
+    """What a program needs beside itself."""
 
     loader: str
+    # Its libraries and loader, in the order in which they are searched for a symbol, and what was looked at
+    # and left alone.
     files: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    cache: str = ""
-    names: tuple[str, ...] = ()
-    is_known: bool = True
+    absent: tuple[str, ...] = ()  # names that would be found first
+    cache: str = ""  # the loader's, if it was asked
+    names: tuple[str, ...] = ()  # what that was asked for
+    is_known: bool = True  # if not, the program has told nothing
 
     @property
     def has_libm(self) -> bool:
