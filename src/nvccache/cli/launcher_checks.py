@@ -12,6 +12,7 @@ from nvccache import config, log, real_nvcc
 from nvccache.cli.config import is_toml
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import adding, launcher
+from nvccache.cli.settings import changing
 from nvccache.config import Config
 from nvccache.settings_file import Problem
 from nvccache.toolkit import discovery
@@ -76,12 +77,12 @@ def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
 def _nothing_behind(shim: str, settings: Config, environ: Mapping[str, str]) -> Finding:
     why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
     found = discovery.find_nvcc(environ)
-    mend = [f"nvccache config set nvcc {shlex.quote(found)}"] if found else []
-    if settings.origins["nvcc"] == "NVCCACHE_NVCC":
-        mend = [f"export NVCCACHE_NVCC={shlex.quote(found)}"] if found else ["unset NVCCACHE_NVCC"]
-    detail = "" if mend else f"`{adding('toolkit')}` brings an nvcc, if there is none"
     text = f"`{shim}` is nvccache, and has no nvcc to run: {why}"
-    return Finding(BAD, "shim", text, (detail,) if detail else (), tuple(mend))
+    if found or settings.origins["nvcc"] == "NVCCACHE_NVCC":
+        return Finding(
+            BAD, "shim", text, (), (changing(settings, "nvcc", shlex.quote(found) if found else ""),)
+        )
+    return Finding(BAD, "shim", text, (f"`{adding('toolkit')}` brings an nvcc, if there is none",))
 
 
 def _programs(name: str, environ: Mapping[str, str]) -> list[str]:
@@ -92,28 +93,24 @@ def _programs(name: str, environ: Mapping[str, str]) -> list[str]:
 
 def of_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
     """The variables by which CMake is given launchers."""
-    for variable in ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"):
+    for variable in _HOST:
         if names_nvccache(environ.get(variable, "")):
             yield for_host_code(f"`{variable}` names nvccache", f"unset {variable}")
-    value = environ.get("CMAKE_CUDA_COMPILER_LAUNCHER", "")
+    value = environ.get(_CUDA, "")
     others = other_caches_in(value)
     if others and names_nvccache(value):
-        text = f"`CMAKE_CUDA_COMPILER_LAUNCHER` is `{value}`"
-        yield two_caches(text, others[0], "export CMAKE_CUDA_COMPILER_LAUNCHER=nvccache")
+        yield two_caches(f"`{_CUDA}` is `{value}`", others[0], f"export {_CUDA}=nvccache")
 
 
 def for_host_code(what: str, mend: str) -> Finding:
-    detail = (
-        "it caches nvcc's calls only, and hands all others on; for host code there are ccache and sccache"
-    )
+    detail = "it caches nvcc's calls only, and hands others on; for host code there are ccache and sccache"
     return Finding(ODD, "launcher", f"{what} for host code, which it does not cache", (detail,), (mend,))
 
 
 def two_caches(what: str, other: str, mend: str) -> Finding:
     details = (f"nvccache caches no call that it does not start itself: behind it {other} is no nvcc",)
-    return Finding(
-        ODD, "two caches", f"{what}, so that {other} and nvccache share one compile", details, (mend,)
-    )
+    text = f"{what}, so that {other} and nvccache share one compile"
+    return Finding(ODD, "two caches", text, details, (mend,))
 
 
 def names_nvccache(value: str) -> bool:

@@ -12,9 +12,10 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 
-from nvccache import config, real_nvcc
+from nvccache import real_nvcc
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import adding, launcher
+from nvccache.cli.settings import changing
 from nvccache.commandline.invocation import Bypass
 from nvccache.config import Config
 from nvccache.files import elf
@@ -36,15 +37,10 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if not nvcc:
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
-        mend = (adding("toolkit"),) if not settings.nvcc else _mend_setting(settings)
-        yield Finding(BAD, "nvcc", why, (), mend)
+        mend = changing(settings, "nvcc") if settings.nvcc else adding("toolkit")
+        yield Finding(BAD, "nvcc", why, (), (mend,))
         return
     yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
-
-
-def _mend_setting(settings: Config) -> tuple[str, ...]:
-    origin = settings.origins["nvcc"]
-    return ("nvccache config unset nvcc",) if origin == config.FILE else (f"unset {origin}",)
 
 
 def of_launcher() -> Iterator[Finding]:

@@ -9,11 +9,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from nvccache import config, endpoint, remote_url
+from nvccache import endpoint, remote_url
 from nvccache.cli import remote_status, remotes
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import adding
 from nvccache.cli.remote_status import Status
+from nvccache.cli.settings import changing
 from nvccache.cli.units import count_words, moment
 from nvccache.config import Config
 from nvccache.endpoint import Endpoint
@@ -129,45 +130,32 @@ def _of_trouble(where: Endpoint, error: AwayError, settings: Config) -> Finding:
     text = f"`{where.shown}` cannot be used: {error.word}"
     if error.word == faults.NOT_INSTALLED:
         return Finding(BAD, "executor", text, (str(error),), (adding("exec"),))
-    details = [str(error)]
-    if error.word in _ADVICE:
-        details.append(f"to mend it: {_ADVICE[error.word]}; or do without")
-    return Finding(BAD, "executor", text, tuple(details), (_without(settings),))
-
-
-def _without(settings: Config) -> str:
-    """The command by which nothing is sent any more."""
-    origin = settings.origins["executor"]
-    return "nvccache config unset executor" if origin == config.FILE else f"unset {origin}"
+    advice = [f"to mend it: {_ADVICE[error.word]}; or do without"] if error.word in _ADVICE else []
+    return Finding(BAD, "executor", text, (str(error), *advice), (changing(settings, "executor"),))
 
 
 def _of_launcher(where: Endpoint, settings: Config) -> Finding:
     program, folder = where.words[0], settings.executor_dir
+    elsewhere = changing(settings, "executor_dir", "/ANOTHER/PATH")
     if not shutil.which(program):
         details = ("to mend it: install it, or put its directory on PATH; or do without",)
-        return Finding(BAD, "executor", f"there is no program `{program}`", details, (_without(settings),))
+        text = f"there is no program `{program}`"
+        return Finding(BAD, "executor", text, details, (changing(settings, "executor"),))
     if not folder:
         text = "`NVCCACHE_EXECUTOR_DIR` is not set: a launcher needs a directory that all machines see"
-        return Finding(BAD, "executor", text, (), (_set_folder(settings, "/PATH/ON/ALL/MACHINES"),))
+        mend = changing(settings, "executor_dir", "/PATH/ON/ALL/MACHINES")
+        return Finding(BAD, "executor", text, (), (mend,))
     if not prefix.PLAIN.fullmatch(folder):
         text = f"`{folder}` has a character that a launcher may take for something else"
-        return Finding(BAD, "executor", text, (), (_set_folder(settings, "/ANOTHER/PATH"),))
+        return Finding(BAD, "executor", text, (), (elsewhere,))
     why = _why_not_written(folder)
     objection = f"`{folder}` cannot be written to: {why}" if why else prefix.objection_to(folder)
     if objection:
         owned = f'sudo install -d -o "$(id -un)" -m 700 {shlex.quote(folder)}'
-        mend = (owned, _set_folder(settings, "/ANOTHER/PATH"))
-        return Finding(BAD, "executor", objection, (), mend)
+        return Finding(BAD, "executor", objection, (), (owned, elsewhere))
     text = f"`{program}` starts stages, whose files lie in `{folder}`"
     later = "" if os.path.isdir(folder) else "; it is made when the first one is sent"
     return Finding(GOOD, "executor", text + later)
-
-
-def _set_folder(settings: Config, path: str) -> str:
-    is_of_file = settings.origins["executor_dir"] in ("default", config.FILE)
-    return (
-        f"nvccache config set executor_dir {path}" if is_of_file else f"export NVCCACHE_EXECUTOR_DIR={path}"
-    )
 
 
 def _why_not_written(folder: str) -> str:

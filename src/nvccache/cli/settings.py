@@ -43,6 +43,14 @@ def why_not_counted(settings: Config) -> str:
     return f"calls are not counted, since {why}; `NVCCACHE_STATS_DIR` can say where they should be"
 
 
+def changing(settings: Config, name: str, value: str = "") -> str:
+    """The command line that gives a setting this value where it comes from, or takes it away."""
+    variable = config.SETTINGS[name].variable
+    if settings.origins[name] == variable:
+        return f"export {variable}={value}" if value else f"unset {variable}"
+    return f"nvccache config set {name} {value}" if value else f"nvccache config unset {name}"
+
+
 def shown(name: str, value: object) -> object:
     """The value of a setting as it may be shown: a URL without its password."""
     if config.SETTINGS[name].parse is config.as_remotes and value:
