@@ -49,7 +49,7 @@ def carry_out(request: Request, config: Config) -> Report:
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
-    with streams.hushed_stderr(bool(config.remote)):
+    with streams.silenced_stderr(bool(config.remote)):
         report = within_scratch(
             path,
             jobserver.find(request.environ),

@@ -61,14 +61,14 @@ def take_back(before: tuple[int, int] | None) -> None:
 
 
 @contextlib.contextmanager
-def hushed_stderr(is_hushed: bool) -> Iterator[None]:
+def silenced_stderr(is_silenced: bool) -> Iterator[None]:
     """Have standard error lead nowhere in a block, unless it is a terminal, whose size tools ask for.
 
     The client of remotes, which is written in Rust, tells there of a thread that it cannot have, before it
     raises what can be caught.
     """
     try:
-        kept = os.dup(2) if is_hushed and not os.isatty(2) else -1
+        kept = os.dup(2) if is_silenced and not os.isatty(2) else -1
     except OSError:  # it is closed
         kept = -1
     if kept < 0:

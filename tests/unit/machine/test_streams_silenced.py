@@ -13,7 +13,7 @@ import os, sys
 from nvccache.machine import streams
 os.write(2, b"before ")
 try:
-    with streams.hushed_stderr({}):
+    with streams.silenced_stderr({}):
         os.write(2, b"within ")
         raise ValueError
 except ValueError:
@@ -23,9 +23,9 @@ print(sorted(os.listdir("/proc/self/fd")) == {})
 """
 
 
-@pytest.mark.parametrize(("is_hushed", "said"), [(True, b"before after"), (False, b"before within after")])
-def test_nothing_is_said_meanwhile(is_hushed, said):
-    program = PROGRAM.format(is_hushed, "['0', '1', '2', '3']")
+@pytest.mark.parametrize(("is_silenced", "said"), [(True, b"before after"), (False, b"before within after")])
+def test_nothing_is_said_meanwhile(is_silenced, said):
+    program = PROGRAM.format(is_silenced, "['0', '1', '2', '3']")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (done.stderr, done.stdout) == (said, b"True\n")
 
@@ -33,7 +33,7 @@ def test_nothing_is_said_meanwhile(is_hushed, said):
 def test_one_that_is_closed_stays_so():
     program = (
         "import os\nfrom nvccache.machine import streams\n"
-        "with streams.hushed_stderr(True): print(os.path.exists('/proc/self/fd/2'))"
+        "with streams.silenced_stderr(True): print(os.path.exists('/proc/self/fd/2'))"
     )
     done = subprocess.run(["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, program],
                           capture_output=True, check=True)  # fmt: skip
