@@ -63,7 +63,6 @@ DIRECT = {
     "nvccache.toolkit",
     "nvccache.records.differences",
     "nvccache.records.direct",
-    "nvccache.files.filesystems",
     "nvccache.commandline.tokens",
     "nvccache.commandline.host_options",
     "nvccache.commandline.invocation",

@@ -15,8 +15,7 @@ import sys
 import click
 
 from nvccache import config, outcomes, remote_url
-from nvccache.cli.ending import STATUSES
-from nvccache.cli.group import commands
+from nvccache.cli.group import STATUSES, commands
 from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
 from nvccache.remote_execution import faults

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from nvccache.values import dataclass, field
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,35 +30,19 @@ class EndpointError(ValueError):
     """NVCCACHE_EXECUTOR cannot be understood; a clause for the user, which quotes nothing secret."""
 
 
+@dataclass(slots=True)
 class Endpoint:
-    """Where stages are sent.
+    """Where stages are sent."""
 
-    `queue` are the seconds that a stage may wait for a worker, `deadline` those that it may take in all.
-    `properties` are asked of a worker beside what every stage asks.
-    """
-
-    __slots__ = (
-        "deadline",
-        "files",
-        "instance",
-        "properties",
-        "queue",
-        "scheme",
-        "target",
-        "toolchain",
-        "words",
-    )
-
-    def __init__(self, scheme: str) -> None:
-        self.scheme = scheme
-        self.target = ""  # host and port
-        self.words: list[str] = []
-        self.instance = ""
-        self.toolchain = INPUT
-        self.queue = _QUEUE_SECONDS
-        self.deadline = _DEADLINE_SECONDS
-        self.files: dict[str, str] = {}
-        self.properties: list[tuple[str, str]] = []
+    scheme: str
+    target: str = ""  # host and port
+    words: list[str] = field(default_factory=list)
+    instance: str = ""
+    toolchain: str = INPUT
+    queue: float = _QUEUE_SECONDS  # that a stage may wait for a worker
+    deadline: float = _DEADLINE_SECONDS  # that a stage may take in all
+    files: dict[str, str] = field(default_factory=dict)
+    properties: list[tuple[str, str]] = field(default_factory=list)  # that workers are to have as well
 
     @property
     def is_launcher(self) -> bool:

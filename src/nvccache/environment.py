@@ -26,45 +26,25 @@ _COLOUR_OPTIONS = (
 # Their words are arguments; see invocation.py.
 OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
 # What the dynamic loader of every tool heeds: which libraries it loads, and what they see of the processor.
-OF_LOADER = (
-    "GLIBC_TUNABLES",
-    "LD_ASSUME_KERNEL",
-    "LD_AUDIT",
-    "LD_DYNAMIC_WEAK",
-    "LD_HWCAP_MASK",
-    "LD_LIBRARY_PATH",
-    "LD_ORIGIN_PATH",
-    "LD_PRELOAD",
+OF_LOADER = tuple(
+    """
+    GLIBC_TUNABLES LD_ASSUME_KERNEL LD_AUDIT LD_DYNAMIC_WEAK LD_HWCAP_MASK LD_LIBRARY_PATH
+    LD_ORIGIN_PATH LD_PRELOAD
+    """.split()
 )
 # Each makes a tool write further files, which bypasses the cache.
-OF_SIDE_OUTPUTS = (
-    "DEPENDENCIES_OUTPUT",
-    "SUNPRO_DEPENDENCIES",
-    "GCC_COMPARE_DEBUG",
-    "CC_LOG_DIAGNOSTICS",
-    "CC_PRINT_HEADERS",
-    "CC_PRINT_INTERNAL_STAT",
-    "CC_PRINT_OPTIONS",
-    "CC_PRINT_PROC_STAT",
-    "CCC_OVERRIDE_OPTIONS",
-    "DUMP_KNOBS_TO_FILE",
+OF_SIDE_OUTPUTS = tuple(
+    """
+    DEPENDENCIES_OUTPUT SUNPRO_DEPENDENCIES GCC_COMPARE_DEBUG CC_LOG_DIAGNOSTICS CC_PRINT_HEADERS
+    CC_PRINT_INTERNAL_STAT CC_PRINT_OPTIONS CC_PRINT_PROC_STAT CCC_OVERRIDE_OPTIONS DUMP_KNOBS_TO_FILE
+    """.split()
 )
 # What the C library of every program heeds without asking by the functions that are observed.
-OF_LIBC = (
-    "CHARSET",
-    "GCONV_PATH",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_COLLATE",
-    "LC_CTYPE",
-    "LC_MESSAGES",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LOCPATH",
-    "NLSPATH",
-    "OUTPUT_CHARSET",
-    "POSIXLY_CORRECT",
+OF_LIBC = tuple(
+    """
+    CHARSET GCONV_PATH LANG LANGUAGE LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LOCPATH
+    NLSPATH OUTPUT_CHARSET POSIXLY_CORRECT
+    """.split()
 )
 OF_DATES = ("TZ", "TZDIR")  # where a date is written, such as by `ls -l`
 
@@ -72,20 +52,9 @@ WHOLE = "*"  # stands for all variables but those that nothing can depend on; `B
 _UNSET = "-"
 # How shells and make talk to those that they start; the names of temporary directories reach nothing.
 OF_OTHERS = frozenset(
-    (
-        "_",
-        "OLDPWD",
-        "SHLVL",
-        "MAKEFLAGS",
-        "MAKELEVEL",
-        "MAKE_TERMERR",
-        "MAKE_TERMOUT",
-        "MFLAGS",
-        "TEMP",
-        "TEMPDIR",
-        "TMP",
-        "TMPDIR",
-    )
+    """
+    _ OLDPWD SHLVL MAKEFLAGS MAKELEVEL MAKE_TERMERR MAKE_TERMOUT MFLAGS TEMP TEMPDIR TMP TMPDIR
+    """.split()
 )
 OWN = ("NVCCACHE_", "_NVCCACHE_")
 _GIVEN_BY_US = ("TMPDIR",)

@@ -1,14 +1,25 @@
-"""The log that `NVCCACHE_LOG` names: what nvccache did, never on a compile's own streams.
+"""The log that `NVCCACHE_LOG` names, what is wrong with settings, and what people may be shown.
 
-Only its owner can read it, since it tells of command lines: a file that is there already keeps its mode.
-Nothing in it is obeyed by a terminal, and no message can pass for two.
+Nothing of it goes to a compile's own streams. Only its owner can read the log, since it tells of command
+lines: a file that is there already keeps its mode.
+
+File names, messages in records and values of settings come from whoever could write them. A control
+character, a line end or an override of the direction of writing among them could forge what is said, or tell
+a terminal to do something; so could bytes that are no text.
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache.escaping import printable
+from nvccache.config import PREFIX, SETTINGS, as_remotes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.config import Config
+    from nvccache.settings_file import Problem
+
+_ALIKE = 0.7
 
 
 def write(log_path: str, *lines: str) -> None:
@@ -29,3 +40,52 @@ def write(log_path: str, *lines: str) -> None:
             os.close(descriptor)
     except OSError:
         pass
+
+
+def printable(text: str) -> str:
+    """The same on one line: whatever is not printable is written as in a Python string."""
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    if "\udc80" <= character <= "\udcff":  # a byte that is no text: see os.fsdecode
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def sentences(config: Config) -> list[str]:
+    """What is wrong and what is in force instead, one for each problem."""
+    return [_sentence(problem, config) for problem in config.problems]
+
+
+def _sentence(problem: Problem, config: Config) -> str:
+    from nvccache.settings_file import FILE, UNKNOWN
+
+    said = f"{problem.where}: {problem.text}"
+    if problem.setting == UNKNOWN:
+        meant = nearest(problem.word)
+        return f"{said}; did you mean `{meant}`?" if meant else said
+    if problem.setting == FILE:
+        return said
+    return f"{said}; {_instead(config, problem.setting)}"
+
+
+def _instead(config: Config, name: str) -> str:
+    value = getattr(config, name)
+    if config.origins[name] != "default":
+        return "the other value is in force"
+    if isinstance(value, bool):
+        return "it counts as on" if value else "it counts as off"
+    return "no remote is asked" if SETTINGS[name].parse is as_remotes else "the default is in force"
+
+
+def nearest(word: str) -> str:
+    """The name that was most likely meant, in the form in which it was written."""
+    import difflib
+
+    found = difflib.get_close_matches(word.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)
+    if not found:
+        return ""
+    return SETTINGS[found[0]].variable if word.startswith(PREFIX) else found[0]

@@ -10,6 +10,8 @@ import os
 import stat
 import sys
 
+from nvccache.values import dataclass
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,16 +24,14 @@ UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that i
 Found = dict[str, tuple[int, object]]
 
 
+@dataclass(slots=True)
 class Problem:
     """One setting that is wrong."""
 
-    __slots__ = ("setting", "text", "where", "word")
-
-    def __init__(self, setting: str, where: str, text: str, word: str = "") -> None:
-        self.setting = setting  # its name, UNKNOWN or FILE
-        self.where = where  # a variable, or a file's line
-        self.text = text
-        self.word = word  # the name that is none
+    setting: str  # its name, UNKNOWN or FILE
+    where: str  # a variable, or a file's line
+    text: str
+    word: str = ""  # the name that is none
 
 
 def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:

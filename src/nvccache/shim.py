@@ -145,9 +145,9 @@ def _is_compiler(word: str) -> bool:
         return True
     if not any(part in word for part in _COMPILER_NAMES):
         return False
-    from nvccache.cli import misspelt  # `cleen` has the name of a compiler in it
+    from nvccache.cli import names  # `cleen` has the name of a compiler in it
 
-    return not misspelt.is_command(word, os.environ)
+    return not names.is_command(word, os.environ)
 
 
 def _compile_or_become(typed: str, arguments: list[str]) -> int:
@@ -398,9 +398,9 @@ def _record_bypass(config: Config, reason: str, arguments: list[str], began: _Be
 def _record(config: Config, event: Event, began: _Began) -> None:
     """Tell the event log what became of a call."""
     if config.problems and config.log:
-        from nvccache import log, wrong_settings
+        from nvccache import log
 
-        log.write(config.log, *[f"wrong setting: {text}" for text in wrong_settings.sentences(config)])
+        log.write(config.log, *[f"wrong setting: {text}" for text in log.sentences(config)])
     if began.callers:
         event.wrong_settings = config.wrong_settings
         event.seconds = time.monotonic() - began.at

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import browsers
 import made_builds
-from nvccache.cli.report_page import calls, page
+from nvccache.report import calls, page
 from nvccache.store.events import builds
 
 # Milliseconds since navigation until something was painted, and until the timeline could be used.

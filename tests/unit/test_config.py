@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import platformdirs
 import pytest
 
-from nvccache import config, wrong_settings
+from nvccache import config, log
 from nvccache.config import ConfigError
 
 DEFAULT_SIZE = 10 * 1024**3
@@ -148,7 +148,7 @@ def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
     assert settings.origins[name] == "default"
     assert settings.base_dir == "/base"
     assert settings.wrong_settings == name
-    (sentence,) = wrong_settings.sentences(settings)
+    (sentence,) = log.sentences(settings)
     assert sentence.startswith(f"`{variable}`: `{value}`")
 
 
@@ -160,7 +160,7 @@ def test_whoever_wants_less_done_gets_that_when_in_doubt(environ, write_file, na
         (write_file(f'{name} = "{value}"\n'), config.load(environ))[1],
     ):
         assert getattr(settings, name) is True
-        (sentence,) = wrong_settings.sentences(settings)
+        (sentence,) = log.sentences(settings)
         assert sentence.endswith("it counts as on")
 
 
@@ -187,7 +187,7 @@ def test_the_mask_is_that_of_the_process_unless_it_is_set(environ, write_file):
 )  # fmt: skip
 def test_a_variable_that_is_none_is_named_with_what_was_meant(environ, variable, meant):
     settings = config.load({**environ, variable: "1", "_NVCCACHE_TRIED": "x", "NVCC_APPEND_FLAGS": "-g"})
-    (sentence,) = wrong_settings.sentences(settings)
+    (sentence,) = log.sentences(settings)
     said = f"`{variable}`: there is no such setting"
     assert sentence == (f"{said}; did you mean `{meant}`?" if meant else said)
     assert settings.wrong_settings == "unknown"
@@ -211,9 +211,7 @@ def test_name_of_nvcc_stays_a_name_and_a_path_becomes_absolute(environ, tmp_path
 
 def problems_of(environ):
     settings = config.load(environ)
-    return settings, [
-        text.replace(config.config_file(environ), "FILE") for text in wrong_settings.sentences(settings)
-    ]
+    return settings, [text.replace(config.config_file(environ), "FILE") for text in log.sentences(settings)]
 
 
 @pytest.mark.parametrize("text", ["base_dir = ", "\x00", "= 1", 'log = "/l', "log = ["])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache import config, remote_url, wrong_settings
+from nvccache import config, log, remote_url
 
 
 def only(text: str) -> remote_url.Remote:
@@ -116,7 +116,7 @@ WRONG = [
 def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) -> None:
     settings = config.load({"HOME": "/home/u", "NVCCACHE_REMOTE": text})
     assert settings.remote == ""
-    (sentence,) = wrong_settings.sentences(settings)
+    (sentence,) = log.sentences(settings)
     assert sentence.startswith("`NVCCACHE_REMOTE`: ")
     assert sentence.endswith("; no remote is asked")
     assert "SECRET" not in sentence

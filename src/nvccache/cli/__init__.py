@@ -9,9 +9,9 @@ from __future__ import annotations
 def main(arguments: list[str] | None = None) -> int:
     """Run `nvccache ARGUMENTS` and return its exit status; without arguments those of the process."""
     try:
-        from nvccache.cli import ending
+        from nvccache.cli import group
 
-        return ending.run(arguments)
+        return group.run(arguments)
     except KeyboardInterrupt:  # also one that comes while modules are loaded
         import signal
 

@@ -9,20 +9,16 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 
 from nvccache import __version__, config
-from nvccache.cli import findings
+from nvccache.cli import nvcc_checks
 from nvccache.cli import settings as our_settings
 from nvccache.cli.install import launcher
 from nvccache.cli.output import say, say_json
-from nvccache.files import filesystems
+from nvccache.config import Config
+from nvccache.files import signatures
 from nvccache.machine import cgroups
 from nvccache.toolkit import discovery
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.config import Config
 
 _NOT_FOUND = "not found"
 
@@ -58,25 +54,16 @@ def facts_of(settings: Config) -> dict[str, str]:
 
 
 def _version_of(nvcc: str) -> str:
-    shown = _said([nvcc, "--version"])
-    lines = [line for line in shown.splitlines() if "release" in line]
+    lines = [line for line in nvcc_checks.version_text(nvcc).splitlines() if "release" in line]
     return lines[0].strip() if lines else "an nvcc that does not tell its version"
 
 
 def _host_compiler(nvcc: str | None) -> str:
     """The one that nvcc starts, by its own dry run; where it cannot say, the one on PATH."""
-    path = findings.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
+    path = nvcc_checks.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
     if not path:
         return _NOT_FOUND
-    return f"{_said([path, '--version']).partition(chr(10))[0].strip() or '?'} at {_short(path)}"
-
-
-def _said(argv: list[str]) -> str:
-    try:
-        done = subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-    except OSError:
-        return ""
-    return done.stdout.decode(errors="replace")
+    return f"{nvcc_checks.version_text(path).partition(chr(10))[0].strip() or '?'} at {_short(path)}"
 
 
 def _system() -> str:
@@ -94,7 +81,7 @@ def _file_system(directory: str) -> str:
         return "none"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
-            kind = filesystems.kinds_in(stream.read()).get(os.stat(directory).st_dev, "unknown")
+            kind = signatures.kinds_in(stream.read()).get(os.stat(directory).st_dev, "unknown")
     except OSError:
         kind = "unknown"
     usage = shutil.disk_usage(directory)

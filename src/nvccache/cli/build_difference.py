@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 import click
 
 from nvccache import outcomes
-from nvccache.cli import call_search, explanation, since, stats_text
+from nvccache.cli import explanation, stats_text, units
 from nvccache.cli.output import Failure, say, say_json
-from nvccache.cli.units import count_words, seconds_words
+from nvccache.cli.units import count_words, seconds_words, shown_path
 from nvccache.store import events
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nvccache.store.event_line import Event
+from nvccache.store.event_line import Event
 
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _MOST_PRODUCTS = 20  # that are listed for people
-_NAMED = re.compile(rf"{since.LAST_BUILD}(?:~(\d{{1,9}}))?")
+_NAMED = re.compile(rf"{units.LAST_BUILD}(?:~(\d{{1,9}}))?")
 
 
 class Build:
     """The calls of one build, and the last of them for each product; `name` is how it was asked for."""
-
-    __slots__ = ("calls", "last", "name")
 
     def __init__(self, name: str, calls: Sequence[Event]) -> None:
         self.name = name
@@ -37,8 +31,6 @@ class Build:
 
 class Difference:
     """What two builds differ in; of what both made, by its outcome."""
-
-    __slots__ = ("first", "now_hit", "now_run", "only_first", "only_second", "same", "second")
 
     def __init__(self, first: Build, second: Build) -> None:
         self.first, self.second = first, second
@@ -73,17 +65,17 @@ def _named(name: str, builds: Sequence[list[Event]]) -> Build:
     if counted:
         back = int(counted[1] or 0)
         if back >= len(builds):
-            known = f"`{since.LAST_BUILD}~{len(builds) - 1}`" if len(builds) > 1 else f"`{since.LAST_BUILD}`"
+            known = f"`{units.LAST_BUILD}~{len(builds) - 1}`" if len(builds) > 1 else f"`{units.LAST_BUILD}`"
             raise Failure(f"no build `{name}` is known", f"the oldest one is {known}")
         return Build(name, builds[-1 - back])
     context = click.get_current_context()
     option = next(param for param in context.command.params if param.name == "diff")
-    moment = since.parse(context, option, name)
+    moment = units.since_option(context, option, name)
     assert isinstance(moment, float)
     for build in reversed(builds):
         if build[0].started <= moment:
             return Build(name, build)
-    begun = since.moment(builds[0][0].started)
+    begun = units.moment(builds[0][0].started)
     raise Failure(f"no build of `{name}` is known", f"the oldest one began on {begun}")
 
 
@@ -100,7 +92,7 @@ def _lines(found: Difference) -> Iterator[str]:
         if paths:
             yield ""
             yield f"made in {build.name} alone: {len(paths)}"
-            yield from (f"  {call_search.shown(path)}" for path in paths[:_MOST_PRODUCTS])
+            yield from (f"  {shown_path(path)}" for path in paths[:_MOST_PRODUCTS])
             yield from _more(paths)
 
 
@@ -119,7 +111,7 @@ def _totals(build: Build) -> str:
     totals = stats_text.build(build.calls)
     spent = seconds_words(max(0.0, totals["until"] - totals["since"]))
     return (
-        f"{since.moment(totals['since'])}  {count_words(totals['calls'], 'call')} in {spent},"
+        f"{units.moment(totals['since'])}  {count_words(totals['calls'], 'call')} in {spent},"
         f" {totals['hits']} of {totals['cacheable']} hits,"
         f" wall time {stats_text.saved_words(totals['wall_seconds_saved'])}"
     )
@@ -133,7 +125,7 @@ def _listed(title: str, paths: Sequence[str], build: Build, before: str = "") ->
     for path in paths[:_MOST_PRODUCTS]:
         call = build.last[path]
         outcome = call.outcome.replace("_", " ")
-        yield f"  {call_search.shown(path)}: {before}{outcome}, because {explanation.cause_of(call)}"
+        yield f"  {shown_path(path)}: {before}{outcome}, because {explanation.cause_of(call)}"
     yield from _more(paths)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TypeVar
 
-from nvccache.cli import progress, remotes
+from nvccache.cli import remotes
+from nvccache.cli.output import bar, say, say_json
+from nvccache.cli.units import count_words, size_words
 from nvccache.remote import parallel
 from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
@@ -40,10 +43,30 @@ class Moved:
         self.fault, self.text = error.word, str(error)
 
 
+def each(
+    chosen: Sequence[Remote],
+    work: Callable[[Remote], Moved],
+    done: str,
+    would: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Do the work of a command for each remote and show what became of it; status 1 if something is bad."""
+    found = []
+    for remote in chosen:
+        found.append(work(remote))
+        if not as_json:
+            _show(found[-1], done, would if dry_run else done)
+    if as_json:
+        say_json({"remotes": [asdict(moved) for moved in found], "dry_run": dry_run})
+    if any(moved.is_bad for moved in found):
+        sys.exit(1)
+
+
 def move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved: Moved) -> None:
     """Do the work for each item, which returns the bytes that it moved, 0 where it was there already."""
     done = failed = 0
-    with progress.bar(title) as tell:
+    with bar(title) as tell:
         try:
             for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, _is_fault):
                 done += 1
@@ -80,10 +103,25 @@ def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:
 
     One that has no lists, such as a web server without PROPFIND, is `broken`.
     """
-    with progress.bar(f"listing {remote.shown}", is_long=True):
+    with bar(f"listing {remote.shown}", is_long=True):
         try:
             return {name: (size, changed) for name, size, changed in service.list(remotes.PREFIX)}
         except ServiceError as error:
             if error.word != "broken":
                 raise
             raise ServiceError("broken", text=remotes.NO_LIST) from None
+
+
+def _show(moved: Moved, done: str, verb: str) -> None:
+    """What became of it, in words."""
+    if not any((moved.objects, moved.present, moved.is_bad)):
+        say(f"`{moved.url}`: nothing to be {done}")
+        return
+    size = f", {size_words(moved.bytes)}" if moved.bytes else ""
+    present = f"; {moved.present} there already" if moved.present else ""
+    refused = f"; {moved.refused} refused" if moved.refused else ""
+    left = f"; {moved.left} left" if moved.left else ""
+    say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
+    if moved.fault:
+        hint = remotes.advice(moved.fault, moved.url, moved.text)
+        say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))

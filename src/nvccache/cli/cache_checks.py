@@ -1,37 +1,41 @@
 """What `nvccache doctor` tries in the cache directory: in each part of it, what a compile would do there.
 
 A probe is made below `tmp`, renamed to where it would be kept, and removed; locks are taken and given back. A
-directory that is not a cache's is looked at and left as it is.
+directory that is not a cache's is looked at and left as it is. With a part that cannot be used stand its
+owner, its mode and a command that mends it. Knows how caches are shared (docs/how-to/shared-cache.md).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import grp
 import os
+import pwd
+import shlex
 import shutil
 import stat
 import time
+from collections.abc import Iterator
 
-from nvccache.cli import cache_advice as advice
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.settings import NO_CACHE, why_not_counted
 from nvccache.cli.units import size_words
+from nvccache.config import Config
 from nvccache.store import directory, store
 from nvccache.store.directory import Directory
 from nvccache.store.event_line import LOG
 from nvccache.store.locks import held
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nvccache.config import Config
-
 _LEAST_FREE = 1 << 30  # bytes
 _CLOCK_SLACK = 2.0  # seconds by which a file server's clock may be off
 _LOCK_SECONDS = 0.3
 _PRIVATE = (store.OBJECT,)  # buckets whose records only their owners can read
+_NAME_ANOTHER = "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# Something lies there that is no file or directory of the cache's own.
+_STRANGE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENOTEMPTY, errno.EEXIST)
+_NO_FILE = OSError(errno.EISDIR, "it is no regular file")
 
 
 def of_cache(settings: Config) -> Iterator[Finding]:
@@ -40,9 +44,8 @@ def of_cache(settings: Config) -> Iterator[Finding]:
     if not root:
         yield Finding(BAD, "cache", f"no cache: {NO_CACHE}", ("every compile is nvcc's own",))
     elif is_foreign(root):
-        advised = "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
         text = f"`{root}` holds files and is no cache of nvccache: it is not used"
-        yield Finding(BAD, "cache", text, (advice.whose(root), advised))
+        yield Finding(BAD, "cache", text, (whose(root), _NAME_ANOTHER))
     elif settings.readonly:
         state = GOOD if os.path.isdir(root) else ODD
         yield Finding(state, "cache", f"`{root}` is only read: whether it can be written to was not tried")
@@ -67,8 +70,7 @@ def _of_own(settings: Config) -> Iterator[Finding]:
         directory.of(settings).prepare()
         os.listdir(root)
     except OSError as error:
-        text = f"`{root}` cannot be used: {error.strerror}"
-        yield Finding(BAD, "cache", text, (advice.whose(root), advice.mend(error, root, root)))
+        yield _unusable("cache", f"`{root}` cannot be used: {error.strerror}", error, root, root)
         return
     limit = f"at most {size_words(settings.max_size)}" if settings.max_size else "of any size"
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
@@ -84,16 +86,21 @@ def _of_own(settings: Config) -> Iterator[Finding]:
         yield Finding(ODD, "cache", f"only {size_words(free)} free on its file system")
 
 
+def _unusable(topic: str, text: str, error: OSError, path: str, root: str, state: str = BAD) -> Finding:
+    """A part of the cache that cannot be used, whose it is, and what to do about it."""
+    return Finding(state, topic, text, (whose(path), mend(error, path, root)))
+
+
 def _trust(root: str) -> Iterator[Finding]:
     """Who can hand out objects here: whoever can write is believed."""
     status = os.stat(root)
     if status.st_uid not in (os.geteuid(), 0):
-        yield Finding(ODD, "trust", f"the cache is {advice.user(status.st_uid)}'s, who decides what is in it")
+        yield Finding(ODD, "trust", f"the cache is {user(status.st_uid)}'s, who decides what is in it")
     if status.st_mode & stat.S_IWOTH:
         text = "everybody on this machine can write to it, and so decide what others link into their programs"
         yield Finding(ODD, "trust", text)
     elif status.st_mode & stat.S_IWGRP:
-        text = f"every member of {advice.group(status.st_gid)} can write to it, and decides what others get"
+        text = f"every member of {group(status.st_gid)} can write to it, and decides what others get"
         yield Finding(ODD, "trust", text)
 
 
@@ -106,7 +113,7 @@ def _directories(root: str) -> Iterator[Finding]:
         error = _try_directory(top, name, is_staged)
         if error:
             text = f"nothing can be stored in `{path}`: {_words(error)}"
-            yield Finding(BAD, name, text, (advice.whose(path), advice.mend(error, path, root)))
+            yield _unusable(name, text, error, path, root)
     for bucket in store.BUCKETS:
         shards = [f"{root}/{bucket}", *(path for path in _entries(f"{root}/{bucket}") if _is_shard(path))]
         tried = [(path, _try_directory(top, os.path.relpath(path, root), is_staged)) for path in shards]
@@ -114,7 +121,7 @@ def _directories(root: str) -> Iterator[Finding]:
         if failed:
             path, error = failed[0]
             text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {_words(error)}"
-            yield Finding(BAD, bucket, text, (advice.whose(path), advice.mend(error, path, root)))
+            yield _unusable(bucket, text, error, path, root)
         yield from _not_files(root, bucket, shards[1:])
 
 
@@ -124,8 +131,7 @@ def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
     if found:
         first = os.path.relpath(found[0], root)
         text = f"{len(found)} entries are no regular files, the first of them `{first}`"
-        advised = advice.mend(OSError(errno.EISDIR, ""), found[0], root)
-        yield Finding(BAD, bucket, text, (advice.whose(found[0]), advised))
+        yield _unusable(bucket, text, _NO_FILE, found[0], root)
 
 
 def _strange_in(shard: str) -> list[os.DirEntry[str]]:
@@ -181,8 +187,7 @@ def _locks(root: str) -> Iterator[Finding]:
         if not path.endswith(".lock"):
             continue
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            advised = advice.mend(OSError(errno.EISDIR, ""), path, root)
-            yield Finding(BAD, "locks", f"`{name}` is no regular file", (advice.whose(path), advised))
+            yield _unusable("locks", f"`{name}` is no regular file", _NO_FILE, path, root)
             continue
         try:
             with held(Directory(root), name, _LOCK_SECONDS):
@@ -191,8 +196,7 @@ def _locks(root: str) -> Iterator[Finding]:
             text = f"`{name}` is held by another process for longer than it should be"
             yield Finding(ODD, "locks", text, (_holder(path),))
         except OSError as error:
-            text = f"`{name}` cannot be locked: {error.strerror}"
-            yield Finding(BAD, "locks", text, (advice.whose(path), advice.mend(error, path, root)))
+            yield _unusable("locks", f"`{name}` cannot be locked: {error.strerror}", error, path, root)
 
 
 def _holder(path: str) -> str:
@@ -219,9 +223,8 @@ def _journal(root: str, settings: Config) -> Iterator[Finding]:
     except OSError as raised:
         error = raised
     if os.path.lexists(log) and not stat.S_ISREG(os.lstat(log).st_mode):
-        error = OSError(errno.EISDIR, "it is no regular file")
-    text = f"calls cannot be counted in `{log}`: {_words(error)}"
-    yield Finding(BAD, "journal", text, (advice.whose(log), advice.mend(error, log, root)))
+        error = _NO_FILE
+    yield _unusable("journal", f"calls cannot be counted in `{log}`: {_words(error)}", error, log, root)
 
 
 def _readable(root: str) -> Iterator[Finding]:
@@ -233,9 +236,7 @@ def _readable(root: str) -> Iterator[Finding]:
         unreadable = [path for path in samples if not os.access(path, os.R_OK, effective_ids=True)]
         if unreadable:
             text = f"{len(unreadable)} of {len(samples)} files that were looked at cannot be read"
-            error = OSError(errno.EACCES, "")
-            details = (advice.whose(unreadable[0]), advice.mend(error, unreadable[0], root))
-            yield Finding(ODD, bucket, text, details)
+            yield _unusable(bucket, text, OSError(errno.EACCES, ""), unreadable[0], root, ODD)
 
 
 def _file_system(root: str) -> Iterator[Finding]:
@@ -283,3 +284,81 @@ def _is_directory(path: str) -> bool:
 
 def _is_shard(path: str) -> bool:
     return len(os.path.basename(path)) == 2
+
+
+def whose(path: str) -> str:
+    """The owner, the group and the mode of what is there, itself and not what it leads to."""
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        return f"`{path}`: {error.strerror}"
+    mode = f"{stat.S_IMODE(status.st_mode):03o}"
+    return f"`{path}`: owner {user(status.st_uid)}, group {group(status.st_gid)}, mode {mode}"
+
+
+def user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
+    except KeyError:
+        return str(uid)
+
+
+def group(gid: int) -> str:
+    try:
+        return f"{grp.getgrgid(gid).gr_name} ({gid})"
+    except KeyError:
+        return str(gid)
+
+
+def mend(error: OSError, path: str, root: str) -> str:
+    """What to do so that this user can use `path`, of which the system said `error`."""
+    if error.errno in _FULL:
+        return "make room: `nvccache clean --older-than 7d`, or lower `NVCCACHE_MAX_SIZE`"
+    if error.errno == errno.EROFS:
+        return "the file system is read-only: `NVCCACHE_READONLY=1`, or another directory in `NVCCACHE_DIR`"
+    if error.errno in _STRANGE and path == root:
+        return _NAME_ANOTHER
+    if error.errno in _STRANGE:
+        command = "rm -r" if os.path.isdir(path) and not os.path.islink(path) else "rm"
+        return f"nvccache uses nothing here but what it makes itself: `{command} {shlex.quote(path)}`"
+    return _mend_modes(path, root)
+
+
+def _mend_modes(path: str, root: str) -> str:
+    me = os.geteuid()
+    place = path if os.path.lexists(path) else os.path.dirname(path)
+    of_place, of_root = os.lstat(place), _nearest(root)
+    quoted, everything = shlex.quote(place), shlex.quote(root)
+    if of_place.st_uid == me:
+        return f"`chmod u+rwX {quoted}`"
+    if of_root.st_mode & stat.S_IWOTH:
+        return _share(everything, quoted, place, "a+rwX", "000")
+    if of_root.st_mode & stat.S_IWGRP:
+        if of_root.st_gid not in (os.getegid(), *os.getgroups()):
+            return f"join its group: `sudo usermod -aG {_name(group(of_root.st_gid))} {_name(user(me))}`"
+        given = f"`sudo chgrp -R {_name(group(of_root.st_gid))} {everything}` and "
+        return given + _share(everything, quoted, place, "g+rwXs" if os.path.isdir(place) else "g+rw", "002")
+    if of_root.st_uid == me:
+        return f"`sudo chown -R {me} {everything}`"
+    return (
+        f"it is {user(of_root.st_uid)}'s own: name a directory of yours in `NVCCACHE_DIR`, or share this one"
+        " as docs/how-to/shared-cache.md tells"
+    )
+
+
+def _share(everything: str, quoted: str, place: str, mode: str, mask: str) -> str:
+    command = f"chmod {mode.replace('X', '')} {quoted}"
+    if os.path.isdir(place):
+        command = f"find {everything} -type d -exec chmod {mode} {{}} +"
+    return f"`sudo {command}`, and `NVCCACHE_UMASK={mask}` for all users"
+
+
+def _nearest(path: str) -> os.stat_result:
+    """The status of a directory, or of the one above it in which it could not be made."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return os.stat(path)
+
+
+def _name(shown: str) -> str:
+    return shown.partition(" ")[0]

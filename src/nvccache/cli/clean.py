@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import click
 
-from nvccache.cli import contents, looking, progress
+from nvccache.cli import contents
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import WrongUsage, json_option, say, say_json, warn
+from nvccache.cli.output import Tell, WrongUsage, bar, json_option, say, say_json, warn
 from nvccache.cli.units import age_option, count_words, size_option, size_words
+from nvccache.config import Config
 from nvccache.store import directory, eviction
 from nvccache.store.directory import NoCacheError
 from nvccache.store.eviction import Pruned
 from nvccache.store.store import Store
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.config import Config
 
 
 @click.command()
@@ -77,11 +74,11 @@ def clean(
     try:
         if not settings.dir:
             raise NoCacheError
-        with progress.bar("cleaning") as tell:
+        with bar("cleaning") as tell:
             if everything:
                 pruned = eviction.clear(settings.dir, dry_run, tell)
             elif stage or matching is not None or unused_toolchains:
-                names, details = _named(looking.at(settings.dir), stage, matching, tell)
+                names, details = _named(our_settings.untouched(settings.dir), stage, matching, tell)
                 pruned = eviction.remove(settings.dir, names, dry_run, tell)
             else:
                 pruned = eviction.prune(settings.dir, max_size, older_than, dry_run, tell)
@@ -92,7 +89,7 @@ def clean(
 
 
 def _named(
-    cache: Store, stage: str | None, matching: str | None, tell: contents.Tell
+    cache: Store, stage: str | None, matching: str | None, tell: Tell
 ) -> tuple[set[str], dict[str, object]]:
     """The files that are asked for, and what is to be told of how they were found."""
     with eviction.told_in_one_sentence(directory.at(cache.directory)):

@@ -15,23 +15,18 @@ from __future__ import annotations
 
 import fnmatch
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from nvccache.cli.output import Tell
 from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys
 from nvccache.plan import stages
 from nvccache.records import base_dir, record, replay_layout
+from nvccache.records.record import Result
 from nvccache.store import layout, store
 from nvccache.store.store import COMPRESSED, Store
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nvccache.explain.object_record import ObjectRecord
-    from nvccache.records.record import Result
-
-    Tell = Callable[[int, int], None]
 
 PREPROCESS = "preprocess"  # of host and device code: their texts differ in nothing that is kept
 # What a late stage makes an earlier one may make too: nvlink a cubin, as ptxas does.

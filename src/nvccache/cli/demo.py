@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from nvccache import outcomes
-from nvccache.cli import adding
 from nvccache.cli import settings as our_settings
-from nvccache.cli.install import private_launcher
+from nvccache.cli.install import adding, counted, private_launcher
 from nvccache.cli.output import Failure, json_option, say, say_json, warn
 from nvccache.cli.units import seconds_words
 from nvccache.plan import stages
 from nvccache.toolkit.discovery import find_nvcc, release_of, why_none
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Literal
-
-    from nvccache.store.event_totals import Totals
 
 _COMPILING = tuple(kind for kind in stages.counted() if not stages.TOOLS[kind].is_preprocessor)
 _DEVICE_CODE = tuple(kind for kind, tool in stages.TOOLS.items() if tool.compiles_device_code)
@@ -36,13 +29,13 @@ _EDITED_LINE = "// A finite impulse response of TAPS coefficients.\n"
 
 @dataclass(frozen=True)
 class Step:
-    """One compile: what it is, the real architectures, and which stages must not have to run."""
+    """One compile."""
 
     title: str
     real_architectures: tuple[int, ...]
     edits_comment: bool
     is_first: bool
-    reused: tuple[str, ...]
+    reused: tuple[str, ...]  # the stages that must not have to run
 
 
 STEPS = (
@@ -72,7 +65,7 @@ def demo(as_json: bool) -> None:
     nvcc = find_nvcc(os.environ, settings.nvcc)
     if nvcc is None:
         why = why_none(settings.nvcc, settings.origins["nvcc"], os.environ)
-        raise Failure(why, "" if settings.nvcc else f"`{adding.command('toolkit')}` brings one")
+        raise Failure(why, "" if settings.nvcc else f"`{adding('toolkit')}` brings one")
     release = release_of(nvcc)
     if not as_json:
         say(f"nvcc {release} at `{nvcc}`, a program of 7 kernels for float and double", "")
@@ -121,13 +114,15 @@ def _run_step(
     if os.path.exists(actual):
         os.unlink(actual)
     plain = [nvcc, *flags, "-keep", "-keep-dir", keep, "-c", "demo.cu", "-o", expected]
-    ours = private_launcher()
-    cached = [*ours, nvcc, *flags, "-c", "demo.cu", "-o", actual]
+    cached = [*private_launcher(), nvcc, *flags, "-c", "demo.cu", "-o", actual]
     plain_seconds = _compile(plain, folder, environ)
     tell("plain nvcc", seconds_words(plain_seconds))
     cached_seconds = _compile(cached, folder, environ)
     tell("nvccache", seconds_words(cached_seconds))
-    counts = _take_counts(ours, folder, environ)
+    try:
+        counts = counted(environ)
+    except subprocess.CalledProcessError as error:
+        raise DemoError(f"`nvccache stats` ended with status {error.returncode}") from None
     is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
     tell("reused", "the whole compile, no tool ran" if is_direct else _stage_words(counts, "hit"))
     tell("ran", _stage_words(counts, "miss"))
@@ -166,35 +161,18 @@ def _compile(command: list[str], folder: str, environ: dict[str, str]) -> float:
     return seconds
 
 
-def _take_counts(ours: list[str], folder: str, environ: dict[str, str]) -> Totals:
-    """What `stats` counted since it was last asked; raises DemoError."""
-    command = [*ours, "stats", "--format", "json", "--reset"]
-    try:
-        shown = subprocess.check_output(command, cwd=folder, env=environ)
-    except subprocess.CalledProcessError as error:
-        raise DemoError(f"`nvccache stats` ended with status {error.returncode}") from None
-    counts: Totals = json.loads(shown)
-    return counts
+def _numbers(counts: Mapping[str, Any], result: str) -> dict[str, int]:
+    """How many stages of each kind were a `hit` or a `miss`, where any was."""
+    found = {stage: counts["stages"][stage][result] for stage in stages.counted()}
+    return {stage: count for stage, count in found.items() if count}
 
 
-def _numbers(counts: Totals, result: Literal["hit", "miss"]) -> dict[str, int]:
-    return {
-        stage: counts["stages"][stage][result]
-        for stage in stages.counted()
-        if counts["stages"][stage][result]
-    }
+def _stage_words(counts: Mapping[str, Any], result: str) -> str:
+    numbers = _numbers(counts, result).items()
+    return ", ".join(f"{stage} x{count}" if count > 1 else stage for stage, count in numbers) or "nothing"
 
 
-def _stage_words(counts: Totals, result: Literal["hit", "miss"]) -> str:
-    words = []
-    for stage in stages.counted():
-        count = counts["stages"][stage][result]
-        if count:
-            words.append(f"{stage} x{count}" if count > 1 else stage)
-    return ", ".join(words) or "nothing"
-
-
-def _check(step: Step, counts: Totals) -> None:
+def _check(step: Step, counts: Mapping[str, Any]) -> None:
     """Raises DemoError unless the cache did for this step what it is for."""
     calls = [outcome for outcome, count in counts["calls"].items() for _ in range(count)]
     wanted = (outcomes.MISS,) if step.is_first else _HITS

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from nvccache import config, outcomes
-from nvccache.cli import build_checks, cache_checks, findings, path_checks, progress, remote_checks
+from nvccache.cli import cache_checks, launcher_checks, nvcc_checks, remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding, show
-from nvccache.cli.install import private_launcher
-from nvccache.cli.output import json_option, say_json
+from nvccache.cli.install import counted, private_launcher
+from nvccache.cli.output import bar, json_option, say_json
 from nvccache.cli.units import seconds_words
-from nvccache.config import PREFIX
+from nvccache.config import PREFIX, Config
 from nvccache.toolkit import discovery
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nvccache.config import Config
-    from nvccache.store.event_totals import Totals
 
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 
@@ -56,24 +50,22 @@ def doctor(build_directory: str, as_json: bool) -> None:
 
 
 def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Iterator[Finding]:
-    yield from path_checks.of_settings(settings, environ)
-    yield from findings.of_launcher()
-    yield from findings.of_nvcc(settings, environ)
-    yield from path_checks.of_path(settings, environ)
-    yield from path_checks.of_variables(environ)
+    yield from launcher_checks.of_settings(settings, environ)
+    yield from nvcc_checks.of_launcher()
+    yield from nvcc_checks.of_nvcc(settings, environ)
+    yield from launcher_checks.of_path(settings, environ)
+    yield from launcher_checks.of_variables(environ)
     if build_directory:
-        yield from build_checks.of_build(os.path.abspath(build_directory))
+        yield from launcher_checks.of_build(os.path.abspath(build_directory))
     yield from cache_checks.of_cache(settings)
     yield from remote_checks.of_remotes(settings)
     if settings.executor:
-        from nvccache.cli import executor_checks
-
-        yield from executor_checks.of_executor(settings)
-    yield from findings.of_observer(settings)
-    yield from findings.of_machine(settings)
+        yield from remote_checks.of_executor(settings)
+    yield from nvcc_checks.of_observer(settings)
+    yield from nvcc_checks.of_machine(settings)
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if nvcc:
-        yield from findings.of_parts(nvcc, environ)
+        yield from nvcc_checks.of_parts(nvcc, environ)
         yield from _compiles(nvcc, environ)
 
 
@@ -84,7 +76,7 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
         environ = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
         environ |= {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1", "XDG_CONFIG_HOME": folder}
         with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
-            stream.write(findings.SOURCE)
+            stream.write(nvcc_checks.SOURCE)
         os.mkdir(f"{folder}/keep")
         plain = [nvcc, "-c", "probe.cu", "-o", "plain.o", "-keep", "-keep-dir", "keep"]
         seconds, said = _run(plain, folder, environ)
@@ -93,29 +85,21 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
             return
         yield Finding(GOOD, "plain nvcc", f"compiles in {seconds_words(seconds)}")
         time.sleep(_SETTLED)
-        ours = private_launcher()
-        cached = [*ours, nvcc, "-c", "probe.cu", "-o", "probe.o"]
+        cached = [*private_launcher(), nvcc, "-c", "probe.cu", "-o", "probe.o"]
         for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
             seconds, said = _run(cached, folder, environ)
             if said is not None:
                 yield Finding(BAD, title, "cannot compile:", tuple(said.splitlines()))
                 return
-            yield _verdict(title, wanted, seconds, folder, _counts(ours, folder, environ))
+            yield _verdict(title, wanted, seconds, folder, counted(environ))
 
 
-def _counts(ours: list[str], folder: str, environ: dict[str, str]) -> Totals:
-    """What `stats` counted since it was last asked."""
-    command = [*ours, "stats", "--format", "json", "--reset"]
-    counts: Totals = json.loads(subprocess.check_output(command, cwd=folder, env=environ))
-    return counts
-
-
-def _verdict(title: str, wanted: str, seconds: float, folder: str, counted: Totals) -> Finding:
+def _verdict(title: str, wanted: str, seconds: float, folder: str, counts: dict[str, Any]) -> Finding:
     with open(f"{folder}/plain.o", "rb") as plain, open(f"{folder}/probe.o", "rb") as ours:
         if plain.read() != ours.read():
             return Finding(BAD, title, "makes another object than nvcc: please report this")
-    outcome = next((name for name, count in counted["calls"].items() if count), "nothing")
-    reasons = ", ".join(counted["bypass_reasons"])
+    outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
+    reasons = ", ".join(counts["bypass_reasons"])
     text = f"{outcome}{f' ({reasons})' if reasons else ''} in {seconds_words(seconds)}, the same object"
     return Finding(GOOD if outcome == wanted else ODD, title, text)
 
@@ -123,7 +107,7 @@ def _verdict(title: str, wanted: str, seconds: float, folder: str, counted: Tota
 def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[float, str | None]:
     """The seconds it took, and what it said if it failed."""
     started = time.monotonic()
-    with progress.bar("compiling a small program", is_long=True):
+    with bar("compiling a small program", is_long=True):
         done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
     seconds = time.monotonic() - started
     said = (done.stderr + done.stdout).decode(errors="replace").strip()

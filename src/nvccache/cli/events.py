@@ -10,14 +10,11 @@ import click
 
 from nvccache import outcomes
 from nvccache.cli import settings as our_settings
-from nvccache.cli import since as ages
-from nvccache.cli.output import say, warn
+from nvccache.cli import units
+from nvccache.cli.output import say
 from nvccache.cli.units import seconds_words
 from nvccache.store import events as event_log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.store.event_line import Event
+from nvccache.store.event_line import Event
 
 _POLL_SECONDS = 0.2
 
@@ -25,19 +22,18 @@ _POLL_SECONDS = 0.2
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what is appended, until interrupted.")
-@click.option("--since", callback=ages.parse, metavar="WHEN", help=ages.HELP)
+@click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 def events(as_json: bool, follow: bool, since: float | str | None) -> None:
     """Show what became of each call, oldest first.
 
     With --follow alone only what happens from now on is shown.
     """
     settings = our_settings.load()
-    if not settings.counts_calls:
-        warn(our_settings.why_not_counted(settings))
+    our_settings.warn_if_not_counted(settings)
     root = settings.journal_root
     follower = event_log.Follower(root) if follow and root else None
     if since is not None or not follow:
-        _show(ages.events_of(root, since), as_json)
+        _show(units.events_of(root, since), as_json)
     while follower:
         _show(follower.new(), as_json)
         time.sleep(_POLL_SECONDS)
@@ -50,7 +46,7 @@ def _show(found: list[Event], as_json: bool) -> None:
 
 def _line(event: Event) -> str:
     """`2026-11-01 09:12:03  miss  3.21 s  a.o  because `x.h` changed`."""
-    when = ages.moment(event.started, "%Y-%m-%d %H:%M:%S")
+    when = units.moment(event.started, "%Y-%m-%d %H:%M:%S")
     if event.outcome == outcomes.BYPASS:
         why = outcomes.REASONS.get(event.reason, event.reason)
     else:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator, Sequence
 
 from nvccache import outcomes
-from nvccache.cli import call_search
 from nvccache.cli.output import GREEN, RED, YELLOW
-from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.cli.units import count_words, seconds_words, shown_path, size_words
 from nvccache.explain import miss_reason
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import faults
 from nvccache.store import events
-from nvccache.store.event_line import FAILED, HIT, RAN, SHARED
+from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, RemoteUse, StageEvent
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nvccache.explain.object_record import ObjectRecord
-    from nvccache.store.event_line import Event, RemoteUse, StageEvent
-
-    Line = list[str | tuple[str, str]]
+Line = list[str | tuple[str, str]]
 
 _UNCHANGED = "nothing it depends on has changed"
 _LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
 _FAULT = "nvccache had a fault, which NVCCACHE_LOG tells more of"
 _ELSEWHERE = "another process ran it meanwhile"
+# What the document has of a call, and what stands there where none is known; and of each stage.
+_OF_CALL: dict[str, object] = dict.fromkeys(("started", "seconds", "wall_saved", "tool_saved"))
+_OF_CALL |= {"store_fault": "", "directory": "", "sources": []}
+_OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
 _PREFIX = "prefix:"  # of where a stage ran that a launcher took away
@@ -36,13 +35,7 @@ _MORE = re.compile(r"and (\d+) more$")
 
 
 class Explanation:
-    """What is known of one compile: its call and its record, and what it is called where it is shown.
-
-    `matched` is the path of a product or a source that it was found by, empty where none was asked for;
-    `others` are paths that fit as well.
-    """
-
-    __slots__ = ("call", "cause", "details", "matched", "others", "outcome", "product", "record", "shown")
+    """What is known of one compile."""
 
     def __init__(
         self,
@@ -54,10 +47,11 @@ class Explanation:
         others: Sequence[str] = (),
     ) -> None:
         self.product = product
-        self.shown = shown
+        self.shown = shown  # what it is called where it is shown
         self.call = call
         self.record = record if not call or _is_of_call(record, call) else None
-        self.matched, self.others = matched, others
+        self.matched = matched  # the path that it was found by, empty where none was asked for
+        self.others = others  # paths that fit as well
         self.outcome = call.outcome if call else record.outcome if record else ""
         self.cause, self.details = _cause(self.outcome, call, self.record)
 
@@ -74,11 +68,16 @@ class Explanation:
         return self.record.stage_reasons if self.record and is_compiled and not is_linked else []
 
 
+def sources_of(call: Event) -> list[str]:
+    """The sources of a call, as whole paths; `..` stays, since links may stand before it."""
+    return [os.path.join(call.directory, source) for source in call.sources]
+
+
 def name_of(call: Event) -> str:
     """What a call is called: its product, or what it compiles, or where it was made."""
     if call.product:
         return call.product
-    return " ".join(map(call_search.shown, call_search.sources_of(call))) or call.directory
+    return " ".join(map(shown_path, sources_of(call))) or call.directory
 
 
 def cause_of(call: Event) -> str:
@@ -111,27 +110,15 @@ def document(found: Explanation) -> dict[str, object]:
         "cause": found.cause,
         "details": found.details,
         "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
-        "store_fault": call.store_fault if call else "",
         "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
         "remote": events.remote_json(call.remote) if call else None,
-        "started": call.started if call else None,
-        "seconds": call.seconds if call else None,
-        "directory": call.directory if call else "",
-        "sources": call.sources if call else [],
-        "wall_saved": call.wall_saved if call else None,
-        "tool_saved": call.tool_saved if call else None,
+        **{name: getattr(call, name) if call else none for name, none in _OF_CALL.items()},
         "matched": found.matched,
         "others": list(found.others),
         "stages": [
             {
-                "kind": stage.kind,
-                "architecture": stage.architecture,
+                **{name: getattr(stage, name) for name in _OF_STAGE},
                 "source": units.get(number, ""),
-                "result": stage.result,
-                "why": stage.why,
-                "seconds": stage.seconds,
-                "cpu": stage.cpu,
-                "where": stage.where,
                 "away": events.costs_away(stage),
                 "why_here": events.why_here(stage),
             }
@@ -229,11 +216,8 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
         return f"  from the action cache of {stage.where}, fetched in {more}{bytes_too}"
     more = seconds_words(costs["queue"] + costs["send"] + costs["fetch"])
     parts = ", ".join(f"{part} {costs[part]:.2f}" for part in ("queue", "send", "fetch"))
-    on = (
-        f"behind {stage.where.removeprefix(_PREFIX)}"
-        if stage.where.startswith(_PREFIX)
-        else f"on {stage.where}"
-    )
+    command = stage.where.removeprefix(_PREFIX)
+    on = f"behind {command}" if command != stage.where else f"on {command}"
     return f"  {on}, {more} more ({parts}){bytes_too}"
 
 

@@ -13,16 +13,13 @@ _TOPIC_WIDTH = 14
 
 @dataclass(frozen=True)
 class Finding:
-    """How it is (GOOD, ODD or BAD), what it is about, what was found, lines of details, and what mends it.
+    """One thing that was found."""
 
-    `mend` are command lines, each of which does it.
-    """
-
-    state: str
+    state: str  # GOOD, ODD or BAD
     topic: str
     text: str
-    details: tuple[str, ...] = ()
-    mend: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()  # lines
+    mend: tuple[str, ...] = ()  # command lines, each of which mends it
 
 
 def show(finding: Finding) -> None:

@@ -1,16 +1,22 @@
-"""`nvccache install DIR`: makes the `nvcc` shim, a symbolic link to the launcher.
+"""`nvccache install DIR`, and what this installation is: its launcher, and how an extra is added to it.
 
-So what the launcher does is done under either name: an isolated start of Python, ^C while it starts, and the
-real nvcc where Python or nvccache cannot be used.
+The `nvcc` shim is a symbolic link to the launcher. So what the launcher does is done under either name: an
+isolated start of Python, ^C while it starts, and the real nvcc where Python or nvccache cannot be used.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import json
 import os
 import shlex
+import site
 import subprocess
 import sys
+import sysconfig
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -19,17 +25,10 @@ from nvccache.cli.output import Failure, json_option, say, say_json
 from nvccache.real_nvcc import is_ours, is_program
 from nvccache.toolkit.discovery import find_nvcc
 
-_IMPORTED = (
-    "nvccache",
-    "blake3",
-    "xxhash",
-    "zstandard",
-    "filelock",
-    "platformdirs",
-    "click",
-    "rich",
-    "tomli",
-    "tomlkit",
+_IMPORTED = tuple(
+    """
+    nvccache blake3 xxhash zstandard filelock platformdirs click rich tomli tomlkit
+    """.split()
 )
 
 _PROGRAM = """\
@@ -141,7 +140,66 @@ def _words_for_cmake() -> str:
     return f"{interpreter};-m;nvccache"  # found by PYTHONPATH, or a user's own
 
 
+def counted(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What `nvccache stats` counted with these variables since it was asked; raises CalledProcessError."""
+    command = [*private_launcher(), "stats", "--format", "json", "--reset"]
+    found: dict[str, Any] = json.loads(subprocess.check_output(command, env=environ))
+    return found
+
+
 def private_launcher() -> list[str]:
     """Words that start this very nvccache, isolated, wherever its parts were found."""
     options = "-ISBc" if sys.dont_write_bytecode else "-ISc"
     return [_interpreter(), options, _PROGRAM.format(folders=_import_folders())]
+
+
+def adding(extra: str) -> str:
+    """The command that adds one of nvccache's extras to this very installation, whoever made it.
+
+    It names the packages and not `nvccache[EXTRA]`, which some installers would look for on a package index.
+    """
+    try:
+        found = importlib.metadata.distribution("nvccache")
+    except importlib.metadata.PackageNotFoundError:  # it was not installed
+        return f"pip install 'nvccache[{extra}]'"
+    lines = [line.partition(";") for line in found.requires or []]
+    packages = [name.strip() for name, _, mark in lines if f"extra == '{extra}'" in mark.replace('"', "'")]
+    installer = (found.read_text("INSTALLER") or "").strip()
+    start = _start(installer, str(found.locate_file("")))
+    if start[:2] == ["uv", "tool"]:
+        packages = [word for package in packages for word in ("--with", package)]
+    return shlex.join([*start, *packages])
+
+
+def _start(installer: str, folder: str) -> list[str]:
+    """What comes before the packages, for what lies in a folder of modules."""
+    python = os.path.abspath(sys.executable)
+    root = os.path.dirname(os.path.dirname(python))
+    if not os.path.exists(f"{root}/pyvenv.cfg"):
+        is_users = folder.startswith(os.path.join(site.getuserbase(), ""))
+        is_managed = os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))
+        options = ["--user"] * is_users + ["--break-system-packages"] * is_managed
+        return [python, "-m", "pip", "install", *options]
+    if os.path.exists(f"{root}/pipx_metadata.json"):
+        return ["pipx", "inject", os.path.basename(root)]
+    source = _source_of_tool(f"{root}/uv-receipt.toml")
+    if source:
+        return ["uv", "tool", "install", source]
+    if installer == "uv":
+        return ["uv", "pip", "install", "--python", python]
+    return [python, "-m", "pip", "install"]
+
+
+def _source_of_tool(receipt: str) -> str:
+    """Where `uv tool install` had nvccache from, by its own note; empty if that is not there any more."""
+    import tomlkit
+
+    try:
+        with open(receipt, encoding="utf-8") as stream:
+            (first, *_) = tomlkit.parse(stream.read()).unwrap()["tool"]["requirements"]
+        if "git" in first:
+            return f"git+{first['git']}"
+        source = first.get("directory") or first.get("editable") or first["name"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return str(source) if "/" not in source or os.path.isdir(source) else ""

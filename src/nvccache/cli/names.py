@@ -1,4 +1,16 @@
-"""The commands of `nvccache`, by name. Imports nothing: the shim asks it on every call it launches."""
+"""The commands of `nvccache`, by name, and which of them was most likely meant by a word that is none.
+
+The shim asks on every call that it launches, before it looks for a compiler of that name: nothing that costs
+is imported until a word is in doubt.
+"""
+
+from __future__ import annotations
+
+from nvccache import real_nvcc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 # command -> the module that holds it; the module's function of the same name is the command
 COMMANDS = {
@@ -7,13 +19,35 @@ COMMANDS = {
     "clean": "nvccache.cli.clean",
     "config": "nvccache.cli.config",
     "explain": "nvccache.cli.explain",
-    "report": "nvccache.cli.report",
+    "report": "nvccache.report.command",
     "install": "nvccache.cli.install",
     "demo": "nvccache.cli.demo",
     "doctor": "nvccache.cli.doctor",
     "verify": "nvccache.cli.verify",
-    "remote": "nvccache.cli.remote",
+    "remote": "nvccache.cli.remotes",
     "pack": "nvccache.cli.pack",
-    "unpack": "nvccache.cli.unpack",
+    "unpack": "nvccache.cli.pack",
     "completion": "nvccache.cli.completion",
 }
+_ALIKE = 0.75
+# Parts of a name such as `x86_64-linux-gnu-g++-12`: whoever types one of these means a compiler.
+_COMPILERS = """
+c++ cc ccache cl clang clang++ g++ gcc hipcc icc icpc icpx icx mpic++ mpicc mpicxx nvc nvc++ nvcc sccache
+"""
+
+
+def nearest(word: str, names: Iterable[str] = COMMANDS) -> str:
+    """The command whose name is most like the word; empty if none is."""
+    import difflib
+
+    found = difflib.get_close_matches(word.lower(), list(names), 1, _ALIKE)
+    return found[0] if found else ""
+
+
+def is_command(word: str, environ: Mapping[str, str]) -> bool:
+    """Whether a word that could name a compiler is none on PATH, and like the name of a command."""
+    import re
+
+    if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", word.lower())):
+        return False
+    return bool(nearest(word)) and not real_nvcc.find(word, "", environ)

@@ -1,7 +1,8 @@
 """How the commands print: line by line, each with nothing in it that a terminal would obey.
 
 The only module that writes to a stream of a command: what is printed comes from records, file names and
-variables, and so from others. Text is for people and may have colours on a terminal; JSON is for scripts.
+variables, and so from others. Text is for people and may have colours on a terminal; JSON is for scripts; a
+file that the user names is replaced at once; how far long work is shows on standard error, on terminals only.
 What cannot be printed ends the command in one sentence, see `OutputError`.
 """
 
@@ -12,19 +13,22 @@ import errno
 import json
 import os
 import signal
+import stat
 import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from nvccache.escaping import printable
+from nvccache.log import printable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import IO
+    from rich.progress import Progress
 
-    from rich.console import Console
+Tell = Callable[[int, int], None]  # (done, of how many)
 
+PATIENCE = 0.4  # seconds after which work is long, and a bar is shown
 GREEN, YELLOW, RED, BOLD = "green", "yellow", "red", "bold"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
@@ -119,42 +123,6 @@ def is_terminal(stream: IO[str] | None) -> bool:
         return False
 
 
-def console(stream: IO[str]) -> Console:
-    """What draws tables and progress bars on a stream, with colours as `has_colours` says."""
-    from rich.console import Console
-
-    is_coloured = has_colours(stream)
-    return Console(file=stream, no_color=not is_coloured, highlight=False, markup=False, emoji=False)
-
-
-@contextlib.contextmanager
-def escaped_errors() -> Iterator[None]:
-    """The sentences in which click ends a command quote what was typed, and what was found."""
-    try:
-        yield
-    except (OutputError, Failure, WrongUsage):
-        raise
-    except click.ClickException as error:
-        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            raise  # all of that is ours
-        if isinstance(error, click.UsageError):
-            raise WrongUsage(_sentence_of(error), ctx=error.ctx) from None
-        raise Failure(error.format_message()) from None
-
-
-def _sentence_of(error: click.UsageError) -> str:
-    if isinstance(error, click.NoSuchOption):
-        near = next(iter(error.possibilities or ()), "")
-        return f"no such option `{error.option_name}`" + (f"; did you mean `{near}`?" if near else "")
-    param = getattr(error, "param", None)
-    if isinstance(error, click.MissingParameter) and param:
-        return f"{param.metavar or param.name} is missing"
-    if isinstance(error, click.BadParameter) and param:
-        named = param.opts[-1] if isinstance(param, click.Option) else param.metavar or param.name
-        return f"`{named}`: {error.message}".rstrip(".")
-    return error.format_message().rstrip(".")
-
-
 def _show_error(message: str, hint: str) -> None:
     _tell(message, "Error: ", RED)
     if hint:
@@ -178,3 +146,89 @@ def _styled(text: str, colour: str) -> str:
 def _encodable(text: str, encoding: str | None) -> str:
     encoding = encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+@contextlib.contextmanager
+def bar(title: str, is_long: bool = False) -> Iterator[Tell]:
+    """Yield what is told how far the work is; elsewhere than on a terminal it does nothing.
+
+    Work that `is_long` is shown at once, though it may never tell.
+    """
+    if not is_terminal(sys.stderr) or os.environ.get("TERM", "dumb") == "dumb":
+        yield lambda done, total: None
+        return
+    started = time.monotonic()
+    shown = _drawn(title) if is_long else None
+
+    def tell(done: int, total: int) -> None:
+        nonlocal shown
+        if shown is None and time.monotonic() - started >= PATIENCE:
+            shown = _drawn(title)
+        if shown is not None:
+            shown.update(shown.task_ids[0], completed=done, total=total)
+
+    try:
+        yield tell
+    finally:
+        if shown is not None:
+            shown.stop()
+
+
+def _drawn(title: str) -> Progress:
+    """A bar on the screen; of what size it is not known yet."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(file=sys.stderr, no_color=not has_colours(sys.stderr), highlight=False, emoji=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    shown = Progress(*columns, console=console, transient=True)
+    shown.add_task(title, total=None)
+    shown.start()
+    return shown
+
+
+def replace_file(path: str, content: str) -> None:
+    """Replace a file by another one at once, so that a full disk leaves what was there.
+
+    A device, a pipe, or what a link leads to is written to; `-` is standard output.
+    """
+    import tempfile  # which costs more than all else that is imported for `--version`
+
+    data = content.encode("utf-8", "backslashreplace")
+    try:
+        if path == "-" or not _is_replaceable(path):
+            with click.open_file(path, "wb") if path == "-" else _opened(path) as stream:
+                stream.write(data)
+            return
+        descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
+        try:
+            with open(descriptor, "wb") as stream:
+                stream.write(data)
+            umask = os.umask(0o077)
+            os.umask(umask)
+            os.chmod(new, 0o666 & ~umask)
+            os.replace(new, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(new)
+            raise
+    except OSError as error:
+        what = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
+        raise Failure(f"cannot write `{path}`: {what}") from None
+    except RuntimeError:  # click's, of a stream that is closed
+        raise Failure("standard output is closed") from None
+
+
+def _opened(path: str) -> IO[bytes]:
+    """What is there, to be written to. A pipe that nobody reads would be waited for, perhaps for ever."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    os.set_blocking(descriptor, True)
+    return open(descriptor, "wb")
+
+
+def _is_replaceable(path: str) -> bool:
+    """Not what is a device, a pipe or a link: what it leads to is written to."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return True

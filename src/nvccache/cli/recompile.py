@@ -13,19 +13,15 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nvccache import environment
 from nvccache.cli import contents
-from nvccache.cli.install import private_launcher
+from nvccache.cli.install import counted, private_launcher
 from nvccache.commandline import invocation, redaction, tokens
 from nvccache.commandline.invocation import Bypass, Invocation
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nvccache.explain.object_record import ObjectRecord
+from nvccache.explain.object_record import ObjectRecord
 
 SAME, DIFFERENT, SKIPPED = "same", "different", "skipped"
 _HIT = ("direct_hit", "stage_hit", "partial_hit")
@@ -34,12 +30,12 @@ _OUTPUT, _DEPENDENCIES = "output-file", "dependency-output"
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of one command: a clause says why it was skipped, or what differs."""
+    """What came of one command."""
 
-    state: str
+    state: str  # SAME, DIFFERENT or SKIPPED
     directory: str
     argv: tuple[str, ...]
-    text: str
+    text: str  # a clause: why it was skipped, or what differs
 
 
 def argv_of(record: ObjectRecord) -> list[str] | str:
@@ -102,7 +98,8 @@ def _compare(
         return done.returncode, content
 
     from_cache = made([*ours, nvcc], of_cache)
-    if not _is_answered(ours, of_cache):
+    calls = counted(of_cache)["calls"]  # those of its own
+    if not any(calls[name] for name in _HIT):
         return SKIPPED, "nothing of it is in the cache as it would be compiled now"
     keep = f"{folder}/keep"
     os.mkdir(keep)
@@ -125,12 +122,3 @@ def _redirected(call: Invocation, folder: str, product: str) -> list[str]:
         else:
             words += argument.tokens
     return words
-
-
-def _is_answered(ours: list[str], environ: dict[str, str]) -> bool:
-    """Whether the last call got anything from the cache, by the counts of its own."""
-    import json
-
-    shown = subprocess.run([*ours, "stats", "--format", "json"], env=environ, capture_output=True, check=True)
-    calls = json.loads(shown.stdout)["calls"]
-    return any(calls[name] for name in _HIT)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
-import sys
 import time
-from dataclasses import asdict
 
 import click
 
 from nvccache.cli import bulk, remotes
 from nvccache.cli.bulk import Moved
-from nvccache.cli.output import WrongUsage, json_option, say_json
-from nvccache.cli.remote_push import show
+from nvccache.cli.output import WrongUsage, json_option
 from nvccache.cli.units import age_option, size_option
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote_url import Remote
@@ -38,20 +36,11 @@ def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> 
     """
     if age is None and most is None:
         raise WrongUsage("say `--older-than` or `--max-size`", ctx=click.get_current_context())
-    chosen = remotes.load()
-    found = []
-    for remote in chosen.writable:
-        moved = _on(remote, age, most, dry_run)
-        found.append(moved)
-        if not as_json:
-            show(moved, "removed", "would remove", dry_run)
-    if as_json:
-        say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
-    if any(each.is_bad for each in found):
-        sys.exit(1)
+    work = functools.partial(_on, age, most, dry_run)
+    bulk.each(remotes.load().writable, work, "removed", "would remove", dry_run, as_json)
 
 
-def _on(remote: Remote, age: float | None, most: int | None, dry_run: bool) -> Moved:
+def _on(age: float | None, most: int | None, dry_run: bool, remote: Remote) -> Moved:
     moved = Moved(remote.shown)
     try:
         service = remotes.service(remote)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict
+import functools
 
 import click
 
 from nvccache.cli import bulk, remotes
 from nvccache.cli.bulk import Moved
-from nvccache.cli.output import Failure, json_option, say_json
-from nvccache.cli.remote_push import show
+from nvccache.cli.output import Failure, json_option
 from nvccache.cli.remotes import Chosen
 from nvccache.records.transfer import LARGEST, Transfer
 from nvccache.remote import envelope
@@ -32,19 +30,11 @@ def pull(dry_run: bool, as_json: bool) -> None:
     chosen = remotes.load()
     if chosen.settings.readonly:
         raise Failure(f"nothing can be stored: `readonly` is on ({chosen.settings.origins['readonly']})")
-    found = []
-    for remote in chosen.remotes:
-        moved = _from(chosen, remote, dry_run)
-        found.append(moved)
-        if not as_json:
-            show(moved, "fetched", "would fetch", dry_run)
-    if as_json:
-        say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
-    if any(each.is_bad for each in found):
-        sys.exit(1)
+    work = functools.partial(_from, chosen, dry_run)
+    bulk.each(chosen.remotes, work, "fetched", "would fetch", dry_run, as_json)
 
 
-def _from(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
+def _from(chosen: Chosen, dry_run: bool, remote: Remote) -> Moved:
     moved = Moved(remote.shown)
     chosen.root.prepare()
     cache = Store(chosen.root)

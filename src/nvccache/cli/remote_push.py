@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import sys
 import time
 from collections.abc import Container
-from dataclasses import asdict
 
 import click
 
-from nvccache.cli import bulk, looking, progress, remotes
+from nvccache.cli import bulk, remotes
+from nvccache.cli import settings as our_settings
 from nvccache.cli.bulk import Moved
-from nvccache.cli.output import WrongUsage, json_option, say, say_json
+from nvccache.cli.output import Tell, WrongUsage, bar, json_option
 from nvccache.cli.remotes import Chosen
-from nvccache.cli.units import age_option, count_words, size_words
+from nvccache.cli.units import age_option
 from nvccache.files import flock
 from nvccache.records import send_queued
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, uploads
 from nvccache.remote.service import Service
 from nvccache.remote.service_error import ServiceError
-from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.directory import NoCacheError
@@ -47,41 +46,19 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
     written as `30d`, `12h` or `90m`. What was sent is not sent again when the command is.
     """
     if pending + everything + (age is not None) > 1:
-        raise WrongUsage(
-            "`--pending`, `--all` and `--since` do not go together", ctx=click.get_current_context()
-        )
+        context = click.get_current_context()
+        raise WrongUsage("`--pending`, `--all` and `--since` do not go together", ctx=context)
     chosen = remotes.load()
-    found = []
-    for remote in chosen.writable:
+
+    def sent_to(remote: Remote) -> Moved:
         is_bulk = everything or age is not None
         try:
             with eviction.told_in_one_sentence(chosen.root):
-                moved = _all(chosen, remote, age, dry_run) if is_bulk else _pending(chosen, remote, dry_run)
+                return _all(chosen, remote, age, dry_run) if is_bulk else _pending(chosen, remote, dry_run)
         except NoCacheError:  # a job that compiled nothing
-            moved = Moved(remote.shown)
-        found.append(moved)
-        if not as_json:
-            show(moved, "sent", "would send", dry_run)
-    if as_json:
-        say_json({"remotes": [asdict(each) for each in found], "dry_run": dry_run})
-    if any(each.is_bad for each in found):
-        sys.exit(1)
+            return Moved(remote.shown)
 
-
-def show(moved: Moved, done: str, would: str, dry_run: bool) -> None:
-    """What became of it, in words."""
-    if not any((moved.objects, moved.present, moved.is_bad)):
-        say(f"`{moved.url}`: nothing to be {done}")
-        return
-    verb = would if dry_run else done
-    size = f", {size_words(moved.bytes)}" if moved.bytes else ""
-    present = f"; {moved.present} there already" if moved.present else ""
-    refused = f"; {moved.refused} refused" if moved.refused else ""
-    left = f"; {moved.left} left" if moved.left else ""
-    say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
-    if moved.fault:
-        hint = remotes.advice(moved.fault, moved.url, moved.text)
-        say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))
+    bulk.each(chosen.writable, sent_to, "sent", "would send", dry_run, as_json)
 
 
 def _pending(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
@@ -92,7 +69,7 @@ def _pending(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
     # Nothing to lock, and perhaps nowhere to make a lock, where there is nothing to send.
     if not uploads.pending(chosen.root, remote.identity):
         return moved
-    with progress.bar(f"sending to {remote.shown}", is_long=True) as tell:
+    with bar(f"sending to {remote.shown}", is_long=True) as tell:
         lock = uploads.take_lock(chosen.root, remote.identity, _LOCK_SECONDS)
         if lock is not None:
             try:
@@ -103,8 +80,8 @@ def _pending(chosen: Chosen, remote: Remote, dry_run: bool) -> Moved:
     return moved
 
 
-def _send(chosen: Chosen, remote: Remote, moved: Moved, tell: progress.Tell) -> None:
-    transfer = Transfer(looking.at(chosen.root.path))
+def _send(chosen: Chosen, remote: Remote, moved: Moved, tell: Tell) -> None:
+    transfer = Transfer(our_settings.untouched(chosen.root.path))
     sender = send_queued.Sender(chosen.root, remote, transfer, os.environ)
     sender.send_pending(tell)
     moved.objects, moved.bytes = sender.objects, sender.bytes
@@ -115,7 +92,7 @@ def _send(chosen: Chosen, remote: Remote, moved: Moved, tell: progress.Tell) -> 
 
 def _all(chosen: Chosen, remote: Remote, age: float | None, dry_run: bool) -> Moved:
     moved = Moved(remote.shown)
-    transfer = Transfer(looking.at(chosen.root.path))
+    transfer = Transfer(our_settings.untouched(chosen.root.path))
     oldest = 0.0 if age is None else time.time() - age
     items = [item for item, used in transfer.items() if used >= oldest]
     try:
@@ -133,16 +110,12 @@ def _all(chosen: Chosen, remote: Remote, age: float | None, dry_run: bool) -> Mo
         moved.present, moved.objects = len(items) - len(missing), len(missing)
         return moved
 
-    def send(item: Item) -> int:
-        return transfer.send(item, service)
-
-    of_items = Moved(remote.shown)
-    for promises in (False, True):
+    missing.sort(key=transfer.is_promise)  # last what promises that the others are there
+    for _, some in itertools.groupby(missing, transfer.is_promise):
         if not moved.fault:
-            some = [item for item in missing if transfer.is_promise(item) == promises]
-            of_items = Moved(remote.shown)
-            bulk.move(f"sending to {remote.shown}", send, some, of_items)
-            _add(moved, of_items)
+            bulk.move(
+                f"sending to {remote.shown}", lambda item: transfer.send(item, service), list(some), moved
+            )
     moved.left = len(items) - moved.objects - moved.present - moved.refused
     return moved
 
@@ -166,9 +139,3 @@ def _there(remote: Remote, service: Service, names: list[str]) -> Container[str]
     if asked.fault:
         raise ServiceError(asked.fault)
     return there
-
-
-def _add(moved: Moved, more: Moved) -> None:
-    for name in ("objects", "bytes", "present", "refused"):
-        setattr(moved, name, getattr(moved, name) + getattr(more, name))
-    moved.fault, moved.text = more.fault, more.text

@@ -10,8 +10,7 @@ import click
 
 from nvccache.cli import bulk, remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
-from nvccache.cli.since import moment
-from nvccache.cli.units import count_words, size_words
+from nvccache.cli.units import count_words, moment, size_words
 from nvccache.remote import envelope, uploads
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.service_error import ServiceError
@@ -38,6 +37,10 @@ class Status:
     pending: int = 0  # objects of this cache that are still to be sent
     objects: int | None = None
     bytes: int | None = None
+
+    @property
+    def rights(self) -> str:
+        return "read and written" if self.is_writable else "read only"
 
     @property
     def is_read(self) -> bool:
@@ -94,9 +97,8 @@ def _outage(remote: Remote, for_writing: bool) -> dict[str, object] | None:
 
 
 def _show(found: Status) -> None:
-    rights = "read and written" if found.is_writable else "read only"
     is_bad = found.fault and not found.is_read
-    say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {rights}")
+    say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {found.rights}")
     if is_bad:
         say(f"     {found.text}")
         hint = remotes.advice(found.fault, found.url, found.text)

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from nvccache.cli import progress, remotes
-from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
+from nvccache.cli import remotes
+from nvccache.cli.output import GREEN, RED, YELLOW, bar, json_option, say, say_json, say_parts
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.service import Service
@@ -53,7 +53,7 @@ def test(as_json: bool) -> None:
     shown = []
     is_bad = False
     for remote in chosen.remotes:
-        with progress.bar(f"asking {remote.shown}", is_long=True):
+        with bar(f"asking {remote.shown}", is_long=True):
             is_written = remote.is_writable and not chosen.settings.readonly
             rights = list(tried(remote, is_written))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)

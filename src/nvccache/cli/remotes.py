@@ -1,19 +1,21 @@
-"""The remotes that a command is about, and the advice that all commands about remotes give."""
+"""`nvccache remote`: the caches behind this one; what all its commands share."""
 
 from __future__ import annotations
 
 import os
 
+import click
+
 from nvccache import remote_url
-from nvccache.cli import adding
 from nvccache.cli import settings as our_settings
+from nvccache.cli.group import LazyGroup
+from nvccache.cli.install import adding
 from nvccache.cli.output import Failure
 from nvccache.config import Config
 from nvccache.remote.service import Service, connect
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote_url import Remote
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory
 
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
 NO_LIST = "it gives no list of what it has"
@@ -39,8 +41,6 @@ _CREDENTIALS = {
     "gs": "name a file with credentials in GOOGLE_APPLICATION_CREDENTIALS",
     "azblob": "set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY",
 }
-
-
 _OF_KEYS = "have the server permit this user the keys of the prefix, and writing if the URL ends with `,rw`"
 # Where the end of a message gives more away than its word.
 _OF_ENDS = (
@@ -49,17 +49,23 @@ _OF_ENDS = (
     ("(NoPerm)", _OF_KEYS),
     ("(NOPERM)", _OF_KEYS),
 )
+# word -> the module that holds the command
+_COMMANDS = {
+    "status": "nvccache.cli.remote_status",
+    "test": "nvccache.cli.remote_test",
+    "push": "nvccache.cli.remote_push",
+    "pull": "nvccache.cli.remote_pull",
+    "prune": "nvccache.cli.remote_prune",
+}
 
 
 class Chosen:
     """The settings of a command, the remotes they name, and the cache directory."""
 
-    __slots__ = ("remotes", "root", "settings")
-
     def __init__(self, settings: Config, remotes: list[Remote]) -> None:
         self.settings = settings
         self.remotes = remotes
-        self.root: Directory = directories.of(settings)
+        self.root = directories.of(settings)
 
     @property
     def writable(self) -> list[Remote]:
@@ -103,9 +109,14 @@ def advice(word: str, shown: str, text: str) -> str:
             return mends
     if word == "bad_credentials":
         return _CREDENTIALS.get(shown.partition(":")[0], "set the credentials of the service")
-    return adding.command("remote") if word == "not_installed" else _ADVICE.get(word, "")
+    return adding("remote") if word == "not_installed" else _ADVICE.get(word, "")
 
 
 def milliseconds(seconds: float) -> str:
     """`0.0123` -> `12.3 ms`."""
     return f"{1000 * seconds:.1f} ms"
+
+
+@click.group(cls=LazyGroup, modules=_COMMANDS, hint="`nvccache remote --help` lists the commands")
+def remote() -> None:
+    """Look at the remote caches that `NVCCACHE_REMOTE` names, and move entries in bulk."""

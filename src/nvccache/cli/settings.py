@@ -1,19 +1,27 @@
-"""The settings for a command: what is wrong with them is said on standard error, which no compile does."""
+"""The settings for a command, and the cache that they name.
+
+What is wrong with them is said on standard error, which no compile does.
+"""
 
 from __future__ import annotations
 
 import os
 
-from nvccache import config, wrong_settings
+from nvccache import config, log
 from nvccache.cli.output import Failure, warn
 from nvccache.config import Config
+from nvccache.store.directory import Directory
+from nvccache.store.store import Store
 
 NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
 
 
-def load() -> Config:
+def load(needs_cache: bool = False) -> Config:
+    """Raises Failure where a cache is needed and there can be none."""
     settings = config.load(os.environ)
-    warn(*wrong_settings.sentences(settings))
+    warn(*log.sentences(settings))
+    if needs_cache and not settings.dir:
+        raise Failure(NO_CACHE)
     return settings
 
 
@@ -24,10 +32,23 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
             raise Failure(f"{problem.where}: {problem.text}; nothing was removed")
 
 
+def warn_if_not_counted(settings: Config) -> None:
+    if not settings.counts_calls:
+        warn(why_not_counted(settings))
+
+
 def why_not_counted(settings: Config) -> str:
     """Why this user's calls show in no counts."""
     why = "`readonly` is on" if settings.readonly and settings.dir else NO_CACHE
     return f"calls are not counted, since {why}; `NVCCACHE_STATS_DIR` can say where they should be"
+
+
+def changing(settings: Config, name: str, value: str = "") -> str:
+    """The command line that gives a setting this value where it comes from, or takes it away."""
+    variable = config.SETTINGS[name].variable
+    if settings.origins[name] == variable:
+        return f"export {variable}={value}" if value else f"unset {variable}"
+    return f"nvccache config set {name} {value}" if value else f"nvccache config unset {name}"
 
 
 def shown(name: str, value: object) -> object:
@@ -37,3 +58,17 @@ def shown(name: str, value: object) -> object:
 
         return remote_url.masked(str(value))
     return value
+
+
+class _UntouchedDirectory(Directory):
+    """A cache directory in which a file that is read stays as old as it is."""
+
+    __slots__ = ()
+
+    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
+        pass
+
+
+def untouched(root: str) -> Store:
+    """A cache to be looked at, as far as this user may: nothing counts as used, and nothing is removed."""
+    return Store(_UntouchedDirectory(root), is_readonly=True)

@@ -1,39 +1,33 @@
-"""`nvccache stats`: what became of the calls, what was saved, and how large the cache is."""
+"""`nvccache stats`: what became of the calls, what was saved, and the size of the cache, in four formats."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
 from nvccache import __version__, config
 from nvccache.cli import settings as our_settings
-from nvccache.cli import since as ages
-from nvccache.cli import stats_formats, stats_text
-from nvccache.cli.output import say, warn
-from nvccache.cli.replacing import replace_file
+from nvccache.cli import stats_text, units
+from nvccache.cli.output import replace_file, say
+from nvccache.cli.stats_text import Figures
 from nvccache.plan import stages
 from nvccache.remote import uploads
 from nvccache.store import cachedir_tag, event_totals, eviction, layout
 from nvccache.store.directory import NoCacheError
+from nvccache.store.event_line import Event
 from nvccache.store.eviction import Usage
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nvccache.cli.stats_text import Statistics, StoreSize
-    from nvccache.store.event_line import Event
-
-
 _LONGEST_PAUSE = 86400.0  # seconds
-_FORMATS: dict[str, Callable[[Statistics], list[str]]] = {
+_FORMATS: dict[str, Callable[[Figures], list[str]]] = {
     "text": stats_text.lines,
     "json": lambda statistics: json.dumps(statistics, indent=2).splitlines(),
-    "prometheus": stats_formats.prometheus,
-    "github": stats_formats.github,
+    "prometheus": stats_text.prometheus,
+    "github": stats_text.github,
 }
 
 
@@ -59,7 +53,7 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
     help="`prometheus` is for the textfile collector, `github` for $GITHUB_STEP_SUMMARY.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--since", callback=ages.parse, metavar="WHEN", help=ages.HELP)
+@click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 @click.option(
     "--by",
     type=click.Choice(list(stats_text.GROUPS)),
@@ -86,8 +80,7 @@ def stats(
     if by and form not in ("text", "json"):
         raise click.UsageError("--by is for people and for --json")
     settings = our_settings.load()
-    if not settings.counts_calls:
-        warn(our_settings.why_not_counted(settings))
+    our_settings.warn_if_not_counted(settings)
     while True:
         if by:
             made = _grouped(settings, since, by, form)
@@ -111,18 +104,16 @@ def _put(lines: Sequence[str], output: str | None) -> None:
     replace_file(output, "\n".join([*lines, ""]))
 
 
-def _statistics(
-    settings: config.Config, since: float | str | None, with_sizes: bool, reset: bool
-) -> Statistics:
+def _statistics(settings: config.Config, since: float | str | None, with_sizes: bool, reset: bool) -> Figures:
     usage = _usage(settings)
     root = settings.journal_root
     if since is not None:
         last = []
-        totals = event_totals.of_events(_events_of(root, since), stages.counted())
+        totals: Figures = event_totals.of_events(_events_of(root, since), stages.counted())
     else:
-        last = _events_of(root, ages.LAST_BUILD)  # before it is set to zero
+        last = _events_of(root, units.LAST_BUILD)  # before it is set to zero
         totals = _totals(settings, reset)
-    size: StoreSize = {
+    size: dict[str, Any] = {
         "bytes": usage.bytes if usage else 0,
         "max_bytes": settings.max_size,
         "entries": usage.entries if usage else 0,
@@ -154,19 +145,20 @@ def _outage(settings: config.Config) -> dict[str, object] | None:
     """Since and until when nothing is sent to other machines, and why; None if they are in use."""
     if not settings.executor:
         return None
-    from nvccache.cli import executor_checks
 
-    outage = executor_checks.outage_of(settings)
+    from nvccache.cli import remote_checks
+
+    outage = remote_checks.outage_of(settings)
     names = ("since", "until", "word", "text", "trips")
     return {name: getattr(outage, name) for name in names} if outage else None
 
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:
     """The calls that are asked for, as far as they are in the totals: after `--zero` they are not."""
-    return event_totals.counted(ages.events_of(root, since), root) if root else []
+    return event_totals.counted(units.events_of(root, since), root) if root else []
 
 
-def _totals(settings: config.Config, reset: bool) -> event_totals.Totals:
+def _totals(settings: config.Config, reset: bool) -> Figures:
     root = settings.journal_root
     if not root:
         return event_totals.nothing(stages.counted())

@@ -1,60 +1,26 @@
-"""The figures of `nvccache stats`, in words: rates, tables, and what calls of one kind add up to."""
+"""The figures of `nvccache stats`: what calls of one kind add up to, in words, and for other programs."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from nvccache import config, outcomes
-from nvccache.cli.since import moment
-from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.cli.units import count_words, moment, seconds_words, size_words
 from nvccache.remote_execution import faults
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypedDict
-
-    class Rates(TypedDict):
-        hits: int
-        cacheable: int
-        hit_rate: float
-
-    class Build(Rates):
-        since: float
-        until: float
-        calls: int
-        seconds: float
-        wall_seconds_saved: float
-        sent: int
-
-    class Group(Build):
-        name: str
-        seconds_saved: float
-
-    class StoreSize(TypedDict, total=False):
-        bytes: int
-        max_bytes: int
-        entries: int
-        kinds: dict[str, dict[str, int]]
-
-    class Statistics(event_totals.Totals):
-        version: str
-        store: StoreSize
-        uploads: dict[str, int]
-        executor_outage: dict[str, object] | None
-        rates: Rates
-        last_build: Build | None
-
+Figures = Mapping[str, Any]  # what docs/reference/json.md describes of `nvccache stats --json`
 
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
 _MOST_GROUPS = 40
 
 
-def rates(totals: event_totals.Totals) -> Rates:
+def rates(totals: Figures) -> Figures:
     """Of the calls that could have been hits, how many were; `hit_rate` is from 0 to 1."""
     hits = sum(totals["calls"][outcome] for outcome in _HITS)
     cacheable = sum(totals["calls"][outcome] for outcome in _CACHEABLE)
@@ -65,7 +31,7 @@ def rates(totals: event_totals.Totals) -> Rates:
     }
 
 
-def build(found: Sequence[Event]) -> Build:
+def build(found: Sequence[Event]) -> Figures:
     """What some calls add up to, in short."""
     totals = event_totals.of_events(found)
     return {
@@ -79,7 +45,7 @@ def build(found: Sequence[Event]) -> Build:
     }
 
 
-def lines(statistics: Statistics) -> list[str]:
+def lines(statistics: Figures) -> list[str]:
     size = statistics["store"]
     return [
         *_headlines(statistics),
@@ -112,7 +78,7 @@ def saved_words(seconds: float) -> str:
     )
 
 
-def _headlines(statistics: Statistics) -> Iterator[str]:
+def _headlines(statistics: Figures) -> Iterator[str]:
     last = statistics["last_build"]
     if last and last["cacheable"]:
         ago = max(0.0, time.time() - last["until"])
@@ -123,7 +89,7 @@ def _headlines(statistics: Statistics) -> Iterator[str]:
         yield ""
 
 
-def _headline(found: Rates, saved: float, when: str) -> str:
+def _headline(found: Figures, saved: float, when: str) -> str:
     share = 100 * found["hits"] / found["cacheable"]
     wall = f"{seconds_words(saved)} of wall time saved" if saved > 0 else "no wall time saved yet"
     return f"{share:.1f} % hits ({found['hits']} of {found['cacheable']} calls), {wall} {when}"
@@ -162,7 +128,7 @@ def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> l
     return found
 
 
-def _stages(stages: dict[str, event_totals.StageTotals]) -> list[str]:
+def _stages(stages: Figures) -> list[str]:
     found = ["", f"{'stages':<18}{'replayed':>9}{'hits':>9}{'misses':>9}{'spent':>14}{'saved':>14}"]
     for stage, counts in stages.items():
         spent, saved = seconds_words(counts["seconds"]), seconds_words(counts["seconds_saved"])
@@ -171,7 +137,7 @@ def _stages(stages: dict[str, event_totals.StageTotals]) -> list[str]:
     return found
 
 
-def _remotes(remote: dict[str, Any], uploads: dict[str, int]) -> list[str]:
+def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
     """What was asked of remotes, and is still to be sent to them; nothing where there are none."""
     found = []
     if remote["calls"]:
@@ -185,7 +151,7 @@ def _remotes(remote: dict[str, Any], uploads: dict[str, int]) -> list[str]:
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 
 
-def _executor(executor: dict[str, Any], outage: dict[str, object] | None) -> list[str]:
+def _executor(executor: Figures, outage: dict[str, object] | None) -> list[str]:
     """What became of stages that were sent to other machines; nothing where none was."""
     if not executor["sent"] and not outage:
         return []
@@ -208,7 +174,7 @@ def _executor(executor: dict[str, Any], outage: dict[str, object] | None) -> lis
     return [*found, *_reasons("why stages ran here that were sent", executor["reasons"], faults.SENTENCES)]
 
 
-def _in_vain(in_vain: dict[str, Any]) -> list[str]:
+def _in_vain(in_vain: Figures) -> list[str]:
     """What ran with a module id of its own, while nvcc's was not known, and had to run again."""
     if not in_vain["runs"]:
         return []
@@ -216,7 +182,7 @@ def _in_vain(in_vain: dict[str, Any]) -> list[str]:
     return ["", f"{'in vain':<18}{runs} ran {seconds_words(in_vain['seconds'])} with a wrong module id"]
 
 
-def seconds_away(executor: dict[str, Any]) -> dict[str, float]:
+def seconds_away(executor: Figures) -> dict[str, float]:
     """The seconds that stages spent which came back, by what they were spent on."""
     return {
         "queue": executor["seconds_queued"],
@@ -236,17 +202,15 @@ def _sizes(kinds: dict[str, dict[str, int]]) -> list[str]:
     return found
 
 
-def _sources(event: Event) -> Iterator[tuple[str, Event]]:
-    for source in event.sources or [""]:
-        yield os.path.normpath(os.path.join(event.directory, source)) if source else "unknown", event
+def _sources(event: Event) -> list[str]:
+    here = event.directory
+    return [os.path.normpath(os.path.join(here, source)) for source in event.sources] or ["unknown"]
 
 
-def _of_reason(event: Event) -> Iterator[tuple[str, Event]]:
-    why = (
-        outcomes.REASONS.get(event.reason, event.reason) if event.outcome == outcomes.BYPASS else event.cause
-    )
-    if why:
-        yield why, event
+def _of_reason(event: Event) -> list[str]:
+    is_bypass = event.outcome == outcomes.BYPASS
+    why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
+    return [why] if why else []
 
 
 def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
@@ -264,19 +228,15 @@ def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
             yield stage.architecture, alone
 
 
-def _directories(event: Event) -> Iterator[tuple[str, Event]]:
-    yield event.directory or "unknown", event
-
-
-GROUPS: dict[str, Callable[[Event], Iterator[tuple[str, Event]]]] = {
-    "source": _sources,
-    "reason": _of_reason,
+GROUPS: dict[str, Callable[[Event], Iterable[tuple[str, Event]]]] = {
+    "source": lambda event: [(source, event) for source in _sources(event)],
+    "reason": lambda event: [(why, event) for why in _of_reason(event)],
     "architecture": _architectures,
-    "directory": _directories,
+    "directory": lambda event: [(event.directory or "unknown", event)],
 }
 
 
-def grouped(found: Iterable[Event], by: str) -> list[Group]:
+def grouped(found: Iterable[Event], by: str) -> list[Figures]:
     """What calls with one source, reason, architecture or directory add up to; what took longest first.
 
     By architecture they are stages of calls.
@@ -285,14 +245,14 @@ def grouped(found: Iterable[Event], by: str) -> list[Group]:
     for event in found:
         for name, counted in GROUPS[by](event):
             groups.setdefault(name, []).append(counted)
-    made: list[Group] = [
+    made = [
         {"name": name, **build(events), "seconds_saved": sum(event.tool_saved for event in events)}
         for name, events in groups.items()
     ]
     return sorted(made, key=lambda group: -group["seconds"])
 
 
-def table(groups: Sequence[Group], by: str) -> list[str]:
+def table(groups: Sequence[Figures], by: str) -> list[str]:
     counted = "stages" if by == "architecture" else "calls"
     is_any_sent = any(group["sent"] for group in groups)
     sent_head = f"{'sent':>9}" if is_any_sent else ""
@@ -304,3 +264,95 @@ def table(groups: Sequence[Group], by: str) -> list[str]:
     if len(groups) > _MOST_GROUPS:
         found.append(f"and {len(groups) - _MOST_GROUPS} more; --json has all of them")
     return found
+
+
+def prometheus(statistics: Figures) -> list[str]:
+    """The exposition format of Prometheus, version 0.0.4, for node_exporter's textfile collector."""
+    remote, uploads, executor = (statistics[name] for name in ("remote", "uploads", "executor"))
+    size, calls, stages = statistics["store"], statistics["calls"], statistics["stages"]
+    results = {
+        f'stage="{stage}",result="{result}"': counts[result]
+        for stage, counts in stages.items()
+        for result in ("replayed", "hit", "miss")
+    }
+    counters = (
+        ("calls_total", "Calls by what became of them.", _by("outcome", calls)),
+        ("bypasses_total", "Calls that were left to nvcc.", _by("reason", statistics["bypass_reasons"])),
+        (
+            "store_faults_total",
+            "Calls whose results could not all be stored.",
+            _by("fault", statistics["store_faults"]),
+        ),
+        ("remote_names_asked_total", "Names that remotes were asked for.", remote["asked"]),
+        ("remote_names_found_total", "Names that remotes had.", remote["found"]),
+        ("remote_received_bytes_total", "Bytes received.", remote["bytes_received"]),
+        ("remote_waited_seconds_total", "Time waited for remotes.", remote["seconds_waited"]),
+        ("remote_faults_total", "Calls with a fault of a remote.", _by("fault", remote["faults"])),
+        ("executor_stages_sent_total", "Stages sent to other machines.", executor["sent"]),
+        ("executor_stages_returned_total", "Stages that came back.", executor["came_back"]),
+        (
+            "executor_action_cache_hits_total",
+            "Stages that the engine had the result of.",
+            executor["from_action_cache"],
+        ),
+        (
+            "executor_stages_run_here_total",
+            "Stages that were sent and ran here.",
+            _by("reason", executor["reasons"]),
+        ),
+        ("executor_seconds_total", "Time that stages spent elsewhere.", _by("part", seconds_away(executor))),
+        ("executor_sent_bytes_total", "Bytes sent with stages.", executor["bytes_sent"]),
+        ("executor_received_bytes_total", "Bytes received of stages.", executor["bytes_received"]),
+        ("stages_total", "Stages of compiles.", results),
+        ("call_seconds_total", "Wall time of all calls.", statistics["seconds"]),
+        ("tool_seconds_saved_total", "Tool time saved.", statistics["seconds_saved"]),
+    )
+    gauges = (
+        ("remote_pending_objects", "Objects still to be sent.", uploads["pending"]),
+        ("executor_left_alone", "Whether nothing is sent now.", statistics["executor_outage"] is not None),
+        # Filling a cache makes it fall.
+        ("wall_seconds_saved", "Wall time saved.", statistics["wall_seconds_saved"]),
+        ("cache_bytes", "Size of the cache.", size["bytes"]),
+        ("cache_max_bytes", "Its limit, or 0.", size["max_bytes"]),
+        ("cache_files", "Entries of the cache.", size["entries"]),
+    )
+    found = []
+    for kind, metrics in (("counter", counters), ("gauge", gauges)):
+        for name, sentence, value in metrics:
+            samples = value if isinstance(value, dict) else {"": value}
+            found += [f"# HELP nvccache_{name} {sentence}", f"# TYPE nvccache_{name} {kind}"]
+            found += [f"nvccache_{name}{f'{{{at}}}' if at else ''} {one:.15g}" for at, one in samples.items()]
+    return found
+
+
+def _by(label: str, counts: Mapping[str, float]) -> dict[str, float]:
+    """The samples of a metric, by what stands between the braces of each."""
+
+    def escaped(text: str) -> str:
+        return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+    return {f'{label}="{escaped(name)}"': count for name, count in counts.items()}
+
+
+def github(statistics: Figures) -> list[str]:
+    """A summary in Markdown: `nvccache stats --format github >> "$GITHUB_STEP_SUMMARY"`."""
+    last = statistics["last_build"]
+    hits, cacheable = statistics["rates"]["hits"], statistics["rates"]["cacheable"]
+    rows = [("all calls counted", hits, cacheable, statistics["wall_seconds_saved"])]
+    if last:
+        rows.insert(0, ("last build", last["hits"], last["cacheable"], last["wall_seconds_saved"]))
+    size = statistics["store"]
+    limit = f" of {size_words(size['max_bytes'])}" if size["max_bytes"] else ""
+    found = ["### nvccache", "", "| | hits | of calls | rate | wall time saved |", "|---|--:|--:|--:|--:|"]
+    for name, some, of_all, saved in rows:
+        share = f"{100 * some / of_all:.1f} %" if of_all else "-"
+        found.append(f"| {name} | {some} | {of_all} | {share} | {seconds_words(max(0.0, saved))} |")
+    found += ["", "| stage | replayed | hits | misses | spent | saved |", "|---|--:|--:|--:|--:|--:|"]
+    for stage, counts in statistics["stages"].items():
+        if counts["replayed"] or counts["hit"] or counts["miss"]:
+            times = f"{seconds_words(counts['seconds'])} | {seconds_words(counts['seconds_saved'])}"
+            found.append(f"| {stage} | {counts['replayed']} | {counts['hit']} | {counts['miss']} | {times} |")
+    if statistics["bypass_reasons"]:
+        found += ["", "| left to nvcc | calls |", "|---|--:|"]
+        found += [f"| {word} | {count} |" for word, count in statistics["bypass_reasons"].items()]
+    return [*found, "", f"Cache: {size_words(size['bytes'])}{limit} in {size['entries']} files."]

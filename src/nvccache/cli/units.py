@@ -1,11 +1,19 @@
-"""Sizes and durations as users write and read them."""
+"""Sizes, durations and moments as users write and read them."""
 
 from __future__ import annotations
+
+import os
+import time
+from datetime import datetime
 
 import click
 
 from nvccache.config import UNITS, ConfigError, has_unit, parse_size
+from nvccache.store import events
+from nvccache.store.event_line import Event
 
+LAST_BUILD = "last-build"
+SINCE_HELP = f"Only calls since then: an age such as `2h`, a date and time, or `{LAST_BUILD}`."
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
@@ -58,5 +66,46 @@ def seconds_words(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def shown_path(path: str) -> str:
+    """A path as it is typed from here, where it is below the working directory."""
+    here = os.path.join(os.getcwd(), "")
+    return path[len(here) :] if path.startswith(here) else path
+
+
 def count_words(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def since_option(context: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
+    """Callback of the option: a Unix time, LAST_BUILD, or None."""
+    if value is None or value == LAST_BUILD:
+        return value
+    try:
+        return datetime.fromisoformat(value).timestamp()
+    except (ValueError, OverflowError, OSError):
+        pass
+    try:
+        age = age_option(context, param, value)
+    except (click.BadParameter, OverflowError):
+        raise click.BadParameter(
+            f"`{value}` is no age such as `2h`, no date such as `2026-11-01T09:00`, and not `{LAST_BUILD}`",
+            param=param,
+        ) from None
+    return time.time() - (age or 0.0)
+
+
+def events_of(root: str, since: float | str | None) -> list[Event]:
+    """The events that are asked for, oldest first; raises events.JournalError."""
+    if not root:
+        return []
+    if since == LAST_BUILD:
+        return events.last_build(list(events.read(root)))
+    return list(events.read(root, since if isinstance(since, float) else 0.0))
+
+
+def moment(unix_time: float, form: str = "%Y-%m-%d %H:%M") -> str:
+    """`2026-11-01 09:12`, in local time."""
+    try:
+        return datetime.fromtimestamp(unix_time).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return "an unknown time"

@@ -1,29 +1,48 @@
-"""`nvccache verify`: whether what is in the cache is what was put there, and what is compiled now."""
+"""`nvccache verify`: whether what is in the cache is what was put there, and what is compiled now.
+
+Each record and blob of this version is checked against its checksum. A compile checks the same of whatever it
+uses, and does without what is damaged; this looks at all of it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 
 import click
 
-from nvccache.cli import contents, integrity, looking, progress, recompile
+from nvccache.cli import contents, recompile
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import GREEN, RED, YELLOW, Failure, WrongUsage, json_option, say, say_json, say_parts
+from nvccache.cli.output import (
+    GREEN,
+    RED,
+    YELLOW,
+    Failure,
+    Tell,
+    WrongUsage,
+    bar,
+    json_option,
+    say,
+    say_json,
+    say_parts,
+)
+from nvccache.cli.recompile import Tried
 from nvccache.cli.units import count_words, size_words
-from nvccache.config import PREFIX
-from nvccache.store import eviction
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.cli.integrity import Checked
-    from nvccache.cli.recompile import Tried
-    from nvccache.config import Config
+from nvccache.config import PREFIX, Config
+from nvccache.files import keys
+from nvccache.records import replay_layout
+from nvccache.store import eviction, layout, store
+from nvccache.store.directory import StrangeFileError
+from nvccache.store.store import COMPRESSED, Store
 
 _MOST_SHOWN = 20
 _COLOURS = {recompile.SAME: GREEN, recompile.DIFFERENT: RED, recompile.SKIPPED: YELLOW}
+
+
+_GOOD, _DAMAGED, _UNREADABLE, _GONE = "good", "damaged", "unreadable", "gone"
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -65,9 +84,9 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
 
 
 def _check(settings: Config, repair: bool) -> Checked:
-    cache = looking.at(settings.dir)
-    with eviction.told_in_one_sentence(cache.directory), progress.bar("verifying") as tell:
-        return integrity.check(cache, repair, tell)
+    cache = our_settings.untouched(settings.dir)
+    with eviction.told_in_one_sentence(cache.directory), bar("verifying") as tell:
+        return check(cache, repair, tell)
 
 
 def _is_wrong(checked: Checked | None, tried: list[Tried], is_given: bool) -> bool:
@@ -85,13 +104,13 @@ def _given(command: tuple[str, ...]) -> Tried:
 
 def _sample(settings: Config, count: int) -> list[Tried]:
     """Compiles of this user's, each object once, in random order until so many have been compared."""
-    cache = looking.at(settings.dir)
-    with eviction.told_in_one_sentence(cache.directory), progress.bar("reading") as tell:
+    cache = our_settings.untouched(settings.dir)
+    with eviction.told_in_one_sentence(cache.directory), bar("reading") as tell:
         objects = list(contents.read(cache, tell).objects.values())
     random.shuffle(objects)
     tried: list[Tried] = []
     compared = 0
-    with progress.bar("compiling", is_long=True) as tell:
+    with bar("compiling", is_long=True) as tell:
         for record in objects:
             if compared == count:
                 break
@@ -157,3 +176,72 @@ def _show_files(settings: Config, checked: Checked, repair: bool) -> None:
     if checked.unreadable:
         files = count_words(checked.unreadable, "file")
         say_parts(("note", YELLOW), f"       {files} of other users cannot be read by you")
+
+
+@dataclass
+class Checked:
+    """How many files were looked at, and which of them are not what they should be."""
+
+    files: int = 0
+    bytes: int = 0
+    damaged: list[str] = field(default_factory=list)
+    removed: int = 0
+    unreadable: int = 0  # by this user
+    of_other_versions: int = 0
+
+
+def check(cache: Store, is_repairing: bool, tell: Tell) -> Checked:
+    """Look at every file; `cache` is one of our_settings.py. Raises OSError for the directory itself."""
+    checked = Checked()
+    names = [(path, size) for path, size, _ in layout.entries(cache.directory)]
+    for done, (path, size) in enumerate(names, 1):
+        bucket = path.partition("/")[0]
+        if bucket not in store.BUCKETS:
+            checked.of_other_versions += 1
+            continue
+        state = _state_of(cache, path)
+        if state == _GONE:
+            continue  # a build or `clean` goes on meanwhile
+        checked.files, checked.bytes = checked.files + 1, checked.bytes + size
+        checked.unreadable += state == _UNREADABLE
+        if state == _DAMAGED:
+            checked.damaged.append(path)
+            if is_repairing:
+                with contextlib.suppress(OSError):
+                    cache.directory.unlink(path)
+                    checked.removed += 1
+        if done % 20 == 0 or done == len(names):
+            tell(done, len(names))
+    return checked
+
+
+def _state_of(cache: Store, path: str) -> str:
+    bucket, _, name = path.split("/")
+    try:
+        if path.removesuffix(COMPRESSED) != cache.name(bucket, name.removesuffix(COMPRESSED)):
+            return _DAMAGED  # in a folder where nobody looks for it
+        if bucket == store.BLOB:
+            return _GOOD if _is_blob(cache, path, name) else _DAMAGED
+        if name.endswith(COMPRESSED):
+            return _DAMAGED
+        os.close(cache.directory.open(path)[0])
+        record = cache.find_record(bucket, name)
+        if record is not None and bucket == store.REPLAY:
+            replay_layout.blobs_in(record)
+        return _GOOD if record is not None else _DAMAGED
+    except FileNotFoundError:
+        return _GONE
+    except PermissionError:
+        return _UNREADABLE
+    except (StrangeFileError, ValueError):
+        return _DAMAGED
+    except OSError:
+        return _DAMAGED  # the disk does not give it back
+
+
+def _is_blob(cache: Store, path: str, name: str) -> bool:
+    """Whether it is as a compile wants it, and of its digest as well; raises OSError and ValueError."""
+    digest = name.removesuffix(COMPRESSED)
+    read = store.compressed_blob if name.endswith(COMPRESSED) else store.raw_blob
+    content, _ = read(cache.directory, path, digest)
+    return content is not None and keys.digest_bytes(content) == digest

@@ -17,34 +17,16 @@ if TYPE_CHECKING:
     from nvccache.commandline.tokens import Argument
 
 _STARTS_LINK = "-Wl,--start-group"  # which nvcc itself writes
-_WRITES = (
-    "-M",  # -MD, -MF, ...; -MJ of Clang
-    "-o",
-    "-d",  # -dumpdir, -dumpbase, -da, ...
-    "-aux-info",
-    "-save-temps",
-    "-fdump",
-    "-fopt-info",
-    "-fdiagnostics-format",
-    "-fdiagnostics-add-output",
-    "-fdiagnostics-set-output",
-    "-fdiagnostics-log-file",
-    "-fsave-optimization-record",
-    "-fcrash-diagnostics",
-    "-fcompare-debug",
-    "-ftime-trace",
-    "-fproc-stat-report",
-    "-index-store-path",
-    "-serialize-diagnostics",
-    "-dependencies",  # the long spellings below have lost one dash
-    "-user-dependencies",
-    "-write-dependencies",
-    "-write-user-dependencies",
-    "-print-missing-file-dependencies",
-    "-output",
-    "-dump",
-    "-emit",
-    "-analyze",
+# Beginnings: -M of -MD, -MF and of Clang's -MJ, -d of -dumpdir, -dumpbase and -da. The long spellings, from
+# -dependencies on, have lost one dash.
+_WRITES = tuple(
+    """
+    -M -o -d -aux-info -save-temps -fdump -fopt-info -fdiagnostics-format -fdiagnostics-add-output
+    -fdiagnostics-set-output -fdiagnostics-log-file -fsave-optimization-record -fcrash-diagnostics
+    -fcompare-debug -ftime-trace -fproc-stat-report -index-store-path -serialize-diagnostics
+    -dependencies -user-dependencies -write-dependencies -write-user-dependencies
+    -print-missing-file-dependencies -output -dump -emit -analyze
+    """.split()
 )
 # These write their files beside the object, and none when preprocessing; of profiles, they also read some.
 _WRITES_BESIDE_OBJECT = (
@@ -55,52 +37,25 @@ _WRITES_BESIDE_OBJECT = (
     "-fstack-usage",
     "-fcallgraph-info",
 )
-_READS = (
-    "@",
-    "-specs",
-    "-wrapper",
-    "-B",
-    "-prefix",
-    "-fplugin",
-    "-fpass-plugin",
-    "-load",
-    "-fauto-profile",
-    "-fbranch-probabilities",
-    "-fsanitize-blacklist",
-    "-fsanitize-ignorelist",
-    "-fmodule",
-    "-include-pch",
-    "-fthinlto-index",
-    "-config",
-    "-no-integrated-cpp",
-    "-gen-reproducer",
-    "-mllvm",
-    "-via-file-asm",
+_READS = tuple(
+    """
+    @ -specs -wrapper -B -prefix -fplugin -fpass-plugin -load -fauto-profile -fbranch-probabilities
+    -fsanitize-blacklist -fsanitize-ignorelist -fmodule -include-pch -fthinlto-index -config
+    -no-integrated-cpp -gen-reproducer -mllvm -via-file-asm
+    """.split()
 )
 _TIMES = ("-ftime-report", "-time", "-fmem-report")
 _HIDES = ("-P", "-no-line-commands")
 _ASSEMBLER_WRITES = ("-a", "-MD", "-o", "-listing")
-_DEVICE_TOOLS = (
-    "cicc-options",
-    "cudafe-options",
-    "fatbin-options",
-    "nvlink-options",
-    "ptxas-options",
-    "tileiras-options",
+_DEVICE_TOOLS = tuple(
+    """
+    cicc-options cudafe-options fatbin-options nvlink-options ptxas-options tileiras-options
+    """.split()
 )
-_DEVICE_FILES = (
-    "controls",
-    "dump",
-    "file",
-    "input-as",
-    "keep",
-    "list",
-    "output",
-    "pch",
-    "remarks",
-    "save",
-    "trace",
-    "xref",
+_DEVICE_FILES = tuple(
+    """
+    controls dump file input-as keep list output pch remarks save trace xref
+    """.split()
 )
 # What makes a shell do more than split words: unquoted, and between each kind of quotes.
 _MORE_THAN_WORDS = {"": "$`\n\\;&|<>()*?[]{}~#", '"': "$`\n\\", "'": "\n"}

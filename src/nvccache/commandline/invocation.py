@@ -36,19 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Highest first: with `-c -ptx` nvcc writes PTX, with `-cubin -ptx` too, with `-dc -cuda` a .cu.cpp.ii.
-MODES = (
-    "ltoir",
-    "optix-ir",
-    "tilebc",
-    "tilecubin",
-    "tilefatbin",
-    "ptx",
-    "cubin",
-    "fatbin",
-    "cuda",
-    "device-c",
-    "device-w",
-    "compile",
+MODES = tuple(
+    """
+    ltoir optix-ir tilebc tilecubin tilefatbin ptx cubin fatbin cuda device-c device-w compile
+    """.split()
 )
 LINKS = ("device-link", "link")  # what a call does without one of these
 # Calls that nvcc answers and that compile nothing. Each mode is also the reason for which it may be left to
@@ -379,13 +370,13 @@ def _is_stream(path: str) -> bool:
         return path == "-"
     if path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path:
         return True
-    from nvccache.files import filesystems
+    from nvccache.files import signatures
 
     try:
         if os.path.lexists(path):
             status = os.stat(path)
-            return not stat.S_ISREG(status.st_mode) or filesystems.makes_when_read(status.st_dev)
-        return filesystems.makes_when_read(os.stat(os.path.dirname(path)).st_dev)
+            return not stat.S_ISREG(status.st_mode) or signatures.makes_when_read(status.st_dev)
+        return signatures.makes_when_read(os.stat(os.path.dirname(path)).st_dev)
     except (OSError, ValueError):
         return True
 

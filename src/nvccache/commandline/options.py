@@ -226,40 +226,13 @@ PATH_LISTS = frozenset(["include-path", "library-path", "options-file", "pre-inc
 # Accepted by nvcc, absent from its help, and of unknown effect: some put a command in front of every tool,
 # some take a value. They are never forwarded to the host compiler, so they must not be taken for its options.
 UNSUPPORTED = frozenset(
-    [
-        "all-prefix",
-        "cicc-prefix",
-        "cpp-prefix",
-        "cuda-api-version",
-        "cudafe-prefix",
-        "dD",
-        "device-compilation",
-        "dump-builtins",
-        "export-dir",
-        "extern-mode",
-        "global_var",
-        "intern-mode",
-        "legacy-launch-seq",
-        "limit-fold-fp",
-        "no-libdevice",
-        "no-lineinfo-ia",
-        "no-shadow-functions",
-        "no-strong-global-assumptions",
-        "nvasm-loopback",
-        "nvasm-options",
-        "nvdisasm-options",
-        "nvlink-prefix",
-        "nvvm-version",
-        "ok",
-        "okey",
-        "ptxas-prefix",
-        "tdump",
-        "tool-name",
-        "use-cubin",
-        "uumn",
-        "Xnvasm",
-        "Xnvdisasm",
-    ]
+    """
+    all-prefix cicc-prefix cpp-prefix cuda-api-version cudafe-prefix dD device-compilation dump-builtins
+    export-dir extern-mode global_var intern-mode legacy-launch-seq limit-fold-fp no-libdevice
+    no-lineinfo-ia no-shadow-functions no-strong-global-assumptions nvasm-loopback nvasm-options
+    nvdisasm-options nvlink-prefix nvvm-version ok okey ptxas-prefix tdump tool-name use-cubin uumn
+    Xnvasm Xnvdisasm
+    """.split()
 )
 
 ARITIES: dict[str, str] = {}  # long name -> arity

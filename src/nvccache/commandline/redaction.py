@@ -21,33 +21,17 @@ HIDDEN = "…"
 # nvcc's options whose values are somebody else's business.
 _OPEN = frozenset(
     [
-        "archive-options",
-        "compiler-options",
-        "cudafe-options",
-        "define-macro",
-        "fatbin-options",
-        "linker-options",
-        "nvlink-options",
-        "nvvm-options",
-        "ptxas-options",
-        "run-args",
+        *"""
+    archive-options compiler-options cudafe-options define-macro fatbin-options linker-options
+    nvlink-options nvvm-options ptxas-options run-args
+    """.split(),
         tokens.FORWARDED,
     ]
 )
-_FILES = (
-    ".cu",
-    ".c",
-    ".cc",
-    ".cpp",
-    ".cxx",
-    ".ptx",
-    ".cubin",
-    ".fatbin",
-    ".o",
-    ".obj",
-    ".a",
-    ".so",
-    ".ltoir",
+_FILES = tuple(
+    """
+    .cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir
+    """.split()
 )
 # The name alone, with its parameters: a blank separates it from its value as "=" does.
 _MACRO = r"\s*[^\s=(]*(?:\([\w\s,.$]*\))?"
@@ -61,47 +45,13 @@ _MACRO_IN_TEXT = (
 # Options of the tools that nvcc starts whose values are nvcc's own words, architectures and paths. What a
 # user hands to a tool comes among them.
 _OWN_VALUES = frozenset(
-    [
-        "-arch",
-        "--arch",
-        "--gpu-name",
-        "-maxreg",
-        "-maxrregcount",
-        "--maxrregcount",
-        "-O",
-        "--opt-level",
-        "-std",
-        "--std",
-        "-x",
-        "-m",
-        "-march",
-        "-mtune",
-        "-ftz",
-        "-prec_div",
-        "-prec_sqrt",
-        "-fmad",
-        "--gnu_version",
-        "-I",
-        "-isystem",
-        "-iquote",
-        "-idirafter",
-        "-include",
-        "-imacros",
-        "-L",
-        "-l",
-        "-o",
-        "--orig_src_file_name",
-        "--orig_src_path_name",
-        "--include_file_name",
-        "--stub_file_name",
-        "--module_id_file_name",
-        "--gen_c_file_name",
-        "--gen_device_file_name",
-        "--create",
-        "--image3",
-        "--embedded-fatbin",
-        "--register-link-binaries",
-    ]
+    """
+    -arch --arch --gpu-name -maxreg -maxrregcount --maxrregcount -O --opt-level -std --std -x -m -march
+    -mtune -ftz -prec_div -prec_sqrt -fmad --gnu_version -I -isystem -iquote -idirafter -include
+    -imacros -L -l -o --orig_src_file_name --orig_src_path_name --include_file_name --stub_file_name
+    --module_id_file_name --gen_c_file_name --gen_device_file_name --create --image3 --embedded-fatbin
+    --register-link-binaries
+    """.split()
 )
 _GLUED_VALUES = ("-I", "-L", "-l", "-D__CUDA", "-D__NVCC")
 _NAME = r"-[^, =]*"

@@ -14,6 +14,7 @@ from nvccache import log
 from nvccache.commandline import host_options
 from nvccache.compile.call import Report
 from nvccache.machine import process, scratch
+from nvccache.machine.watchdog import within_scratch
 from nvccache.records import call_result
 from nvccache.store import directory, events
 from nvccache.store.store import Store
@@ -40,7 +41,7 @@ def carry_out(request: Request, known: CallResult, config: Config) -> Report | N
     if not scratch.can_be_named(path):
         return None
     try:
-        report = scratch.within(path, None, lambda _: _link(request, known, path, cache))
+        report = within_scratch(path, None, lambda _: _link(request, known, path, cache))
     except OSError as error:
         log.write(config.log, f"not linked by itself: {error}")
         return None

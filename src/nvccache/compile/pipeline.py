@@ -14,7 +14,8 @@ from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.runner import Progress
 from nvccache.execution import object_place, rehearsals
 from nvccache.execution.staged_call import Context
-from nvccache.machine import cgroups, hushed, jobserver, scratch, slots
+from nvccache.machine import cgroups, jobserver, scratch, slots, streams
+from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build
@@ -71,8 +72,8 @@ def carry_out(request: Request, config: Config, explaining: Explaining | None = 
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
-    with hushed.standard_error(bool(config.remote)):
-        report = scratch.within(
+    with streams.silenced_stderr(bool(config.remote)):
+        report = within_scratch(
             path,
             jobserver.find(request.environ),
             lambda watchdog: _compile(

@@ -17,7 +17,7 @@ from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import Known, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
-from nvccache.machine import memory, watchdog
+from nvccache.machine import slots, watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
 from nvccache.store import inflight
@@ -40,7 +40,7 @@ _IDLE_SECONDS = 0.5
 
 
 def memory_of(stage: Stage, input_bytes: int) -> int:
-    return memory.estimate(stage.tool.memory_factor, input_bytes, is_heavy=stage.tool.is_heavy)
+    return slots.memory_of(stage.tool.memory_factor, input_bytes, is_heavy=stage.tool.is_heavy)
 
 
 def cost_of(made: Made) -> float:
@@ -69,7 +69,7 @@ class Room:
             return False
         task.memory = memory_of(task.stage, input_bytes)
         promised = sum(other.memory for other in self._tasks.all if other.slot)
-        if promised and not memory.has_room(task.memory, promised):
+        if promised and not slots.has_memory(task.memory, promised):
             self._keep_or_release(slot)
             return False
         task.slot = slot

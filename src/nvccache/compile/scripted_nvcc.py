@@ -21,6 +21,7 @@ from nvccache.commandline import redaction
 from nvccache.compile.call import Report, Request
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch
+from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import becoming, observer
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.observation.watch import Watch
@@ -55,7 +56,7 @@ def carry_out(script: Script, config: Config) -> Request | Report:
     path = scratch.choose(script.environ)
     if problem or not scratch.can_be_named(path):
         return Report(leave_to_nvcc=problem or "shell_expansion")
-    behind = scratch.within(path, None, lambda _: _rehearse(script, path, cache, config))
+    behind = within_scratch(path, None, lambda _: _rehearse(script, path, cache, config))
     if isinstance(behind, str):
         return _left_to_script(REASON, behind, script, config)
     outcome = levels.answer_behind(behind, script, config)

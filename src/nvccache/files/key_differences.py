@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from nvccache.values import dataclass
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,15 +18,13 @@ if TYPE_CHECKING:
     Component = tuple[str, Sequence[Part]]  # a tag, and the parts under it
 
 
+@dataclass(slots=True)
 class ComponentDifference:
     """What became of the parts under one tag. Without any added or removed they have another order."""
 
-    __slots__ = ("added", "removed", "tag")
-
-    def __init__(self, tag: str, added: list[Part], removed: list[Part]) -> None:
-        self.tag = tag
-        self.added = added
-        self.removed = removed
+    tag: str
+    added: list[Part]
+    removed: list[Part]
 
     @property
     def is_reordered(self) -> bool:

@@ -23,15 +23,12 @@ _MOST = 1 << 34  # bytes of what a compile may read; archives of several gigabyt
 
 
 class Permissions:
-    """Who is trusted below a directory, and what those who share it may do with what is made there.
-
-    `umask` is None where that of the process counts.
-    """
+    """Who is trusted below a directory, and what those who share it may do with what is made there."""
 
     __slots__ = ("_is_shared", "_owners", "umask")
 
     def __init__(self, umask: int | None) -> None:
-        self.umask = umask
+        self.umask = umask  # None: that of the process counts
         self._is_shared = False
         self._owners: tuple[int, ...] = ()
 
@@ -98,9 +95,9 @@ def can_be_read(status: os.stat_result, most: int = _MOST) -> bool:
     """
     if not stat.S_ISREG(status.st_mode) or status.st_size > most:
         return False
-    from nvccache.files import filesystems
+    from nvccache.files import signatures
 
-    return not filesystems.makes_when_read(status.st_dev)
+    return not signatures.makes_when_read(status.st_dev)
 
 
 def read_all(descriptor: int, size: int) -> bytes:

@@ -17,10 +17,7 @@ import os
 from nvccache.machine import cgroups
 
 BUILD_TOOLS = frozenset(
-    [
-        *("make", "gmake", "bmake", "ninja", "ninja-build", "samu", "n2", "cmake", "meson", "scons", "waf"),
-        *("xmake", "buck2"),
-    ]
+    "make gmake bmake ninja ninja-build samu n2 cmake meson scons waf xmake buck2".split()
 )
 MOST_ANCESTORS = 32
 MOST_THREADS = 64  # of one process, each with children of its own
@@ -28,15 +25,12 @@ _LARGEST = 1 << 16  # bytes
 
 
 class Callers:
-    """The ancestors of this process that matter: looked at when the call begins, and counted again later.
-
-    `build` names the build, or is empty.
-    """
+    """The ancestors of this process that matter: looked at when the call begins, and counted again later."""
 
     __slots__ = ("_jobs", "_pids", "build")
 
     def __init__(self, proc: str = "/proc") -> None:
-        self.build = ""
+        self.build = ""  # names the build, if there is one
         self._pids: list[str] = []
         try:
             self._find(proc)

@@ -28,14 +28,14 @@ def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator
 
 
 class Share:
-    """What this process may use of the machine: so many `cores`, at least 1, and with whom it shares them."""
+    """What this process may use of the machine, and with whom it shares that."""
 
     __slots__ = ("affinity", "cores", "group")
 
     def __init__(self, own: str = OWN, mount: str = MOUNT) -> None:
         self.affinity = sorted(os.sched_getaffinity(0))
         self.group = ""  # that whose quota allows less than the affinity does
-        self.cores = len(self.affinity)
+        self.cores = len(self.affinity)  # at least 1
         for directory in directories("cpu", own, mount):
             quota = _quota(directory)
             if quota is not None and quota < self.cores:

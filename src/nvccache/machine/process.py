@@ -13,8 +13,12 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
+
+import nvccache
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,23 +26,18 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from nvccache.machine.terminals import Pseudoterminal
+    from nvccache.machine.streams import Pseudoterminal
 
 
+@dataclass(slots=True)
 class Completed:
-    """What a tool left behind: `status` is its exit code, or minus the signal that ended it.
+    """What a tool left behind."""
 
-    `cpu` are the seconds of a CPU that it took, with what it started and waited for; 0 if that is not known.
-    """
-
-    __slots__ = ("cpu", "seconds", "status", "stderr", "stdout")
-
-    def __init__(self, status: int, stdout: bytes, stderr: bytes, seconds: float, cpu: float = 0.0) -> None:
-        self.status = status
-        self.stdout = stdout
-        self.stderr = stderr
-        self.seconds = seconds
-        self.cpu = cpu
+    status: int  # its exit code, or minus the signal that ended it
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    cpu: float = 0.0  # seconds, with what it started and waited for; 0 if that is not known
 
 
 class Interrupted(BaseException):
@@ -49,12 +48,18 @@ class Interrupted(BaseException):
         self.signum = signum
 
 
+# Isolated from the directory and the variables of the caller; modules are found where ours were found.
+_DETACHED = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); module = sys.argv.pop(1);"
+    " runpy.run_module(module, run_name='__main__', alter_sys=True)"
+)
+# What make tells those that it starts: tokens of its jobserver are for them alone.
+_OF_CALLER = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
+_OWN_PREFIX = "_NVCCACHE_"
 _SPARED: set[int] = set()
 _POLL_MILLISECONDS = 50
 _AT_ONCE = 1 << 16  # bytes
-_MOST_READS = (
-    32  # of what is left when a tool has ended: twice the largest pipe, for something else may write on
-)
+_MOST_READS = 32  # when a tool has ended: twice the largest pipe, for something else may write on
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -82,7 +87,7 @@ def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
 
 
 def _on_further_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """Whoever asks twice does not want to wait for tools that mind no SIGTERM."""
+    """A second ^C kills tools that ignore SIGTERM."""
     _signal_descendants(signal.SIGKILL)
 
 
@@ -215,7 +220,7 @@ def run(
 ) -> Completed:
     """Run one tool to its end; raises OSError when it cannot be started.
 
-    `words[0]` is what the tool sees as its own name; `executable` is the file to run; `on_terminal` gives it
+    `argv[0]` is what the tool sees as its own name; `executable` is the file to run; `on_terminal` gives it
     a terminal like ours for its standard error; `stdin` is what it has in the place of ours.
     Of each stream the last `most_said` bytes are kept, if given.
     """
@@ -333,7 +338,7 @@ def _descriptor_of(child: Child) -> int:
 
 
 def _terminal_like_ours() -> Pseudoterminal:
-    from nvccache.machine.terminals import Pseudoterminal
+    from nvccache.machine.streams import Pseudoterminal
 
     return Pseudoterminal()
 
@@ -346,3 +351,35 @@ def run_through(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         except BaseException:
             child.terminate()
             raise
+
+
+def start_detached(
+    module: str, arguments: Sequence[str], environ: Mapping[str, str], handed_over: Sequence[int] = ()
+) -> bool:
+    """Have Python run a module of ours as a process that nobody waits for; whether it could be started.
+
+    Make, Ninja, a CI job and `$(...)` wait for each process that holds their pipes, locks or jobserver, or is
+    of their process group: what is started here has none of these. It is handed over these open descriptors,
+    under the same numbers, and no others.
+    """
+    root = os.path.dirname(os.path.dirname(os.path.abspath(nvccache.__file__)))
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in _OF_CALLER and not name.startswith(_OWN_PREFIX)
+    }
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-c", _DETACHED, root, module, *arguments],
+            env=kept,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=handed_over,
+            start_new_session=True,
+        )
+    except (OSError, ValueError):
+        return False
+    child.returncode = 0  # else Python warns, when this process ends, that the other has not
+    return True

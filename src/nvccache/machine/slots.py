@@ -1,4 +1,4 @@
-"""How many tools may run at once: the slots of the user's pool, and those of a call.
+"""How many tools may run at once: the slots of the user's pool, those of a call, and memory for one more.
 
 All calls of one user on one machine share a pool with a slot for each core, by the core's number: calls that
 are confined to other cores (`taskset`, a batch system) use other slots. Calls below a CPU quota share as many
@@ -8,6 +8,11 @@ kernel frees it when its holder dies:
     /dev/shm/nvccache-<uid>/slot-<core>
     /dev/shm/nvccache-<uid>/slot-<inode of the control group that has the quota>-<core>
 
+A further tool is worth nothing when it drives the machine into swapping. What it will take is not known
+before it has run; it grows with its input, so it is estimated from that, and for heavy tools never below the
+largest tool that this call has seen end. What is free is the least of what the kernel says and what the
+control groups of this process leave, less what the tools already running may still come to take.
+
 Knows nothing of the tools that run, nor of where tokens come from: `jobserver` and `watchdog` do.
 """
 
@@ -15,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import stat
 
 from nvccache.files import flock
@@ -29,6 +35,9 @@ if TYPE_CHECKING:
 
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")
+_MIB = 1 << 20
+_BASE_BYTES = 64 * _MIB
+_SPARE_BYTES = 256 * _MIB  # for everything else on the machine
 LOAD = "/proc/loadavg"  # its fourth word is RUNNABLE/ALL, of the machine at this moment (proc(5))
 
 
@@ -83,16 +92,15 @@ class PoolSlot:
 
 
 class Pool:
-    """Slots that calls of this user share; `directory` may be empty, and then there are none."""
+    """Slots that calls of this user share."""
 
     __slots__ = ("_cores", "_directory", "_name", "_numbers", "size")
 
     def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-", cores: int = 0) -> None:
-        """`cores` is how many the machine has, or 0 where the slots alone say what may run."""
-        self._directory = directory
+        self._directory = directory  # empty where there are none
         self._name = name
         self._numbers = numbers
-        self._cores = cores
+        self._cores = cores  # of the machine, or 0 where the slots alone say what may run
         self.size = len(numbers)
 
     def is_busy(self) -> bool:
@@ -136,7 +144,7 @@ def pool_of(share: Share, directory: str, jobs: int = 0) -> Pool:
 
 
 class Slot:
-    """The right to run one tool. `is_own` says that the call had it from the start."""
+    """The right to run one tool."""
 
     __slots__ = ("_of_pool", "_slots", "_token_from", "is_own")
 
@@ -144,7 +152,7 @@ class Slot:
         self, slots: Slots, is_own: bool, of_pool: PoolSlot | None, token_from: Watchdog | None
     ) -> None:
         self._slots = slots
-        self.is_own = is_own
+        self.is_own = is_own  # the call had it from the start
         self._of_pool = of_pool
         self._token_from = token_from
 
@@ -237,3 +245,54 @@ class Slots:
             return False
         self._in_use.remove(slot)
         return True
+
+
+def memory_of(factor: int, input_bytes: int, *, is_heavy: bool) -> int:
+    """Bytes of memory that a tool may take at most; `factor` is how many for each byte of its input."""
+    expected = _BASE_BYTES + factor * input_bytes
+    if is_heavy:
+        largest_so_far = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        expected = max(expected, largest_so_far)
+    return expected
+
+
+def has_memory(wanted: int, promised: int) -> bool:
+    """Whether a tool that takes `wanted` bytes fits in beside those running, which may take `promised`.
+
+    A running tool has some of what it was promised; counting all of it errs towards waiting.
+    """
+    return free_memory() - promised >= wanted + _SPARE_BYTES
+
+
+def free_memory() -> int:
+    """Bytes that could be allocated now without swapping; a machine that does not tell has plenty."""
+    found = (_of_machine(), *map(_of_group, cgroups.directories("memory")))
+    return min((left for left in found if left is not None), default=1 << 62)
+
+
+def _of_machine() -> int | None:
+    for line in cgroups.read("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _of_group(directory: str) -> int | None:
+    for limit, usage, cache in (
+        ("memory.max", "memory.current", "inactive_file "),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+    ):
+        highest, used = (
+            cgroups.read(f"{directory}/{limit}").strip(),
+            cgroups.read(f"{directory}/{usage}").strip(),
+        )
+        if highest.isdecimal() and used.isdecimal():
+            return int(highest) - int(used) + _number(cgroups.read(f"{directory}/memory.stat"), cache)
+    return None
+
+
+def _number(text: str, name: str) -> int:
+    for line in text.splitlines():
+        if line.startswith(name):
+            return int(line[len(name) :])
+    return 0

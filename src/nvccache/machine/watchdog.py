@@ -18,13 +18,16 @@ import os
 import signal
 import time
 
-from nvccache.machine import leftovers
+from nvccache.machine import process, scratch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from collections.abc import Callable
+    from typing import NoReturn, TypeVar
 
     from nvccache.machine.jobserver import Jobserver
+
+    Result = TypeVar("Result")
 
 # Set for the dry run, which has the user's own TMPDIR and may not be observed.
 SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"
@@ -51,8 +54,8 @@ class Watchdog:
         self._is_dismissed = False
 
     @classmethod
-    def start(cls, scratch: str, jobserver: Jobserver | None) -> Watchdog | None:
-        """Fork the watchdog of the call whose scratch directory, an absolute path, is or will be `scratch`.
+    def start(cls, path: str, jobserver: Jobserver | None) -> Watchdog | None:
+        """Fork the watchdog of the call whose scratch directory, an absolute path, is or will be `path`.
 
         To be called before the directory is made and before any thread is started. When this returns, what is
         meant for the process group does not reach the watchdog any more. None when there can be none.
@@ -63,7 +66,7 @@ class Watchdog:
             return None
         try:
             try:
-                pid = _fork(scratch, theirs, jobserver)
+                pid = _fork(path, theirs, jobserver)
             finally:
                 theirs.close()
             ours.settimeout(_ANSWER_SECONDS)
@@ -172,7 +175,7 @@ def _is_ready(line: socket.socket, pid: int) -> bool:
     return False
 
 
-def _fork(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> int:
+def _fork(path: str, line: socket.socket, jobserver: Jobserver | None) -> int:
     """The watchdog's id; it never returns from here. Raises OSError, and what a signal handler raises.
 
     Signals are blocked around the fork and stay so in the watchdog, so that none of the call's handlers
@@ -183,13 +186,13 @@ def _fork(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> int
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         pid = os.fork()
         if pid == 0:
-            _live(scratch, line, jobserver)
+            _live(path, line, jobserver)
         return pid
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _live(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> NoReturn:
+def _live(path: str, line: socket.socket, jobserver: Jobserver | None) -> NoReturn:
     """The watchdog's whole life; nothing of the call's own code runs after it."""
     tokens: list[bytes] = []
     try:
@@ -197,10 +200,10 @@ def _live(scratch: str, line: socket.socket, jobserver: Jobserver | None) -> NoR
         os.setsid()  # what is meant for the process group of the call, a kill or a hang-up, is not for us
         line.send(_READY, socket.MSG_NOSIGNAL)
         _detach({line.fileno(), jobserver.descriptor if jobserver else line.fileno()})
-        leftovers.sweep(*os.path.split(scratch))
+        scratch.sweep(*os.path.split(path))
         if not _serve(line, jobserver, tokens):
-            end_tools(scratch)
-            leftovers.remove(scratch)
+            end_tools(path)
+            scratch.remove(path)
     finally:
         try:
             # Last, so that never more runs than make allows.
@@ -243,9 +246,9 @@ def _serve(line: socket.socket, jobserver: Jobserver | None, tokens: list[bytes]
             line.send(number + token, socket.MSG_NOSIGNAL)
 
 
-def end_tools(scratch: str) -> None:
+def end_tools(path: str) -> None:
     """Kill until none is left, seen twice: what is in the middle of an exec shows no environment."""
-    name = os.fsencode(scratch)
+    name = os.fsencode(path)
     marks = (name + b"/", name + b"\0")
     deadline = time.monotonic() + _KILL_SECONDS
     rounds_without = 0
@@ -267,3 +270,31 @@ def _kill_marked(marks: tuple[bytes, ...]) -> bool:
                     is_any = True
                     os.kill(int(name), signal.SIGKILL)
     return is_any
+
+
+def within_scratch(
+    path: str, jobserver: Jobserver | None, work: Callable[[Watchdog | None], Result]
+) -> Result:
+    """Do some work while there is a scratch directory. Raises OSError where it cannot be made."""
+    watchdog = Watchdog.start(path, jobserver)
+    if watchdog:
+        process.spare(watchdog.pid)
+    lock = -1
+    try:
+        lock = scratch.make(path)
+        return work(watchdog)
+    finally:
+        _put_away(path, watchdog)
+        if lock >= 0:
+            os.close(lock)
+
+
+def _put_away(path: str, watchdog: Watchdog | None) -> None:
+    try:
+        scratch.remove(path)
+    except process.Interrupted:  # which comes once
+        scratch.remove(path)
+        raise
+    finally:
+        if watchdog:
+            watchdog.dismiss()

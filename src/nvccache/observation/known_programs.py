@@ -57,7 +57,7 @@ _MACHINE = frozenset(
     ("uname", "gethostname", "sysconf", "get_nprocs", "get_nprocs_conf", "sched_getaffinity")
 )
 _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
-# Colours and links in messages: no tool that is run has a terminal, unless terminals.py says so. The name of
+# Colours and links in messages: no tool that is run has a terminal, unless streams.py says so. The name of
 # the working directory is part of keys where it counts.
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}

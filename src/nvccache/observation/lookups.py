@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache.files import filesystems, presence, signatures
+from nvccache.files import presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.observation.observed_process import RENAMED
 from nvccache.records import input_records
@@ -109,7 +109,7 @@ class Lookups:
             above = os.path.dirname(path)
             known = self._is_of_process(above)
             if not known and self.is_link(path):
-                known = filesystems.is_of_processes(os.lstat(path).st_dev) or self._is_of_process(
+                known = signatures.is_of_processes(os.lstat(path).st_dev) or self._is_of_process(
                     os.path.join(above, os.readlink(path))
                 )
             self._of_process[path] = known

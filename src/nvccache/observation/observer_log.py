@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 
-from nvccache.files import filesystems
+from nvccache.files import signatures
 from nvccache.observation.observed_process import Given, Process
 from nvccache.observation.starts import Starts
 from nvccache.values import dataclass, field
@@ -281,7 +281,7 @@ class _Reader:
         if (
             stat.S_ISREG(numbers[4])
             and not path.startswith(_MADE_WHEN_READ)
-            and not filesystems.makes_when_read(numbers[2])
+            and not signatures.makes_when_read(numbers[2])
         ):
             self._note_file(process.files, path, numbers[2:])
         else:

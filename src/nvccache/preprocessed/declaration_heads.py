@@ -49,12 +49,13 @@ _ODD_WORD = (
 _ODD_BODY = rb"\b(?:auto|class|struct|union|enum|namespace|requires|concept|friend)\b|\["
 # A loop, a structured binding or a coroutine calls functions of these names.
 _CALLED_UNNAMED = frozenset(
-    (b"begin", b"end", b"get", b"await_transform", b"initial_suspend", b"final_suspend", b"yield_value",
-     b"return_value", b"return_void", b"unhandled_exception", b"await_ready", b"await_suspend",
-     b"await_resume", b"get_return_object", b"get_return_object_on_allocation_failure",
-     b"noexcept", b"sizeof", b"alignof", b"if", b"for", b"while",
-     b"switch", b"return", b"catch", b"defined", b"__extension__")
-)  # fmt: skip
+    b"""
+    begin end get await_transform initial_suspend final_suspend yield_value return_value return_void
+    unhandled_exception await_ready await_suspend await_resume get_return_object
+    get_return_object_on_allocation_failure noexcept sizeof alignof if for while switch return catch
+    defined __extension__
+    """.split()
+)
 
 
 class UnknownError(Exception):

@@ -280,8 +280,6 @@ def signature_of_directory(
     and one where something can change that leaves no trace in it: what a link leads to, or whether a file may
     be executed.
     """
-    from nvccache.files import filesystems
-
     found = signatures.of(directory)
     if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
         return UNKNOWN
@@ -290,4 +288,4 @@ def signature_of_directory(
     for name in names:
         if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
             return UNKNOWN
-    return found if filesystems.dates_tell(found[0], found[4]) else UNKNOWN
+    return found if signatures.dates_tell(found[0], found[4]) else UNKNOWN

@@ -37,7 +37,7 @@ class Outcome:
     program: CallResult | None  # an answer but for the host's link, which has to follow (link_only.py)
     bypass: Bypass | None
     invocation: Invocation | None  # None also for a script of which it is to be seen what it becomes
-    terminal: str  # see terminals.py
+    terminal: str  # see streams.py
 
     def __init__(self, terminal: str) -> None:
         self.answer, self.bypass, self.invocation, self.program = None, None, None, None
@@ -214,6 +214,6 @@ def _terminal(environ: Mapping[str, str]) -> str:
     """What the terminal at standard error is like, if it is one."""
     if not os.isatty(2):
         return ""
-    from nvccache.machine import terminals
+    from nvccache.machine import streams
 
-    return terminals.describe(environ)
+    return streams.describe(environ)

@@ -84,6 +84,7 @@ class Result:
             tuple[str, str]
         ] = []  # of a call's dependency file: (path, "1" for a system header)
         self.stages: list[str] = []  # of a call: those that it saves, as event_line.py writes them
+        self.is_made_here = True  # not taken from another cache or a pack
         self.basis: list[
             str
         ] = []  # of a call: the files of the cache that it rests on, kept as long as it is

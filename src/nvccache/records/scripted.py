@@ -25,7 +25,7 @@ _DIGEST = "digest "  # in the place of a value that is too long (observer/proces
 
 
 class Script:
-    """A call as it was typed, `terminal` see terminals.py; and what is known of it by a rehearsal.
+    """A call as it was typed, `terminal` see streams.py; and what is known of it by a rehearsal.
 
     What that has depended on is None if no record can tell.
     """

@@ -75,13 +75,13 @@ def start_uploader(root: Directory, identity: str, environ: Mapping[str, str], l
         return False
     if lock is None:
         return False
-    from nvccache.machine import detached
+    from nvccache.machine import process
 
     path = os.path.abspath(root.path)
     # Relative to the directory of the call, which the uploader does not have.
     settings = {"NVCCACHE_DIR": path} | ({"NVCCACHE_LOG": os.path.abspath(log)} if log else {})
     try:
-        return detached.start(_PROGRAM, [path, identity, str(lock)], {**environ, **settings}, (lock,))
+        return process.start_detached(_PROGRAM, [path, identity, str(lock)], {**environ, **settings}, (lock,))
     finally:
         os.close(lock)  # and not `flock.let_go`, which would take it from the uploader, too
 

@@ -11,12 +11,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 
 from nvccache import real_nvcc
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 

@@ -1,7 +1,6 @@
 """The transcript of `nvcc --dryrun`: asking for it, and reading it.
 
-Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. No dataclasses here, which cost a
-program's link more than the rest of this module (decision 034, the host's link). Each line that begins with
+Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. Each line that begins with
 `#$ ` is a variable, an internal step of nvcc, or the very string that nvcc hands to `sh -c`; every
 other line is a message of the driver. What a command means is not known here.
 """
@@ -16,6 +15,7 @@ from nvccache.commandline.invocation import Bypass
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.machine import process
 from nvccache.machine.watchdog import SCRATCH_VARIABLE
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,43 +38,28 @@ _QUOTING = re.compile(f"{_QUOTED}|{_LITERAL}|{_ESCAPED}")
 _ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 
 
+@dataclass(frozen=True, slots=True)
 class Command:
     """One command of the transcript, split into words as `sh` splits them."""
 
-    __slots__ = ("argv",)
-
-    def __init__(self, argv: tuple[str, ...]) -> None:
-        self.argv = argv
+    argv: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class DependencyStep:
     """nvcc's own step between the preprocessors and the compilers: write the dependency file."""
 
-    __slots__ = ("path",)
-
-    def __init__(self, path: str) -> None:
-        self.path = path
+    path: str
 
 
+@dataclass(frozen=True, slots=True)
 class Transcript:
-    """What nvcc would do: `variables` are set for every command; `messages` are the driver's own lines.
+    """What nvcc would do."""
 
-    `removed` are the files that it would remove.
-    """
-
-    __slots__ = ("messages", "removed", "steps", "variables")
-
-    def __init__(
-        self,
-        variables: dict[str, str],
-        steps: tuple[Command | DependencyStep, ...],
-        messages: bytes,
-        removed: tuple[str, ...] = (),
-    ) -> None:
-        self.variables = variables
-        self.steps = steps
-        self.messages = messages
-        self.removed = removed
+    variables: dict[str, str]  # set for every command
+    steps: tuple[Command | DependencyStep, ...]
+    messages: bytes  # the driver's own lines
+    removed: tuple[str, ...] = ()  # files that it would remove
 
     @property
     def variables_of_commands(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from nvccache import environment
 from nvccache.files import elf, keys, signatures, untrusted
 from nvccache.machine import process
 from nvccache.store import sections
-from nvccache.toolkit import library_cache, processor
+from nvccache.toolkit import ld_so, processor
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -37,19 +37,16 @@ _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "L
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a program needs beside itself.
-
-    `files` are its libraries and loader, in the order in which they are searched for a symbol, and what was
-    looked at and left alone; `absent` names would be found first; `cache` is the loader's, if it was asked,
-    and `names` what it was asked for. A program that `is_known` not to has told nothing.
-    """
+    """What a program needs beside itself."""
 
     loader: str
+    # Its libraries and loader, in the order in which they are searched for a symbol, and what was looked at
+    # and left alone.
     files: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    cache: str = ""
-    names: tuple[str, ...] = ()
-    is_known: bool = True
+    absent: tuple[str, ...] = ()  # names that would be found first
+    cache: str = ""  # the loader's, if it was asked
+    names: tuple[str, ...] = ()  # what that was asked for
+    is_known: bool = True  # if not, the program has told nothing
 
     @property
     def has_libm(self) -> bool:
@@ -93,7 +90,7 @@ def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
     searched_caches = _names(_CACHE, answer.stderr)
     names = _names(_SEARCHED, answer.stderr)
     is_unclear = len(searched_caches) > 1 or any(":" in name for name in [*names, *searched_caches])
-    if is_unclear or not all(library_cache.said_of(path, names) for path in searched_caches):
+    if is_unclear or not all(ld_so.said_of(path, names) for path in searched_caches):
         return Loaded(loader, is_known=False)
     preloaded = [name for name in re.split("[ :]", environ.get("LD_PRELOAD", "")) if "/" in name]
     looked_for = [_PRELOAD_LIST, *preloaded, *tried]
@@ -132,7 +129,7 @@ def _to_remember(known: Loaded) -> bytes:
         os.fsencode(known.cache),
         sections.join(list(known.names)),
         _settled(known.cache).encode(),
-        library_cache.said_of(known.cache, known.names).encode(),
+        ld_so.said_of(known.cache, known.names).encode(),
     ]
     return sections.pack(_KIND, parts)
 
@@ -167,7 +164,7 @@ def _recalled(memo: str, named: str) -> Loaded | None:
     if bool(known.cache) != bool(said):
         return None
     is_untouched = shown_cache and _settled(known.cache).encode() == shown_cache
-    return known if is_untouched or library_cache.said_of(known.cache, known.names).encode() == said else None
+    return known if is_untouched or ld_so.said_of(known.cache, known.names).encode() == said else None
 
 
 def _can_be_read(path: str) -> bool:

@@ -51,11 +51,11 @@ def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: 
         return unclassified(environ) if is_of_tool else ""
     found = cache.find_memo(key)
     if not found:
-        from nvccache.toolkit import loader_diagnostics
+        from nvccache.toolkit import ld_so
 
-        if not is_of_tool and not loader_diagnostics.may_be_run(loader):
+        if not is_of_tool and not ld_so.may_be_run(loader):
             return ""
-        found = loader_diagnostics.features(loader, environ) or unclassified(environ)
+        found = ld_so.features(loader, environ) or unclassified(environ)
         cache.add_memo(key, found)
     return found
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 import made_builds
-from nvccache.cli.report_page import calls, kept, page
 from nvccache.remote_execution import faults
+from nvccache.report import calls, kept, page
 from nvccache.store.events import builds as builds_of
 
 pytest.importorskip("playwright", reason="needs the extra `browser` (pip install -e '.[browser]')")

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 import nvccache as package
-from nvccache.cli import ending, main
+from nvccache.cli import group, main
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 from nvccache.explain import object_record
@@ -80,7 +80,7 @@ def end(argv, **options):
 def test_every_status_is_documented():
     path = pathlib.Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
     text = path.read_text()
-    for status, meaning in ending.STATUSES.items():
+    for status, meaning in group.STATUSES.items():
         assert f"| {status} | {meaning} |" in text
 
 
@@ -387,7 +387,7 @@ def with_stderr_on_terminal(program, *argv):
 
 def test_a_progress_bar_is_for_terminals_and_leaves_no_trace(filled):
     impatient = PROGRAM.replace(
-        "import sys;", "import sys; from nvccache.cli import progress; progress.PATIENCE = 0;"
+        "import sys;", "import sys; from nvccache.cli import output; output.PATIENCE = 0;"
     )
     drawn, shown = with_stderr_on_terminal(impatient, "verify")
     assert "verifying" in drawn and drawn.rstrip().endswith("\x1b[2K")

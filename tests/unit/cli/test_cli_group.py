@@ -31,7 +31,13 @@ def test_looking_up_a_name_loads_no_click():
     )
     source = os.path.dirname(os.path.dirname(package.__file__))
     shown = subprocess.check_output([sys.executable, "-I", "-S", "-c", program, source])
-    assert shown.split() == [b"nvccache", b"nvccache.cli", b"nvccache.cli.names"]
+    assert shown.split() == [
+        b"nvccache",
+        b"nvccache.cli",
+        b"nvccache.cli.names",
+        b"nvccache.config",
+        b"nvccache.real_nvcc",
+    ]
 
 
 def test_version(nvccache):

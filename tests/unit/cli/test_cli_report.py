@@ -11,8 +11,8 @@ import pytest
 import made_builds
 from made_builds import call, write
 from made_events import event
-from nvccache.cli.report import PAGE
-from nvccache.cli.report_page import page
+from nvccache.report import page
+from nvccache.report.command import PAGE
 from nvccache.store import event_line, store
 from nvccache.store.store import Store
 
@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_the_page_of_before(nvccache, folder, log, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nvccache.cli.report.os.replace", full)
+    monkeypatch.setattr("nvccache.report.command.os.replace", full)
     result = nvccache("report", "--from", log)
     assert (result.exit_code, "No space left" in result.stderr) == (1, True)
     assert os.listdir(folder) == [PAGE] and (folder / PAGE).read_text() == "of before"
@@ -234,7 +234,7 @@ def test_what_is_kept_is_shown_where_the_log_is_of_this_cache(nvccache, folder, 
 
 
 def page_kept(cache_dir):
-    from nvccache.cli.report_page import kept
+    from nvccache.report import kept
 
     assert os.path.isdir(f"{cache_dir}/{store.BLOB}")
     return kept.of(cache_dir)
@@ -243,7 +243,7 @@ def page_kept(cache_dir):
 def test_the_wheel_holds_the_parts_of_the_page(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {f"nvccache/cli/report_page/{name}" for name in (*page.SCRIPTS, "page.html", "page.css")} <= names
+    assert {f"nvccache/report/{name}" for name in (*page.SCRIPTS, "page.html", "page.css")} <= names
 
 
 @pytest.mark.parametrize("source", ["/dev/zero", "lines"])

@@ -7,7 +7,8 @@ import pathlib
 
 import pytest
 
-from nvccache.cli import contents, looking
+from nvccache.cli import contents
+from nvccache.cli.settings import untouched
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.records.record import Result
@@ -81,6 +82,6 @@ def test_records_that_others_have_put_there_are_not_looked_at(cache_dir):
     theirs = cache.path(store.OBJECT, object_record.key_of("/b/theirs.o"))
     os.chmod(theirs, 0o644)
     os.chown(theirs, 54321, 54321)
-    found = contents.read(looking.at(cache_dir), lambda done, total: None)
+    found = contents.read(untouched(cache_dir), lambda done, total: None)
     assert list(found.objects) == [object_record.key_of("/b/mine.o")]
     assert found.of_others == 1

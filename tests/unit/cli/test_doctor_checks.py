@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from nvccache import config
-from nvccache.cli import build_checks, findings, observable, path_checks
+from nvccache.cli import launcher_checks, nvcc_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
 from nvccache.machine import slots
 from nvccache.real_nvcc import SHIM_MARK
@@ -31,7 +31,7 @@ def programs(tmp_path, cache_dir):
 
 def of_path(programs, *names, **variables):
     environ = {**os.environ, "PATH": ":".join(str(programs / name) for name in names), **variables}
-    return list(path_checks.of_path(config.load(environ), environ))
+    return list(launcher_checks.of_path(config.load(environ), environ))
 
 
 @pytest.mark.usefixtures("cache_dir")
@@ -40,7 +40,7 @@ def test_who_has_taken_the_name_of_the_pool_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
     monkeypatch.setattr(slots.squatted, "__defaults__", ((str(tmp_path),),))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    taken, good = findings.of_machine(config.load(os.environ))
+    taken, good = nvcc_checks.of_machine(config.load(os.environ))
     assert (taken.state, good.state) == (ODD, GOOD)
     assert f"`{tmp_path}/nvccache-{os.geteuid()}` belongs to user {os.geteuid()}" in taken.text
     assert f"`{tmp_path}/nvccache` is used instead" in taken.text
@@ -83,7 +83,7 @@ def test_ccache_under_the_name_of_nvcc_is_a_second_cache(programs):
 
 def of_settings(**variables):
     environ = {**os.environ, **variables}
-    return list(path_checks.of_settings(config.load(environ), environ))
+    return list(launcher_checks.of_settings(config.load(environ), environ))
 
 
 def write_settings(text):
@@ -133,10 +133,10 @@ def test_two_cache_directories_are_told(cache_dir):
 
 
 def test_launchers_of_variables(cache_dir):
-    assert list(path_checks.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "time;nvccache"})) == []
-    (found,) = path_checks.of_variables({"CMAKE_CXX_COMPILER_LAUNCHER": "/usr/bin/nvccache"})
+    assert list(launcher_checks.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "time;nvccache"})) == []
+    (found,) = launcher_checks.of_variables({"CMAKE_CXX_COMPILER_LAUNCHER": "/usr/bin/nvccache"})
     assert (found.state, found.mend) == (ODD, ("unset CMAKE_CXX_COMPILER_LAUNCHER",))
-    (found,) = path_checks.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "/usr/bin/sccache;nvccache"})
+    (found,) = launcher_checks.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "/usr/bin/sccache;nvccache"})
     assert (found.state, found.topic) == (ODD, "two caches")
 
 
@@ -158,34 +158,34 @@ def test_a_build_directory(programs, entries, state, mend):
     cuda = programs / "cuda"
     text = f"# by CMake\nCMAKE_CUDA_COMPILER:FILEPATH={cuda}/nvcc\n{entries.format(bin=cuda)}\n"
     (programs / "CMakeCache.txt").write_text(text)
-    first, *others = build_checks.of_build(str(programs))
+    first, *others = launcher_checks.of_build(str(programs))
     assert (first.state, [line[: len(mend)] for line in first.mend]) == (state, [mend] if mend else [])
     assert bool(others) == ("CXX" in entries)
 
 
 def test_build_directories_that_say_nothing(programs):
-    (found,) = build_checks.of_build(str(programs / "nowhere"))
+    (found,) = launcher_checks.of_build(str(programs / "nowhere"))
     assert found.state == BAD
     os.mkfifo(programs / "CMakeCache.txt")
-    (found,) = build_checks.of_build(str(programs))
+    (found,) = launcher_checks.of_build(str(programs))
     assert found.state == BAD and "no regular file" in found.text
     (programs / "CMakeCache.txt").unlink()
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/usr/bin/c++\n")
-    (found,) = build_checks.of_build(str(programs))
+    (found,) = launcher_checks.of_build(str(programs))
     assert found.state == ODD and "no CUDA" in found.text
     (programs / "CMakeCache.txt").write_text("CMAKE_CUDA_COMPILER:FILEPATH=/gone/nvcc\n")
-    (found,) = build_checks.of_build(str(programs))
+    (found,) = launcher_checks.of_build(str(programs))
     assert (found.state, found.mend) == (BAD, (f"rm {programs}/CMakeCache.txt",))
 
 
 def test_a_program_that_no_loader_looks_at(tmp_path, monkeypatch):
     program = tmp_path / "true"
     shutil.copy(shutil.which("true"), program)
-    assert observable.obstacle(str(program)) == ""
+    assert nvcc_checks.why_not_observed(str(program)) == ""
     program.chmod(0o4755)
-    assert observable.obstacle(str(program)) == ""  # who it belongs to may
+    assert nvcc_checks.why_not_observed(str(program)) == ""  # who it belongs to may
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert "set-uid" in observable.obstacle(str(program))
+    assert "set-uid" in nvcc_checks.why_not_observed(str(program))
     program.chmod(0o755)
     content = bytearray(program.read_bytes())
     start = struct.unpack_from("<Q", content, 32)[0]
@@ -194,16 +194,16 @@ def test_a_program_that_no_loader_looks_at(tmp_path, monkeypatch):
         if struct.unpack_from("<I", content, at)[0] == 3:
             struct.pack_into("<I", content, at, 0)
     program.write_bytes(content)
-    assert "statically linked" in observable.obstacle(str(program))
+    assert "statically linked" in nvcc_checks.why_not_observed(str(program))
     for text in (b"#!/bin/sh\n", b"", b"\x7fELF"):
         program.write_bytes(text)
-        assert observable.obstacle(str(program)) == ""
-    assert observable.obstacle("/nowhere") == ""
+        assert nvcc_checks.why_not_observed(str(program)) == ""
+    assert nvcc_checks.why_not_observed("/nowhere") == ""
 
 
 def test_what_was_noted_when_nvccache_was_built_is_told(tmp_path, monkeypatch):
     (tmp_path / "notes").write_text("launcher: not built: no room\nobserver: not built: error: too odd\n")
-    monkeypatch.setattr(findings.observer, "LIBRARY", str(tmp_path / "observer.so"))
-    (found,) = findings.of_observer(config.load({"NVCCACHE_DIR": str(tmp_path / "cache")}))
+    monkeypatch.setattr(nvcc_checks.observer, "LIBRARY", str(tmp_path / "observer.so"))
+    (found,) = nvcc_checks.of_observer(config.load({"NVCCACHE_DIR": str(tmp_path / "cache")}))
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd",))
     assert found.text.startswith("the observer was not built")

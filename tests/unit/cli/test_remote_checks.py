@@ -8,8 +8,9 @@ import time
 import pytest
 
 from nvccache import config, remote_url
-from nvccache.cli import adding, remote_checks
+from nvccache.cli import remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
+from nvccache.cli.install import adding
 from nvccache.remote import breaker, uploads
 from nvccache.remote.service_error import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
@@ -62,7 +63,7 @@ def test_the_client_that_is_missing_is_mended_by_a_command(far, monkeypatch):
         raise ServiceError("not_installed")
 
     monkeypatch.setattr(SharedDirectory, "has", raised)
-    assert found()[0].mend == (adding.command("remote"),)
+    assert found()[0].mend == (adding("remote"),)
 
 
 def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeypatch):

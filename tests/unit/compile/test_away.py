@@ -13,7 +13,7 @@ from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
 from nvccache.execution import send_stage
 from nvccache.execution.run_stage import Made
-from nvccache.machine import memory, slots
+from nvccache.machine import slots
 from nvccache.machine.process import Completed, Handle
 from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 
 @pytest.fixture(autouse=True)
 def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1 << 50)
+    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.machine import memory
+from nvccache.machine import slots
 from nvccache.machine.slots import Pool, Slots
 from nvccache.plan.model import Stage
 from nvccache.store.inflight import Claims
@@ -22,7 +22,7 @@ LATEST = 30  # seconds
 
 @pytest.fixture(autouse=True)
 def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1 << 50)
+    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from nvccache.compile.tasks import State, Tasks
 from nvccache.execution.find_stage import Lookup
 from nvccache.execution.publish_stage import Published
 from nvccache.execution.run_stage import Made
-from nvccache.machine import memory
+from nvccache.machine import slots
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
 from nvccache.module_id import ids
@@ -164,7 +164,7 @@ class FakeExecution:
 
 @pytest.fixture(autouse=True)
 def plenty_of_memory(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 1 << 50)
+    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
 
 
 def execution_of(*steps: Stage, **others) -> FakeExecution:
@@ -262,7 +262,7 @@ def test_no_more_runs_than_there_are_slots(slots):
 
 
 def test_without_memory_one_runs_all_the_same(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: 0)
+    monkeypatch.setattr(slots, "free_memory", lambda: 0)
     running: list[int] = [0]
     most: list[int] = []
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from nvccache.files import filesystems, signatures
+from nvccache.files import signatures
 
 SECOND = 10**9
 NOW = 1_700_000_000 * SECOND
@@ -23,8 +23,8 @@ def file(tmp_path):
 
 @pytest.fixture
 def on_ext4(monkeypatch):
-    """Device 1 has dates that tell; what others have is found in test_filesystems.py."""
-    monkeypatch.setattr(filesystems, "_known", {1: "ext4", 2: "lustre", 9: "squashfs"})
+    """Device 1 has dates that tell; what others have is found in test_signatures.py."""
+    monkeypatch.setattr(signatures, "_known", {1: "ext4", 2: "lustre", 9: "squashfs"})
 
 
 def of_times(modified: int, changed: int) -> tuple[int, int, int, int, int]:

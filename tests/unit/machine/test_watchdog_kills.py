@@ -106,7 +106,7 @@ def work(held):
     print(os.path.exists(sys.argv[1]), flush=True)
     time.sleep(1000)
 
-scratch.within(sys.argv[1], None, work)
+watchdog.within_scratch(sys.argv[1], None, work)
 """
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.files import filesystems, signatures
+from nvccache.files import signatures
 from nvccache.observation.lookups import Lookups, StageLookups
 from nvccache.observation.observed_process import Process
 from nvccache.records import differences, facts, input_records
@@ -243,7 +243,7 @@ def test_a_directory_that_is_still_says_for_all_names_in_it(place):
 def test_a_directory_whose_dates_tell_nothing_says_for_no_name(place, monkeypatch):
     """As in an image: another one with the same dates may hold other names."""
     os.utime("inc", (1, 1))
-    monkeypatch.setattr(filesystems, "_known", {os.stat("inc").st_dev: "squashfs"})
+    monkeypatch.setattr(signatures, "_known", {os.stat("inc").st_dev: "squashfs"})
     assert taken(process(absent={"inc/x.h", "inc/y.h"})).directory_signatures == [signatures.UNKNOWN]
 
 

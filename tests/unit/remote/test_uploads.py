@@ -10,7 +10,7 @@ import pytest
 
 from nvccache import config, remote_url
 from nvccache.files import flock
-from nvccache.machine import detached
+from nvccache.machine import process
 from nvccache.remote import breaker, uploads
 from nvccache.store import layout
 from nvccache.store.directory import Directory
@@ -40,7 +40,7 @@ def started(monkeypatch, tmp_path):
         os.dup(lock)  # what the uploader has
         return True
 
-    monkeypatch.setattr(detached, "start", start)
+    monkeypatch.setattr(process, "start_detached", start)
     return calls
 
 
@@ -123,7 +123,7 @@ def test_an_uploader_gets_the_lock_and_no_second_one_is_started(directory, start
 
 
 def test_the_lock_is_free_where_no_uploader_could_be_started(directory, started, monkeypatch):
-    monkeypatch.setattr(detached, "start", lambda *_: False)
+    monkeypatch.setattr(process, "start_detached", lambda *_: False)
     assert not uploads.start_uploader(directory, FAR, {})
     lock = uploads.take_lock(directory, FAR)
     assert lock is not None

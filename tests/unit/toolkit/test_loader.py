@@ -14,7 +14,7 @@ import pytest
 from nvccache.files import elf
 from nvccache.machine import process
 from nvccache.store.store import Store
-from nvccache.toolkit import library_cache, loader, loader_diagnostics, processor
+from nvccache.toolkit import ld_so, loader, processor
 
 PROGRAM = os.path.realpath(sys.executable)
 LOADER = elf.interpreter(PROGRAM) or ""
@@ -147,7 +147,7 @@ LIBM, LIBX = (b"libm.so.6", b"/lib/libm.so.6"), (b"libx.so.1", b"/lib/libx.so.1"
 
 def test_only_what_the_loaders_cache_says_of_the_names_counts(tmp_path):
     def said(*lines, **more):
-        return library_cache.said_of(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
+        return ld_so.said_of(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
 
     alone = said(LIBM)
     assert said(LIBM, LIBX) == alone
@@ -162,13 +162,13 @@ def test_a_cache_of_another_form_counts_as_a_whole(tmp_path):
     found = set()
     for content in (b"", b"ld.so-1.7.0", b"glibc-ld.so.cache1.1" + b"\xff" * 40):
         path.write_bytes(content)
-        found.add(library_cache.said_of(str(path), ["libm.so.6"]))
+        found.add(ld_so.said_of(str(path), ["libm.so.6"]))
     path.unlink()
-    assert len({*found, library_cache.said_of(str(path), []), library_cache.said_of("", [])}) == 5
+    assert len({*found, ld_so.said_of(str(path), []), ld_so.said_of("", [])}) == 5
 
 
 def test_a_loader_that_does_not_say_leaves_all_of_the_processor(cache, monkeypatch):
-    monkeypatch.setattr(loader_diagnostics, "features", lambda *_: "")
+    monkeypatch.setattr(ld_so, "features", lambda *_: "")
     found = processor.features(LOADER, {"GLIBC_TUNABLES": "x=y"}, cache)
     assert found == f"{processor.describe()}GLIBC_TUNABLES=x=y"
 

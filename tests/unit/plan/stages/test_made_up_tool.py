@@ -12,7 +12,7 @@ from made_up_tool import TOOL
 from hand_made_plans import CUDAFE, DEVICE, HOST, planned
 from nvccache.compile import schedule
 from nvccache.compile.tasks import Tasks
-from nvccache.machine import memory
+from nvccache.machine import slots
 from nvccache.plan import stage_key, stages
 from nvccache.store import event_totals
 from nvccache.store.store import Store
@@ -95,7 +95,7 @@ def test_it_starts_by_its_priority(monkeypatch, goes_last_first, order):
 
 def test_it_waits_for_its_memory(added, monkeypatch):
     wanted = []
-    monkeypatch.setattr(memory, "estimate", lambda *amounts, **kinds: wanted.append((amounts, kinds)) or 0)
+    monkeypatch.setattr(slots, "memory_of", lambda *amounts, **kinds: wanted.append((amounts, kinds)) or 0)
     stage = planned(*LINES, argv=ARGV).stages[-1]
     schedule.memory_of(stage, 7)
     assert wanted == [((5000, 7), {"is_heavy": True})]

@@ -1,0 +1,238 @@
+"""What `nvccache doctor` looks at: nvcc and its parts, the host compiler, the observer and the machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+
+from nvccache import real_nvcc
+from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.install import adding, launcher
+from nvccache.cli.settings import changing
+from nvccache.commandline.invocation import Bypass
+from nvccache.config import Config
+from nvccache.files import elf
+from nvccache.machine import cgroups, slots
+from nvccache.observation import observer
+from nvccache.plan import stages
+from nvccache.store.store import Store
+from nvccache.toolkit import discovery, dryrun, toolchain
+from nvccache.toolkit.dryrun import Command, Transcript
+
+SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
+_PARTS = tuple(tool for tool in stages.ALL if tool.program)  # of the toolkit
+_VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
+_CAPABILITIES = "security.capability"
+
+
+def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The nvcc that a call would run."""
+    nvcc = discovery.find_nvcc(environ, settings.nvcc)
+    if not nvcc:
+        why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
+        mend = changing(settings, "nvcc") if settings.nvcc else adding("toolkit")
+        yield Finding(BAD, "nvcc", why, (), (mend,))
+        return
+    yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
+
+
+def of_launcher() -> Iterator[Finding]:
+    """What is started as `nvccache`, whether it is isolated, and whether our modules have byte code."""
+    if not sys.flags.isolated:
+        text = "Python was started so that it heeds PYTHONPATH and the like (no `-I`)"
+        details = ("start it by the program `nvccache`, or by `python -I -m nvccache`",)
+        yield Finding(ODD, "launcher", text, details)
+    path = launcher()
+    if not path:
+        text = "not installed as a program: start it with `python -I -m nvccache`"
+        yield Finding(ODD, "launcher", text)
+    elif _first_bytes(path).startswith(elf.MAGIC):
+        yield Finding(GOOD, "launcher", f"`{path}`", _of_build("launcher"))
+    else:
+        text = (
+            "is a script for sh, which may add PWD to nvcc's environment; a program would answer unchanged"
+            " compiles itself, without starting Python"
+        )
+        yield Finding(ODD, "launcher", f"`{path}` {text}", _of_build("launcher"))
+    compiled = importlib.util.cache_from_source(real_nvcc.__file__)
+    if not os.path.exists(compiled):
+        folder = os.path.dirname(real_nvcc.__file__)
+        text = "there is no byte code: each call compiles nvccache's modules anew"
+        yield Finding(ODD, "start", f"{text}; `{sys.executable} -m compileall -q {folder}` makes it")
+
+
+def _of_build(name: str) -> tuple[str, ...]:
+    """What src/native/hatch_build.py has noted of the building of a part."""
+    path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            notes = [line.strip() for line in stream if line.startswith(f"{name}: ")]
+    except OSError:
+        return ()
+    return tuple(notes)
+
+
+def _first_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(elf.MAGIC))
+    except OSError:
+        return b""
+
+
+def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The tools that this nvcc starts, by its own dry run, and whether they are of one release."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        found = _dry_run(nvcc, folder, environ)
+    if not isinstance(found, Transcript):
+        yield Finding(BAD, "dry run", f"`nvcc --dryrun` was not understood: {found.reason} {found.detail}")
+        return
+    everything = {**environ, **found.variables}
+    yield from _versions(everything)
+    library = os.path.join(found.variables.get("TOP", ""), "nvvm", "lib64", "libnvvm.so")
+    if not os.path.isfile(library):
+        yield Finding(ODD, "libnvvm", f"no `{os.path.normpath(library)}`: nvcc cannot link with -dlto")
+    word = _host_word(found)
+    if word:
+        yield from _host_compiler(word, everything)
+
+
+def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
+    versions: dict[str, str] = {}
+    for tool in sorted(_PARTS, key=lambda tool: not tool.tells_version):
+        name = tool.program
+        path = toolchain.resolve(name, environ.get("PATH", ""))
+        path = path or toolchain.resolve(f"{environ.get('CICC_PATH', '')}/{name}", "")
+        if not path:
+            yield Finding(BAD, name, "this nvcc starts it, and it is not there")
+            continue
+        if not _is_below(path, environ.get("TOP", "")):
+            yield Finding(ODD, name, f"not there beside nvcc: PATH leads to `{path}`")
+        if tool.tells_version:
+            shown = subprocess.run([path, "--version"], capture_output=True, check=False)
+            match = _VERSION.search(shown.stdout + shown.stderr)
+            versions[name] = match[2].decode() if match else "?"
+    if len(set(versions.values())) > 1:
+        text = ", ".join(f"{name} {version}" for name, version in versions.items())
+        yield Finding(BAD, "parts", f"they are of different releases: {text}; pin all wheels to one")
+    elif versions:
+        silent = ", ".join(tool.program for tool in _PARTS if not tool.tells_version)
+        yield Finding(GOOD, "parts", f"{', '.join(versions)} {next(iter(versions.values()))}, and {silent}")
+
+
+def _is_below(path: str, directory: str) -> bool:
+    top = os.path.normpath(directory)
+    return os.path.normpath(path).startswith(top.rstrip("/") + "/")
+
+
+def host_compiler_of(nvcc: str, environ: Mapping[str, str]) -> str:
+    """The path of the host compiler that this nvcc starts; empty if its dry run does not say."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        found = _dry_run(nvcc, folder, environ)
+    if not isinstance(found, Transcript):
+        return ""
+    return toolchain.resolve(_host_word(found), {**environ, **found.variables}.get("PATH", "")) or ""
+
+
+def _dry_run(nvcc: str, folder: str, environ: Mapping[str, str]) -> Transcript | Bypass:
+    source = os.path.join(folder, "probe.cu")
+    with open(source, "w", encoding="utf-8") as stream:
+        stream.write(SOURCE)
+    return dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
+
+
+def _host_word(found: Transcript) -> str:
+    """The host compiler as a dry run names it, from the first command that preprocesses."""
+    commands = [command for command in found.steps if isinstance(command, Command)]
+    return next((command.argv[0] for command in commands if "-E" in command.argv), "")
+
+
+def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    driver = toolchain.resolve(word, environ.get("PATH", ""))
+    if not driver:
+        yield Finding(BAD, "host compiler", f"no program `{word}`")
+        return
+    yield Finding(GOOD, "host compiler", f"{version_text(driver).partition(chr(10))[0] or '?'} at `{driver}`")
+    for program in (driver, *_programs_of(driver)):
+        obstacle = why_not_observed(program)
+        if obstacle:
+            told = "what it reads cannot be seen: no compile is answered at once, but its stages are cached"
+            mend = ("export NVCC_CCBIN=/usr/bin/g++",) if driver != "/usr/bin/g++" else ()
+            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", (told,), mend)
+
+
+def version_text(program: str) -> str:
+    """What a program tells of its version; empty where it cannot be run."""
+    try:
+        shown = subprocess.run(
+            [program, "--version"], capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError:
+        return ""
+    return shown.stdout.decode(errors="replace")
+
+
+def _programs_of(driver: str) -> list[str]:
+    """The programs that a driver like gcc starts, as far as it tells."""
+    found = []
+    for name in ("cc1plus", "as"):
+        asked = [driver, f"-print-prog-name={name}"]
+        shown = subprocess.run(asked, capture_output=True, check=False).stdout
+        path = os.fsdecode(shown.strip())
+        path = path if "/" in path else shutil.which(path) or ""
+        if os.path.isfile(path):
+            found.append(path)
+    return found
+
+
+def of_observer(settings: Config) -> Iterator[Finding]:
+    """Whether what a compile reads can be observed, without which there are no direct hits."""
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        obstacle = "" if settings.observe else f"{settings.origins['observe']} turns it off"
+        obstacle = obstacle or observer.obstacle(folder, Store(folder))
+    if obstacle:
+        text = f"{obstacle}: no compile is answered without running tools"
+        yield Finding(ODD, "observer", text, _of_build("observer"))
+    else:
+        yield Finding(GOOD, "observer", f"`{observer.LIBRARY}`", _of_build("observer"))
+
+
+def of_machine(settings: Config) -> Iterator[Finding]:
+    """How much may run at once."""
+    cores = cgroups.Share().cores
+    pool = slots.pool_directory()
+    for path, owner in slots.squatted():
+        if pool != path:
+            instead = f"`{pool}` is used instead" if pool else "remove it, or have its owner do so"
+            yield Finding(ODD, "at once", f"`{path}` belongs to user {owner}, or is no directory: {instead}")
+    if pool:
+        yield Finding(
+            GOOD, "at once", f"{settings.jobs or cores} stages in all calls together, {cores} cores"
+        )
+    else:
+        yield Finding(ODD, "at once", "no directory for the pool: each call runs one stage at a time")
+
+
+def why_not_observed(path: str) -> str:
+    """Why the loader gives a program no library of ours, a clause; empty for one that can be observed.
+
+    Empty also for what is no program of this machine's.
+    """
+    try:
+        status = os.stat(path)
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and status.st_uid != os.getuid():
+            return "is set-uid or set-gid, for which the loader ignores LD_PRELOAD"
+        if _CAPABILITIES in os.listxattr(path):
+            return "has file capabilities, for which the loader ignores LD_PRELOAD"
+        if elf.interpreter(path) == "":
+            return "is statically linked, so that the loader takes no part in it"
+    except OSError:
+        return ""
+    return ""  # also for scripts, whose interpreter is another program

@@ -1,0 +1,239 @@
+"""The calls that a report is about, made of the events' JSON form and of nothing else.
+
+Events come from whoever can write to the log, or from a file that was copied from elsewhere: every text is
+made printable, and a number that cannot be a time is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO
+
+from nvccache.log import printable
+from nvccache.store.events import Away
+
+VERSION = 2  # of the events; those of version 1 are understood as well
+HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
+RESULTS = (HIT, RAN, SHARED, FAILED)
+_LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
+_LARGEST_SLOT = 1 << 20
+_LONGEST_TEXT = 1000  # characters
+_LONGEST_LINE = 1 << 23  # bytes; what a call writes is far shorter
+_MOST_DAMAGED = 10_000  # lines
+
+
+class NewerVersionError(ValueError):
+    """An event of a later version of nvccache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a call."""
+
+    kind: str
+    architecture: str
+    result: str  # one of RESULTS
+    why: str
+    start: float  # seconds after that of the call
+    seconds: float
+    slot: int  # -1 where none was held
+    where: str
+    cpu: float = 0.0  # seconds; 0 where they are not known
+    away: Mapping[str, float] | None = None  # what it cost on another machine (events.Away)
+    why_here: str = ""  # why it ran here though it was sent
+    in_vain: float = 0.0  # seconds that its tool ran before with another module id than nvcc's
+
+    @property
+    def lasted(self) -> float:
+        """The seconds from its start to its end, which a result that the engine had did not take to make."""
+        if not self.away:
+            return self.seconds
+        moved = self.away["queue"] + self.away["send"] + self.away["fetch"]
+        return moved if self.away["is_cached"] else moved + self.away["run"]
+
+    @property
+    def spent(self) -> float:
+        """The seconds that its tool took for this call, on whatever machine."""
+        is_made = self.result in (RAN, FAILED) and not (self.away and self.away["is_cached"])
+        return self.cost if is_made else 0.0
+
+    @property
+    def cost(self) -> float:
+        """The seconds of a CPU that its tool takes, or what it took where that is not known."""
+        return self.cpu or self.seconds
+
+    @property
+    def saved(self) -> float:
+        """What its tool did not have to take."""
+        return self.cost if self.is_found else 0.0
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it did not run here: `seconds` are saved, and `start` is when it was found."""
+        return self.result in (HIT, SHARED)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of nvccache."""
+
+    started: float  # Unix time
+    seconds: float
+    outcome: str
+    reason: str
+    directory: str
+    source: str  # all its sources as they were typed
+    product: str
+    cause: str
+    pid: int
+    store_fault: str
+    wrong_settings: tuple[str, ...]
+    wall_saved: float
+    tool_saved: float
+    stages: tuple[Stage, ...]
+    build: str = ""
+
+    @property
+    def ended(self) -> float:
+        return self.started + self.seconds
+
+    @property
+    def tool_spent(self) -> float:
+        return sum(stage.spent for stage in self.stages)
+
+
+def from_json(event: object) -> Call:
+    """The call of one event; raises ValueError."""
+    event = _mapping(event)
+    version = event.get("version")
+    if version not in (1, VERSION):
+        is_newer = isinstance(version, int) and version > VERSION
+        raise (NewerVersionError if is_newer else ValueError)(f"of version {str(version)[:20]}")
+    return Call(
+        _number(event, "started", _LARGEST_TIME),
+        _number(event, "seconds"),
+        _text(event, "outcome"),
+        _text(event, "reason"),
+        _text(event, "directory"),
+        " ".join(_texts(event, "sources")),
+        _text(event, "product"),
+        _text(event, "cause"),
+        int(_number(event, "pid", _LARGEST_TIME)),
+        _text(event, "store_fault"),
+        _texts(event, "wrong_settings"),
+        _number(event, "wall_saved", may_be_negative=True),
+        _number(event, "tool_saved", may_be_negative=True),
+        tuple(_stage(_mapping(stage)) for stage in _list(event, "stages")),
+        _text(event, "build"),
+    )
+
+
+def understood(event: object) -> Call | None:
+    """The call of one event, or None where it cannot be one."""
+    try:
+        return from_json(event)
+    except ValueError:
+        return None
+
+
+def read_lines(lines: Iterable[bytes]) -> tuple[list[Call], list[int], list[int]]:
+    """The calls in what `nvccache events --json` printed, and the numbers of the lines left out.
+
+    Those are lines that are no event, and lines that a later version has written.
+    """
+    calls: list[Call] = []
+    damaged: list[int] = []
+    newer: list[int] = []
+    for number, line in enumerate(lines, 1):
+        if len(damaged) >= _MOST_DAMAGED and not calls:
+            break  # it is something else, and may have no end
+        if not line.strip():
+            continue
+        try:
+            calls.append(from_json(json.loads(line.decode("utf-8", "surrogateescape"))))
+        except NewerVersionError:
+            newer.append(number)
+        except (ValueError, RecursionError):
+            damaged.append(number)
+    return calls, damaged, newer
+
+
+def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file, until one is longer than any of ours: /dev/zero is a line without end."""
+    while line := stream.readline(_LONGEST_LINE):
+        yield line
+        if len(line) == _LONGEST_LINE:
+            return
+
+
+def _stage(stage: Mapping[str, object]) -> Stage:
+    result = _text(stage, "result")
+    if result not in RESULTS:
+        raise ValueError("result")
+    return Stage(
+        _text(stage, "kind"),
+        _text(stage, "architecture"),
+        result,
+        _text(stage, "why"),
+        _number(stage, "start"),
+        _number(stage, "seconds"),
+        int(_number(stage, "slot", _LARGEST_SLOT, may_be_negative=True)),
+        _text(stage, "where"),
+        _number(stage, "cpu"),
+        _away(stage),
+        _text(stage, "why_here"),
+        _number(stage, "in_vain") if "in_vain" in stage else 0.0,
+    )
+
+
+def _away(stage: Mapping[str, object]) -> Mapping[str, float] | None:
+    """What it cost on another machine; events of before there were any do not say."""
+    if stage.get("away") is None:
+        return None
+    costs = _mapping(stage["away"])
+    return {
+        name: _number(costs, name, _LARGEST_BYTES if name.endswith("_bytes") else _LARGEST_SECONDS)
+        for name in (field.name for field in Away.FIELDS)
+    }
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+def _list(event: Mapping[str, object], name: str) -> list[object]:
+    value = event.get(name, [])
+    if not isinstance(value, list):
+        raise ValueError(name)
+    return value
+
+
+def _texts(event: Mapping[str, object], name: str) -> tuple[str, ...]:
+    return tuple(_shown(value, name) for value in _list(event, name))
+
+
+def _text(event: Mapping[str, object], name: str) -> str:
+    return _shown(event.get(name, ""), name)
+
+
+def _shown(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(name)
+    cut = value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "…"
+    return printable(cut)
+
+
+def _number(
+    event: Mapping[str, object], name: str, largest: float = _LARGEST_SECONDS, may_be_negative: bool = False
+) -> float:
+    """Raises ValueError also for nan, which would swallow every sum."""
+    value = event.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(name)
+    if not (-largest if may_be_negative else 0) <= value <= largest:
+        raise ValueError(name)
+    return float(value)

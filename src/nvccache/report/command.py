@@ -1,0 +1,125 @@
+"""`nvccache report`: a page, or a trace, that shows a build."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+
+import click
+
+from nvccache.cli import settings as our_settings
+from nvccache.cli import units
+from nvccache.cli.output import replace_file, say, say_json, warn
+from nvccache.cli.units import count_words
+from nvccache.config import Config
+from nvccache.report import calls as of_events
+from nvccache.report import figures, kept, page, trace
+from nvccache.report.calls import Call
+from nvccache.report.kept import Kept
+from nvccache.store import events
+
+PAGE = "nvccache-report.html"
+ALL = "all"
+
+
+def _since(context: click.Context, param: click.Parameter, value: str) -> float | str | None:
+    return None if value == ALL else units.since_option(context, param, value)
+
+
+@click.command()
+@click.option("--output", "-o", metavar="FILE", help=f"Where to write the page. Default: `{PAGE}`.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    default=units.LAST_BUILD,
+    callback=_since,
+    help="The first call to show: an age such as `2h`, a date and time, `last-build` or `all`."
+    " Default: `last-build`.",
+)
+@click.option("--trace", "trace_file", metavar="FILE", help="Write a trace for Perfetto to FILE.")
+@click.option("--from", "source", metavar="FILE", help="Read what `nvccache events --json` printed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures of the page, and write none.")
+def report(
+    output: str | None, since: float | str | None, trace_file: str | None, source: str | None, as_json: bool
+) -> None:
+    """Write a page that shows the last build: what was reused, what ran and why.
+
+    The page needs no network and no other file. With `--trace` alone, only a trace is written, which
+    https://ui.perfetto.dev and chrome://tracing show. `--from -` reads standard input.
+    """
+    if as_json and output:
+        raise click.UsageError("`--json` prints the figures instead of writing a page")
+    settings = our_settings.load()
+    builds = _chosen(_read(source) if source else _recorded(settings, since), since)
+    shown = sorted((call for build in builds for call in build), key=lambda call: call.started)
+    if not shown:
+        warn("no calls are recorded since then" if isinstance(since, float) else "no calls are recorded")
+    if trace_file:
+        replace_file(trace_file, json.dumps(trace.of(shown), allow_nan=False, separators=(",", ":")))
+    if as_json:
+        say_json({"version": 1, **figures.to_json(figures.of(shown))})
+        return
+    if output or not trace_file:
+        output = output or PAGE
+        # A log that was copied from elsewhere says nothing of what is kept here.
+        replace_file(output, page.of(builds, None if source else _kept(settings), time.time()))
+    written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
+    if written and "-" not in (output, trace_file):
+        say(f"wrote {written}: {_sentence(shown)}")
+
+
+def _recorded(settings: Config, since: float | str | None) -> list[Call]:
+    """What the event log of this cache holds; raises JournalError."""
+    our_settings.warn_if_not_counted(settings)
+    root = settings.journal_root
+    if not root or not os.path.lexists(root):
+        return []
+    # What nobody can have written here, such as a call that took less than no time, is left out.
+    made = map(events.to_json, units.events_of(root, since))
+    return [call for call in map(of_events.understood, made) if call]
+
+
+def _read(source: str) -> list[Call]:
+    """The calls in a file, of which lines that are no events are left out."""
+    try:
+        with click.open_file(source, "rb") as stream:
+            found, damaged, newer = of_events.read_lines(of_events.lines_of(stream))
+    except OSError as error:
+        raise click.ClickException(f"cannot read `{source}`: {error.strerror or error}") from None
+    if newer and not found:
+        raise click.ClickException(f"`{source}` was written by a newer version of nvccache")
+    if damaged and not found:
+        raise click.ClickException(f"`{source}` is not what `nvccache events --json` prints")
+    for lines, what in ((damaged, "no event"), (newer, "of a newer version of nvccache")):
+        if lines:
+            counted = f"{count_words(len(lines), 'line')} of `{source}` left out: {what}"
+            warn(f"{counted} (the first is line {lines[0]})")
+    return found
+
+
+def _chosen(found: Sequence[Call], since: float | str | None) -> list[list[Call]]:
+    if since == units.LAST_BUILD:
+        return events.builds(found)[-1:]
+    if isinstance(since, float):
+        found = [call for call in found if call.started >= since]
+    return events.builds(found)
+
+
+def _kept(settings: Config) -> Kept | None:
+    if not settings.dir or not os.path.isdir(settings.dir):
+        return None
+    try:
+        return kept.of(settings.dir)
+    except FileNotFoundError:
+        return None  # nothing was stored yet
+    except OSError as error:
+        warn(f"what is kept is left out: {error.strerror or error}")
+        return None
+
+
+def _sentence(shown: Sequence[Call]) -> str:
+    rate = figures.of(shown).hit_rate
+    counted = count_words(len(shown), "call")
+    return counted if rate is None else f"{counted}, hit rate {100 * rate:.1f} %"

@@ -1,0 +1,88 @@
+"""The lanes of the timeline: one for each job slot, some for what held none, some for the calls themselves.
+
+What overlaps in time by more than clocks are exact never shares a lane.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nvccache.report.calls import Call
+
+SLOTS, WITHOUT_SLOT, CALLS = "Job slots", "Without a slot", "Calls"
+LOCAL = ("", "local")
+SLACK = 0.005  # seconds by which the clocks of two calls that had a slot in turn may differ
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    group: str
+    name: str
+    where: str = ""  # another machine; empty for this one
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A stage that was found took no time of a slot: it is in the lane of its call."""
+
+    lanes: list[Lane]
+    of_calls: list[int]  # a lane's number for each call
+    of_stages: list[list[int]]  # and one for each of its stages
+
+
+def lay_out(calls: Sequence[Call]) -> Lanes:
+    """The calls must be sorted by start."""
+    first = calls[0].started if calls else 0.0
+    keys: dict[tuple[str, int], list[tuple[float, float, int, int]]] = {}
+    for number, call in enumerate(calls):
+        for index, stage in enumerate(call.stages):
+            if not stage.is_found:
+                where = "" if stage.where in LOCAL else stage.where
+                begun = call.started - first + stage.start
+                entry = (begun, begun + stage.lasted, number, index)
+                keys.setdefault((where, max(stage.slot, -1)), []).append(entry)
+    lanes: list[Lane] = []
+    of_stages = [[-1] * len(call.stages) for call in calls]
+    # This machine first, and of each machine what held no slot last.
+    for where, slot in sorted(keys, key=lambda key: (key[0], key[1] < 0, key[1])):
+        entries = sorted(keys[where, slot])
+        rows = pack((begun, max(begun, ended - SLACK)) for begun, ended, _, _ in entries)
+        for (_, _, number, index), row in zip(entries, rows, strict=True):
+            of_stages[number][index] = len(lanes) + row
+        lanes += [_lane(where, slot, row) for row in range(max(rows) + 1)]
+    begins = [call.started - first for call in calls]
+    rows = pack((begun, begun + call.seconds) for begun, call in zip(begins, calls, strict=True))
+    of_calls = [len(lanes) + row for row in rows]
+    lanes += [Lane(CALLS, f"lane {row + 1}") for row in range(max(rows, default=-1) + 1)]
+    for number, stages in enumerate(of_stages):
+        of_stages[number] = [of_calls[number] if lane < 0 else lane for lane in stages]
+    return Lanes(lanes, of_calls, of_stages)
+
+
+def pack(spans: Iterable[tuple[float, float]]) -> list[int]:
+    """For each span, sorted by start, the lowest row in which none before it reaches into it."""
+    free: list[int] = []
+    busy: list[tuple[float, int]] = []
+    rows: list[int] = []
+    count = 0
+    for begun, ended in spans:
+        while busy and busy[0][0] <= begun:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            row = heapq.heappop(free)
+        else:
+            row, count = count, count + 1
+        heapq.heappush(busy, (ended, row))
+        rows.append(row)
+    return rows
+
+
+def _lane(where: str, slot: int, row: int) -> Lane:
+    on = f" on {where}" if where else ""
+    if slot < 0:
+        return Lane(WITHOUT_SLOT, f"no slot, {row + 1}{on}", where)
+    # Two at once in one slot: logs of two machines, or a clock that was set back.
+    again = f", {row + 1}" if row else ""
+    return Lane(SLOTS, f"slot {slot}{again}{on}", where)

@@ -1,0 +1,177 @@
+"""The report as one page of HTML that needs nothing beside it: style, scripts and data are in it.
+
+A policy in its head lets no other script run and nothing be loaded, whatever the names of sources say. The
+scripts read calls as columns of small integers, and each text once: 40,000 stages make about a megabyte so.
+Times are in tenths of milliseconds: calls count from the first one, stages from their call.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import string
+from collections.abc import Sequence
+from importlib import resources
+
+from nvccache import __version__, outcomes
+from nvccache.cli.units import count_words, moment
+from nvccache.report import figures, page_parts
+from nvccache.report.calls import Call
+from nvccache.report.figures import Figures
+from nvccache.report.kept import Kept
+from nvccache.report.lanes import lay_out
+from nvccache.report.page_parts import text
+
+SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
+MOST_CALLS = 20_000  # that are drawn and listed one by one
+_A_SECOND = 10_000
+_CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
+_STAGE_TEXTS = ("kind", "architecture", "result", "why", "where")
+
+
+def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
+    """The page for these builds, oldest first. `kept` is what the cache holds, where there is one at hand."""
+    calls = [call for build in builds for call in build]
+    told = figures.of(calls)
+    script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
+    style = _part("page.css")
+    return string.Template(_part("page.html")).substitute(
+        script_hash=_hash(script),
+        style=style,
+        script=script,
+        title=text(_title(builds)),
+        when=text(_when(builds)),
+        summary=page_parts.summary(told),
+        outcomes=page_parts.outcome_table(told),
+        stages=page_parts.stage_table(told),
+        legend=page_parts.legend(),
+        shown=text(_shown(len(calls))),
+        sections=_sections(told, kept),
+        data=encode(builds, outcomes.REASONS | outcomes.STORE_FAULTS),
+        version=text(__version__),
+        made=text(_moment(now)),
+    )
+
+
+def _sections(told: Figures, kept: Kept | None) -> str:
+    made = [
+        page_parts.group(
+            "slowest",
+            "What took longest",
+            (page_parts.source_table(told), page_parts.slowest_stage_table(told)),
+            "No stage is known of these calls.",
+        ),
+        page_parts.group(
+            "causes",
+            "Why it missed",
+            (page_parts.cause_table(told), page_parts.why_table(told)),
+            "Nothing missed.",
+        ),
+        page_parts.group(
+            "bypasses",
+            "What the cache was not used for",
+            (page_parts.reason_table(told), page_parts.fault_table(told), page_parts.setting_table(told)),
+            "Every call went through the cache.",
+        ),
+    ]
+    if kept is not None:
+        tables = (page_parts.kind_table(kept), page_parts.age_table(kept))
+        made.append(page_parts.group("kept", "What is kept", tables, ""))
+    return "".join(made)
+
+
+def _title(builds: Sequence[Sequence[Call]]) -> str:
+    if not builds:
+        return "No calls"
+    if len(builds) > 1:
+        return f"{len(builds)} builds, {_moment(builds[0][0].started)} to {_moment(builds[-1][0].started)}"
+    return f"Build of {_moment(builds[0][0].started)}"
+
+
+def _when(builds: Sequence[Sequence[Call]]) -> str:
+    calls = [call for build in builds for call in build]
+    directories = {call.directory for call in calls if call.directory}
+    counted = count_words(len(calls), "call")
+    return f"{counted} in {directories.pop()}" if len(directories) == 1 else counted
+
+
+def _shown(count: int) -> str:
+    if count <= MOST_CALLS:
+        return ""
+    shown = f"The timeline and the list show the last {MOST_CALLS:,} of {count:,} calls"
+    return f"{shown}; the tables count all."
+
+
+def _moment(seconds: float) -> str:
+    return moment(seconds, "%-d %b %Y, %H:%M")
+
+
+def _part(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+
+
+class _Texts:
+    """Each text once, and its number."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self.known.setdefault(text, len(self.known))
+
+
+def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
+    """The newest calls as JSON that can stand in a script element. `sentences` explain reasons."""
+    calls = sorted((call for build in builds for call in build), key=lambda call: call.started)[-MOST_CALLS:]
+    lanes = lay_out(calls)
+    begun = calls[0].started if calls else 0.0
+    texts = _Texts()
+    made = {
+        "begun": begun,
+        "calls": {name: [texts.number(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
+        | {
+            "start": [_units(call.started - begun) for call in calls],
+            "seconds": [_units(call.seconds) for call in calls],
+            "saved": [_units(call.wall_saved) for call in calls],
+            "lane": lanes.of_calls,
+            "stages": [len(call.stages) for call in calls],
+        },
+        "stages": {
+            name: [texts.number(getattr(stage, name)) for call in calls for stage in call.stages]
+            for name in _STAGE_TEXTS
+        }
+        | {
+            "start": [_units(stage.start) for call in calls for stage in call.stages],
+            "seconds": [_units(stage.saved or stage.seconds) for call in calls for stage in call.stages],
+            "lane": [lane for of_call in lanes.of_stages for lane in of_call],
+        },
+        "away": [
+            [number, _units(stage.lasted), texts.number(page_parts.further_words(stage))]
+            for number, stage in enumerate(stage for call in calls for stage in call.stages)
+            if stage.away or stage.why_here or stage.in_vain
+        ],
+        "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
+        "builds": _spans(builds, begun),
+        "sentences": sentences,
+        "texts": list(texts.known),
+    }
+    # `<` would let a source named `</script>` end the element, or `<!--` change what its end is.
+    return json.dumps(made, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _spans(builds: Sequence[Sequence[Call]], begun: float) -> list[list[int]]:
+    """Start, end and number of calls of each build that is drawn as a whole or in part."""
+    return [
+        [max(0, _units(build[0].started - begun)), _units(max(c.ended for c in build) - begun), len(build)]
+        for build in builds
+        if build[-1].started >= begun
+    ]
+
+
+def _units(seconds: float) -> int:
+    return round(seconds * _A_SECOND)

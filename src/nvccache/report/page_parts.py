@@ -1,0 +1,350 @@
+"""The sections of the page that need no script: the summary, and tables with bars that make them charts.
+
+Every text in these pieces of HTML is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from nvccache import outcomes
+from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.remote_execution import faults
+from nvccache.report.calls import Stage
+from nvccache.report.figures import LONGEST_LIST, Figures, Tally
+from nvccache.report.kept import Kept, Size
+
+_UNKNOWN = "a reason of another version of nvccache"
+# What a call or a stage came to: its class in page.css, where it has a colour, and the sign beside it. The
+# sign and the pattern in the timeline tell the same without the colour.
+SIGNS = {
+    "hit": "◆",
+    "direct_hit": "◆",
+    "stage_hit": "◇",
+    "partial_hit": "◐",
+    "miss": "●",
+    "query_hit": "◊",
+    "query_miss": "○",
+    "ran": "●",
+    "shared": "▣",
+    "failed": "✕",
+    "bypass": "→",
+    "fault": "!",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A cell with a number, as it is shown, and how long its bar is (0 to 1; without one if None)."""
+
+    text: str
+    part: float | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A cell with a text; `code` for paths, which may be broken anywhere."""
+
+    text: str
+    code: bool = False
+    mark: str = ""
+
+
+Cell = Number | Text
+
+
+def text(value: str) -> str:
+    return escape(value, quote=True)
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> str:
+    """A table in a frame that scrolls where there is no room; the first cell of a row is its heading.
+
+    A column is one of numbers if that is what its first cell is.
+    """
+    listed = [list(row) for row in rows]
+    if not listed:
+        return ""
+    classes = ["n" if isinstance(cell, Number) else "" for cell in listed[0]]
+    head = "".join(
+        f'<th scope="col"{_class(kind)}>{text(title)}</th>'
+        for title, kind in zip(heads, classes, strict=True)
+    )
+    body = "".join(f"<tr>{_row(row)}</tr>" for row in listed)
+    about = f"<small>{text(note)}</small>" if note else ""
+    return (
+        f'<div class="frame" tabindex="0" role="region" aria-label="{text(caption)}">'
+        f"<table><caption><span>{text(caption)}{about}</span></caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def mark(word: str) -> str:
+    """The sign of an outcome or a result; what it means stands beside it in words."""
+    sign = SIGNS.get(word)
+    return f'<span class="sign {text(word)}" aria-hidden="true">{sign}</span>' if sign else ""
+
+
+def _row(row: Sequence[Cell]) -> str:
+    cells = "".join(_cell(cell, "td") for cell in row[1:])
+    return _cell(row[0], "th") + cells
+
+
+def _cell(cell: Cell, tag: str) -> str:
+    scope = ' scope="row"' if tag == "th" else ""
+    if isinstance(cell, Text):
+        shown = f"<code>{_breakable(cell.text)}</code>" if cell.code else text(cell.text)
+        return f"<{tag}{scope}>{mark(cell.mark)}{shown}</{tag}>"
+    bar = ""
+    if cell.part is not None:
+        # Rounded up, so that what is there shows.
+        width = min(100.0, max(0.0, 100 * cell.part))
+        bar = f'<span class="bar"><i class="{text(cell.mark)}" style="width:{width:.1f}%"></i></span>'
+    return f'<{tag}{scope} class="n">{text(cell.text)}{bar}</{tag}>'
+
+
+def _breakable(path: str) -> str:
+    """Lines of a path end behind a slash rather than anywhere."""
+    return text(path).replace("/", "/<wbr>")
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def summary(figures: Figures) -> str:
+    """The figures that matter, in large type, with what each of them counts below it."""
+    tiles = [
+        (_percent(figures.hit_rate), "hit rate", "of the calls that could be answered from the cache"),
+        (_percent(figures.stage_hit_rate), "stage hit rate", "of the stages, those of direct hits included"),
+        (
+            duration(figures.wall_saved),
+            "wall time saved",
+            "by which builds became shorter, less what nvccache took",
+        ),
+        (
+            duration(figures.tool_saved),
+            "tool time saved",
+            f"by tools that did not have to run; {duration(figures.tool_spent)} was spent",
+        ),
+        (f"{figures.calls:,}", "calls", f"that took {duration(figures.wall)}, added up"),
+        (duration(figures.elapsed), "elapsed", "from the first call to the last, pauses left out"),
+    ]
+    return "".join(
+        f"<div><dt>{text(name)}</dt><dd><b>{text(value)}</b><span>{text(about)}</span></dd></div>"
+        for value, name, about in tiles
+    )
+
+
+def outcome_table(figures: Figures) -> str:
+    rows: list[list[Cell]] = []
+    for outcome, count in figures.by_outcome.items():
+        part = count / figures.calls if figures.calls else 0.0
+        if count or outcome in outcomes.OUTCOMES:
+            rows.append(
+                [
+                    Text(words(outcome), mark=outcome),
+                    Number(f"{count:,}", part, outcome),
+                    Number(f"{100 * part:.1f} %"),
+                ]
+            )
+    return table("Calls by outcome", ("outcome", "calls", "part"), rows)
+
+
+def stage_table(figures: Figures) -> str:
+    most = max((max(tally.spent, tally.saved) for tally in figures.stages.values()), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(words(kind)),
+            *(Number(f"{tally.results[result]:,}") for result in ("hit", "ran", "shared", "failed")),
+            _bar(tally.spent, most, "ran"),
+            _bar(tally.saved, most, "hit"),
+        ]
+        for kind, tally in figures.stages.items()
+    ]
+    heads = ("stage", "hit", "ran", "shared", "failed", "spent", "saved")
+    return table(
+        "Stages",
+        heads,
+        rows,
+        "Tool time. Shared: another process was running the same stage, and its result was taken."
+        + (f" In vain, with a wrong module id: {duration(figures.in_vain)} more." if figures.in_vain else ""),
+    )
+
+
+def source_table(figures: Figures) -> str:
+    most = max((tally.wall for tally in figures.sources.values()), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(source, code=True),
+            Number(f"{tally.count:,}"),
+            _bar(tally.wall, most, "ran"),
+            Number(duration(tally.spent)),
+            Number(duration(tally.saved)),
+        ]
+        for source, tally in list(figures.sources.items())[:LONGEST_LIST]
+    ]
+    heads = ("source", "calls", "wall time", "tool time", "saved")
+    return table("Slowest sources", heads, rows, _of(len(figures.sources), "source"))
+
+
+def slowest_stage_table(figures: Figures) -> str:
+    most = max((slow.stage.spent for slow in figures.slowest_stages), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(_with_place(slow.stage), mark=slow.stage.result),
+            _bar(slow.stage.spent, most, slow.stage.result),
+            Text(slow.call.source or slow.call.product, code=True),
+            Text(slow.stage.why),
+        ]
+        for slow in figures.slowest_stages
+    ]
+    return table("Slowest stages", ("stage", "tool time", "source", "why it ran"), rows)
+
+
+def _with_place(stage: Stage) -> str:
+    """`cicc compute_80 on grpc://host:50051`."""
+    name = f"{words(stage.kind)} {stage.architecture}".strip()
+    return f"{name} on {stage.where}" if stage.away else name
+
+
+def further_words(stage: Stage) -> str:
+    """What is to be told of a stage beside its result: what became of it elsewhere, and what was in vain."""
+    in_vain = f"ran {duration(stage.in_vain)} in vain before, with a wrong module id" if stage.in_vain else ""
+    return "; ".join(filter(None, (_away_words(stage), in_vain)))
+
+
+def _away_words(stage: Stage) -> str:
+    """What a stage cost on another machine, or why it ran here though it was sent; empty for others."""
+    if stage.why_here:
+        return (
+            f"sent to another machine, and run here: {faults.SENTENCES.get(stage.why_here, stage.why_here)}"
+        )
+    costs = stage.away
+    if not costs:
+        return ""
+    parts = ("send", "fetch") if costs["is_cached"] else ("queue", "send", "run", "fetch")
+    spent = ", ".join(f"{part} {duration(costs[part])}" for part in parts)
+    sizes = f"{size_words(int(costs['sent_bytes']))} sent, {size_words(int(costs['fetched_bytes']))} fetched"
+    source = "from the action cache of the engine: " if costs["is_cached"] else ""
+    return f"{source}{spent}; {sizes}"
+
+
+def cause_table(figures: Figures) -> str:
+    return _tally_table(
+        "Why calls were not answered at once", ("cause", "for instance"), figures.causes, "call"
+    )
+
+
+def why_table(figures: Figures) -> str:
+    return _tally_table("Why stages ran", ("reason", "for instance"), figures.whys, "stage")
+
+
+def reason_table(figures: Figures) -> str:
+    return _word_table("Bypasses: nvcc ran by itself", figures.reasons, outcomes.REASONS)
+
+
+def fault_table(figures: Figures) -> str:
+    title = "The cache could not be used as it should"
+    return _word_table(title, figures.store_faults, outcomes.STORE_FAULTS)
+
+
+def setting_table(figures: Figures) -> str:
+    return _word_table("Calls with a setting that is wrong", figures.wrong_settings, outcomes.WRONG_SETTINGS)
+
+
+def kind_table(kept: Kept) -> str:
+    return _size_table("Kept, by kind", "kind", kept.kinds, kept.total, "")
+
+
+def age_table(kept: Kept) -> str:
+    note = "Or stored, if not used since."
+    return _size_table("Kept, by last use", "used within", kept.ages, kept.total, note)
+
+
+def legend() -> str:
+    """What the colours, patterns and signs of the timeline mean."""
+    stages = {"ran": "ran", "failed": "failed", "hit": "hit", "shared": "shared with another process"}
+    calls = "direct_hit stage_hit partial_hit miss query_hit query_miss failed bypass fault".split()
+    return _legend("Stages", stages) + _legend("Calls", {word: words(word) for word in calls})
+
+
+def words(word: str) -> str:
+    return word.replace("_", " ")
+
+
+def duration(seconds: float) -> str:
+    """With a minus sign for what was lost, and milliseconds where there is no more."""
+    sign, seconds = ("\N{MINUS SIGN}" if seconds < 0 else ""), abs(seconds)
+    if seconds < 0.9995:
+        return f"{sign}{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
+    return sign + seconds_words(seconds)
+
+
+def _percent(part: float | None) -> str:
+    return f"{100 * part:.1f} %" if part is not None else "\N{EN DASH}"
+
+
+def _bar(seconds: float, most: float, kind: str) -> Number:
+    return Number(duration(seconds), seconds / most if most > 0 else 0.0, kind)
+
+
+def _of(total: int, noun: str) -> str:
+    return f"The first {LONGEST_LIST} of {count_words(total, noun)}." if total > LONGEST_LIST else ""
+
+
+def _tally_table(title: str, heads: tuple[str, str], tallies: dict[str, Tally], noun: str) -> str:
+    most = max((tally.spent for tally in tallies.values()), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(cause),
+            Number(f"{tally.count:,}"),
+            _bar(tally.spent, most, "ran"),
+            Text(tally.example, code=True),
+        ]
+        for cause, tally in list(tallies.items())[:LONGEST_LIST]
+    ]
+    return table(title, (heads[0], f"{noun}s", "tool time", heads[1]), rows, _of(len(tallies), "cause"))
+
+
+def _word_table(title: str, tallies: dict[str, Tally], sentences: Mapping[str, str]) -> str:
+    rows: list[list[Cell]] = [
+        [
+            Text(word, code=True),
+            Number(f"{tally.count:,}"),
+            Text(sentences.get(word, _UNKNOWN)),
+            Text(tally.example, code=True),
+        ]
+        for word, tally in tallies.items()
+    ]
+    return table(title, ("reason", "calls", "what it means", "for instance"), rows)
+
+
+def _size_table(title: str, head: str, sizes: dict[str, Size], total: Size, note: str) -> str:
+    rows: list[list[Cell]] = [
+        [
+            Text(name),
+            Number(f"{size.files:,}"),
+            Number(size_words(size.bytes), size.bytes / total.bytes if total.bytes else 0.0, "hit"),
+        ]
+        for name, size in sizes.items()
+    ]
+    rows.append([Text("all"), Number(f"{total.files:,}"), Number(size_words(total.bytes))])
+    return table(title, (head, "files", "size"), rows, note)
+
+
+def _legend(title: str, names: dict[str, str]) -> str:
+    items = "".join(f"<li>{mark(word)}{text(name)}</li>" for word, name in names.items())
+    return f"<li><b>{text(title)}</b><ul>{items}</ul></li>"
+
+
+def group(identifier: str, title: str, tables: Iterable[str], nothing: str) -> str:
+    """A section of tables; `nothing` is said where all of them are empty."""
+    shown = "".join(tables) or f"<p>{text(nothing)}</p>"
+    return (
+        f'<section aria-labelledby="{identifier}"><h2 id="{identifier}">{text(title)}</h2>'
+        f'<div class="tables wide">{shown}</div></section>'
+    )

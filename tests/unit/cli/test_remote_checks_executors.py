@@ -1,0 +1,199 @@
+"""What `doctor` says of other machines, and what mends it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
+
+import fake_engine
+from fake_engine import FakeEngine
+from nvccache import config, endpoint
+from nvccache.cli import launcher_checks, remote_checks
+from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.install import adding
+from nvccache.machine import slots
+from nvccache.remote.breaker import Breaker
+from nvccache.remote_execution import faults, protocol, shipped
+from nvccache.remote_execution.executor import BREAKER
+from nvccache.remote_execution.faults import AwayError
+from unprivileged import read_only
+
+
+@pytest.fixture(autouse=True)
+def own_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., FakeEngine]]:
+    started: list[FakeEngine] = []
+
+    def start(trouble: str = "") -> FakeEngine:
+        started.append(FakeEngine(tmp_path, trouble))
+        return started[-1]
+
+    yield start
+    for engine in started:
+        engine.stop()
+
+
+def findings(text: str, **variables: str) -> list[Finding]:
+    settings = config.load({"HOME": "/nowhere", "NVCCACHE_EXECUTOR": text, **variables})
+    return list(remote_checks.of_executor(settings))
+
+
+def found(text: str, **variables: str) -> list[tuple[str, str]]:
+    return [(finding.state, finding.text) for finding in findings(text, **variables)]
+
+
+def test_an_engine_that_answers_is_well(serve: Callable[..., FakeEngine]) -> None:
+    engine = serve()
+    ((state, text),) = found(engine.url)
+    assert state == GOOD
+    assert text.startswith(f"`{engine.url}` answers in ")
+    assert text.endswith(" ms; it executes, and names content by SHA-256")
+    assert [name for name, _ in engine.seen] == ["GetCapabilities"]
+    assert found(engine.url + "?instance=main")[0][1].startswith(f"`{engine.url}/main` answers in ")
+    assert engine.seen[-1][1].instance_name == "main"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "word", "detail"),
+    [
+        (fake_engine.OTHER_VERSION, faults.OTHER_VERSION, "it does not speak version 2 of the interface"),
+        (fake_engine.EXECUTES_NOTHING, faults.OTHER_VERSION, "it executes nothing"),
+        (fake_engine.OTHER_DIGESTS, faults.OTHER_VERSION, "it does not name content by SHA-256"),
+        (fake_engine.NO_TOKEN, faults.BAD_CREDENTIALS, "UNAUTHENTICATED: no token"),
+    ],
+)
+def test_an_engine_that_cannot_be_used_is_bad(
+    serve: Callable[..., FakeEngine], trouble: str, word: str, detail: str
+) -> None:
+    engine = serve(trouble)
+    (finding,) = findings(engine.url)
+    assert (finding.state, finding.text) == (BAD, f"`{engine.url}` cannot be used: {word}")
+    assert finding.details[0] == detail
+    assert finding.details[1].startswith("to mend it: ")
+    assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
+
+
+def test_an_engine_that_is_not_there_is_told_in_time(serve: Callable[..., FakeEngine]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"grpc://127.0.0.1:{free.getsockname()[1]}"
+    assert found(url) == [(BAD, f"`{url}` cannot be used: unreachable")]
+    engine = serve(fake_engine.SILENT)
+    began = time.monotonic()
+    assert found(engine.url) == [(BAD, f"`{engine.url}` cannot be used: timeout")]
+    assert time.monotonic() - began < 10
+
+
+def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> None:
+        raise AwayError(faults.NOT_INSTALLED, "grpc is not installed")
+
+    monkeypatch.setattr(protocol, "_load_grpc", load)
+    (finding,) = findings("grpc://127.0.0.1:1")
+    assert (finding.state, finding.mend) == (BAD, (adding("exec"),))
+
+
+def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path: Path) -> None:
+    (finding,) = findings(f"grpcs://127.0.0.1:1?ca={tmp_path}/ca.pem")
+    assert finding.text == "`grpcs://127.0.0.1:1` cannot be used: bad_credentials"
+    assert finding.details[0] == "the file of `ca`: No such file or directory"
+
+
+def test_each_word_that_can_be_told_has_advice() -> None:
+    """The others are of stages, or are mended by a command of their own."""
+    of_stages = {
+        faults.NO_WORKERS,
+        faults.OTHER_MACHINE,
+        faults.WRONG_RESULT,
+        faults.FAILED,
+        faults.OVERTAKEN,
+    }
+    assert {*remote_checks._ADVICE} == {*faults.SENTENCES} - of_stages - {faults.NOT_INSTALLED}
+
+
+def test_each_fault_has_a_sentence() -> None:
+    words = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
+    assert words == {*faults.SENTENCES} >= faults.OPEN_BREAKER
+
+
+def test_a_launcher_needs_a_program_and_a_directory(tmp_path: Path) -> None:
+    (finding,) = findings("prefix:no-such-launcher -n1")
+    assert (finding.state, finding.text) == (BAD, "there is no program `no-such-launcher`")
+    assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
+    (finding,) = findings("prefix:env")
+    assert (finding.state, finding.mend) == (BAD, ("nvccache config set executor_dir /PATH/ON/ALL/MACHINES",))
+    text = f"`env` starts stages, whose files lie in `{tmp_path}"
+    assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path)) == [(GOOD, f"{text}`")]
+    assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a/b") == [
+        (GOOD, f"{text}/a/b`; it is made when the first one is sent")
+    ]
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_launchers_directory_has_to_be_one_that_can_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/file/below")
+    assert finding.text == f"`{tmp_path}/file/below` cannot be written to: Not a directory"
+    assert finding.mend[1] == "export NVCCACHE_EXECUTOR_DIR=/ANOTHER/PATH"
+    (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a b")
+    assert finding.state == BAD
+    assert finding.text.startswith(f"`{tmp_path}/a b` has a character ")
+    (tmp_path / "shared").mkdir()
+    with read_only(str(tmp_path / "shared")) as copy:
+        for folder in (copy, f"{copy}/new"):
+            (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=folder)
+            assert finding.text == f"`{folder}` cannot be written to: Permission denied"
+    assert list((tmp_path / "shared").iterdir()) == []
+
+
+def test_what_the_settings_file_says_is_mended_there(tmp_path: Path) -> None:
+    (tmp_path / "nvccache").mkdir()
+    file = tmp_path / "nvccache" / "config.toml"
+    file.write_text('# ours\nexecutor = "prefix:no-such-launcher"\n')
+    environ = {"HOME": "/nowhere", "XDG_CONFIG_HOME": str(tmp_path)}
+    (finding,) = remote_checks.of_executor(config.load(environ))
+    assert finding.mend == ("nvccache config unset executor",)
+    file.write_text('# ours\nexecutor = "http://h"\nexecutor_jobs = "many"\n')
+    settings = config.load(environ)
+    assert list(remote_checks.of_executor(settings)) == []
+    told = [finding for finding in launcher_checks.of_settings(settings, environ) if finding.state == BAD]
+    assert [f"`{file}` line {line}" in finding.text for line, finding in zip((2, 3), told, strict=True)] == [
+        True, True,
+    ]  # fmt: skip
+
+
+def test_a_directory_that_everybody_may_write_to_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (finding,) = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(folder))
+    assert finding == (BAD, f"everybody may write to `{folder}`")
+
+
+def test_an_outage_is_told(tmp_path: Path) -> None:
+    where = endpoint.parse("prefix:env")
+    Breaker(BREAKER.format(where.identity)).trip("no_workers", "it waited 10 s")
+    states = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path))
+    assert states[1][0] == ODD
+    assert states[1][1].startswith("compiles send nothing until ")
+    assert states[1][1].endswith(": no_workers")
+
+
+def test_without_the_check_of_processors_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipped, "CHECK", "/dev/null/nothing")
+    assert found("prefix:no-such-launcher")[0][1].startswith("nothing is sent")
+
+
+def test_nothing_is_said_where_nothing_is_set() -> None:
+    assert found("") == []
+    assert remote_checks.outage_of(config.load({"HOME": "/nowhere"})) is None

@@ -1,0 +1,121 @@
+"""Which file systems have dates that tell of every change."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nvccache.files import signatures
+
+SECOND = 10**9
+WHOLE, FINE = 1_700_000_000 * SECOND, 1_700_000_000 * SECOND + 5
+MOUNTS = r"""22 28 0:20 / /proc rw,nosuid shared:5 - proc proc rw
+28 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw
+40 28 7:3 / /opt/sif ro,relatime - squashfs /dev/loop3 ro
+41 28 0:51 / /mnt/remote\040files rw,nosuid shared:9 master:3 - fuse.sshfs user@host:/ rw,user_id=0
+42 28 8:17 / /media/stick rw - vfat /dev/sdb1 rw
+43 28 0:62 / /container rw - overlay overlay rw,lowerdir=/a - b,upperdir=/c
+44 28 0:63 / /net rw - nfs4 server:/x rw
+45 28 0:64 / /home rw - fuseblk /dev/sdc1 rw
+47 28 0:65 / /work rw - lustre mgs@tcp:/fs rw
+46 28 11:0 / /cdrom ro - iso9660 /dev/sr0 ro
+"""
+KINDS = {
+    os.makedev(0, 20): "proc",
+    os.makedev(259, 2): "ext4",
+    os.makedev(7, 3): "squashfs",
+    os.makedev(0, 51): "fuse",
+    os.makedev(8, 17): "vfat",
+    os.makedev(0, 62): "overlay",
+    os.makedev(0, 63): "nfs4",
+    os.makedev(0, 64): "fuseblk",
+    os.makedev(0, 65): "lustre",
+    os.makedev(11, 0): "iso9660",
+}
+
+
+@pytest.fixture
+def mounted(monkeypatch):
+    monkeypatch.setattr(signatures, "_known", dict(KINDS))
+
+
+def test_kinds_are_read_from_a_list_of_mounts():
+    assert signatures.kinds_in(MOUNTS) == KINDS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "1 2 3\n",
+        "28 1 x:y / / rw - ext4 a rw\n",
+        "28 1 259: / / rw - ext4 a rw\n",
+        "28 1 :2 / / rw - ext4 a rw\n",
+        "28 1 259 / / rw - ext4 a rw\n",
+        "28 1 259:2 / / rw -\n",
+        "28 1 259:2 / / rw - \n",
+    ],
+)
+def test_lines_that_are_not_understood_tell_nothing(text):
+    assert signatures.kinds_in(text) == {}
+
+
+def test_a_mount_point_may_have_any_name():
+    """The kernel escapes blanks, but no other character at which a line might be thought to end."""
+    line = "40 28 7:3 / /opt/a\x0cb\x85c\u2028d ro - squashfs /dev/loop3 ro\n"
+    assert signatures.kinds_in(line) == {os.makedev(7, 3): "squashfs"}
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "of_whole_seconds", "of_fractions"),
+    [
+        (259, 2, False, True),  # of ext4 there are images, whose dates are made up, with whole seconds
+        (0, 63, False, True),
+        (0, 65, True, True),
+        (7, 3, False, False),
+        (0, 51, False, False),
+        (8, 17, False, False),
+        (0, 64, False, False),
+        (11, 0, False, False),
+        (0, 62, False, True),
+        (0, 99, False, True),  # not mounted: some kinds have other devices for their files
+    ],
+)
+def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions):
+    device = os.makedev(major, minor)
+    assert signatures.dates_tell(device, WHOLE) is of_whole_seconds
+    assert signatures.dates_tell(device, FINE) is of_fractions
+
+
+def test_whole_seconds_tell_where_the_system_was_started_from(monkeypatch):
+    root = os.stat("/").st_dev
+    for kind, tells in (("ext4", True), ("squashfs", False), ("overlay", False), ("", False)):
+        monkeypatch.setattr(signatures, "_known", {root: kind})
+        assert signatures.dates_tell(root, WHOLE) is tells
+    monkeypatch.setattr(signatures, "_LOOP", os.major(root))
+    monkeypatch.setattr(signatures, "_known", {root: "ext4"})
+    assert not signatures.dates_tell(root, WHOLE)
+
+
+def test_whose_files_are_made_when_they_are_read(mounted):
+    made = [device for device in KINDS if signatures.makes_when_read(device)]
+    assert made == [device for device in KINDS if signatures.is_of_processes(device)] == [os.makedev(0, 20)]
+
+
+def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):
+    monkeypatch.setattr(signatures, "_known", {})
+    monkeypatch.setattr(signatures, "_MOUNTS", "/nowhere/mountinfo")
+    assert not signatures.dates_tell(os.makedev(259, 2), WHOLE)
+    assert signatures.dates_tell(os.makedev(259, 2), FINE)
+
+
+def test_the_list_of_mounts_of_this_machine_is_understood(monkeypatch, tmp_path):
+    monkeypatch.setattr(signatures, "_known", {})
+    found = signatures._kinds()
+    assert found and -1 not in found
+    (tmp_path / "file").write_text("")
+    assert signatures.of(str(tmp_path / "file"))
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
+        assert signatures.kinds_in(stream.read()) == found

@@ -1,0 +1,101 @@
+"""A process that outlives its call, and for which nobody waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nvccache.machine import process
+
+PROGRAM = """
+import json, os, sys, time
+time.sleep(float(sys.argv[2]))
+found = {"open": sorted(os.listdir("/proc/self/fd")), "environ": dict(os.environ), "directory": os.getcwd()}
+found |= {"session": os.getsid(0), "pid": os.getpid(), "argv": sys.argv[1:], "path": sys.path}
+found["streams"] = [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
+with open(sys.argv[1] + ".new", "w") as stream:
+    json.dump(found, stream)
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A module of ours, as far as Python can tell; `start` appends where ours are found."""
+    package = tmp_path / "root" / "nvccache"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "said.py").write_text(PROGRAM)
+    monkeypatch.setattr(process.nvccache, "__file__", str(package / "__init__.py"))
+    return "nvccache.said"
+
+
+def told(path):
+    until = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    return json.loads(path.read_text())
+
+
+@pytest.fixture
+def uninstalled(monkeypatch):
+    """Python without the nvccache that is installed, so that the one of this test is found."""
+    monkeypatch.setattr(
+        process,
+        "_DETACHED",
+        process._DETACHED.replace("append(sys.argv.pop(1))", "insert(0, sys.argv.pop(1))"),
+    )
+
+
+def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
+    out = tmp_path / "said"
+    inherited = os.open(tmp_path, os.O_RDONLY)
+    os.set_inheritable(inherited, True)
+    environ = {**os.environ, "MAKEFLAGS": "-j --jobserver-auth=3,4", "_NVCCACHE_SCRATCH": "x", "AWS_KEY": "k"}
+    assert process.start_detached(program, [str(out), "0"], environ)
+    found = told(out)
+    os.close(inherited)
+    assert len(found["open"]) == 4  # its streams, and the folder that it lists
+    assert found["streams"] == [os.devnull] * 3
+    assert found["directory"] == "/"
+    assert found["session"] == found["pid"]
+    assert "MAKEFLAGS" not in found["environ"]
+    assert "_NVCCACHE_SCRATCH" not in found["environ"]
+    assert found["environ"]["AWS_KEY"] == "k"
+    assert found["argv"] == [str(out), "0"]
+    assert "" not in found["path"]
+
+
+def test_nobody_waits_for_it(program, uninstalled, tmp_path):
+    out = tmp_path / "said"
+    caller = (
+        "import sys; from nvccache.machine import process; import nvccache;"
+        "nvccache.__file__ = sys.argv[1]; process._DETACHED = sys.argv[2];"
+        "import os; print(process.start_detached('nvccache.said', [sys.argv[3], '3'], os.environ))"
+    )
+    argv = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        caller,
+        process.nvccache.__file__,
+        process._DETACHED,
+        str(out),
+    ]
+    started = time.monotonic()
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)  # until its pipes are closed
+    assert time.monotonic() - started < 3
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert not out.exists()
+    assert told(out)
+
+
+def test_what_cannot_be_started_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert not process.start_detached("nvccache", [], {})

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import made_builds
+from made_builds import call, hit, stage
+from nvccache.report import lanes
+from nvccache.report.calls import from_json
+from nvccache.store.events import builds
+
+
+def lay_out(*events):
+    return lanes.lay_out(builds([from_json(event) for event in events])[0])
+
+
+def test_each_slot_has_a_lane_and_then_the_calls():
+    found = lay_out(
+        call(stage(slot=5), stage(slot=2), hit(), stage(slot=-1), hit(result="shared")),
+        call(started=made_builds.BEGUN + 1),
+    )
+    assert [(lane.group, lane.name) for lane in found.lanes] == [
+        (lanes.SLOTS, "slot 2"),
+        (lanes.SLOTS, "slot 5"),
+        (lanes.WITHOUT_SLOT, "no slot, 1"),
+        (lanes.CALLS, "lane 1"),
+        (lanes.CALLS, "lane 2"),
+    ]
+    # What was found is in the lane of its call.
+    assert found.of_stages == [[1, 0, 3, 2, 3], []]
+    assert found.of_calls == [3, 4]
+
+
+def test_calls_one_after_the_other_share_a_lane():
+    found = lay_out(*[call(started=made_builds.BEGUN + 3.0 * number) for number in range(5)])
+    assert found.of_calls == [0] * 5
+
+
+def test_other_machines_have_slots_of_their_own():
+    found = lay_out(call(stage(slot=0), stage(slot=0, where="build7")))
+    assert [lane.name for lane in found.lanes[:2]] == ["slot 0", "slot 0 on build7"]
+    assert [lane.where for lane in found.lanes[:2]] == ["", "build7"]
+
+
+def test_what_is_away_has_a_lane_until_it_is_back():
+    """Three at once for 46, 46 and 6 seconds, and one that begins when the last of these is back."""
+    found = lay_out(
+        call(made_builds.away(start=0), made_builds.away(start=0), made_builds.away(is_cached=True, start=0)),
+        call(made_builds.away(start=0), started=made_builds.BEGUN + 6),
+    )
+    assert [lane.name for lane in found.lanes[:3]] == [
+        f"no slot, {row} on grpc://host:1" for row in (1, 2, 3)
+    ]
+    assert sorted(found.of_stages[0]) == [0, 1, 2]
+    assert found.of_stages[1] == [found.of_stages[0][2]]
+
+
+def test_nothing_overlaps_in_a_lane():
+    events = [from_json(event) for event in made_builds.build(300)]
+    # Two at once in a slot, as in a log of two machines.
+    events += [from_json(event) for event in made_builds.build(300, seed=2)]
+    (calls,) = builds(events)
+    found = lanes.lay_out(calls)
+    spans, first = {}, calls[0].started
+    for call_, lane, of_stages in zip(calls, found.of_calls, found.of_stages, strict=True):
+        spans.setdefault(lane, []).append((begun := call_.started - first, begun + call_.seconds))
+        for each, of_stage in zip(call_.stages, of_stages, strict=True):
+            if not each.is_found:
+                begun = call_.started - first + each.start
+                spans.setdefault(of_stage, []).append((begun, begun + each.seconds))
+    assert len(spans) == len(found.lanes)
+    for own in spans.values():
+        own.sort()
+        assert all(before[1] <= after[0] + lanes.SLACK for before, after in itertools.pairwise(own))
+
+
+@pytest.mark.parametrize(
+    ("spans", "rows"),
+    [
+        ([], []),
+        ([(0, 2), (1, 3), (2, 4), (2, 3), (3, 5)], [0, 1, 0, 2, 1]),
+        ([(0, 0), (0, 0), (0, 1)], [0, 0, 0]),
+    ],
+)
+def test_the_lowest_free_row_is_taken(spans, rows):
+    assert lanes.pack(spans) == rows
+
+
+def test_clocks_need_not_agree_to_the_microsecond():
+    found = lay_out(
+        call(stage(start=0.0, seconds=1.0)),
+        call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 0.998),
+        call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 1.9),
+    )
+    assert found.of_stages == [[0], [0], [1]]
+    assert [lane.name for lane in found.lanes[:2]] == ["slot 0", "slot 0, 2"]

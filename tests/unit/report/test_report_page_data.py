@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import made_builds
+from made_builds import call, hit, stage
+from nvccache.remote_execution import faults
+from nvccache.report import page
+from nvccache.report.calls import from_json
+from nvccache.store.events import builds
+
+
+def encode(*events):
+    return page.encode(builds([from_json(event) for event in events]), {})
+
+
+def decode(*events):
+    return json.loads(encode(*events))
+
+
+def test_columns_hold_times_in_tenths_of_milliseconds():
+    made = decode(
+        call(stage(start=0.5, seconds=1.25), hit()), call(started=made_builds.BEGUN + 2, wall_saved=-1)
+    )
+    assert made["begun"] == made_builds.BEGUN
+    assert made["calls"]["start"] == [0, 20_000]
+    assert made["calls"]["saved"] == [0, -10_000]
+    assert made["calls"]["stages"] == [2, 0]
+    assert (made["stages"]["start"][0], made["stages"]["seconds"][0]) == (5_000, 12_500)
+    assert [made["texts"][number] for number in made["stages"]["result"]] == ["ran", "hit"]
+
+
+def test_what_was_sent_is_told_by_the_number_of_the_stage():
+    made = decode(
+        call(stage(), made_builds.away()),
+        call(made_builds.away(is_cached=True), stage(why_here="no_workers"), started=made_builds.BEGUN + 2),
+    )
+    assert [(number, lasted, made["texts"][told]) for number, lasted, told in made["away"]] == [
+        (1, 460_000, "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"),
+        (2, 60_000, "from the action cache of the engine: send 2.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes"
+                    " fetched"),
+        (3, 20_000, f"sent to another machine, and run here: {faults.SENTENCES['no_workers']}"),
+    ]  # fmt: skip
+    assert decode(call(stage()))["away"] == []
+    ((_, lasted, told),) = (made := decode(call(stage(in_vain=1.5))))["away"]
+    assert (lasted, made["texts"][told]) == (20_000, "ran 1.50 s in vain before, with a wrong module id")
+
+
+def test_each_text_is_there_once():
+    made = decode(*made_builds.build(50))
+    assert len(set(made["texts"])) == len(made["texts"])
+
+
+def test_nothing_in_it_ends_the_element_that_holds_it():
+    text = encode(*made_builds.hostile())
+    assert "<" not in text
+    assert text.isascii() and text.isprintable()
+
+
+def test_huge_numbers_stay_numbers():
+    text = encode(*made_builds.hostile())
+    assert not {"NaN", "Infinity"} & set(text.replace(":", ",").split(","))
+    assert max(json.loads(text)["stages"]["seconds"]) == 10**13  # exact in a script
+
+
+def test_only_the_newest_calls_are_in_it(monkeypatch):
+    monkeypatch.setattr(page, "MOST_CALLS", 3)
+    starts = (0, 1, 1000, 1001, 5000)
+    made = decode(*[call(started=start, build=f"{start // 1000}-1") for start in starts])
+    assert made["begun"] == 1000
+    assert made["calls"]["start"] == [0, 10_000, 40_000_000]
+    assert made["builds"] == [[0, 40_000, 2], [40_000_000, 40_030_000, 1]]
+
+
+def test_of_a_build_that_is_there_in_part_the_rest_is_shown(monkeypatch):
+    monkeypatch.setattr(page, "MOST_CALLS", 2)
+    assert decode(*[call(started=start) for start in (0, 1, 2)])["builds"] == [[0, 40_000, 3]]
+
+
+def test_forty_thousand_stages_take_no_more_than_two_megabytes():
+    assert len(encode(*made_builds.build(5000))) < 2_000_000
+
+
+@pytest.mark.parametrize("events", [[], [call()]], ids=["none", "one"])
+def test_no_call_and_a_single_one(events):
+    made = decode(*events)
+    assert len(made["calls"]["start"]) == len(made["builds"]) == len(events)

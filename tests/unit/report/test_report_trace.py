@@ -1,0 +1,112 @@
+"""The trace beside the documented form: the JSON Object Format of the Trace Event Format."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import made_builds
+from made_builds import call, hit, stage
+from nvccache.report import trace
+from nvccache.report.calls import from_json
+from nvccache.store.events import builds
+
+# The reserved words of the format for `cname` that may stand in a trace of ours.
+COLOURS = {"good", "bad", "terrible", "thread_state_iowait", "thread_state_running"}
+METADATA = {"process_name": "name", "process_sort_index": "sort_index"}
+METADATA |= {"thread_name": "name", "thread_sort_index": "sort_index"}
+
+
+def of(*events):
+    calls = [each for build in builds([from_json(event) for event in events]) for each in build]
+    return json.loads(json.dumps(trace.of(calls), allow_nan=False))
+
+
+def check(made):
+    """What the format demands of each event, and that what is in one thread never overlaps."""
+    assert made["displayTimeUnit"] in ("ms", "ns")
+    threads = {}
+    for event in made["traceEvents"]:
+        assert event["ph"] in ("X", "M")
+        assert isinstance(event["name"], str) and event["name"]
+        assert isinstance(event["pid"], int) and isinstance(event["tid"], int)
+        assert isinstance(event["args"], dict)
+        if event["ph"] == "M":
+            assert set(event["args"]) == {METADATA[event["name"]]}
+            continue
+        assert isinstance(event["cat"], str)
+        assert event["ts"] >= 0 and event["dur"] >= 0
+        assert event.get("cname", "good") in COLOURS
+        threads.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["dur"]))
+    for spans in threads.values():
+        check_nesting(spans)
+    return threads
+
+
+def check_nesting(spans):
+    """Complete events of one thread lie beside or within each other."""
+    ends = []
+    for start, length in sorted(spans, key=lambda span: (span[0], -span[1])):
+        while ends and ends[-1] <= start:
+            ends.pop()
+        assert not ends or start + length <= ends[-1]
+        ends.append(start + length)
+
+
+def names(made, kind):
+    return {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in made["traceEvents"]
+        if event["name"] == kind
+    }
+
+
+def test_a_build_is_a_trace_as_documented():
+    made = of(*made_builds.build(300))
+    threads = check(made)
+    assert set(threads) <= set(names(made, "thread_name"))
+    assert {process for process, _ in threads} == {process for process, _ in names(made, "process_name")}
+
+
+def test_machines_are_processes_and_slots_are_threads():
+    made = of(call(stage(slot=4), stage(slot=1, where="build7"), hit()))
+    check(made)
+    assert sorted(names(made, "process_name").values()) == ["build7", "calls", "this machine"]
+    assert sorted(names(made, "thread_name").values()) == ["lane 1", "slot 1 on build7", "slot 4"]
+
+
+def test_stages_are_complete_events_with_what_is_known():
+    made = of(call(stage(start=0.5, seconds=1.5, why="`a.h` changed"), outcome="miss", cause="`a.h` changed"))
+    (found,) = [event for event in made["traceEvents"] if event.get("cat") == "stage,ran"]
+    assert (found["name"], found["ts"], found["dur"]) == ("cicc compute_80", 500_000, 1_500_000)
+    assert found["args"]["why"] == "`a.h` changed" and found["args"]["source"] == "../src/a.cu"
+    (around,) = [event for event in made["traceEvents"] if event.get("cat") == "call,miss"]
+    assert (around["ts"], around["dur"]) == (0, 3_000_000)
+    assert around["args"]["cause"] == "`a.h` changed" and around["args"]["pid"] == 4711
+
+
+def test_what_was_away_lasts_until_it_is_back_and_tells_its_costs():
+    made = of(call(made_builds.away(start=1.0), stage(why_here="no_workers"), seconds=60.0))
+    check(made)
+    away, here = [event for event in made["traceEvents"] if event.get("cat") == "stage,ran"]
+    assert (away["ts"], away["dur"]) == (1_000_000, 46_000_000)
+    assert {name: away["args"][name] for name in made_builds.AWAY} == made_builds.AWAY
+    assert (away["args"]["where"], away["args"]["seconds"]) == ("grpc://host:1", 40.0)
+    assert here["args"]["why_here"] == "no_workers" and "queue" not in here["args"]
+
+
+def test_a_hit_takes_no_time_and_lies_within_its_call():
+    made = of(call(hit(start=50.0, seconds=8.0)))
+    check(made)
+    (found,) = [event for event in made["traceEvents"] if event.get("cat") == "stage,hit"]
+    assert (found["ts"], found["dur"], found["args"]["saved"]) == (3_000_000, 0, 8.0)
+
+
+@pytest.mark.parametrize("events", [[], [call()], made_builds.hostile()], ids=["none", "one", "hostile"])
+def test_odd_builds(events):
+    made = of(*events)
+    check(made)
+    assert len([event for event in made["traceEvents"] if event.get("cat", "").startswith("call")]) == len(
+        events
+    )
