@@ -11,8 +11,7 @@ from nvccache.cli import remotes
 from nvccache.cli.output import bar, say, say_json
 from nvccache.cli.units import count_words, size_words
 from nvccache.remote import parallel
-from nvccache.remote.service import Service
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
 
 Item = TypeVar("Item")

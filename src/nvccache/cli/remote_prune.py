@@ -12,7 +12,7 @@ from nvccache.cli import bulk, remotes
 from nvccache.cli.bulk import Moved
 from nvccache.cli.output import WrongUsage, json_option
 from nvccache.cli.units import age_option, size_option
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import ServiceError
 from nvccache.remote_url import Remote
 
 _NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # nothing else on a remote is ours

@@ -12,7 +12,7 @@ from nvccache.cli.output import Failure, json_option
 from nvccache.cli.remotes import Chosen
 from nvccache.records.transfer import LARGEST, Transfer
 from nvccache.remote import envelope
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import ServiceError
 from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.store import Store

@@ -19,8 +19,7 @@ from nvccache.files import flock
 from nvccache.records import send_queued
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, uploads
-from nvccache.remote.service import Service
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.directory import NoCacheError

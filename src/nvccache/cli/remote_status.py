@@ -13,7 +13,7 @@ from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, 
 from nvccache.cli.units import count_words, moment, size_words
 from nvccache.remote import envelope, uploads
 from nvccache.remote.breaker import Breaker
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import ServiceError
 from nvccache.remote_url import Remote
 from nvccache.store.directory import Directory
 

@@ -14,8 +14,7 @@ from nvccache.cli import remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, bar, json_option, say, say_json, say_parts
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
-from nvccache.remote.service import Service
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"

@@ -12,8 +12,8 @@ from nvccache.cli.group import LazyGroup
 from nvccache.cli.install import adding
 from nvccache.cli.output import Failure
 from nvccache.config import Config
-from nvccache.remote.service import Service, connect
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.kinds import connect
+from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
 from nvccache.store import directory as directories
 

@@ -20,8 +20,8 @@ from nvccache.files import flock
 from nvccache.records.transfer import Transfer
 from nvccache.remote import parallel, uploads
 from nvccache.remote.breaker import Breaker
-from nvccache.remote.service import Service, connect
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.kinds import connect
+from nvccache.remote.service import Service, ServiceError
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import directory

@@ -17,9 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from nvccache import config
-from nvccache.remote import service_error
-from nvccache.remote.service import Service
-from nvccache.remote.service_error import SLOWEST, OwnLimitError, ServiceError
+from nvccache.remote.service import SLOWEST, OwnLimitError, Service, ServiceError, error_of
 from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # a hit from a remote has no time to load typing
@@ -109,7 +107,7 @@ class ObjectStore(Service):
             operator = opendal.Operator(service, **options)
             return operator.layer(TimeoutLayer(self._timeout, self._timeout))
         except Exception as error:
-            raise service_error.of(str(error)) from None
+            raise error_of(str(error)) from None
 
     def _writer(self) -> Any:
         if self._writer_made is None:
@@ -140,15 +138,11 @@ class ObjectStore(Service):
             raise
         except Exception as error:
             message = str(error)
-            if service_error.is_absence(message):
+            if service.is_absence(message):
                 return absent
-            message = self._reason() if service_error.is_vague(message) else message
-            fault = service_error.of(message)
-            if (
-                fault.word == "denied"
-                and self._denies_what_is_missing
-                and service_error.is_of_one_name(message)
-            ):
+            message = self._reason() if service.is_vague(message) else message
+            fault = error_of(message)
+            if fault.word == "denied" and self._denies_what_is_missing and service.is_of_one_name(message):
                 return absent
             raise fault from None
 
@@ -168,7 +162,7 @@ def _checked(operation: Callable[[], Result]) -> Result:
     except ServiceError:
         raise
     except Exception as error:
-        raise service_error.of(str(error)) from None
+        raise error_of(str(error)) from None
 
 
 def _seconds(moment: Any) -> float:

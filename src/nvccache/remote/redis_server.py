@@ -16,9 +16,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from nvccache.remote import service_error
-from nvccache.remote.service import Service
-from nvccache.remote.service_error import SLOWEST, OwnLimitError, ServiceError
+from nvccache.remote import service
+from nvccache.remote.service import SLOWEST, OwnLimitError, Service, ServiceError
 from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # `ssl` takes long to load
@@ -292,7 +291,7 @@ def _no_redis() -> ServiceError:
 def _refusal(message: str) -> ServiceError:
     if message.startswith("ERR max number of clients"):
         return ServiceError("throttled")
-    return service_error.of(message)
+    return service.of(message)
 
 
 def _of_connecting(error: OSError | UnicodeError) -> ServiceError:

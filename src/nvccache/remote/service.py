@@ -1,14 +1,15 @@
 """One remote as a place to get from and put to, of whatever kind it is.
 
-Blocks: who must not wait asks on a thread (tier.py).
+Blocks: who must not wait asks on a thread (tier.py). What can be wrong with one is said in the words of
+outcomes.REMOTE_FAULTS, by messages of opendal and redis. Of a server's message only codes of its protocol are
+quoted: the rest may have addresses, names of accounts or requests in it.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-
-from nvccache.remote_url import Remote
+from collections.abc import Iterator
 
 
 class Service(ABC):
@@ -41,16 +42,106 @@ class Service(ABC):
         return
 
 
-def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:
-    """A client of a remote; `timeout` is how long a part of an answer may take. Raises ServiceError."""
-    if remote.scheme == "file":
-        from nvccache.remote.shared_directory import SharedDirectory
+# Bytes a second, once the time for an answer is over: what is slower counts as one that does not answer.
+SLOWEST = 32 * 1024
+_CODE = re.compile(
+    r"""<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|"""
+    r"\b(NOAUTH|WRONGPASS|NOPERM|NoPerm|OOM|LOADING|MASTERDOWN|READONLY)\b"
+)
+_KIND = re.compile(r"(\w+) \((?:permanent|temporary|persistent)\)")
+# Where the request went, which may hold any word, whatever came of it.
+_PLACE = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
+_STATUS = re.compile(r"status: (\d{3})\b")
+# By word: codes of S3, Azure and redis, statuses of HTTP, and kinds of errors of opendal, in this order.
+_MARKS = {
+    "bad_credentials": (
+        "SignatureDoesNotMatch InvalidAccessKeyId ExpiredToken InvalidToken TokenRefreshRequired "
+        "RequestTimeTooSkewed AuthenticationFailed InvalidAuthenticationInfo InvalidSecurity "
+        "NOAUTH WRONGPASS NOPERM NoPerm 401 407"
+    ),
+    "throttled": ("SlowDown Throttling TooManyRequests RequestLimitExceeded ServerBusy 429 503 RateLimited"),
+    "full": "OOM QuotaExceeded InsufficientStorage EntityTooLarge 413 507",
+    "denied": "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY 403 PermissionDenied",
+    "unreachable": "LOADING MASTERDOWN 502 504",
+}
+_WORD_OF = {mark: word for word, marks in _MARKS.items() for mark in marks.split()}
+# Parts of messages of opendal and what it is built on, in lower case; the first word that has one counts.
+_PHRASES = {
+    "timeout": ("timeout reached", "timed out", "operation timeout"),
+    "tls": ("certificate", "corrupt message", "tls", "ssl", "handshake"),
+    "bad_credentials": ("credential", "authentication failed"),
+    "full": ("no space left", "disk quota"),
+    "unreachable": (
+        *("error sending request", "connect", "dns", "resolve", "connection", "network is unreachable"),
+        *("no route", "broken pipe", "channel closed"),
+    ),
+}
+TEXTS = {
+    "unreachable": "no connection",
+    "timeout": "no answer in time",
+    "denied": "it permits no such access",
+    "bad_credentials": "it does not accept the credentials",
+    "throttled": "it asks for fewer requests",
+    "full": "it has no room left",
+    "tls": "its certificate, or the encryption, cannot be used",
+    "not_installed": "what speaks to it is not installed",
+    "broken": "its answer cannot be used",
+}
+# Where the word alone would have somebody look in the wrong place.
+_TEXT_OF_CODE = {
+    "NOPERM": "it does not permit this user that command, or these keys",
+    "NoPerm": "it does not permit this user that command, or these keys",
+    "NoSuchBucket": "there is no such bucket",
+}
 
-        return SharedDirectory(remote.path)
-    if remote.scheme in ("redis", "rediss"):
-        from nvccache.remote.redis_server import RedisServer
 
-        return RedisServer(remote, environ, timeout)
-    from nvccache.remote.object_store import ObjectStore
+class ServiceError(Exception):
+    """A remote could not do what it was asked for: a word of outcomes.REMOTE_FAULTS, and a clause."""
 
-    return ObjectStore(remote, environ, timeout)
+    def __init__(self, word: str, detail: str = "", status: str = "", text: str = "") -> None:
+        """`text` takes the place of the usual clause for the word."""
+        self.word = word
+        self.status = status  # of HTTP, if there was one
+        self.text = (text or _TEXT_OF_CODE.get(detail) or TEXTS[word]) + (f" ({detail})" if detail else "")
+        super().__init__(self.text)
+
+
+class OwnLimitError(ServiceError):
+    """This process has no threads or files left for a client: the remote is not at fault."""
+
+
+def is_absence(message: str) -> bool:
+    """Whether an exception of opendal means that there is no such name: its type does not always show it."""
+    return _kind(message) == "NotFound"
+
+
+def is_of_one_name(message: str) -> bool:
+    """Whether a refusal may be of this name alone: without its bucket there is nothing at all."""
+    return _code(message) != "NoSuchBucket"
+
+
+def is_vague(message: str) -> bool:
+    """Whether only the fact of a failed request is in it: reading a stream leaves out why."""
+    return message.endswith("error sending request")
+
+
+def error_of(message: str) -> ServiceError:
+    """What an exception of opendal, or a refusal of redis, with this message stands for."""
+    message = _PLACE.sub("", message.partition("\n\nBacktrace")[0])
+    code, status = _code(message), next(iter(_STATUS.findall(message)), "")
+    detail = code or (f"status {status}" if status else "")
+    word = _WORD_OF.get(code) or _WORD_OF.get(status) or _WORD_OF.get(_kind(message))
+    if word or detail:
+        return ServiceError(word or "broken", detail, status)
+    lowered = message.lower()
+    words = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
+    return ServiceError(next(words, "broken"))
+
+
+def _code(message: str) -> str:
+    return next((one or two or three for one, two, three in _CODE.findall(message)), "")
+
+
+def _kind(message: str) -> str:
+    found = _KIND.match(message)
+    return found[1] if found else ""

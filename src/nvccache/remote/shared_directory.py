@@ -18,8 +18,7 @@ import time
 from collections.abc import Iterator
 
 from nvccache.files import untrusted
-from nvccache.remote.service import Service
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import Service, ServiceError
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -18,8 +18,8 @@ from nvccache import remote_url
 from nvccache.config import Config
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
-from nvccache.remote.service import Service, connect
-from nvccache.remote.service_error import OwnLimitError, ServiceError
+from nvccache.remote.kinds import connect
+from nvccache.remote.service import OwnLimitError, Service, ServiceError
 from nvccache.remote_url import Remote
 
 _THREADS = 8  # for each remote, so that one that hangs does not keep those of others

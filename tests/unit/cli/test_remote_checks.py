@@ -12,7 +12,7 @@ from nvccache.cli import remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD
 from nvccache.cli.install import adding
 from nvccache.remote import breaker, uploads
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 
 

@@ -16,7 +16,7 @@ from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
-from nvccache.remote.service import connect
+from nvccache.remote.kinds import connect
 from nvccache.remote.tier import Tier
 from nvccache.store import store
 from nvccache.store.store import Store

@@ -13,8 +13,8 @@ from nvccache.files import keys
 from nvccache.records import send_queued
 from nvccache.records.transfer import Transfer
 from nvccache.remote import breaker, envelope, uploads
-from nvccache.remote.service import connect
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.kinds import connect
+from nvccache.remote.service import ServiceError
 from nvccache.store import store
 from nvccache.store.store import Store
 

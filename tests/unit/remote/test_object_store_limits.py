@@ -11,8 +11,8 @@ import pytest
 
 from nvccache import remote_url
 from nvccache.remote import object_store
-from nvccache.remote.service import connect
-from nvccache.remote.service_error import OwnLimitError
+from nvccache.remote.kinds import connect
+from nvccache.remote.service import OwnLimitError
 from nvccache.remote.tier import Pool, Tier
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")

@@ -14,8 +14,8 @@ import pytest
 
 from nvccache import remote_url
 from nvccache.remote import envelope
-from nvccache.remote.service import Service, connect
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.kinds import connect
+from nvccache.remote.service import Service, ServiceError
 from support import certificates
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")

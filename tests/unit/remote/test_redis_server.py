@@ -13,7 +13,7 @@ import pytest
 
 from nvccache import remote_url
 from nvccache.remote.redis_server import RedisServer
-from nvccache.remote.service_error import OwnLimitError, ServiceError
+from nvccache.remote.service import OwnLimitError, ServiceError
 
 NAME = "1/ab/" + "ab" * 32
 MOST = 1 << 20

@@ -14,9 +14,9 @@ import pytest
 import faulty_server
 from faulty_server import FaultyServer, says
 from nvccache import outcomes, remote_url
-from nvccache.remote import object_store, service_error
-from nvccache.remote.service import Service, connect
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote import object_store
+from nvccache.remote.kinds import connect
+from nvccache.remote.service import Service, ServiceError
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
@@ -36,8 +36,8 @@ def s3_error(status: int, code: str) -> faulty_server.Answer:
 
 def test_words_are_those_that_are_counted() -> None:
     # What is left alone says nothing.
-    assert set(service_error.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
-    assert {*service_error._MARKS, *service_error._PHRASES} <= set(outcomes.REMOTE_FAULTS)
+    assert set(services.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
+    assert {*services._MARKS, *services._PHRASES} <= set(outcomes.REMOTE_FAULTS)
 
 
 def test_credentials_are_for_the_host_of_the_url_alone() -> None:
@@ -132,7 +132,7 @@ def test_faults(kind: str, answer: faulty_server.Answer, word: str) -> None:
     ],
 )
 def test_what_sounds_like_something_else_is_told_in_its_own_words(said: str, text: str) -> None:
-    assert service_error.of(said).text.startswith(text)
+    assert services.error_of(said).text.startswith(text)
 
 
 def test_nobody_listens() -> None:

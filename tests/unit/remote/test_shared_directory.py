@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.remote.service_error import ServiceError
+from nvccache.remote.service import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 
 NAME = "1/ab/" + "ab" * 32

@@ -1,0 +1,23 @@
+"""Which kind of remote a URL names; a kind more is a class of its own, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nvccache.remote.service import Service
+from nvccache.remote_url import Remote
+
+
+def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:
+    """A client of a remote; `timeout` is how long a part of an answer may take. Raises ServiceError."""
+    if remote.scheme == "file":
+        from nvccache.remote.shared_directory import SharedDirectory
+
+        return SharedDirectory(remote.path)
+    if remote.scheme in ("redis", "rediss"):
+        from nvccache.remote.redis_server import RedisServer
+
+        return RedisServer(remote, environ, timeout)
+    from nvccache.remote.object_store import ObjectStore
+
+    return ObjectStore(remote, environ, timeout)
