@@ -17,7 +17,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from nvccache import config
-from nvccache.remote.service import SLOWEST, OwnLimitError, Service, ServiceError, error_of
+from nvccache.remote.service import (
+    SLOWEST,
+    OwnLimitError,
+    Service,
+    ServiceError,
+    error_of,
+    is_absence,
+    is_of_one_name,
+    is_vague,
+)
 from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # a hit from a remote has no time to load typing
@@ -138,11 +147,11 @@ class ObjectStore(Service):
             raise
         except Exception as error:
             message = str(error)
-            if service.is_absence(message):
+            if is_absence(message):
                 return absent
-            message = self._reason() if service.is_vague(message) else message
+            message = self._reason() if is_vague(message) else message
             fault = error_of(message)
-            if fault.word == "denied" and self._denies_what_is_missing and service.is_of_one_name(message):
+            if fault.word == "denied" and self._denies_what_is_missing and is_of_one_name(message):
                 return absent
             raise fault from None
 

@@ -16,8 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from nvccache.remote import service
-from nvccache.remote.service import SLOWEST, OwnLimitError, Service, ServiceError
+from nvccache.remote.service import SLOWEST, OwnLimitError, Service, ServiceError, error_of
 from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # `ssl` takes long to load
@@ -291,7 +290,7 @@ def _no_redis() -> ServiceError:
 def _refusal(message: str) -> ServiceError:
     if message.startswith("ERR max number of clients"):
         return ServiceError("throttled")
-    return service.of(message)
+    return error_of(message)
 
 
 def _of_connecting(error: OSError | UnicodeError) -> ServiceError:

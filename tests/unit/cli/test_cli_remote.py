@@ -136,9 +136,9 @@ def test_wrong_credentials_are_mended_where_the_service_has_them(shown, word):
 
 
 def test_what_sounds_like_something_else_is_mended_otherwise():
-    no_rights = service.of("Unexpected (permanent) at write => NoPerm: this user")
+    no_rights = service.error_of("Unexpected (permanent) at write => NoPerm: this user")
     assert "the keys of the prefix" in remotes.advice(no_rights.word, "redis://host", no_rights.text)
-    no_bucket = service.of('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"')
+    no_bucket = service.error_of('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"')
     assert "whether the bucket" in remotes.advice(no_bucket.word, "s3://bucket", no_bucket.text)
 
 

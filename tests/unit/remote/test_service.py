@@ -15,6 +15,7 @@ import faulty_server
 from faulty_server import FaultyServer, says
 from nvccache import outcomes, remote_url
 from nvccache.remote import object_store
+from nvccache.remote import service as services
 from nvccache.remote.kinds import connect
 from nvccache.remote.service import Service, ServiceError
 
