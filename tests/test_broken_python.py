@@ -63,7 +63,7 @@ def without_blake3(environment: Path) -> None:
 
 def without_what_a_fault_needs(environment: Path) -> None:
     (package(environment) / "records" / "levels.py").unlink()
-    (package(environment) / "cli" / "ending.py").unlink()
+    (package(environment) / "cli" / "group.py").unlink()
     (package(environment) / "store" / "event_line.py").write_text(
         "def append(*_): raise OSError\nclass Event:"
     )
