@@ -77,21 +77,14 @@ class Result:
         self.cpu = 0.0  # seconds that they had of a CPU; 0 where that is not known
         self.wall = 0.0  # of the wall time of its call, in seconds; see stage_clock.py
         self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: what was shown, hidden
-        self.text: list[
-            str
-        ] = []  # of a stage: digests of the preprocessed text, whose lines a key may leave out
-        self.listed: list[
-            tuple[str, str]
-        ] = []  # of a call's dependency file: (path, "1" for a system header)
-        self.stages: list[str] = []  # of a call: those that it saves, as event_line.py writes them
+        # Of a stage: digests of the preprocessed text, whose lines a key may leave out.
+        self.text: list[str] = []
+        # Of a call: what its dependency file lists, (path, "1" for a system header); the stages that it saves, as
+        # event_line.py writes them; the files of the cache that it rests on, which are kept as long as it is.
+        self.listed: list[tuple[str, str]] = []
+        self.stages: list[str] = []
+        self.basis: list[str] = []
         self.is_made_here = True  # not taken from another cache or a pack
-        self.basis: list[
-            str
-        ] = []  # of a call: the files of the cache that it rests on, kept as long as it is
-
-    def output(self, role: str) -> str:
-        """The digest of an output, or empty."""
-        return next((digest for known, digest in self.outputs if known == role), "")
 
 
 class Front:
@@ -105,9 +98,7 @@ class Front:
         self.key = key
         self.relocation = relocation
         self.scope = scope  # how widely it is shared: a word of the module that made the key
-        self.is_said = (
-            is_said  # on a terminal: whether it is for results with diagnostics, which look different
-        )
+        self.is_said = is_said  # on a terminal: whether it is for results with diagnostics
 
     def suits(self, result: Result) -> bool:
         """Whether a result may lie under this key."""
@@ -140,7 +131,7 @@ class Pair:
 
 
 def on_terminal(front: Front, terminal: str) -> list[Front]:
-    """The same key for results without diagnostics, and another for those with; see terminals.py."""
+    """The same key for results without diagnostics, and another for those with; see streams.py."""
     if not terminal:
         return [front]
     said = keys.key_of("on a terminal", (("key", (front.key,)), ("terminal", (terminal,))))
