@@ -113,7 +113,7 @@ class Report:
 class Request:
     """`environ` is the caller's, `nvcc` the program behind us.
 
-    `terminal` see terminals.py; `program` is what a record holds of the program that the call links, if any.
+    `terminal` see streams.py; `program` is what a record holds of the program that the call links, if any.
     With a `script` this is the call that one of nvcc has become.
     """
 

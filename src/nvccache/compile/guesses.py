@@ -1,4 +1,4 @@
-"""Stages of one call that run with a module id that is a guess, before nvcc's is known (unlike_ids.py).
+"""Stages of one call that run with a module id that is a guess, before nvcc's is known (seeding.py).
 
 A wrong guess costs a run, mostly. So a stage guesses only on a core that is idle beside those that the
 call uses already, or on another machine, and not where that was in vain before. Everywhere else it waits for

@@ -6,7 +6,7 @@ them, and makes up the same id from the same source: from the path and the first
 from the seed where there is none (CUDA 11.8 to 13.5, found by comparing ids, PTX and stubs). Where the
 passes differ in their first external definition the ids do too, and so they do in units without external
 definition on toolkits that take no seed. Therefore a stage that runs before nvcc's id is known guesses, and
-one that runs later is told it (execution/unlike_ids.py).
+one that runs later is told it (execution/seeding.py).
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def find(
 def fronts_of(
     nvcc: str, invocation: Invocation, environ: Mapping[str, str], relocation: Relocation, terminal: str
 ) -> Iterator[Front]:
-    """Where a call may be recorded; `terminal` see terminals.py."""
+    """Where a call may be recorded; `terminal` see streams.py."""
     for scope, kept in scopes_of(relocation):
         key = key_of(scope, nvcc, invocation, kept, environ)
         yield from record.on_terminal(Front(key, kept, scope), terminal)

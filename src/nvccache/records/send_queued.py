@@ -98,15 +98,15 @@ class Sender:
     def _send_files(self, names: list[str], progress: Callable[[int, int], None]) -> None:
         """Send what these files name; they leave the queue unless the work ends before all of it was sent."""
         files = {name: uploads.read(self._root, name) for name in names}
-        of_bundles = {item for items in files.values() for item in items if self._transfer.is_promise(item)}
-        # Bundles change: one that is queued again is sent again.
-        self._sent -= of_bundles
-        blobs = dict.fromkeys(item for items in files.values() for item in items if item not in of_bundles)
+        of_records = {item for items in files.values() for item in items if self._transfer.is_promise(item)}
+        # Records change: one that is queued again is sent again.
+        self._sent -= of_records
+        blobs = dict.fromkeys(item for items in files.values() for item in items if item not in of_records)
         failed = self._send_all([item for item in blobs if item not in self._sent], progress)
-        # A bundle promises what the same call has made.
+        # A record promises what the same call has made.
         whole = [items for items in files.values() if not failed.intersection(items)]
-        bundles = dict.fromkeys(item for items in whole for item in items if item in of_bundles)
-        failed |= self._send_all(list(bundles), progress)
+        records = dict.fromkeys(item for items in whole for item in items if item in of_records)
+        failed |= self._send_all(list(records), progress)
         for name, items in files.items():
             if failed.intersection(items) or self._sent.issuperset(items):
                 uploads.remove(self._root, name)
