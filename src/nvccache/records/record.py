@@ -79,8 +79,8 @@ class Result:
         self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: what was shown, hidden
         # Of a stage: digests of the preprocessed text, whose lines a key may leave out.
         self.text: list[str] = []
-        # Of a call: what its dependency file lists, (path, "1" for a system header); the stages that it saves,
-        # as event_line.py writes them; the files of the cache that it rests on, kept as long as it is.
+        # Of a call: what its dependency file lists, (path, "1" for a system header); the stages it saves, as
+        # event_line.py writes them; the files of the cache that it rests on, which are kept as long as it is.
         self.listed: list[tuple[str, str]] = []
         self.stages: list[str] = []
         self.basis: list[str] = []
