@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -25,9 +26,15 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("one-more")
     shutil.copytree(ROOT / "src/nvccache", folder / "nvccache", ignore=shutil.ignore_patterns("__pycache__"))
     row, check, yielding = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    _insert(folder / "nvccache/records/facts.py", LAST_ROW, row)
+    row, comment, _ = row.split("\n")
+    _insert(folder / "nvccache/records/facts.py", LAST_ROW, f"    {row},\n    {comment}\n")
     _insert(folder / "nvccache/records/facts.py", SENTENCES, f"{check}\n\n")
-    _insert(folder / "nvccache/observation/stage_inputs.py", FILES, f"{FILES}{yielding}", instead=True)
+    _insert(
+        folder / "nvccache/observation/stage_inputs.py",
+        FILES,
+        FILES + textwrap.indent(textwrap.dedent(yielding), " " * 8),
+        instead=True,
+    )
     return folder
 
 
