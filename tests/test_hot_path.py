@@ -62,6 +62,7 @@ DIRECT = {
     "nvccache.commandline",
     "nvccache.toolkit",
     "nvccache.records.differences",
+    "nvccache.records.facts",
     "nvccache.records.direct",
     "nvccache.commandline.tokens",
     "nvccache.commandline.host_options",

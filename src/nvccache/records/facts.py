@@ -254,4 +254,4 @@ def sentence(what: str) -> str:
     found = dict(_OF_FILES)
     for fact in FACTS:
         found |= fact.sentences
-    return found[what]
+    return found.get(what, "what {} says of the machine is another")  # of a record that somebody made up

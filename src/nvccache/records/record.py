@@ -195,9 +195,12 @@ def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) ->
     input_records.forget_unsettled(pair.input_record, looked_at_ns)
     relocation = pair.front.relocation
     made = (pair.key, input_records.encode(pair.input_record, relocation), _encoded(pair.result, relocation))
-    others = [other for other in _parts_here(pair.front.key, cache) if other[0] != pair.key]
-    is_received = pair.is_received or not is_sent
-    cache.add_record(store.RECORD, pair.front.key, _joined([made, *others]), is_received=is_received)
+    front_key = pair.front.key
+
+    def changed() -> bytes:
+        return _joined([made, *(other for other in _parts_here(front_key, cache) if other[0] != pair.key)])
+
+    cache.change_record(store.RECORD, front_key, changed, is_received=pair.is_received or not is_sent)
 
 
 def adopt(pair: Pair, cache: Store, now: Present) -> None:

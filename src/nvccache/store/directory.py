@@ -128,7 +128,8 @@ class _Folders:
 
     def check_that_it_is_ours(self) -> None:
         """Raise FileNotFoundError if the cache has been removed while something was put into it."""
-        if not cachedir_tag.is_in(self._open[""]):
+        top = self._open.get("")  # None while another thread opens it anew
+        if top is None or not cachedir_tag.is_in(top):
             raise FileNotFoundError(f"`{self._path}` has been removed")
 
     def _enter_top(self, make: bool) -> int:

@@ -30,7 +30,7 @@ from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Protocol
 
     from nvccache.store.event_line import RemoteUse
@@ -135,6 +135,19 @@ class Store:
             mode = 0o600 if bucket in _SECRET else 0o666
             self._publish(self.name(bucket, key), content, key[0] if lock else "", True, mode)
 
+    def change_record(
+        self, bucket: str, key: str, changed: Callable[[], bytes], is_received: bool = False
+    ) -> None:
+        """Put a record in the place of the one that is there, made while nobody else adds to its shard."""
+        if bucket == RECORD and not is_received:
+            self.published[bucket, key] = None
+
+        def content() -> bytes:
+            body = changed()
+            return _checksum(key, body) + b"\n" + body
+
+        self._publish(self.name(bucket, key), content, key[0], replace=True)
+
     def find_memo(self, key: str) -> str:
         if key not in self._memos:
             raw = self.find_record(MEMO, key)
@@ -229,7 +242,12 @@ class Store:
                 self.directory.mark_used(name)
 
     def _publish(
-        self, name: str, content: bytes, shard: str, replace: bool = False, mode: int = 0o666
+        self,
+        name: str,
+        content: bytes | Callable[[], bytes],
+        shard: str,
+        replace: bool = False,
+        mode: int = 0o666,
     ) -> None:
         if self.is_readonly or self._has_stopped:
             return

@@ -149,6 +149,8 @@ def test_tools_and_their_messages_are_as_without_a_locale(workspace: Workspace, 
 def without_observer(entries: tuple[str, ...]) -> frozenset[str]:
     """All but the one variable by which the tools are observed: docs/explanation/direct-hits.md."""
     observers = [entry for entry in entries if entry.startswith("LD_PRELOAD=")]
-    assert len(observers) == 1
-    assert observers[0].endswith("/observer.so")
+    assert [entry[-12:] for entry in observers] in (
+        [],
+        ["/observer.so"],
+    )  # none for a script that looks for it
     return frozenset(entries) - {*observers}

@@ -37,12 +37,12 @@ import json
 import sys
 from nvccache import shim
 from nvccache.compile import jobs
-from nvccache.execution.run_stage import StageRuns
-kinds, held, run, wait = {}, [], StageRuns.run, jobs.Jobs.wait
+from nvccache.execution import run_stage
+kinds, held, run, wait = {}, [], run_stage.run, jobs.Jobs.wait
 
-def named(self, stage, handle=None):
+def named(call, stage, handle=None):
     kinds[id(handle)] = stage.kind
-    return run(self, stage, handle)
+    return run(call, stage, handle)
 
 def late(self, seconds):
     found = [*held, *wait(self, seconds)]
@@ -50,7 +50,7 @@ def late(self, seconds):
     held[:] = late_ones
     return [job for job in found if job not in late_ones]
 
-StageRuns.run, jobs.Jobs.wait = named, late
+run_stage.run, jobs.Jobs.wait = named, late
 jobs.Jobs.are_running = property(lambda self: bool(held or self._running))
 sys.exit(shim.main())
 """
