@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import kept_records
+from nvccache.records import record
 from nvccache.store import store
+from nvccache.store.store import Store
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
@@ -50,6 +53,15 @@ def calls(workspace: Workspace) -> Calls:
 def test_an_edited_source_needs_no_dry_run(calls):
     assert calls.is_known()
     assert calls.is_known()
+
+
+def test_one_that_came_from_another_cache_or_a_pack_is_not_believed(calls):
+    """Its commands would be run."""
+    cache = Store(str(calls.workspace.cache))
+    for key, body in kept_records.bodies_of(calls.workspace.cache).items():
+        cache.add_record(store.RECORD, key, record.without_hints(body), is_received=True)
+    assert not calls.is_known()
+    assert calls.is_known(), "our own is kept now"
 
 
 def test_another_command_line_needs_one(calls):
