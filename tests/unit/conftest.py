@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nvccache.execution import find_stage, publish_stage, run_stage
 from nvccache.store.store import Store
 from scripted_toolkit import Toolkit
 
@@ -33,3 +34,12 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkit:
     monkeypatch.chdir(made.work)
     made.write("a.cu", "int a;\n")
     return made
+
+
+@pytest.fixture
+def steps_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of a stage are methods of the call, which is a fake (stages_of_nothing.py)."""
+    names = ("find", "find_beyond", "accept", "run", "run_again", "lost_producers", "publish")
+    for module in (find_stage, run_stage, publish_stage):
+        for name in filter(lambda name: hasattr(module, name), names):
+            monkeypatch.setattr(module, name, lambda call, *given, name=name: getattr(call, name)(*given))

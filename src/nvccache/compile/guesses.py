@@ -12,9 +12,11 @@ from nvccache.compile.tasks import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nvccache.compile.sources import Run
     from nvccache.compile.tasks import Task, Tasks
     from nvccache.execution.run_stage import Made
     from nvccache.execution.seeding import OwnIds
+    from nvccache.machine.slots import Slot
 
 
 class Guesses:
@@ -29,12 +31,9 @@ class Guesses:
         task.guesses = self._own_ids.has_to_guess(task.stage)
         return task.guesses and self._own_ids.were_in_vain(task.stage)
 
-    def may_take(self, task: Task) -> bool:
-        """Whether a stage may run in the slot that it has got."""
-        if not task.guesses:
-            return True
-        runs_beside = any(other.slot for other in self._tasks.all if other is not task)
-        return runs_beside and task.slot is not None and task.slot.is_idle_core
+    def may_take(self, task: Task, slot: Slot, is_beside: bool) -> bool:
+        """Whether a stage may run in a slot, where others of the call run beside or not."""
+        return not task.guesses or (is_beside and slot.is_idle_core)
 
     def end(self, task: Task, made: Made) -> bool:
         """Whether what a stage has made can be gone by; else its task stays open, or starts again."""
@@ -50,7 +49,6 @@ class Guesses:
     def throw_away(self, task: Task, made: Made | None) -> None:
         """A stage has run in vain, to its end or not: it has to run again, and is told the id then."""
         task.in_vain += made.completed.seconds if made else 0.0
-        task.is_wrong = False
         task.made = None
         task.state = State.READY
         self._own_ids.note_in_vain(task.stage)
@@ -64,21 +62,21 @@ class Guesses:
         guessed = [(task, task.made) for task in self._tasks.all if task.state == State.GUESSED]
         return [(task, made) for task, made in guessed if made and not self._own_ids.has_to_guess(task.stage)]
 
-    def running(self) -> list[Task]:
+    def running(self) -> list[tuple[Task, Run]]:
         """Those that still run, though what they guess is known."""
-        running = [task for task in self._tasks.all if task.state == State.RUNNING and task.guesses]
-        return [task for task in running if not self._own_ids.has_to_guess(task.stage)]
+        running = [(task, task.run) for task in self._tasks.all if task.guesses]
+        return [(task, run) for task, run in running if run and not self._own_ids.has_to_guess(task.stage)]
 
     def end_wrong_ones(self) -> None:
         """End tools that are seen to have guessed wrong."""
-        for task in self.running():
+        for task, run in self.running():
             is_unlike = self._own_ids.is_seen_to_be_unlike(task.stage)
             if is_unlike is None:
                 continue
             task.guesses = False  # whatever it is, this is seen once
-            if is_unlike and task.job:
-                task.is_wrong = True
-                task.job.handle.end()
+            if is_unlike:
+                run.is_wrong = True
+                run.cancel()
 
     def _is_open(self, task: Task) -> bool:
         return self._own_ids.has_to_guess(task.stage) and not self._own_ids.are_not_in(task.stage)

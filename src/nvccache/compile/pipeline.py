@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from nvccache.compile.call import Request
     from nvccache.compile.record_call import Recorded
+    from nvccache.compile.sources import Executor
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.machine.watchdog import Watchdog
     from nvccache.plan.model import Plan
     from nvccache.preprocessed.passes import Pass
-    from nvccache.remote_execution.executor import Executor
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
@@ -135,7 +135,6 @@ def _compile(
         base=relocation.base,
         checkout=relocation.checkout,
         terminal=request.terminal,
-        executor=_executor(config, cache, environ),
     )
     context = rehearsals.applied(context)
     problem = build.cannot_be_kept(
@@ -148,7 +147,8 @@ def _compile(
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
-    around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress)
+    executor = _executor(config, cache, environ)
+    around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, executor)
     stages, known, report = runner.run(context, around)
     report.products = planned.products
     if _clock_was_set(started):
@@ -199,12 +199,18 @@ def _recorded(recorder: record_call.Recorder, report: Report) -> record_call.Rec
 
 
 def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) -> Executor | None:
-    """Other machines; nothing of what speaks to them is loaded where none are set."""
+    """Other machines; nothing of what speaks to them is loaded where none are set, nor has to be there."""
     if not config.executor:
         return None
-    from nvccache.remote_execution import executor
+    import importlib
 
-    return executor.of_config(config, cache, environ)
+    try:
+        beside = importlib.import_module("nvccache.remote_execution.executor")
+    except ModuleNotFoundError as error:
+        log.write(config.log, f"stages run here: {error}")
+        return None
+    made: Executor | None = beside.of_config(config, cache, environ)
+    return made
 
 
 def _begin_to_ask_beyond(request: Request, config: Config, cache: store.Store) -> None:

@@ -31,6 +31,7 @@ from nvccache.values import dataclass, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
+    from nvccache.compile.sources import Executor
     from nvccache.compile.tasks import Known, Task
     from nvccache.execution.staged_call import Context
     from nvccache.machine.process import Completed
@@ -54,6 +55,7 @@ class Surroundings:
     slots: Slots
     claims: Claims | None
     progress: Progress
+    executor: Executor | None = None
 
 
 class _UnlikeIdsError(Exception):
@@ -133,7 +135,8 @@ class _Run:
         self._call = call
         self._invocation = surroundings.invocation
         self._progress = surroundings.progress
-        self._schedule = Schedule(call, surroundings.slots, surroundings.claims, clock)
+        self._executor = surroundings.executor
+        self._schedule = Schedule(call, surroundings.slots, surroundings.claims, self._executor, clock)
         self.known = self._schedule.known
         self._tasks = {task.number: task for task in self._schedule.tasks.all}
         self._report = Report(stderr=surroundings.messages)
@@ -188,8 +191,8 @@ class _Run:
         event.in_vain = task.in_vain + (earlier.in_vain if earlier else 0.0)
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None
-        if costs and self._call.context.executor:
-            event.where, event.slot = self._call.context.executor.shown, -1
+        if costs and self._executor:
+            event.where, event.slot = self._executor.shown, -1
             event.away = costs.text()
         elif earlier:
             event.where, event.slot, event.away = earlier.where, earlier.slot, earlier.away

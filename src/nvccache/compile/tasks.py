@@ -14,17 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nvccache.compile.jobs import Job
+    from nvccache.compile.sources import Promise, Run
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.publish_stage import Published
     from nvccache.execution.run_stage import Made
     from nvccache.machine.process import Completed
-    from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
     from nvccache.preprocessed.passes import Pass
     from nvccache.records.input_records import InputRecord
-    from nvccache.remote_execution.work import CameBack
-    from nvccache.store.inflight import Claim, Wait
+    from nvccache.store.inflight import Claim
 
 _LONG_SECONDS = 0.5  # beside which a round trip to another cache is little
 
@@ -33,11 +31,7 @@ class State:
     """Plain strings: an Enum takes as long to make as the rest of this module."""
 
     WAITING = "waits for what it reads"
-    READY = "has to run"
-    ASKED = "is asked for of other caches"
-    ELSEWHERE = "is run by another process"
-    RUNNING = "runs"
-    AWAY = "runs on another machine"
+    READY = "has no result yet"  # sources may be at work on one: its promises
     GUESSED = "has run, and may have guessed wrong"
     DONE = "done"
 
@@ -46,30 +40,23 @@ class Task:
     """One stage on its way."""
 
     __slots__ = (
-        "again",
-        "back",
         "claim",
         "completed",
-        "found",
         "guesses",
         "in_vain",
         "is_hit",
-        "is_wrong",
-        "job",
         "lookup",
         "made",
-        "memory",
         "number",
-        "sent",
+        "promises",
         "shares",
-        "slot",
         "slot_number",
         "stage",
         "state",
         "stays",
-        "wait",
         "was_elsewhere",
         "why_here",
+        "winner",
     )
 
     def __init__(self, number: int, stage: Stage) -> None:
@@ -80,27 +67,31 @@ class Task:
         self.completed: Completed | None = None
         self.made: Made | None = None
         self.is_hit = False
-        self.guesses = False  # the module id, see guesses.py
-        self.is_wrong = False  # and was told to end, since it guessed wrong
-        self.in_vain = 0.0  # seconds for which its tool ran with another id than nvcc's
-        self.found: Lookup | None = None  # in another cache, until it is taken
+        self.promises: list[Promise] = []  # begun, and not at their end
+        self.winner: Promise | None = None  # with the result, until that is taken
         self.shares = True  # whether it is worth waiting for others that run the same
         self.claim: Claim | None = None
-        self.wait: Wait | None = None
-        self.slot: Slot | None = None
-        self.job: Job | None = None
-        self.again: Job | None = None
-        self.memory = 0
-        self.slot_number = -1  # of the one that it ran in
         self.was_elsewhere = False  # whether another process ran it meanwhile
-        self.sent: Job | None = None  # that has it run on another machine
-        self.back: CameBack | None = None  # what it has made there, until that is taken in
-        self.stays = False  # whether it is not sent again
-        self.why_here = ""  # though it was sent: a word of faults.py
+        self.guesses = False  # the module id, see guesses.py
+        self.in_vain = 0.0  # seconds for which its tool ran with another id than nvcc's
+        self.slot_number = -1  # of the one that it ran in
+        self.stays = False  # whether it is not sent to another machine again
+        self.why_here = ""  # though it was sent: a word of the event log
 
     @property
     def has_failed(self) -> bool:
         return self.completed is not None and self.completed.status != 0
+
+    @property
+    def run(self) -> Run | None:
+        """The run of its tool here, while there is one."""
+        return next((promise for promise in self.promises if promise.runs_here), None)  # type: ignore[return-value]
+
+    @property
+    def waits_for_slot(self) -> bool:
+        """Whether a run here could begin, if there were a slot."""
+        is_open = self.state == State.READY and self.winner is None
+        return is_open and all(promise.admits(None) for promise in self.promises)
 
 
 def _urgency(task: Task) -> tuple[int, int]:
@@ -129,9 +120,6 @@ class Tasks:
     def that_writes(self, path: str) -> Task:
         return self._by_output[path]
 
-    def of_job(self, job: Job) -> Task:
-        return next(task for task in self.all if job in (task.job, task.again))
-
     def count_done(self) -> int:
         return sum(task.state == State.DONE for task in self.all)
 
@@ -139,21 +127,18 @@ class Tasks:
         """Whether it is wanted: nothing before it in nvcc's order has failed."""
         return task.number < self._limit
 
-    def states(self) -> set[str]:
-        """Those of all that are wanted."""
-        return {task.state for task in self.all if self.may_run(task)}
+    def wanted(self) -> list[Task]:
+        """Those that nvcc would run as well, as far as it is known."""
+        return [task for task in self.all if self.may_run(task)]
 
     def delivered(self, task: Task) -> None:
         """The products of a stage, and of those before it, are where the user wants them."""
         self._delivered_up_to = task.number + 1
 
-    def drop_after(self, task: Task) -> None:
+    def drop_after(self, task: Task) -> list[Task]:
         """The stages behind this one in nvcc's order would not have run: it failed."""
         self._limit = min(self._limit, task.number)
-        for other in self.all:
-            for job in (other.job, other.sent):
-                if other.number > self._limit and job:
-                    job.handle.end()
+        return [other for other in self.all if other.number > self._limit]
 
     def can_be_looked_up(self, task: Task) -> bool:
         if task.state != State.WAITING or task.number > self._limit:

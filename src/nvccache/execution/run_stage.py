@@ -22,12 +22,36 @@ if TYPE_CHECKING:
     from nvccache.machine.process import Completed, Handle
     from nvccache.observation.watch import Log
     from nvccache.preprocessed.passes import Pass
-    from nvccache.remote_execution.work import Costs
     from nvccache.store.store import Store
 
 
 class LostResultError(Exception):
     """The call cannot go on here, and nvcc has to do it; carries a fault in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Where the seconds of a stage went that another machine ran, and bytes each way."""
+
+    queue: float = 0.0  # waiting for a worker
+    send: float = 0.0
+    run: float = 0.0
+    fetch: float = 0.0
+    sent_bytes: int = 0
+    fetched_bytes: int = 0
+    worker: str = ""
+    is_cached: bool = False  # whether the engine had the result
+
+    def text(self) -> str:
+        """As the event log has it, see events.Away."""
+        values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
+        return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
+
+    def shown(self) -> str:
+        """For people who read the log."""
+        if self.is_cached:
+            return f"the engine had it, fetched in {self.fetch:.2f} s"
+        return f"queue {self.queue:.2f}, send {self.send:.2f}, fetch {self.fetch:.2f} s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.observation.watch import Watch
     from nvccache.records.input_records import InputRecord
-    from nvccache.remote_execution.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,6 @@ class Context:
     base: str = ""  # base_dir.py, as the next
     checkout: str = ""
     terminal: str = ""  # terminals.py
-    executor: Executor | None = None  # other machines
     rehearsed: Rehearsed = Rehearsed()
 
 

@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nvccache.endpoint import WORKER, Endpoint
+from nvccache.execution.run_stage import Costs
 from nvccache.files import flock
 from nvccache.remote_execution import client, faults, protocol
 from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import PLACE, CameBack, Costs, Work
+from nvccache.remote_execution.work import PLACE, CameBack, Work
 from nvccache.values import dataclass
 
 OTHER_CLASS, CANNOT_RUN = 97, 98  # as worker/class_check.c ends

@@ -14,7 +14,9 @@ import time
 from collections.abc import Mapping
 
 from nvccache import endpoint, log
+from nvccache.compile.sources import Source
 from nvccache.config import Config
+from nvccache.execution.staged_call import StagedCall
 from nvccache.files import keys, untrusted
 from nvccache.machine import slots
 from nvccache.machine.process import Handle
@@ -92,6 +94,12 @@ class Executor:
         """Whether a stage that is expected to take so long may be sent, and is to be."""
         is_worth_it = seconds >= self._settings.min_seconds and not work.reason_to_stay(stage, environ)
         return is_worth_it and self._breaker.may_ask()
+
+    def source_for(self, call: StagedCall) -> Source:
+        """What the schedule of a call asks, beside others."""
+        from nvccache.remote_execution.source import OtherMachines, Sending
+
+        return OtherMachines(Sending(call, self))
 
     def place(self) -> PoolSlot | None:
         """A place among those that are away at once, or None."""

@@ -29,13 +29,14 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from nvccache.endpoint import Endpoint
+from nvccache.execution.run_stage import Costs
 from nvccache.files import untrusted
 from nvccache.machine import process
 from nvccache.machine.process import Handle
 from nvccache.remote_execution import engine, faults, shipped
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.shipped import ShippedTool
-from nvccache.remote_execution.work import PLACE, CameBack, Costs, Work
+from nvccache.remote_execution.work import PLACE, CameBack, Work
 from nvccache.store.store import Store
 
 PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from nvccache import environment
+from nvccache.execution.run_stage import Costs
 from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
@@ -26,31 +27,6 @@ class Work:
     environment: Sequence[tuple[str, str]]
     inputs: Mapping[str, str]  # names below PLACE -> the files that they stand for
     outputs: Sequence[str]  # names below PLACE
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Where the seconds of a stage went, and bytes each way."""
-
-    queue: float = 0.0  # waiting for a worker
-    send: float = 0.0
-    run: float = 0.0
-    fetch: float = 0.0
-    sent_bytes: int = 0
-    fetched_bytes: int = 0
-    worker: str = ""
-    is_cached: bool = False  # whether the engine had the result
-
-    def text(self) -> str:
-        """As the event log has it, see events.Away."""
-        values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
-        return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
-
-    def shown(self) -> str:
-        """For people who read the log."""
-        if self.is_cached:
-            return f"the engine had it, fetched in {self.fetch:.2f} s"
-        return f"queue {self.queue:.2f}, send {self.send:.2f}, fetch {self.fetch:.2f} s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def serve(tmp_path: Path, workspace: Workspace) -> Iterator[Callable[..., FakeEn
 def patient(tmp_path: Path) -> None:
     """Nothing is overdue, however busy the machine is: what is sent comes back."""
     site = tmp_path / "site" / "sitecustomize.py"
-    added = "from nvccache.compile import away\naway._LATE_SECONDS = away._PATIENCE = 100.0\n"
+    added = "from nvccache.remote_execution import source\nsource._LATE_SECONDS = source._PATIENCE = 100.0\n"
     site.write_text(site.read_text() + added)
 
 
@@ -92,8 +92,8 @@ def hurried(tmp_path: Path) -> None:
     """What does not come back at once is overdue, whatever it and sending it are expected to take."""
     site = tmp_path / "site" / "sitecustomize.py"
     added = (
-        "from nvccache.compile import away\nfrom nvccache.remote_execution import engine\n"
-        "away._LATE_FACTOR, away._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 5.0, 1e12\n"
+        "from nvccache.remote_execution import engine, source\n"
+        "source._LATE_FACTOR, source._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 5.0, 1e12\n"
     )
     site.write_text(site.read_text() + added)
 

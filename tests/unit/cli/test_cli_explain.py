@@ -11,10 +11,10 @@ import pytest
 
 from made_events import event
 from nvccache import outcomes
+from nvccache.execution.run_stage import Costs
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.remote_execution import faults
-from nvccache.remote_execution.work import Costs
 from nvccache.store import event_line, store
 from nvccache.store.event_line import RemoteUse, StageEvent
 from nvccache.store.store import Store

@@ -9,12 +9,12 @@ import pytest
 
 from made_events import event
 from nvccache import __version__, endpoint, outcomes
+from nvccache.execution.run_stage import Costs
 from nvccache.machine import slots
 from nvccache.remote import uploads
 from nvccache.remote.breaker import Breaker
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.executor import BREAKER
-from nvccache.remote_execution.work import Costs
 from nvccache.store import event_line, store
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from unprivileged import read_only, unreadable

@@ -13,7 +13,7 @@ from nvccache.machine import slots
 from nvccache.machine.slots import Pool, Slots
 from nvccache.plan.model import Stage
 from nvccache.store.inflight import Claims
-from test_schedule import CICC, PIPELINE, FakeExecution, FakeIds, begun, carry_out, execution_of
+from stages_of_nothing import CICC, PIPELINE, FakeExecution, FakeIds, begun, carry_out, execution_of
 
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 

@@ -2,202 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State, Tasks
-from nvccache.execution.find_stage import Lookup
-from nvccache.execution.publish_stage import Published
-from nvccache.execution.run_stage import Made
 from nvccache.machine import slots
-from nvccache.machine.process import Completed
-from nvccache.machine.slots import Slots
 from nvccache.module_id import ids
-from nvccache.plan.model import OPAQUE, Output, Plan, Stage
+from nvccache.plan.model import OPAQUE, Stage
 from nvccache.plan.stages.grammar import Grammar
-from nvccache.preprocessed.passes import Pass
-from nvccache.records.base_dir import Relocation
-from nvccache.records.input_records import InputRecord
-from nvccache.records.record import Front, Pair, Result
 from nvccache.store import inflight
 from nvccache.store.inflight import Claims
 from nvccache.values import replace
+from stages_of_nothing import (
+    CICC,
+    CUDAFE,
+    DEVICE,
+    HOST,
+    KEY,
+    PIPELINE,
+    FakeSlots,
+    begun,
+    carry_out,
+    execution_of,
+    go_on,
+    stage,
+)
 
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
-
-KEY = "{:064x}"
-FOUND = Pair(Front(KEY.format(0), Relocation("", "/")), InputRecord(), Result())
-
-
-def stage(kind: str, writes: str, *reads: str) -> Stage:
-    return Stage(Grammar(kind), (kind,), (kind,), reads, (Output(kind, writes),), (), (), (), command=(kind,))
-
-
-HOST, DEVICE = stage("host_preprocess", "a.cpp4.ii"), stage("device_preprocess", "a.cpp1.ii")
-CUDAFE, CICC = stage("cudafe", "a.cudafe1.cpp", "a.cpp4.ii"), stage("cicc", "a.ptx", "a.cpp1.ii")
-PTXAS, COMPILE = stage("ptxas", "a.cubin", "a.ptx"), stage("host_compile", "a.o", "a.cudafe1.cpp", "a.cubin")
-PIPELINE = (HOST, CUDAFE, DEVICE, CICC, PTXAS, COMPILE)
-
-
-class FakeSlots(Slots):
-    def __init__(self, own: int) -> None:
-        super().__init__(own, None, None)
-
-
-@dataclasses.dataclass
-class FakeIds:
-    """The module ids that stages of these kinds read, or make up before `source` has ended.
-
-    What is made up by `wrong` ones is not what `source` makes; `seen` is what tells of it while they run.
-    """
-
-    kinds: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    seen: bool | None = None
-    were_noted: bool = False
-    is_known: bool = False
-    made_up: set[str] = dataclasses.field(default_factory=set)
-
-    def has_to_guess(self, one: Stage) -> bool:
-        return one.kind in self.kinds and not self.is_known
-
-    def note_start(self, one: Stage) -> None:
-        (self.made_up.add if self.has_to_guess(one) else self.made_up.discard)(one.kind)
-
-    def are_not_in(self, one: Stage) -> bool:
-        return one.kind in self.unused
-
-    def is_unlike(self, one: Stage) -> bool:
-        return one.kind in self.wrong and one.kind in self.made_up and not self.are_not_in(one)
-
-    def is_seen_to_be_unlike(self, one: Stage) -> bool | None:
-        return self.seen
-
-    def note_in_vain(self, one: Stage) -> None:
-        self.were_noted = True
-
-    def were_in_vain(self, one: Stage) -> bool:
-        return self.were_noted
-
-
-@dataclasses.dataclass
-class FakeExecution:
-    """Runs stages by calling `does`; `stored` are the kinds whose results are in the store.
-
-    `elsewhere` are those that other caches have, if there are any, which say so when they are `told`.
-    """
-
-    plan: Plan
-    does: Callable[[Stage], int] = lambda stage: 0
-    stored: set[str] = dataclasses.field(default_factory=set)
-    lost: set[str] = dataclasses.field(default_factory=set)
-    events: list[str] = dataclasses.field(default_factory=list)
-    elsewhere: set[str] | None = None
-    told: threading.Event = dataclasses.field(default_factory=threading.Event)
-    context: SimpleNamespace = dataclasses.field(default_factory=lambda: SimpleNamespace(executor=None))
-    own_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
-
-    @property
-    def asks_beyond(self) -> bool:
-        return self.elsewhere is not None
-
-    def find_beyond(self, wanted: Stage, lookup: Lookup) -> Lookup:
-        self.events.append(f"asked for {wanted.kind}")
-        assert self.told.wait(10)
-        if wanted.kind not in self.elsewhere:
-            return lookup
-        return Lookup(lookup.front_key, found=FOUND)
-
-    @property
-    def store(self) -> SimpleNamespace:
-        return SimpleNamespace(beyond=SimpleNamespace(give_up=self.told.set))
-
-    def accept(self, wanted: Stage, lookup: Lookup) -> None:
-        self.events.append(f"accepted {wanted.kind}")
-
-    def find(self, wanted: Stage, passes_made: object, before: Lookup | None = None) -> Lookup:
-        if not wanted.grammar.is_cached:
-            return Lookup(reason_against_record=f"its stage {wanted.kind} is not cached")
-        key = KEY.format(self.plan.stages.index(wanted) + 1)
-        self.events.append(f"looked for {wanted.kind}")
-        if wanted.kind not in self.stored:
-            return Lookup(key)
-        return Lookup(key, found=FOUND)
-
-    def read_by(self, wanted: Stage) -> list[str]:
-        return list(wanted.inputs)
-
-    def lost_producers(self, wanted: Stage) -> list[Stage]:
-        return [maker for maker in self.plan.stages if maker.kind in self.lost
-                and maker.outputs[0].path in wanted.inputs]  # fmt: skip
-
-    def input_bytes(self, wanted: Stage) -> int:
-        return 0
-
-    def run(self, wanted: Stage, handle: object = None) -> Made:
-        self.events.append(f"began {wanted.kind}")
-        self.own_ids.note_start(wanted)
-        status = self.does(wanted)
-        self.own_ids.is_known |= wanted.kind == "cudafe"
-        self.events.append(f"ended {wanted.kind}")
-        made = {output.path: Pass((), "") for output in wanted.outputs if wanted.is_preprocessor}
-        return Made(Completed(status, b"", b"", 0.25), [], made)
-
-    def run_again(self, wanted: Stage, handle: object = None) -> Made:
-        done = self.run(wanted, handle)
-        self.lost.discard(wanted.kind)
-        return done
-
-    def publish(self, wanted: Stage, lookup: Lookup, made: Made) -> Published:
-        self.events.append(f"stored {wanted.kind}")
-        self.stored.add(wanted.kind)
-        return Published(InputRecord())
 
 
 @pytest.fixture(autouse=True)
 def plenty_of_memory(monkeypatch):
     monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
-
-
-def execution_of(*steps: Stage, **others) -> FakeExecution:
-    return FakeExecution(Plan(steps, {}, {}, "/s"), **others)
-
-
-def go_on(schedule: Schedule) -> None:
-    """Look up and start what can be."""
-    schedule.look_up()
-    while schedule.start():
-        schedule.look_up()
-
-
-def carry_out(execution: FakeExecution, slots: int | Slots = 1, claims: Claims | None = None) -> Schedule:
-    """Go through to the end as the runner does, or up to the first failure and what comes before it."""
-    schedule = Schedule(execution, FakeSlots(slots) if isinstance(slots, int) else slots, claims)
-    ended: list = []
-    while True:
-        go_on(schedule)
-        for task in ended:
-            schedule.store_result(task)
-        failed = [task.number for task in schedule.tasks.all if task.has_failed]
-        if all(
-            task.state == State.DONE for task in schedule.tasks.all if task.number <= min(failed, default=99)
-        ):
-            break
-        ended = schedule.wait()
-    schedule.finish()
-    return schedule
-
-
-def begun(execution: FakeExecution) -> list[str]:
-    return [event.removeprefix("began ") for event in execution.events if event.startswith("began")]
 
 
 def test_with_one_slot_the_hosts_side_goes_first():
@@ -510,7 +350,8 @@ class TestOtherProcesses:
         slots = Watched(1)
         schedule = Schedule(execution_of(HOST), slots, Claims(root))
         go_on(schedule)
-        assert schedule.tasks.all[0].state == State.ELSEWHERE
+        assert schedule.tasks.all[0].was_elsewhere
+        assert not schedule.tasks.all[0].waits_for_slot
         assert slots.taken == 1
         assert slots._in_use == []
         other.give_up(claim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.remote_execution.work import Costs
+from nvccache.execution.run_stage import Costs
 from nvccache.store import event_line, event_totals, events
 from nvccache.store.event_line import RAN, Event, StageEvent
 

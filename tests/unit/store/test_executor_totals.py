@@ -8,7 +8,7 @@ import os
 import pytest
 
 from made_events import event
-from nvccache.remote_execution.work import Costs
+from nvccache.execution.run_stage import Costs
 from nvccache.store import event_line, event_totals, events
 from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, Event, StageEvent
 from unprivileged import read_only

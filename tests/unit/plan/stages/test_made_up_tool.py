@@ -10,7 +10,7 @@ import pytest
 from made_up_tool import TOOL
 
 from hand_made_plans import CUDAFE, DEVICE, HOST, planned
-from nvccache.compile import schedule
+from nvccache.compile import sources
 from nvccache.compile.tasks import Tasks
 from nvccache.machine import slots
 from nvccache.plan import stage_key, stages
@@ -97,7 +97,7 @@ def test_it_waits_for_its_memory(added, monkeypatch):
     wanted = []
     monkeypatch.setattr(slots, "memory_of", lambda *amounts, **kinds: wanted.append((amounts, kinds)) or 0)
     stage = planned(*LINES, argv=ARGV).stages[-1]
-    schedule.memory_of(stage, 7)
+    sources.memory_of(stage, 7)
     assert wanted == [((5000, 7), {"is_heavy": True})]
 
 

@@ -9,14 +9,15 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache.execution import run_stage
-from nvccache.execution.send_stage import Sending
+from nvccache.execution.run_stage import Costs
 from nvccache.machine.process import Handle
 from nvccache.module_id import ids
 from nvccache.module_id.own_ids import ROLE, independent
 from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import PLACE, CameBack, Costs
+from nvccache.remote_execution.source import Sending
+from nvccache.remote_execution.work import PLACE, CameBack
 
 
 @pytest.fixture(autouse=True)

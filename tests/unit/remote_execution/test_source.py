@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from nvccache.compile import away
 from nvccache.compile.schedule import Schedule
-from nvccache.compile.tasks import State
-from nvccache.execution import send_stage
-from nvccache.execution.run_stage import Made
+from nvccache.compile.tasks import State, Task
+from nvccache.execution.run_stage import Costs, Made
 from nvccache.machine import slots
 from nvccache.machine.process import Completed, Handle
 from nvccache.plan.model import Stage
-from nvccache.remote_execution import faults
+from nvccache.remote_execution import faults, source
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import CameBack, Costs
+from nvccache.remote_execution.work import CameBack
 from nvccache.store.inflight import Claims
-from test_schedule import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
+from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
 
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 
@@ -28,11 +26,6 @@ pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 @pytest.fixture(autouse=True)
 def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
-
-
-@pytest.fixture(autouse=True)
-def sent_by_a_fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send_stage, "Sending", lambda call, executor: executor)
 
 
 class FakeTry:
@@ -65,6 +58,9 @@ class FakeSending:
     @property
     def executor(self) -> FakeSending:
         return self
+
+    def source_for(self, call: object) -> source.OtherMachines:
+        return source.OtherMachines(self)
 
     def expected_seconds(self, stage: Stage) -> float:
         return self.expected if stage.kind in ("cicc", "ptxas") else 0.0
@@ -113,13 +109,20 @@ def pool(tmp_path) -> Iterator[slots.Pool]:
 
 def schedule_of(sending: FakeSending, *steps: Stage, own: int = 1, claims=None, **others) -> Schedule:
     execution = execution_of(*steps, **others)
-    execution.context.executor = sending
-    return Schedule(execution, FakeSlots(own), claims)
+    return Schedule(execution, FakeSlots(own), claims, sending)
 
 
-def wait_until(schedule: Schedule, state: str, number: int = 0) -> None:
+def is_away(task: Task) -> bool:
+    return any(isinstance(promise, source.Trip) for promise in task.promises)
+
+
+def is_done(task: Task) -> bool:
+    return task.state == State.DONE
+
+
+def wait_until(schedule: Schedule, holds: Callable[[Task], bool], number: int) -> None:
     until = time.monotonic() + 10
-    while schedule.tasks.all[number].state != state:
+    while not holds(schedule.tasks.all[number]):
         assert time.monotonic() < until
         go_on(schedule)
         for task in schedule.wait():
@@ -129,9 +132,9 @@ def wait_until(schedule: Schedule, state: str, number: int = 0) -> None:
 def test_what_may_be_sent_is_sent_where_no_core_is_idle() -> None:
     sending = FakeSending()
     schedule = schedule_of(sending, DEVICE, CICC)
-    wait_until(schedule, State.AWAY, 1)
+    wait_until(schedule, is_away, 1)
     sending.home.set()
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
     assert sending.events == ["sent cicc", "the engine is well", "took cicc", "cicc took 2 s"]
     assert sending.places == 9
@@ -142,9 +145,8 @@ def test_what_may_be_sent_is_sent_where_no_core_is_idle() -> None:
 def test_an_idle_core_comes_first(pool: slots.Pool) -> None:
     sending = FakeSending()
     execution = execution_of(DEVICE, CICC)
-    execution.context.executor = sending
-    schedule = Schedule(execution, slots.Slots(1, pool, None), None)
-    wait_until(schedule, State.DONE, 1)
+    schedule = Schedule(execution, slots.Slots(1, pool, None), None, sending)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
     assert "sent cicc" not in sending.events
 
@@ -152,20 +154,19 @@ def test_an_idle_core_comes_first(pool: slots.Pool) -> None:
 def test_a_stage_that_is_away_holds_its_claim_but_no_slot(cache_dir: str) -> None:
     sending = FakeSending()
     schedule = schedule_of(sending, DEVICE, CICC, claims=Claims(cache_dir))
-    wait_until(schedule, State.AWAY, 1)
+    wait_until(schedule, is_away, 1)
     task = schedule.tasks.all[1]
     assert task.claim
-    assert not task.slot
     assert schedule._room._slots._in_use == []
     sending.home.set()
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
 
 
 def test_where_there_is_no_place_it_runs_here() -> None:
     sending = FakeSending(places=0)
     schedule = schedule_of(sending, DEVICE, CICC)
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
     assert "began cicc" in schedule._call.events
 
@@ -174,7 +175,7 @@ def test_what_did_not_come_back_runs_here_once() -> None:
     sending = FakeSending(error=AwayError(faults.FULL))
     sending.home.set()
     schedule = schedule_of(sending, DEVICE, CICC, PTXAS)
-    wait_until(schedule, State.DONE, 2)
+    wait_until(schedule, is_done, 2)
     schedule.finish()
     assert sending.words == [faults.FULL] * 2
     assert sending.events.count("sent cicc") == 1
@@ -189,7 +190,7 @@ def test_what_failed_only_elsewhere_is_a_loss(status: int) -> None:
     sending = FakeSending(error=AwayError(faults.FAILED))
     sending.home.set()
     schedule = schedule_of(sending, DEVICE, CICC, does=lambda stage: status if stage.kind == "cicc" else 0)
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
     assert sending.events.count("one is lost") == (status == 0)
 
@@ -198,7 +199,7 @@ def test_who_could_not_send_a_stage_does_not_wait_for_its_own_claim(cache_dir: s
     sending = FakeSending(error=AwayError(faults.FULL))
     sending.home.set()
     schedule = schedule_of(sending, DEVICE, CICC, claims=Claims(cache_dir))
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     assert not schedule.tasks.all[1].was_elsewhere
     schedule.finish()
 
@@ -208,7 +209,7 @@ def test_an_error_of_ours_on_the_way_costs_no_build(error: Exception, word: str)
     sending = FakeSending(error=error)
     sending.home.set()
     schedule = schedule_of(sending, DEVICE, CICC)
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
     assert sending.words == [word]
 
@@ -218,16 +219,16 @@ def test_a_bug_surfaces_where_that_is_wanted() -> None:
     sending.home.set()
     schedule = schedule_of(sending, DEVICE, CICC)
     with pytest.raises(ValueError, match="a bug"):
-        wait_until(schedule, State.DONE, 1)
+        wait_until(schedule, is_done, 1)
     schedule.finish(is_wanted=False)
 
 
 def test_an_overdue_stage_is_tried_here_and_the_first_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(away, "_LATE_SECONDS", 0.1)
+    monkeypatch.setattr(source, "_LATE_SECONDS", 0.1)
     sending = FakeSending()
     sending.expected = 0.1
     schedule = schedule_of(sending, DEVICE, CICC)
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     assert sending.home.is_set()  # it was told to end
     schedule.finish()
     task = schedule.tasks.all[1]
@@ -237,7 +238,7 @@ def test_an_overdue_stage_is_tried_here_and_the_first_wins(monkeypatch: pytest.M
 
 
 def test_the_other_machine_may_still_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(away, "_LATE_SECONDS", 0.1)
+    monkeypatch.setattr(source, "_LATE_SECONDS", 0.1)
     sending = FakeSending()
     sending.expected = 0.1
     has_begun, may_end = threading.Event(), threading.Event()
@@ -253,11 +254,11 @@ def test_the_other_machine_may_still_win(monkeypatch: pytest.MonkeyPatch) -> Non
         go_on(schedule)
         schedule.wait()
     sending.home.set()
-    while not schedule.tasks.all[1].back:
+    while not schedule.tasks.all[1].winner:
         schedule.wait()
-    assert schedule.tasks.all[1].job.handle.is_ended  # its try here was ended, and is waited for
+    assert schedule.tasks.all[1].run.job.handle.is_ended  # its try here was ended, and is waited for
     may_end.set()
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
     assert "took cicc" in sending.events
     assert schedule.tasks.all[1].made.costs
@@ -266,22 +267,21 @@ def test_the_other_machine_may_still_win(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_stage_in_a_queue_is_taken_by_a_core_that_is_idle(
     pool: slots.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(away, "_PATIENCE", 0.1)
-    monkeypatch.setattr(away, "_UNMOVED_SECONDS", 0.0)
+    monkeypatch.setattr(source, "_PATIENCE", 0.1)
+    monkeypatch.setattr(source, "_UNMOVED_SECONDS", 0.0)
     sending = FakeSending()
     sending.attempt.is_queued = True
     sending.expected = 1000.0
     execution = execution_of(DEVICE, CICC)
-    execution.context.executor = sending
     held = pool.take()
-    schedule = Schedule(execution, slots.Slots(1, pool, None), None)
-    wait_until(schedule, State.AWAY, 1)
+    schedule = Schedule(execution, slots.Slots(1, pool, None), None, sending)
+    wait_until(schedule, is_away, 1)
     for _ in range(5):  # no core is idle
         go_on(schedule)
         schedule.wait()
     assert "began cicc" not in execution.events
     held.release()
-    wait_until(schedule, State.DONE, 1)
+    wait_until(schedule, is_done, 1)
     schedule.finish()
     assert "began cicc" in execution.events
     assert sending.words[0] == faults.NO_WORKERS
@@ -292,7 +292,7 @@ def test_a_stage_in_a_queue_is_taken_by_a_core_that_is_idle(
 def test_a_call_that_ends_waits_for_nothing_that_is_away(is_wanted: bool) -> None:
     sending = FakeSending()
     schedule = schedule_of(sending, DEVICE, CICC)
-    wait_until(schedule, State.AWAY, 1)
+    wait_until(schedule, is_away, 1)
     schedule.finish(is_wanted)
     assert sending.home.is_set()
     assert sending.places == 9

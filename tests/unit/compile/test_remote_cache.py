@@ -10,7 +10,7 @@ from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
 from nvccache.machine.process import Completed
 from nvccache.values import replace
-from test_schedule import PIPELINE, FakeSlots, begun, carry_out, execution_of, go_on
+from stages_of_nothing import PIPELINE, FakeSlots, begun, carry_out, execution_of, go_on
 
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 
@@ -102,8 +102,9 @@ def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
     (cudafe,) = [task for task in schedule.tasks.all if task.stage.kind == "cudafe"]
-    assert cudafe.state == State.ASKED
-    assert cudafe.slot is None
+    assert cudafe.promises
+    assert not cudafe.waits_for_slot
+    assert schedule._room.used == 0
     assert begun(execution) == []
     execution.told.set()
     schedule.wait()

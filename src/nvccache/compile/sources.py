@@ -1,0 +1,358 @@
+"""Who can give a stage's result when the cache directory does not have it: the sources, asked in turn.
+
+    RemoteCache     asks other caches, on a thread, while other stages go on
+    OtherProcesses  has the stage from a process that runs it now; else claims it for this one
+    Here            runs it, in a slot, where memory allows
+    remote_execution/source.py sends it to another machine; there only where one is set
+
+Each offers a promise, or nothing. A promise holds what it needs (a slot, a place among those that are away)
+from the offer on. The schedule begins it, or drops it again; of several promises of one task the first with a
+result counts.
+"""
+
+from __future__ import annotations
+
+from nvccache.compile.guesses import Guesses
+from nvccache.execution import find_stage, run_stage
+from nvccache.machine import slots
+from nvccache.store import inflight
+from nvccache.store.inflight import Wait
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from nvccache.compile.jobs import Job, Jobs
+    from nvccache.compile.tasks import Task, Tasks
+    from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.run_stage import Made
+    from nvccache.execution.staged_call import StagedCall
+    from nvccache.machine.slots import Slot, Slots
+    from nvccache.plan.model import Stage
+    from nvccache.store.inflight import Claims
+
+    class Executor(Protocol):
+        """Other machines that run stages (remote_execution/, which lies beside)."""
+
+        @property
+        def shown(self) -> str:
+            """Where they are, for people."""
+
+        def source_for(self, call: StagedCall) -> Source: ...
+
+
+POLL_FOR_SLOTS_SECONDS = 0.1
+_POLL_SECONDS = 0.02  # for claims that others give up
+_IDLE_SECONDS = 0.5
+
+
+class Promise:
+    """What one source does for one task.
+
+    Its job ends when it has come to its end, with a result or without; one that has no job is asked from time
+    to time.
+    """
+
+    __slots__ = ("job", "task")
+    runs_here = False  # so that a result from elsewhere has to wait for its end
+    is_timed = True  # it takes the stage's time: the stage does not go on otherwise
+    poll_seconds = _IDLE_SECONDS
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.job: Job | None = None
+
+    def begin(self, jobs: Jobs) -> None:
+        raise NotImplementedError
+
+    def admits(self, slot: Slot | None) -> bool:
+        """Whether the stage may be run here beside this, in a slot; with None, in any that there may be."""
+        return False
+
+    def has_ended(self) -> bool:
+        """Without a job: whether it has come to its end."""
+        return False
+
+    def end(self) -> bool:
+        """Give back what it holds, as it has ended; whether there is a result. Raises what has gone wrong."""
+        raise NotImplementedError
+
+    def take(self) -> Lookup | Made:
+        """The result, taken in as if it had been found or made here; raises OSError."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """It is not wanted any more, or never was begun."""
+        if self.job:
+            self.job.handle.end()
+
+    def lose(self) -> None:
+        """Another promise of the task was first."""
+        self.cancel()
+
+
+class Source:
+    """Who can give results; for the main thread of one call."""
+
+    def offer(self, task: Task) -> Promise | None:
+        """What could be begun now to get the result of a stage, or None."""
+        raise NotImplementedError
+
+    def note_end(self, task: Task) -> None:
+        """A stage has run to its end, here or elsewhere."""
+
+    def stop(self) -> None:
+        """Have nothing waited for any more."""
+
+    def close(self) -> None:
+        """Give back all that is held, for jobs that were stopped as well."""
+
+
+class RemoteCache(Source):
+    """Asking takes no slot and no memory. A pass may run meanwhile: it comes first, when connections have
+    still to be made, and costs little."""
+
+    def __init__(self, call: StagedCall, tasks: Tasks) -> None:
+        self._call = call
+        self._tasks = tasks
+        self._is_asked = False
+
+    def offer(self, task: Task) -> Promise | None:
+        """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
+        if not self._call.asks_beyond or not task.lookup or not task.lookup.is_cached:
+            return None
+        if self._tasks.reads_what_is_new(task):
+            return None
+        self._is_asked = True
+        return _Question(task, self._call)
+
+    def stop(self) -> None:
+        if self._is_asked and self._call.store.beyond:
+            self._call.store.beyond.give_up()
+
+
+class _Question(Promise):
+    """Other caches are asked for a stage."""
+
+    __slots__ = ("_call",)
+    is_timed = False
+
+    def __init__(self, task: Task, call: StagedCall) -> None:
+        super().__init__(task)
+        self._call = call
+
+    def begin(self, jobs: Jobs) -> None:
+        call, stage, missing = self._call, self.task.stage, self.task.lookup
+        assert missing
+        self.job = jobs.start(lambda _: find_stage.find_beyond(call, stage, missing))
+
+    def admits(self, slot: Slot | None) -> bool:
+        return self.task.stage.is_preprocessor
+
+    def end(self) -> bool:
+        assert self.job
+        if self.job.error:
+            raise self.job.error
+        return bool(self.job.result.found)
+
+    def take(self) -> Lookup:
+        assert self.job
+        lookup: Lookup = self.job.result
+        find_stage.accept(self._call, self.task.stage, lookup)
+        return lookup
+
+
+class OtherProcesses(Source):
+    """A claim is taken by who can run the stage at that moment, so that no two processes wait for each other
+    (docs/development/decisions/065-no-circles-of-waiting.md)."""
+
+    def __init__(self, claims: Claims | None) -> None:
+        self._claims = claims
+        self._waits: set[Wait] = set()
+
+    def offer(self, task: Task) -> Promise | None:
+        """Nothing where this process is to run the stage: it has the claim then, where that is possible."""
+        if not self._claims or not task.shares or task.claim:
+            return None
+        assert task.lookup
+        claim = self._claims.take(task.lookup.claim_key)
+        if not isinstance(claim, Wait):
+            task.claim = claim
+            return None
+        self._waits.add(claim)
+        return _Waiting(task, claim, self._waits)
+
+    def give_up(self, task: Task) -> None:
+        """The stage has been stored, or never will be. On any thread."""
+        claim, task.claim = task.claim, None
+        if claim and self._claims:
+            self._claims.give_up(claim)
+
+    def beat(self) -> None:
+        if self._claims:
+            self._claims.beat()
+
+    def close(self) -> None:
+        while self._waits:
+            self._waits.pop().leave()
+        if self._claims:
+            self._claims.give_up_all()
+
+
+class _Waiting(Promise):
+    """Another process runs the stage. What it has made is looked up as anything else is."""
+
+    __slots__ = ("_wait", "_waits")
+    poll_seconds = _POLL_SECONDS
+
+    def __init__(self, task: Task, wait: Wait, waits: set[Wait]) -> None:
+        super().__init__(task)
+        self._wait = wait
+        self._waits = waits
+
+    def begin(self, jobs: Jobs) -> None:
+        self.task.was_elsewhere = True
+
+    def has_ended(self) -> bool:
+        seen = self._wait.look()
+        if seen == inflight.HELD:
+            return False
+        self.task.shares = seen == inflight.FREE
+        self.cancel()
+        return True
+
+    def end(self) -> bool:
+        return False
+
+    def cancel(self) -> None:
+        if self._wait in self._waits:
+            self._waits.discard(self._wait)
+            self._wait.leave()
+
+
+class Room:
+    """What the stages of one call take while they run: a slot, and memory beside each other."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._spare: Slot | None = None  # the call's own slot is kept between its stages
+        self._taken: dict[Slot, int] = {}  # bytes of memory that each may need
+        self.is_full = False  # whether there was no slot when last asked for
+
+    def take(self, memory: int) -> Slot | None:
+        """A slot for a stage that may need so much memory; None where it has to wait."""
+        slot, self._spare = self._spare or self._slots.take(), None
+        if not slot:
+            self.is_full = True
+            return None
+        promised = sum(self._taken.values())
+        if promised and not slots.has_memory(memory, promised):
+            self._keep_or_release(slot)
+            return None
+        self._taken[slot] = memory
+        return slot
+
+    def give_back(self, slot: Slot) -> None:
+        if self._taken.pop(slot, None) is not None:
+            self._keep_or_release(slot)
+
+    @property
+    def used(self) -> int:
+        return len(self._taken)
+
+    def rest(self) -> None:
+        """While others do all that is left to do, the slot is theirs."""
+        if self._spare and not self._taken:
+            self._spare.release()
+            self._spare = None
+
+    def may_become_free(self) -> bool:
+        return self._slots.may_become_free()
+
+    def release_all(self) -> None:
+        self._slots.release_all()
+        self._spare = None
+
+    def _keep_or_release(self, slot: Slot) -> None:
+        # Outside the pool it is better to ask again: one may have become free.
+        if slot.is_own and slot.is_in_pool and not self._spare:
+            self._spare = slot
+        else:
+            slot.release()
+
+
+class Here(Source):
+    """Runs a stage in a slot: in any, or where another source comes next, on a core that is idle."""
+
+    def __init__(self, call: StagedCall, room: Room, guesses: Guesses, *, on_idle_core: bool = False) -> None:
+        self._call = call
+        self._room = room
+        self._guesses = guesses
+        self._on_idle_core = on_idle_core
+
+    def offer(self, task: Task, *, again: bool = False) -> Run | None:
+        """With `again` to make anew what the stage is known to write."""
+        if self._room.is_full:
+            return None
+        slot = self._room.take(memory_of(task.stage, self._call.input_bytes(task.stage)))
+        if slot and not (again or self._may_use(slot, task)):
+            self._room.give_back(slot)
+            return None
+        return Run(task, self._call, slot, self._room, again) if slot else None
+
+    def close(self) -> None:
+        self._room.release_all()
+
+    def _may_use(self, slot: Slot, task: Task) -> bool:
+        if self._on_idle_core and not slot.is_in_pool:
+            return False
+        is_beside = self._room.used > 1
+        return self._guesses.may_take(task, slot, is_beside) and all(
+            promise.admits(slot) for promise in task.promises
+        )
+
+
+def memory_of(stage: Stage, input_bytes: int) -> int:
+    return slots.memory_of(stage.tool.memory_factor, input_bytes, is_heavy=stage.tool.is_heavy)
+
+
+class Run(Promise):
+    """A stage's tool runs here."""
+
+    __slots__ = ("_call", "_room", "again", "is_wrong", "slot")
+    runs_here = True
+
+    def __init__(self, task: Task, call: StagedCall, slot: Slot, room: Room, again: bool) -> None:
+        super().__init__(task)
+        self._call = call
+        self._room = room
+        self.slot = slot
+        self.again = again
+        self.is_wrong = False  # and was told to end, since it guessed wrong (guesses.py)
+
+    def begin(self, jobs: Jobs) -> None:
+        call, stage = self._call, self.task.stage
+        run = run_stage.run_again if self.again else run_stage.run
+        if not self.again:
+            self.task.slot_number = self.slot.number
+        self.job = jobs.start(lambda handle: run(call, stage, handle))
+
+    def end(self) -> bool:
+        assert self.job
+        self._room.give_back(self.slot)
+        if self.job.handle.is_ended:
+            return False
+        if self.job.error:
+            raise self.job.error
+        return True
+
+    def take(self) -> Made:
+        assert self.job
+        made: Made = self.job.result
+        return made
+
+    def cancel(self) -> None:
+        if self.job:
+            self.job.handle.end()
+        else:
+            self._room.give_back(self.slot)
