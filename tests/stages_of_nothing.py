@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
 from nvccache.execution.find_stage import Lookup
-from nvccache.execution.publish_stage import Published
 from nvccache.execution.run_stage import Made
+from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
 from nvccache.plan.model import Output, Plan, Stage
@@ -145,10 +145,12 @@ class FakeExecution:
         self.lost.discard(wanted.kind)
         return done
 
-    def publish(self, wanted: Stage, lookup: Lookup, made: Made) -> Published:
+    def publish(self, wanted: Stage, lookup: Lookup, made: Made) -> Known:
         self.events.append(f"stored {wanted.kind}")
         self.stored.add(wanted.kind)
-        return Published(InputRecord())
+        learnt = Known()
+        learnt.take_read(wanted, InputRecord())
+        return learnt
 
 
 def execution_of(*steps: Stage, **others) -> FakeExecution:

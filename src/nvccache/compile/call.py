@@ -9,26 +9,10 @@ from nvccache.store.event_line import HIT, RemoteUse, StageEvent
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
+    from nvccache.compile.tasks import Task
     from nvccache.config import Config
-    from nvccache.execution.find_stage import Lookup
-    from nvccache.plan.model import Stage
     from nvccache.records.call_result import CallResult
     from nvccache.records.scripted import Script
-
-
-class StageLookup:
-    """What is known of the keys of a stage that has ended; `lookup` is None for one that is not cached."""
-
-    __slots__ = ("event", "lookup", "stage")
-
-    def __init__(self, stage: Stage, lookup: Lookup | None, event: StageEvent) -> None:
-        self.stage = stage
-        self.lookup = lookup
-        self.event = event
-
-    @property
-    def has_run(self) -> bool:
-        return not self.event.is_hit
 
 
 class Report:
@@ -42,6 +26,10 @@ class Report:
     outcomes.STORE_FAULTS, or empty. `told_before_link` are standard output and error up to there, where a
     program is linked. `remote` is what was asked of other caches; `to_send` is what other machines may have
     a use for, as beyond.items_of gives it.
+
+    Its record has the name `record_name` (record.Pair.name) and a `scope`; or `reason_against_record` is why
+    there is none, a clause. `kept_here` is why other directories or checkouts do not share it, one of the
+    clauses of record_call.py, or empty.
     """
 
     __slots__ = (
@@ -51,10 +39,14 @@ class Report:
         "cause",
         "is_linked",
         "is_query",
+        "kept_here",
         "leave_to_nvcc",
         "looked_up",
         "products",
+        "reason_against_record",
+        "record_name",
         "remote",
+        "scope",
         "stages",
         "status",
         "stderr",
@@ -75,10 +67,11 @@ class Report:
         self.stages: list[StageEvent] = []
         self.cause = ""
         self.began = self.busy = 0.0
-        self.looked_up: list[StageLookup] = []
+        self.looked_up: list[Task] = []
         self.products = ()
         self.is_linked = self.is_query = False
         self.store_fault = ""
+        self.record_name = self.scope = self.reason_against_record = self.kept_here = ""
         self.told_before_link = (b"", b"")
         self.remote: RemoteUse | None = None
         self.to_send: list[tuple[str, str]] = []

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from nvccache.compile.call import Request
-    from nvccache.compile.record_call import Recorded
     from nvccache.compile.sources import Executor
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
@@ -49,11 +48,9 @@ if TYPE_CHECKING:
         ) -> None:
             """Called before anything of the call is recorded."""
 
-        def end(
-            self, recorded: Recorded, report: Report, call: StagedCall, passes: Mapping[str, Pass]
-        ) -> None: ...
+        def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None: ...
 
-        def end_query(self, recorded: Recorded, report: Report) -> None: ...
+        def end_query(self, report: Report) -> None: ...
 
 
 _CLOCK_WAS_SET = "the clock was set while it was compiled"
@@ -153,9 +150,13 @@ def _compile(
     report.products = planned.products
     if _clock_was_set(started):
         known.reasons_against_record.append(_CLOCK_WAS_SET)
-    recorded = _recorded(record_call.Recorder(request, stages, known, report, dry_run, relocation), report)
+    if report.leave_to_nvcc or report.status != 0:
+        report.reason_against_record = "the compile failed"
+    else:
+        recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
+        record_call.of_compile(recorder, report)
     if explaining:
-        explaining.end(recorded, report, stages, known.passes)
+        explaining.end(report, stages, known.passes)
     _keep_up(cache, config, report)
     return report
 
@@ -183,19 +184,13 @@ def _ask(
     if report.status != 0:
         return report
     if _clock_was_set(started):
-        recorded = record_call.Recorded(reason_against_record=_CLOCK_WAS_SET)
+        report.reason_against_record = _CLOCK_WAS_SET
     else:
-        recorded = query.record(run)
+        query.record(run, report)
     if explaining:
-        explaining.end_query(recorded, report)
+        explaining.end_query(report)
     _keep_up(cache, config, report)
     return report
-
-
-def _recorded(recorder: record_call.Recorder, report: Report) -> record_call.Recorded:
-    if report.leave_to_nvcc or report.status != 0:
-        return record_call.Recorded(reason_against_record="the compile failed")
-    return record_call.of_compile(recorder)
 
 
 def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) -> Executor | None:

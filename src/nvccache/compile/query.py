@@ -22,7 +22,6 @@ from nvccache.values import dataclass
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.call import Request
-    from nvccache.compile.record_call import Recorded
     from nvccache.machine.process import Completed
     from nvccache.observation.watch import Log, Watch
     from nvccache.records.base_dir import Relocation
@@ -76,15 +75,15 @@ def carry_out(
     return report, Run(request, relocation, cache, path, since_ns, completed, log, product, lay_there)
 
 
-def record(run: Run) -> Recorded:
+def record(run: Run, report: Report) -> None:
     """Record what nvcc answered, unless the next answer may be another."""
     try:
-        return _record(run)
+        _record(run, report)
     except (UnreadableError, OSError) as error:
-        return record_call.Recorded(reason_against_record=str(error))
+        report.reason_against_record = str(error)
 
 
-def _record(run: Run) -> Recorded:
+def _record(run: Run, report: Report) -> None:
     """The same; raises UnreadableError or OSError."""
     request, completed = run.request, run.completed
     observation = run.log.read()
@@ -109,7 +108,7 @@ def _record(run: Run) -> Recorded:
     given = _answer(run, content)
     run.cache.add_blob(given.products[0][1], content, compress=False)
     where = record_call.Where(request, run.cache, run.since_ns, direct.PLACED, run.relocation)
-    return record_call.keep(where, made, made, given)
+    record_call.keep(where, made, made, given, report)
 
 
 def _content(run: Run) -> bytes:

@@ -33,24 +33,10 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.call import Report, Request
     from nvccache.compile.dry_runs import DryRun
-    from nvccache.compile.tasks import Known
-    from nvccache.execution.staged_call import StagedCall
+    from nvccache.execution.staged_call import Known, StagedCall
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """Where the record of a call is, or why there is none: `reason_against_record`, a clause.
-
-    `kept_here` is why other directories or checkouts do not share it, one of the clauses below, or empty.
-    """
-
-    name: str = ""  # record.Pair.name
-    scope: str = ""
-    reason_against_record: str = ""
-    kept_here: str = ""
 
 
 _AT_ONCE = 1 << 16  # bytes
@@ -308,8 +294,8 @@ def _of_call(invocation: Invocation, plan: Plan) -> list[str]:
     return found
 
 
-def of_compile(recorder: Recorder) -> Recorded:
-    """Record a call that has been carried out, at every level where that is sound."""
+def of_compile(recorder: Recorder, report: Report) -> None:
+    """Record a call that has been carried out, at every level where that is sound; the report says where."""
     cache = recorder.call.store
     recorder.call.inputs.files.remember()
     reason_against_record = recorder.reason_against_record()
@@ -318,7 +304,8 @@ def of_compile(recorder: Recorder) -> Recorded:
     except (UnreadableError, OSError) as error:
         reason_against_record = str(error)
     if reason_against_record:
-        return Recorded(reason_against_record=reason_against_record)
+        report.reason_against_record = reason_against_record
+        return
     given = recorder.answer()
     as_typed, made = made, recorder.without_option_files(made)
     scope, kept_here = recorder.scope(given, made)
@@ -327,7 +314,7 @@ def of_compile(recorder: Recorder) -> Recorded:
         input_records.forget_way_to(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     where = Where(recorder.request, cache, recorder.call.context.since_ns, scope, relocation, kept_here)
-    return keep(where, made, as_typed, given, listed)
+    keep(where, made, as_typed, given, report, listed)
 
 
 def keep(
@@ -335,8 +322,9 @@ def keep(
     made: InputRecord,
     as_typed: InputRecord,
     given: CallResult,
+    report: Report,
     listed: Sequence[tuple[str, bool]] = (),
-) -> Recorded:
+) -> None:
     """Put what a call read and gave into the cache, at every level; `listed` as in direct.result_of.
 
     `as_typed` is what the same words read, which may be more than calls of the same meaning read.
@@ -346,7 +334,8 @@ def keep(
         read.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in read.caches]
     result = direct.result_of(given, listed, request.invocation)
     if result is None:
-        return Recorded(reason_against_record="the name of its dependency file follows from nothing known")
+        report.reason_against_record = "the name of its dependency file follows from nothing known"
+        return
     result.basis = list(cache.used)
     key = direct.key_of(where.scope, request.nvcc, request.invocation, relocation, request.environ)
     front = record.front_for(result, Front(key, relocation, where.scope), request.terminal)
@@ -354,4 +343,4 @@ def keep(
     record.add(pair, cache, where.since_ns)
     input_records.forget_unsettled(as_typed, where.since_ns)
     replay.add_of(request.script or request.behind, as_typed, given, request.config, cache, request.terminal)
-    return Recorded(pair.name, where.scope, kept_here=where.kept_here)
+    report.record_name, report.scope, report.kept_here = pair.name, where.scope, where.kept_here

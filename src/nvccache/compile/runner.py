@@ -11,12 +11,12 @@ import os
 import time
 
 from nvccache import log
-from nvccache.compile.call import Report, StageLookup
+from nvccache.compile.call import Report
 from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
 from nvccache.execution import object_place, rehearsals, run_stage, shared_ids
-from nvccache.execution.staged_call import StagedCall
+from nvccache.execution.staged_call import Known, StagedCall
 from nvccache.files import elf
 from nvccache.module_id.own_ids import independent
 from nvccache.plan import stage_names
@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.sources import Executor
-    from nvccache.compile.tasks import Known, Task
+    from nvccache.compile.tasks import Task
     from nvccache.execution.staged_call import Context
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
@@ -166,11 +166,10 @@ class _Run:
             raise
         self._schedule.finish()
         for task in self._ended():
-            event = self._event_of(task)
-            self._report.stages.append(event)
+            task.event = self._event_of(task)
+            self._report.stages.append(task.event)
             if task.stage.tool.is_counted:
-                lookup = task.lookup if task.lookup and task.lookup.is_cached else None
-                self._report.looked_up.append(StageLookup(task.stage, lookup, event))
+                self._report.looked_up.append(task)
         self._report.began, self._report.busy = self._schedule.clock.began, self._schedule.clock.busy
         return self._report
 

@@ -14,9 +14,10 @@ from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.sources import Here, OtherProcesses, Promise, RemoteCache, Room, Run, Source
 from nvccache.compile.stage_clock import StageClock
-from nvccache.compile.tasks import Known, State, Task, Tasks
+from nvccache.compile.tasks import State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
 from nvccache.execution.find_stage import Lookup
+from nvccache.execution.staged_call import Known
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
@@ -25,7 +26,6 @@ from nvccache.values import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.sources import Executor
-    from nvccache.execution.publish_stage import Published
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.slots import Slots
@@ -70,7 +70,7 @@ class Schedule:
         self._jobs = Jobs()
         self._promises: dict[Job, Promise] = {}
         self._background = Background()
-        self._published: list[tuple[Stage, Published]] = []  # by another thread, and not yet known
+        self._learnt: list[Known] = []  # by its thread
 
     def look_up(self) -> None:
         """Look up what can be; what is found may let more be looked up."""
@@ -131,9 +131,8 @@ class Schedule:
         if not is_wanted:
             watchdog.end_tools(scratch)  # also what tools that have ended by themselves left behind
         self._background.finish(is_wanted)
-        for stage, published in self._published:
-            self.known.take_published(stage, published)
-        self._published.clear()
+        for learnt in self._learnt:
+            self.known.add(learnt)
         for source in self._sources:
             source.close()
         if is_wanted and self._background.errors:
@@ -148,9 +147,7 @@ class Schedule:
 
         def publish() -> None:
             try:
-                self._published.append(
-                    (task.stage, publish_stage.publish(self._call, task.stage, lookup, timed))
-                )
+                self._learnt.append(publish_stage.publish(self._call, task.stage, lookup, timed))
             finally:
                 self._others.give_up(task)
 

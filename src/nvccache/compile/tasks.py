@@ -1,4 +1,4 @@
-"""The stages of one call on their way: their states, which can be looked up, and what is known by now.
+"""The stages of one call on their way: their states, and which can be looked up.
 
 Knows nothing of slots, other processes or the store.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from nvccache.execution import rehearsals
 from nvccache.module_id import ids
 from nvccache.plan.model import Stage
-from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,12 +15,10 @@ if TYPE_CHECKING:
 
     from nvccache.compile.sources import Promise, Run
     from nvccache.execution.find_stage import Lookup
-    from nvccache.execution.publish_stage import Published
     from nvccache.execution.run_stage import Made
     from nvccache.machine.process import Completed
     from nvccache.plan.model import Plan
-    from nvccache.preprocessed.passes import Pass
-    from nvccache.records.input_records import InputRecord
+    from nvccache.store.event_line import StageEvent
     from nvccache.store.inflight import Claim
 
 _LONG_SECONDS = 0.5  # beside which a round trip to another cache is little
@@ -42,6 +39,7 @@ class Task:
     __slots__ = (
         "claim",
         "completed",
+        "event",
         "guesses",
         "in_vain",
         "is_hit",
@@ -66,6 +64,7 @@ class Task:
         self.lookup: Lookup | None = None
         self.completed: Completed | None = None
         self.made: Made | None = None
+        self.event: StageEvent | None = None  # what became of it, when the call has ended
         self.is_hit = False
         self.promises: list[Promise] = []  # begun, and not at their end
         self.winner: Promise | None = None  # with the result, until that is taken
@@ -179,42 +178,3 @@ class Tasks:
         end = min(self._limit + 1, self._plan.end_of_passes(task.number))
         passes = [other for other in self.all if other.stage.is_preprocessor and other.number < end]
         return all(other.state == State.DONE for other in passes)
-
-
-class Known:
-    """One thread collects here what the steps hand back."""
-
-    def __init__(self) -> None:
-        self.passes: dict[str, Pass] = {}  # by the preprocessed file
-        self.input_records: list[InputRecord] = []
-        self.dated_files: list[str] = []
-        self.reasons_against_record: list[str] = []  # clauses
-        self.is_bound = False  # whether a result depends on what the products are called
-
-    def take_lookup(self, stage: Stage, lookup: Lookup) -> None:
-        self.dated_files += lookup.dated
-        self.is_bound |= lookup.is_bound
-        if lookup.reason_against_record:
-            self.reasons_against_record.append(lookup.reason_against_record)
-        if lookup.found:
-            self._take_input_record(stage, lookup.found.input_record)
-        if lookup.facts:
-            self.passes[stage.outputs[0].path] = lookup.facts
-
-    def take_made(self, made: Made) -> None:
-        self.passes |= made.passes
-        for path in made.changed:
-            if path in self.passes:
-                self.passes[path] = replace(self.passes[path], free_of="", meaning="")
-
-    def take_published(self, stage: Stage, published: Published) -> None:
-        self.is_bound |= published.is_bound
-        if published.input_record:
-            self._take_input_record(stage, published.input_record)
-        if published.reason_against_record:
-            self.reasons_against_record.append(published.reason_against_record)
-
-    def _take_input_record(self, stage: Stage, made: InputRecord) -> None:
-        self.input_records.append(made)
-        if not made.is_observed:
-            self.reasons_against_record.append(f"{stage.kind} was not observed")

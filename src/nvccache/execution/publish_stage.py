@@ -6,6 +6,7 @@ import os
 
 from nvccache.execution import find_stage, object_place
 from nvccache.execution.seeding import SEEDED
+from nvccache.execution.staged_call import Known
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.module_id import ids
@@ -17,7 +18,6 @@ from nvccache.plan.model import Stage
 from nvccache.records import record
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.record import Pair, Result
-from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,26 +28,14 @@ if TYPE_CHECKING:
 _DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working directory
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What is known of a stage when its result has been put into the store, or could not be.
-
-    `input_record` is what it was observed to read; `is_bound` see find_stage.Lookup;
-    `reason_against_record` is a clause, or empty.
-    """
-
-    input_record: InputRecord | None = None
-    is_bound: bool = False
-    reason_against_record: str = ""
-
-
-def publish(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> Published:
+def publish(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> Known:
     """Put what a stage has just produced into the store, if it tells nothing of this one call."""
-    reason = _reason_against(call, stage, lookup, made)
-    published = Published(reason_against_record=reason) if reason else _publish(call, stage, lookup, made)
-    if published.reason_against_record:
-        call.store.trouble = f"{stage.kind} is not stored: {published.reason_against_record}"
-    return published
+    learnt = Known()
+    reason = _reason_against(call, stage, lookup, made) or _publish(call, stage, lookup, made, learnt)
+    if reason:
+        learnt.reasons_against_record.append(reason)
+        call.store.trouble = f"{stage.kind} is not stored: {reason}"
+    return learnt
 
 
 def _reason_against(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> str:
@@ -87,29 +75,33 @@ def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
     return {output.path: call.workspace.content_of(output.path) for output in kept}
 
 
-def _publish(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> Published:
+def _publish(call: StagedCall, stage: Stage, lookup: Lookup, made: Made, learnt: Known) -> str:
+    """Why it could not be put there, a clause; or empty."""
     said = made.completed.stdout + made.completed.stderr
     front_key = lookup.front_key if said else lookup.claim_key
     try:
         read = _input_record_of(call, stage, made)
     except UnreadableError as error:
-        return Published(reason_against_record=str(error))
+        return str(error)
+    learnt.take_read(stage, read)
     processes = [process for log in made.logs for process in log.read().processes]
     grown = process_checks.grown_file(processes, call.plan.scratch)
     if grown:  # as a hit beside others that ran it would be missing there; so is a call, but all of it
         call.store.trouble = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
-        return Published(read, is_bound=ids.generates(stage))
+        learnt.is_bound = ids.generates(stage)
+        return ""
     kept = stage.kept_outputs
     scope = call.seeding.scope_of(stage, kept, said, is_repeatable=made.is_repeatable)
     if not scope:
-        return Published(read, reason_against_record=f"the module id of {stage.kind} is not understood")
+        return f"the module id of {stage.kind} is not understood"
     _add_blobs(call, stage)
     result = _result(call, stage, lookup, made)
     front = next(one for one in call.seeding.fronts(front_key, stage) if one.scope == scope)
     pair = Pair(record.front_for(result, front, call.terminal), read, result)
     record.add(pair, call.store, call.context.since_ns)
-    return Published(read, scope == SEEDED)
+    learnt.is_bound = scope == SEEDED
+    return ""
 
 
 def _add_blobs(call: StagedCall, stage: Stage) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.tokens import Argument
     from nvccache.compile.call import Report, Request
-    from nvccache.compile.record_call import Recorded
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.key_differences import Component, Part
     from nvccache.preprocessed.passes import Pass
@@ -134,12 +133,12 @@ def find_cause(case: Case, cache: Store, relocation: Relocation) -> list[str]:
     return [*found, *_unlike(recorded, case, cache)] or [otherwise]
 
 
-def of_query(cause: list[str], recorded: Recorded) -> str:
+def of_query(cause: list[str], report: Report) -> str:
     """Why a query was not answered from a record, a clause."""
     if cause[0] == FIRST:
         cause = [_FIRST_QUERY]
-    if recorded.reason_against_record:
-        cause = [f"no record is kept: {recorded.reason_against_record}"]
+    if report.reason_against_record:
+        cause = [f"no record is kept: {report.reason_against_record}"]
     return cause[0]
 
 
@@ -252,7 +251,6 @@ def _of_call(case: Case, former: ObjectRecord) -> list[str]:
 def note(
     case: Case,
     cause: list[str],
-    recorded: Recorded,
     report: Report,
     cache: Store,
     call: StagedCall,
@@ -278,9 +276,9 @@ def note(
     made.cause, made.details = cause[0], cause[1 : _MOST_DETAILS + 1]
     made.outcome = report.outcome
     made.digest_key = digest_key = os.urandom(16).hex()
-    made.record_name, made.scope = recorded.name, recorded.scope
-    made.reason_against_record = recorded.reason_against_record
-    made.kept_here, made.checkout = recorded.kept_here, relocation.checkout
+    made.record_name, made.scope = report.record_name, report.scope
+    made.reason_against_record = report.reason_against_record
+    made.kept_here, made.checkout = report.kept_here, relocation.checkout
     made.source = [case.source, _digest_of(case.source)]
     made.stage_reasons = stage_reasons
     report.cause = cause[0]
@@ -314,8 +312,8 @@ class Explanation:
         self._case = Case(request, products, self._is_recaching)
         self._cause = find_cause(self._case, cache, relocation)
 
-    def end(self, recorded: Recorded, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None:
-        note(self._case, self._cause, recorded, report, self._cache, call, passes, self._relocation)
+    def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None:
+        note(self._case, self._cause, report, self._cache, call, passes, self._relocation)
 
-    def end_query(self, recorded: Recorded, report: Report) -> None:
-        report.cause = of_query(self._cause, recorded)
+    def end_query(self, report: Report) -> None:
+        report.cause = of_query(self._cause, report)

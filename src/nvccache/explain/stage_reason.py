@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nvccache.compile.call import StageLookup
+    from nvccache.compile.tasks import Task
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.staged_call import StagedCall
     from nvccache.explain.object_record import ObjectRecord
@@ -56,7 +56,7 @@ class StageReasons:
     def __init__(
         self,
         call: StagedCall,
-        looked_up: Sequence[StageLookup],
+        looked_up: Sequence[Task],
         now: Present,
         passes: Mapping[str, Pass],
         checkout: str = "",
@@ -78,7 +78,7 @@ class StageReasons:
         With a `former` record under the same key those of the stages that the call did not get to are as
         they were, so that a compile that failed does not make first compiles of them.
         """
-        found = [self._keys_of(one, digest_key) for one in self._looked_up if one.lookup]
+        found = [self._keys_of(one, digest_key) for one in self._looked_up if _is_cached(one)]
         got_to = {keys.name for keys in found}
         wanted = set(self._names.values()) - got_to
         return [*found, *(keys for keys in (former.stages if former else []) if keys.name in wanted)]
@@ -89,9 +89,9 @@ class StageReasons:
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
         for one in self._looked_up:
-            if one.has_run:
+            if _has_run(one):
                 name = self._names[id(one.stage)]
-                if not one.lookup:
+                if not _is_cached(one):
                     clauses[name] = [NOT_CACHED]
                 elif is_recaching:
                     clauses[name] = [RECACHED]
@@ -101,15 +101,16 @@ class StageReasons:
                     clauses[name] = self._unlike(one, former, known[name])
         sentences = {name: _sentence(found) for name, found in clauses.items()}
         for one in self._looked_up:
+            assert one.event
             one.event.why = sentences.get(self._names[id(one.stage)], "")
         return list(sentences.items())
 
     def of_first_compiled(self) -> list[str]:
         """Why the first stage ran, in nvcc's order, that is no preprocessor; `reasons` come before."""
-        ran = [one.stage for one in self._looked_up if one.has_run and not one.stage.is_preprocessor]
+        ran = [one.stage for one in self._looked_up if _has_run(one) and not one.stage.is_preprocessor]
         return self._clauses.get(self._names[id(ran[0])], []) if ran else []
 
-    def _keys_of(self, one: StageLookup, digest_key: str) -> StageKeys:
+    def _keys_of(self, one: Task, digest_key: str) -> StageKeys:
         lookup = one.lookup
         assert lookup
         found = lookup.found or self._newest(one.stage, lookup)
@@ -168,7 +169,7 @@ class StageReasons:
             f" for {architecture}" if architecture else ""
         )
 
-    def _unlike(self, one: StageLookup, former: ObjectRecord, before: StageKeys) -> list[str]:
+    def _unlike(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = self._keys_of(one, former.digest_key)
         unlike = [
             difference
@@ -287,6 +288,14 @@ class StageReasons:
         }
         self._paths |= told
         return list(told) or [LOST]
+
+
+def _is_cached(task: Task) -> bool:
+    return task.lookup is not None and task.lookup.is_cached
+
+
+def _has_run(task: Task) -> bool:
+    return task.event is not None and not task.event.is_hit
 
 
 def _of_tool(difference: ComponentDifference) -> str:

@@ -10,7 +10,9 @@ import pytest
 
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State, Tasks
+from nvccache.execution.run_stage import Made
 from nvccache.machine import slots
+from nvccache.machine.process import Completed
 from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Stage
 from nvccache.plan.stages.grammar import Grammar
@@ -189,6 +191,29 @@ def test_passes_behind_a_failure_are_not_waited_for(slots):
     may_end.set()
     caller.join(30)
     assert execution.events.index("ended host_compile") and not caller.is_alive()
+
+
+def test_passes_behind_a_failure_are_ended():
+    missing, behind = stage("host_preprocess", "b.cpp4.ii"), stage("device_preprocess", "b.cpp1.ii")
+    has_begun, was_ended = threading.Event(), threading.Event()
+    execution = execution_of(missing, behind)
+
+    def run(wanted, handle):
+        if wanted is behind:
+            handle.tell(was_ended.set)
+            has_begun.set()
+            assert was_ended.wait(30)
+        else:
+            assert has_begun.wait(30)
+        return Made(Completed(int(wanted is missing), b"", b"", 0.25), [])
+
+    execution.run = run
+    schedule = Schedule(execution, FakeSlots(2), None)
+    go_on(schedule)
+    while not schedule.wait():
+        pass
+    assert was_ended.is_set()
+    schedule.finish()
 
 
 def test_wrappers_that_may_do_anything_run_in_turns():

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from nvccache import execution
-from nvccache.compile.tasks import Known
 from nvccache.execution.find_stage import Lookup
-from nvccache.execution.publish_stage import Published
 from nvccache.execution.run_stage import Made
 from nvccache.execution.seeding import SEEDED
+from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.grammar import Grammar
@@ -60,7 +59,7 @@ def test_what_was_not_observed_is_a_reason(known):
     blind = InputRecord()
     blind.is_observed = False
     known.take_lookup(PASS, Lookup("front", found=found(blind)))
-    known.take_published(PASS, Published(blind))
+    known.take_read(PASS, blind)
     assert known.reasons_against_record == ["host_preprocess was not observed"] * 2
     assert len(known.input_records) == 2
 
@@ -71,21 +70,9 @@ def test_a_file_that_was_changed_where_it_lies_has_no_meaning_any_more(known):
     assert known.passes == {"/s/a.ii": Pass(TEXT.listed, "", ""), "/s/b.ii": TEXT}
 
 
-def test_what_could_not_be_stored_is_a_reason_and_was_read_all_the_same(known):
-    known.take_published(PASS, Published(InputRecord(), reason_against_record="its id is not understood"))
-    assert known.reasons_against_record == ["its id is not understood"]
-    assert len(known.input_records) == 1
-
-
 def test_what_one_stage_has_found_holds_for_the_call(known):
     known.take_lookup(PASS, Lookup("front", found=found(InputRecord(), SEEDED)))
     known.take_lookup(PASS, Lookup("front"))
-    known.take_published(PASS, Published())
-    assert known.is_bound
-
-
-def test_a_result_that_was_published_may_be_bound(known):
-    known.take_published(PASS, Published(is_bound=True))
     assert known.is_bound
 
 

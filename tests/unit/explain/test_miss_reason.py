@@ -12,7 +12,6 @@ from damage import changed, shuffled, torn
 from nvccache import config, environment
 from nvccache.commandline import invocation
 from nvccache.compile.call import Report, Request
-from nvccache.compile.record_call import Recorded
 from nvccache.explain import miss_reason, object_record
 from nvccache.explain.miss_reason import Case
 from nvccache.files import keys, presence
@@ -55,7 +54,7 @@ def relocation() -> Relocation:
     return Relocation("", os.getcwd())
 
 
-def record(given: Case, cache: Store, reason_against_record: str = "", cause: str = FIRST) -> Recorded:
+def record(given: Case, cache: Store, reason_against_record: str = "", cause: str = FIRST) -> Report:
     """Note a compile as recording would: with an input record, unless there is a reason against one."""
     call = given.request.invocation
     front_key = direct.key_of(direct.PLACED, given.nvcc, call, relocation(), given.request.environ)
@@ -68,22 +67,21 @@ def record(given: Case, cache: Store, reason_against_record: str = "", cause: st
     made.plain, made.listings = ["early"], [("early", presence.digest_of_listing("early"))]
     made.variables = [(name, environment.digest_of(name, given.request.environ)) for name in ASKED]
     made.sought, made.search_path = ["sh"], given.request.environ.get("PATH", "")
-    recorded = Recorded(reason_against_record=reason_against_record)
+    report = Report()
+    report.reason_against_record = reason_against_record
     if not reason_against_record:
         pair = records.Pair(records.Front(front_key, relocation()), made, records.Result())
         records.add(pair, cache, time.time_ns())
-        recorded = Recorded(pair.name, direct.PLACED)
-    note(given, [cause, "detail"], recorded, cache)
-    return recorded
+        report.record_name, report.scope = pair.name, direct.PLACED
+    note(given, [cause, "detail"], cache, report)
+    return report
 
 
-def note(
-    given: Case, cause: list[str], recorded: Recorded, cache: Store, report: Report | None = None
-) -> None:
+def note(given: Case, cause: list[str], cache: Store, report: Report | None = None) -> None:
     """As a call does that has no stages."""
     plan = Plan((), {}, {}, "/s")
     call = SimpleNamespace(plan=plan, environ=given.request.environ, store=cache, cwd=given.cwd)
-    miss_reason.note(given, cause, recorded, report or Report(), cache, call, {}, relocation())
+    miss_reason.note(given, cause, report or Report(), cache, call, {}, relocation())
 
 
 def cause_of(given: Case, cache: Store) -> list[str]:
@@ -183,7 +181,7 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
 
 def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
     recorded = record(case(SECRET="s3cret"), cache)
-    body = cache.find_record(store.RECORD, recorded.name[:64])
+    body = cache.find_record(store.RECORD, recorded.record_name[:64])
     assert b"SECRET" in body and b"s3cret" not in body
 
 
@@ -240,7 +238,7 @@ def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
 def test_a_result_that_is_no_longer_there_is_told(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
-    cache.remove_damaged(store.RECORD, recorded.name[:64])
+    cache.remove_damaged(store.RECORD, recorded.record_name[:64])
     assert cause_of(case(), cache) == [LOST]
 
 
@@ -272,12 +270,12 @@ def test_a_call_is_noted_under_each_of_its_objects(place, cache):
 
 
 def test_a_call_that_is_left_to_nvcc_is_not_noted(place, cache):
-    note(case(), [FIRST], Recorded(), cache, Report(leave_to_nvcc="odd_failure"))
+    note(case(), [FIRST], cache, Report(leave_to_nvcc="odd_failure"))
     assert object_record.find(str(place / "a.o"), cache) is None
 
 
 def test_only_so_many_details_are_kept(place, cache):
-    note(case(), [str(number) for number in range(200)], Recorded(), cache)
+    note(case(), [str(number) for number in range(200)], cache)
     found = object_record.find(str(place / "a.o"), cache)
     assert (found.cause, len(found.details)) == ("0", 50)
 

@@ -10,7 +10,7 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
-from nvccache.compile.call import StageLookup
+from nvccache.compile.tasks import Task
 from nvccache.execution.find_stage import Lookup
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
@@ -42,6 +42,12 @@ NAMES = [
 
 def ended(stage: Stage, has_run: bool = True) -> StageEvent:
     return StageEvent(stage.kind, RAN if has_run else HIT, 1.0)
+
+
+def task(stage: Stage, lookup: Lookup | None, event: StageEvent) -> Task:
+    made = Task(0, stage)
+    made.lookup, made.event = lookup, event
+    return made
 
 
 class Compile:
@@ -86,7 +92,7 @@ class Compile:
                 components=tuple(self.components[id(stage)]),
                 found=self.found.get(id(stage)),
             )
-            looked_up.append(StageLookup(stage, lookup, ended(stage, id(stage) in self.ran)))
+            looked_up.append(task(stage, lookup, ended(stage, id(stage) in self.ran)))
         return StageReasons(self.call, looked_up, Present(self.environ), {})
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
@@ -143,7 +149,7 @@ def test_a_call_that_is_recached_says_so(now, before):
 
 def test_a_stage_that_is_not_cached_says_so(now, before):
     stage = now.stage("ptxas")
-    reasons = StageReasons(now.call, [StageLookup(stage, None, ended(stage))], Present({}), {})
+    reasons = StageReasons(now.call, [task(stage, None, ended(stage))], Present({}), {})
     assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 
@@ -378,7 +384,7 @@ def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observe
 
 def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
     known = before.recorded()
-    got_to = [StageLookup(stage, Lookup("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
+    got_to = [task(stage, Lookup("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
     reasons = StageReasons(now.call, got_to, Present({}), {})
     kept = reasons.keys_of_stages("key", known)
     assert [stage.name for stage in kept] == NAMES
