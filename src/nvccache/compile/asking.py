@@ -29,20 +29,20 @@ class Asking:
     def start(self, task: Task) -> None:
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
         stage, lookup = task.stage, task.lookup
-        if not self._call.asks_beyond or not lookup or not lookup.is_cached:
+        if not self._call.remote or not lookup or not lookup.is_cached:
             return
         if self._tasks.reads_what_is_new(task):
             return
         missing = lookup
         if not stage.is_preprocessor:
             task.state = State.ASKED
-        job = self._jobs.start(lambda _: find_stage.find_beyond(self._call, stage, missing))
+        job = self._jobs.start(lambda _: find_stage.find_remote(self._call, stage, missing))
         self._asked[job] = task
 
     def give_up(self) -> None:
         """Have nothing waited for any more."""
-        if self._asked and self._call.store.beyond:
-            self._call.store.beyond.give_up()
+        if self._asked and self._call.remote:
+            self._call.remote.stop_asking()
 
     def end(self, job: Job) -> Task | None:
         """The stage that a job asked for, with what was `found` of it; None for another job.

@@ -13,7 +13,7 @@ from nvccache.execution import find_stage, publish_stage, run_stage
 def steps_of_nothing(monkeypatch):
     """The steps of a stage are methods of the call, which is a fake (test_schedule.py)."""
     for module in (find_stage, run_stage, publish_stage):
-        for name in ("find", "find_beyond", "accept", "run", "run_again", "lost_producers", "publish"):
+        for name in ("find", "find_remote", "accept", "run", "run_again", "lost_producers", "publish"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, _step(name))
 
