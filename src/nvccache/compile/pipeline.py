@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log
+from nvccache import endpoint, log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
 from nvccache.compile import query, record_call, runner
@@ -205,8 +205,13 @@ def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) ->
     """Other machines; nothing of what speaks to them is loaded where none are set."""
     if not config.executor:
         return None
-    from nvccache.remote_execution import executor
-
+    try:
+        from nvccache.remote_execution import executor
+    except ImportError as error:
+        if error.name != endpoint.PACKAGE:
+            raise
+        log.write(config.log, endpoint.NOT_INSTALLED)
+        return None
     return executor.of_config(config, cache, environ)
 
 
