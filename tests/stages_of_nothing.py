@@ -95,19 +95,15 @@ class FakeExecution:
     own_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
 
     @property
-    def asks_beyond(self) -> bool:
-        return self.elsewhere is not None
+    def remote(self) -> SimpleNamespace | None:
+        return None if self.elsewhere is None else SimpleNamespace(stop_asking=self.told.set)
 
-    def find_beyond(self, wanted: Stage, lookup: Lookup) -> Lookup:
+    def find_remote(self, wanted: Stage, lookup: Lookup) -> Lookup:
         self.events.append(f"asked for {wanted.kind}")
         assert self.told.wait(10)
         if wanted.kind not in self.elsewhere:
             return lookup
         return Lookup(lookup.front_key, found=FOUND)
-
-    @property
-    def store(self) -> SimpleNamespace:
-        return SimpleNamespace(beyond=SimpleNamespace(give_up=self.told.set))
 
     def accept(self, wanted: Stage, lookup: Lookup) -> None:
         self.events.append(f"accepted {wanted.kind}")

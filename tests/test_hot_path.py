@@ -80,6 +80,7 @@ RECORDING = {*STRUCT, *XXHASH, "nvccache.records.replay_layout", "nvccache.store
 # What a miss does without: each takes as long to load as many of our own modules.
 TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]
+OF_REMOTES = ["nvccache.remote_url"]  # whether the setting can be understood; nothing that asks
 OF_SCRIPTS = ["nvccache.records.rehearsed", "nvccache.values"]
 _SAMPLE = 16  # levels.py: one process in so many counts what is in the cache
 
@@ -147,7 +148,9 @@ def test_a_replay_loads_nothing_of_python(workspace, compiled):
     assert direct_hits(workspace) == before + 1
 
 
-def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled):
+@pytest.mark.parametrize("remote", ["", "file:///nowhere,rw"], ids=["alone", "with a remote"])
+def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled, remote):
+    workspace.environ |= {"NVCCACHE_REMOTE": remote} if remote else {}
     found = None
     while found is None:
         os.utime(workspace.directory / "a.cu")
@@ -156,7 +159,7 @@ def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled):
         found = modules_of_call(workspace, compiled)
         assert direct_hits(workspace) == before + 1
     of_scripts = OF_SCRIPTS if scripted.is_script(workspace.nvcc) else []
-    assert sorted(found) == sorted([*DIRECT, *of_scripts])
+    assert found == {*DIRECT, *of_scripts, *(OF_REMOTES if remote else ())}
     assert not modules_of_call(workspace, compiled), "it is recorded for the launcher"
 
 

@@ -18,7 +18,6 @@ from nvccache import config, outcomes, remote_url
 from nvccache.cli.group import STATUSES, commands
 from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
-from nvccache.remote_execution import faults
 
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reference")
 NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads instead. -->\n"
@@ -272,7 +271,7 @@ def outcome_page() -> str:
         "",
         "Why a stage ran here though it was sent to another machine; `nvccache stats` counts these stages.",
         "",
-        *table("reason", faults.SENTENCES),
+        *table("reason", outcomes.EXECUTOR_FAULTS),
         "",
         "## Wrong settings",
         "",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 GRPC, GRPCS, PREFIX = "grpc", "grpcs", "prefix"
 INPUT, WORKER = "input", "worker"  # where the tools are: sent along, or on the worker already
+# An installation may do without what speaks to them.
+PACKAGE = "nvccache.remote_execution"
+NOT_INSTALLED = f"nothing is sent: there is no package `{PACKAGE}`"
 _FILES = ("ca", "cert", "key", "token_file")
 _OPTIONS = ("instance", "toolchain", "queue", "deadline", "property", *_FILES)
 _EXAMPLE = "`grpc://host:port` or `prefix:srun -n1 --`"

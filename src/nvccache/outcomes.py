@@ -90,6 +90,26 @@ REMOTE_FAULTS = {
     "left_alone": "the remote was left alone after a fault that an earlier call had met",
 }
 
+# Why a stage ran here though it was sent to another machine.
+EXECUTOR_FAULTS = {
+    "unreachable": (
+        "there is no connection to the engine, or it broke; or the launcher did not start the stage"
+    ),
+    "timeout": "the engine did not answer in time, or the stage took too long there",
+    "tls": "the certificate of the engine, or its encryption, cannot be used",
+    "denied": "the engine permits no such access",
+    "bad_credentials": "the engine does not accept the credentials, or a file with them cannot be read",
+    "full": "the engine has no room left, or its queue is full",
+    "not_installed": "what speaks to the engine is not installed: `nvccache doctor` says how it is",
+    "no_workers": "it was still in the queue when a worker should have had it",
+    "other_version": "the engine speaks another version of the interface, or cannot execute",
+    "other_machine": "the worker has another class of processor",
+    "wrong_result": "what came back is not what it was said to be",
+    "failed": "the tool failed there, or what it made cannot be used",
+    "overtaken": "it was started here as well, and ended here first",
+    "broken": "the answer of the engine cannot be used, or something else went wrong",
+}
+
 # What of the settings was wrong, beside the name of a setting whose value cannot be used.
 WRONG_SETTINGS = {
     "unknown": "there is no setting of that name",

@@ -12,7 +12,6 @@ from nvccache.cli.units import count_words, seconds_words, shown_path, size_word
 from nvccache.explain import miss_reason
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.plan.stages import tool_of
-from nvccache.remote_execution import faults
 from nvccache.store import events
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, RemoteUse, StageEvent
 
@@ -205,7 +204,7 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
     """Where a stage ran that was sent, and what that cost, or why it ran here after all."""
     word = events.why_here(stage)
     if word:
-        return f"  here, though it was sent: {faults.SENTENCES.get(word, word)}"
+        return f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
     costs = events.costs_away(stage)
     if not costs:
         return ""

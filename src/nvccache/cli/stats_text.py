@@ -9,7 +9,6 @@ from typing import Any
 
 from nvccache import config, outcomes
 from nvccache.cli.units import count_words, moment, seconds_words, size_words
-from nvccache.remote_execution import faults
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
 
@@ -171,7 +170,10 @@ def _executor(executor: Figures, outage: dict[str, object] | None) -> list[str]:
         until = moment(float(str(outage["until"])), "%H:%M:%S")
         why = f"{outage['word']}: {outage['text']}"
         found.append(f"  {'left alone':<16}nothing is sent until {until}, {why}")
-    return [*found, *_reasons("why stages ran here that were sent", executor["reasons"], faults.SENTENCES)]
+    return [
+        *found,
+        *_reasons("why stages ran here that were sent", executor["reasons"], outcomes.EXECUTOR_FAULTS),
+    ]
 
 
 def _in_vain(in_vain: Figures) -> list[str]:

@@ -24,8 +24,8 @@ class Report:
     `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
     link_only.py, `is_query` query.py; `store_fault` is why something could not be stored, a word of
     outcomes.STORE_FAULTS, or empty. `told_before_link` are standard output and error up to there, where a
-    program is linked. `remote` is what was asked of other caches; `to_send` is what other machines may have
-    a use for, as beyond.items_of gives it.
+    program is linked. `remote` is what was asked of remotes; `to_send` is what they may have a use for,
+    bucket and key of each.
 
     Its record has the name `record_name` (record.Pair.name) and a `scope`; or `reason_against_record` is why
     there is none, a clause. `kept_here` is why other directories or checkouts do not share it, one of the

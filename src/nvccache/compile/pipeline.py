@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log
+from nvccache import endpoint, log
 from nvccache.commandline import redaction
 from nvccache.commandline.invocation import Bypass
 from nvccache.compile import query, record_call, runner
@@ -19,8 +19,9 @@ from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer
 from nvccache.observation.watch import Watch
 from nvccache.plan import build
-from nvccache.records import levels
+from nvccache.records import levels, tiered_store
 from nvccache.records.base_dir import Relocation
+from nvccache.records.tiered_store import TieredStore
 from nvccache.store import directory, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.toolkit import dryrun, toolchain
@@ -62,7 +63,7 @@ def carry_out(request: Request, config: Config, explaining: Explaining | None = 
 
     What is done is told to `explaining`, which knows why.
     """
-    cache = store.Store(directory.of(config), config.readonly)
+    cache = _store(request, config)
     problem = cache.directory.problem(store.BUCKETS)
     if problem:
         return _left_to_nvcc(Bypass(problem, config.dir), request, config)
@@ -78,7 +79,7 @@ def carry_out(request: Request, config: Config, explaining: Explaining | None = 
             ),
         )
     report.store_fault = cache.fault
-    report.remote = cache.beyond.use() if cache.beyond else None
+    report.remote = cache.remote_use() if isinstance(cache, TieredStore) else None
     if report.leave_to_nvcc:
         log.write(config.log, f"left to nvcc: {report.leave_to_nvcc}")
     return report
@@ -104,7 +105,9 @@ def _compile(
     started = _now()
     progress = Progress(config.log)
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
-    _begin_to_ask_beyond(request, config, cache)
+    if isinstance(cache, TieredStore):
+        # Not earlier: there must be no threads when the watchdog is forked, and asking begins some.
+        levels.prefetch(request.behind, request.invocation, config, cache)
     if request.invocation.is_query:
         return _ask(request, config, cache, path, observing, started, explaining)
     relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
@@ -112,7 +115,7 @@ def _compile(
     transcript = _transcribe(request, path, observing, dry_run)
     if dry_run.input_record:
         progress.note("nvcc is not asked what it would do, as it would say what it said before")
-    found = _answer_from_beyond(request, config, cache)
+    found = _answer_from_remotes(request, config, cache)
     if found:
         return found
     if isinstance(transcript, Bypass):
@@ -171,7 +174,7 @@ def _ask(
     explaining: Explaining | None,
 ) -> Report:
     """Have nvcc answer a query, and record what it says."""
-    found = _answer_from_beyond(request, config, cache)
+    found = _answer_from_remotes(request, config, cache)
     if found:
         return found
     reason = query.reason_to_leave(request, cache, observing)
@@ -200,44 +203,34 @@ def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) ->
     import importlib
 
     try:
-        beside = importlib.import_module("nvccache.remote_execution.executor")
-    except ModuleNotFoundError as error:
-        log.write(config.log, f"stages run here: {error}")
+        beside = importlib.import_module(endpoint.PACKAGE + ".executor")
+    except ImportError as error:
+        if error.name != endpoint.PACKAGE:
+            raise
+        log.write(config.log, endpoint.NOT_INSTALLED)
         return None
     made: Executor | None = beside.of_config(config, cache, environ)
     return made
 
 
-def _begin_to_ask_beyond(request: Request, config: Config, cache: store.Store) -> None:
-    """Have other caches asked for the whole call meanwhile.
-
-    Not earlier: there must be no threads when the watchdog is forked, and asking begins some.
-    """
-    if not config.remote or config.recache:
-        return
-    from nvccache.records import beyond
-
-    cache.beyond = beyond.of(config, request.environ)
-    levels.want_from_beyond(request.behind, request.invocation, config, cache)
+def _store(request: Request, config: Config) -> store.Store:
+    """The cache directory, with the remotes behind it that are to be asked."""
+    if config.remote and not config.recache:
+        return tiered_store.of(directory.of(config), config, request.environ)
+    return store.Store(directory.of(config), config.readonly)
 
 
-def _answer_from_beyond(request: Request, config: Config, cache: store.Store) -> Report | None:
-    if not cache.beyond:
+def _answer_from_remotes(request: Request, config: Config, cache: store.Store) -> Report | None:
+    if not isinstance(cache, TieredStore):
         return None
     report = Report()
-    report.answer = levels.answer_from_beyond(
+    report.answer = levels.answer_from_remotes(
         request.behind, request.script, request.invocation, config, cache
     )
-    return report if report.answer else None
-
-
-def _to_send(config: Config, cache: store.Store) -> list[tuple[str, str]]:
-    """What remotes may have a use for of what the call has put into the cache."""
-    if not config.remote or config.readonly:
-        return []
-    from nvccache.records import beyond
-
-    return beyond.items_of(cache.published)
+    if not report.answer:
+        return None
+    _keep_up(cache, config, report)
+    return report
 
 
 def _planned(
@@ -276,7 +269,8 @@ def _clock_was_set(started: tuple[int, int]) -> bool:
 
 def _keep_up(cache: store.Store, config: Config, report: Report) -> None:
     """What the store needs after a call: marks of use, its trouble in the log, and its limit; and remotes."""
-    report.to_send = _to_send(config, cache)
+    if config.remote and not config.readonly:
+        report.to_send = list(cache.published)
     if cache.is_stale:
         cache.mark_used(cache.used)
     if cache.trouble:

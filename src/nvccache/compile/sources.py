@@ -119,7 +119,7 @@ class RemoteCache(Source):
 
     def offer(self, task: Task) -> Promise | None:
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
-        if not self._call.asks_beyond or not task.lookup or not task.lookup.is_cached:
+        if not self._call.remote or not task.lookup or not task.lookup.is_cached:
             return None
         if self._tasks.reads_what_is_new(task):
             return None
@@ -127,8 +127,8 @@ class RemoteCache(Source):
         return _Question(task, self._call)
 
     def stop(self) -> None:
-        if self._is_asked and self._call.store.beyond:
-            self._call.store.beyond.give_up()
+        if self._is_asked and self._call.remote:
+            self._call.remote.stop_asking()
 
 
 class _Question(Promise):
@@ -144,7 +144,7 @@ class _Question(Promise):
     def begin(self, jobs: Jobs) -> None:
         call, stage, missing = self._call, self.task.stage, self.task.lookup
         assert missing
-        self.job = jobs.start(lambda _: find_stage.find_beyond(call, stage, missing))
+        self.job = jobs.start(lambda _: find_stage.find_remote(call, stage, missing))
 
     def admits(self, slot: Slot | None) -> bool:
         return self.task.stage.is_preprocessor

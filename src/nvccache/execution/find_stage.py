@@ -19,7 +19,7 @@ from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.keys import KeyComponent
@@ -84,17 +84,19 @@ def find(
     return lookup
 
 
-def find_beyond(call: StagedCall, stage: Stage, missing: Lookup) -> Lookup:
-    """The same of other caches, for a stage that this one does not have; on any thread.
+def find_remote(call: StagedCall, stage: Stage, missing: Lookup) -> Lookup:
+    """The same on remotes, for a stage that this cache does not have; on any thread.
 
     What is found has still to be accepted.
     """
-    beyond = call.store.beyond
-    if not beyond:
+    remote = call.remote
+    if not remote:
         return missing
-    beyond.want(front.key for front in fronts(call, stage, missing))
-    found = _find(call, stage, missing, asks_beyond=True)
-    return found if _has_products(call, stage, found) else missing
+    remote.prefetch_records(front.key for front in fronts(call, stage, missing))
+    lookup = _find(call, stage, missing, remote.remote_records)
+    outputs = dict(lookup.found.result.outputs) if lookup.found else {}
+    products = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
+    return lookup if all(map(remote.fetch_blob, products)) else missing
 
 
 def accept(call: StagedCall, stage: Stage, lookup: Lookup) -> None:
@@ -126,14 +128,19 @@ def is_free_of_directory(call: StagedCall, stage: Stage) -> bool:
     return stage.grammar.joins_directory and call.workspace.are_absolute(call.read_by(stage))
 
 
-def _find(call: StagedCall, stage: Stage, missing: Lookup, *, asks_beyond: bool = False) -> Lookup:
+def _find(
+    call: StagedCall,
+    stage: Stage,
+    missing: Lookup,
+    remote_records: Callable[[str], Iterable[bytes]] | None = None,
+) -> Lookup:
     """The look-up with the result that was found under one of its keys, if there is one."""
 
     def ask(topic: str, subject: str) -> str:
         return machine_facts.answer(topic, subject, call.environ, call.store)
 
     for front in fronts(call, stage, missing):
-        for pair in record.holding(front, call.store, call.now, ask, asks_beyond):
+        for pair in record.holding(front, call.store, call.now, ask, remote_records):
             # One that was not observed would leave the call without a record.
             is_good = pair.input_record.is_observed or call.context.watch.is_blind
             is_moved = tuple(pair.result.text) != missing.text
@@ -159,16 +166,6 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
             return False
     roles = {role for role, _ in result.outputs}
     return all(output.role in roles or call.own_ids.is_own(output) for output in stage.kept_outputs)
-
-
-def _has_products(call: StagedCall, stage: Stage, lookup: Lookup) -> bool:
-    """Whether the products of what was found can be had; they are here then.
-
-    Servers forget blobs by age, and the stage may as well run beside others.
-    """
-    outputs = dict(lookup.found.result.outputs) if lookup.found else {}
-    wanted = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
-    return all(call.store.has_here(digest) or call.store.read_blob(digest) is not None for digest in wanted)
 
 
 def _is_cached(call: StagedCall, stage: Stage) -> tuple[bool, str]:

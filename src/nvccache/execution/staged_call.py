@@ -22,6 +22,7 @@ from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage
 from nvccache.records.facts import Present
+from nvccache.records.tiered_store import TieredStore
 from nvccache.store.store import Store
 from nvccache.values import dataclass, replace
 
@@ -95,9 +96,9 @@ class StagedCall:
         self.making = threading.RLock()  # held by who has intermediates on disk
 
     @property
-    def asks_beyond(self) -> bool:
-        """Whether there are other caches to be asked."""
-        return self.store.beyond is not None and not self.context.is_recaching
+    def remote(self) -> TieredStore | None:
+        """The store, if there are remotes behind it that can be asked for records."""
+        return self.store if isinstance(self.store, TieredStore) else None
 
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics as they may be told and kept."""

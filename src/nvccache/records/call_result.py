@@ -80,8 +80,8 @@ def give(answer: CallResult, cache: Store) -> str:
     wanted = []
     if answer.rule is not None:
         wanted.append(Product(answer.dependency_file, answer.rule))
-    for destination, digest, unlink_first in answer.products:
-        content = cache.read_blob(digest)
+    contents = cache.read_blobs(digest for _, digest, _ in answer.products)
+    for (destination, digest, unlink_first), content in zip(answer.products, contents, strict=True):
         if content is None:
             return LOST
         if destination == STANDARD_OUTPUT:

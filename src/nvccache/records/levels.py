@@ -18,12 +18,12 @@ from nvccache.store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nvccache.commandline.invocation import Bypass, Invocation
     from nvccache.config import Config
-    from nvccache.records.facts import Present
-    from nvccache.records.record import Front, Pair
+    from nvccache.records.record import Front
+    from nvccache.records.tiered_store import TieredStore
 
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
 
@@ -90,6 +90,7 @@ def _answer(behind: Behind, script: Script | None, config: Config, cache: Store,
     outcome.invocation = parsed
     if not config.recache:
         _answer_by_meaning(behind, script, config, cache, outcome)
+        _count_sometimes(cache, config)
     if parsed.is_query and not config.remote and (config.readonly or not config.observe):
         # Nothing would come of running nvcc ourselves; an answer that was found has been taken all the same.
         outcome.bypass = None if outcome.answer else outcome.bypass or invocation.Bypass(parsed.mode)
@@ -109,8 +110,6 @@ def _is_over(found: CallResult, cache: Store, outcome: Outcome) -> bool:
 
         outcome.bypass = Bypass("query_streams")
         return True
-    if cache.beyond:
-        cache.beyond.want_blobs(digest for _, digest, _ in found.products if not cache.has_here(digest))
     given = give(found, cache)
     if given == GIVEN:
         outcome.answer = found
@@ -128,54 +127,44 @@ def _can_be_told(has_output: bool, has_messages: bool) -> bool:
 
 
 def _answer_by_meaning(
-    behind: Behind, script: Script | None, config: Config, cache: Store, outcome: Outcome
+    behind: Behind,
+    script: Script | None,
+    config: Config,
+    cache: Store,
+    outcome: Outcome,
+    remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> None:
-    from nvccache.records import input_records, record
+    from nvccache.records import direct, input_records, record
     from nvccache.records.facts import Present
 
-    assert outcome.invocation is not None
+    call = outcome.invocation
+    assert call is not None
     now = Present(behind.environ)
-    asks_in = script.environ if script else behind.environ  # in which a loader may be run
-    found = _find_by_meaning(behind, outcome.invocation, config, asks_in, cache, now)
+    ask = _asking(cache, script.environ if script else behind.environ)  # in which a loader may be run
+    found = direct.find(_fronts(behind, config, call), call, cache, now, ask, remote_records)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
-        input_records.add_files(found[0].input_record, outcome.invocation.option_files)
+        input_records.add_files(found[0].input_record, call.option_files)
         record.take_signatures(found[0].input_record, now)
         replay.add_of(script or behind, found[0].input_record, found[1], config, cache, outcome.terminal)
         if cache.is_stale:
             # What it rests on counts as used, too: it is asked for when a file has changed. The launcher
             # leaves to us what it finds that has not been used for long.
             cache.mark_used(found[0].result.basis)
-        _count_sometimes(cache, config)
 
 
-def want_from_beyond(behind: Behind, call: Invocation, config: Config, cache: Store) -> None:
-    """Begin to fetch what `answer_from_beyond` will look at."""
-    if cache.beyond:
-        cache.beyond.want(front.key for front in _fronts(behind, config, call))
+def prefetch(behind: Behind, call: Invocation, config: Config, cache: TieredStore) -> None:
+    """Begin to fetch what `answer_from_remotes` will look at."""
+    cache.prefetch_records(front.key for front in _fronts(behind, config, call))
 
 
-def answer_from_beyond(
-    behind: Behind, script: Script | None, call: Invocation, config: Config, cache: Store
+def answer_from_remotes(
+    behind: Behind, script: Script | None, call: Invocation, config: Config, cache: TieredStore
 ) -> CallResult | None:
-    """Answer a call from what other caches have; a program that has still to be linked is made by stages."""
+    """Answer a call from what remotes have; a program that has still to be linked is made by stages."""
     outcome = Outcome(_terminal(behind.environ))
     outcome.invocation = call
-    _answer_by_meaning(behind, script, config, cache, outcome)
+    _answer_by_meaning(behind, script, config, cache, outcome, cache.remote_records)
     return outcome.answer
-
-
-def _find_by_meaning(
-    behind: Behind,
-    call: Invocation,
-    config: Config,
-    asks_in: Mapping[str, str],
-    cache: Store,
-    now: Present,
-) -> tuple[Pair, CallResult] | None:
-    from nvccache.records import direct
-
-    ask = _asking(cache, asks_in)
-    return direct.find(_fronts(behind, config, call), call, cache, now, ask, cache.beyond is not None)
 
 
 def _fronts(behind: Behind, config: Config, call: Invocation) -> Iterator[Front]:
@@ -187,15 +176,11 @@ def _fronts(behind: Behind, config: Config, call: Invocation) -> Iterator[Front]
 
 
 def _count_sometimes(cache: Store, config: Config) -> None:
-    """Keep the cache within its size without paying for it on every hit: its lock costs more than a hit.
-
-    What was received is as large as what a compile makes, and is counted each time.
-    """
-    sample = 1 if cache.beyond else _SAMPLE
-    if cache.added and os.getpid() % sample == 0:
+    """Keep the cache within its size without paying for it on every hit: its lock costs more than a hit."""
+    if cache.added and os.getpid() % _SAMPLE == 0:
         from nvccache.store import eviction
 
-        added = {shard: size * sample for shard, size in cache.added.items()}
+        added = {shard: size * _SAMPLE for shard, size in cache.added.items()}
         eviction.count_and_limit(cache.directory, added, config.max_size)
 
 

@@ -147,16 +147,27 @@ def front_for(result: Result, front: Front, terminal: str) -> Front:
 
 
 def find(
-    front: Front, cache: Store, now: Present, ask: Callable[[str, str], str], asks_beyond: bool = False
+    front: Front,
+    cache: Store,
+    now: Present,
+    ask: Callable[[str, str], str],
+    remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Pair | None:
     """The newest pair whose inputs are as they were."""
-    return next(holding(front, cache, now, ask, asks_beyond), None)
+    return next(holding(front, cache, now, ask, remote_records), None)
 
 
 def holding(
-    front: Front, cache: Store, now: Present, ask: Callable[[str, str], str], asks_beyond: bool = False
+    front: Front,
+    cache: Store,
+    now: Present,
+    ask: Callable[[str, str], str],
+    remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Iterator[Pair]:
-    """The pairs whose inputs are as they were, newest first: this cache's, then those of others."""
+    """The pairs whose inputs are as they were, newest first: this cache's, then those of remotes.
+
+    `remote_records` asks these, by the front key; without it they are left out.
+    """
     known = set()
     for pair in kept(front, cache):
         known.add(pair.key)
@@ -166,7 +177,7 @@ def holding(
                 yield pair
         elif now.is_waste(unlike[0].path):
             cache.remove_damaged(store.RECORD, front.key)  # somebody may have made it up
-    for received in cache.beyond.records(front.key) if asks_beyond and cache.beyond else ():
+    for received in remote_records(front.key) if remote_records else ():
         for pair in _pairs(_parts(received), front):
             if pair.key in known:
                 continue

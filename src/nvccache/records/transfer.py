@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from nvccache.records import beyond, record
+from nvccache.records import record, tiered_store
 from nvccache.remote import envelope
 from nvccache.store import eviction, layout, store
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 BUCKETS = (store.BLOB, store.RECORD)
-LARGEST = beyond.LARGEST  # bytes of a body
+LARGEST = tiered_store.LARGEST  # bytes of a body
 _ASKED_FOR = 64 << 10  # bytes of a blob from which it is cheaper to ask whether it is there
 _COUNTED_EVERY = 64 << 20  # bytes
 _MERGES = 4  # of a record that others write at the same time
@@ -106,12 +106,12 @@ class Transfer:
     def _body(self, item: Item) -> bytes | None:
         if item[0] not in BUCKETS:
             return None
-        body = beyond.to_send(*item, self._cache)
+        body = tiered_store.to_send(*item, self._cache)
         return None if body is None or len(body) > LARGEST else body
 
     def _take_blob(self, digest: str, body: bytes) -> bool:
-        content, compress = beyond.opened_blob(body, digest)
-        if self._cache.has_here(digest):
+        content, compress = tiered_store.opened_blob(body, digest)
+        if self._cache.has_blob(digest):
             return False
         self._cache.add_blob(digest, content, compress, is_received=True)
         return True

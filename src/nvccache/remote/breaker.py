@@ -21,6 +21,7 @@ from nvccache.machine import slots
 FIRST = 60.0  # seconds
 FIRST_THROTTLED = 5.0
 LONGEST = 600.0
+OF_EXECUTOR = "executor-{}"  # the identity under which an engine or launcher is left alone
 _MOST = 4096  # bytes of a file
 
 

@@ -14,8 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from nvccache import remote_url
-from nvccache.config import Config
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.kinds import connect
@@ -320,9 +318,3 @@ class Tier:
         for source in late:
             if not source.has_answered:
                 source.note_fault(ServiceError("timeout"))
-
-
-def of(config: Config, environ: Mapping[str, str], log: Callable[[str], None] | None = None) -> Tier | None:
-    """The remotes that the settings name; None where there are none."""
-    remotes = remote_url.parse(config.remote)
-    return Tier(remotes, environ, config.remote_timeout, log) if remotes else None

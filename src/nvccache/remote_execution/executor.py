@@ -22,7 +22,7 @@ from nvccache.machine import slots
 from nvccache.machine.process import Handle
 from nvccache.machine.slots import PoolSlot
 from nvccache.plan.model import Stage
-from nvccache.remote.breaker import Breaker
+from nvccache.remote.breaker import OF_EXECUTOR, Breaker
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import Work
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from nvccache.remote_execution.engine import EngineTry
     from nvccache.remote_execution.prefix import LauncherTry
 
-BREAKER = "executor-{}"  # by the identity of the endpoint
 _JOBS = 64  # away at once where nothing else is set
 _MOST_LOST = 5  # stages in a row
 _MIB = 1 << 20
@@ -62,7 +61,7 @@ class Executor:
         self._store = store
         self._environ = environ
         self._locks = slots.pool_directory()
-        self._breaker = Breaker(BREAKER.format(where.identity))
+        self._breaker = Breaker(OF_EXECUTOR.format(where.identity))
         self._pool = slots.Pool(self._locks, range(settings.jobs or _JOBS), f"away-{where.identity}-")
         self._losses = Losses(self._locks, where.identity)
         self._is_open: bool | None = None

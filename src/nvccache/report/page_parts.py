@@ -11,7 +11,6 @@ from html import escape
 
 from nvccache import outcomes
 from nvccache.cli.units import count_words, seconds_words, size_words
-from nvccache.remote_execution import faults
 from nvccache.report.calls import Stage
 from nvccache.report.figures import LONGEST_LIST, Figures, Tally
 from nvccache.report.kept import Kept, Size
@@ -220,9 +219,8 @@ def further_words(stage: Stage) -> str:
 def _away_words(stage: Stage) -> str:
     """What a stage cost on another machine, or why it ran here though it was sent; empty for others."""
     if stage.why_here:
-        return (
-            f"sent to another machine, and run here: {faults.SENTENCES.get(stage.why_here, stage.why_here)}"
-        )
+        why = outcomes.EXECUTOR_FAULTS.get(stage.why_here, stage.why_here)
+        return f"sent to another machine, and run here: {why}"
     costs = stage.away
     if not costs:
         return ""

@@ -220,7 +220,7 @@ class StageEvent(Record):
     wall: float = row(SECONDS, 0.0)  # its share of the time in which tools of its call ran (stage_clock.py)
     slot: int = row(INTEGER, -1)  # the job slot, or -1
     where: str = row(WORD)  # LOCAL, an executor as it is shown, or empty for a hit
-    # What it cost there (events.Away), or why it ran here though it was sent, of remote_execution/faults.py.
+    # What it cost there (events.Away), or why it ran here though it was sent, of outcomes.EXECUTOR_FAULTS.
     away: str = row(WORD)
     cpu: float = row(SECONDS, 0.0)  # seconds on a CPU, 0 where that is not known
     # For which its tool ran before with a module id that was not nvcc's.

@@ -31,27 +31,6 @@ from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Protocol
-
-    from nvccache.store.event_line import RemoteUse
-
-    class Beyond(Protocol):
-        """What a store asks of other caches; records/beyond.py."""
-
-        def want(self, front_keys: Iterable[str]) -> None: ...
-
-        def want_blobs(self, digests: Iterable[str]) -> None: ...
-
-        def records(self, front_key: str) -> Iterator[bytes]: ...
-
-        def blob(self, digest: str) -> tuple[bytes, bool] | None: ...
-
-        def has_blob(self, digest: str) -> bool: ...
-
-        def give_up(self) -> None: ...
-
-        def use(self) -> RemoteUse | None: ...
-
 
 BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v1", "memo-v1", "replay-v10", "object-v5"
 BUCKETS = (BLOB, RECORD, MEMO, REPLAY, OBJECT)
@@ -79,7 +58,6 @@ class Store:
         "_has_stopped",
         "_memos",
         "added",
-        "beyond",
         "directory",
         "fault",
         "is_readonly",
@@ -99,7 +77,6 @@ class Store:
         self.fault = ""  # the first such reason that is the directory's, a word of outcomes.STORE_FAULTS
         self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
         self.is_stale = False  # whether one of them had not been marked as used for long
-        self.beyond: Beyond | None = None  # other caches, for what is not in this one
         self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of what was made and put here
         self._has_stopped = False
         self._memos: dict[str, str] = {}  # those that were found or added
@@ -160,13 +137,9 @@ class Store:
         self._memos[key] = text
         self.add_record(MEMO, key, os.fsencode(text))
 
-    def has_here(self, digest: str) -> bool:
-        """Whether a blob is in this cache, and need not be asked for elsewhere."""
+    def has_blob(self, digest: str) -> bool:
         name = self.name(BLOB, digest)
         return self.directory.exists(name) or self.directory.exists(name + COMPRESSED)
-
-    def has_blob(self, digest: str) -> bool:
-        return self.has_here(digest) or (self.beyond is not None and self.beyond.has_blob(digest))
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, checked, or None."""
@@ -183,12 +156,11 @@ class Store:
                 self.used[name] = None
                 return content
             self._remove(name)
-        received = self.beyond.blob(digest) if self.beyond else None
-        if received is None:
-            return None
-        content, compress = received
-        self.add_blob(digest, content, compress, is_received=True)
-        return content
+        return None
+
+    def read_blobs(self, digests: Iterable[str]) -> Iterator[bytes | None]:
+        """The contents of several, as each is asked for."""
+        return map(self.read_blob, digests)
 
     def read_raw_blob(self, digest: str) -> bytes | None:
         """The same of what this cache has uncompressed, for a record that says so."""

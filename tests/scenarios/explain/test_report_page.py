@@ -8,7 +8,7 @@ import time
 import pytest
 
 import made_builds
-from nvccache.remote_execution import faults
+from nvccache import outcomes
 from nvccache.report import calls, kept, page
 from nvccache.store.events import builds as builds_of
 
@@ -227,7 +227,7 @@ def test_what_was_away_is_told_with_its_costs(browser, pages):
             told.append(text(opened, "#told"))
         costs = "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"
         assert any("on grpc://host:1" in each and each.endswith(costs) for each in told)
-        here = f"sent to another machine, and run here: {faults.SENTENCES['no_workers']}"
+        here = f"sent to another machine, and run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"
         assert any(each.startswith("ptxas") and each.endswith(here) for each in told)
         assert "cicc compute_80 on grpc://host:1" in text(opened, "section[aria-labelledby=slowest]")
         opened.locator("#list button").first.click()

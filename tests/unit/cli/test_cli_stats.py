@@ -9,12 +9,9 @@ import pytest
 
 from made_events import event
 from nvccache import __version__, endpoint, outcomes
-from nvccache.execution.run_stage import Costs
 from nvccache.machine import slots
 from nvccache.remote import uploads
-from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import faults
-from nvccache.remote_execution.executor import BREAKER
+from nvccache.remote.breaker import OF_EXECUTOR, Breaker
 from nvccache.store import event_line, store
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from unprivileged import read_only, unreadable
@@ -315,8 +312,8 @@ def used_executor(cache_dir, tmp_path, monkeypatch):
     stages = [StageEvent("cicc", RAN, 2.0, architecture="compute_80") for _ in range(4)]
     for stage in stages[:2]:
         stage.where = "grpc://h:1"
-    stages[0].away = Costs(1.5, 0.25, 2.0, 0.5, 2048, 1024).text()
-    stages[1].away = Costs(0.0, 0.0, 30.0, 0.25, 0, 1024, is_cached=True).text()
+    stages[0].away = "1.500 0.250 2.000 0.500 2048 1024 0"
+    stages[1].away = "0.000 0.000 30.000 0.250 0 1024 1"
     stages[2].away = "overtaken"
     for sources, made in ((["a.cu"], stages), (["b.cu"], stages[3:])):
         call = event(outcomes.MISS, directory="/build", sources=sources, started=time.time() - 5)
@@ -347,7 +344,7 @@ def test_what_became_of_stages_that_were_sent(nvccache, used_executor, since):
         "bytes 2.0 KiB sent, 2.0 KiB received",
         "action cache 30.00 s that no worker had to run",
     ]
-    assert f"overtaken 1 {faults.SENTENCES['overtaken']}" in lines
+    assert f"overtaken 1 {outcomes.EXECUTOR_FAULTS['overtaken']}" in lines
 
 
 def test_stages_that_were_sent_count_for_their_groups(nvccache, used_executor):
@@ -380,7 +377,7 @@ def test_an_executor_that_is_left_alone_is_told(nvccache, used_cache, tmp_path, 
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
     url = "grpc://127.0.0.1:1"
     assert "other machines" not in words_of(nvccache("stats", NVCCACHE_EXECUTOR=url))
-    Breaker(BREAKER.format(endpoint.parse(url).identity)).trip("full", "no room")
+    Breaker(OF_EXECUTOR.format(endpoint.parse(url).identity)).trip("full", "no room")
     told = json.loads(nvccache("stats", "--json", NVCCACHE_EXECUTOR=url).output)["executor_outage"]
     assert (told["word"], told["text"], told["trips"]) == ("full", "no room", 1)
     assert told["since"] < time.time() < told["until"] < told["since"] + 61
@@ -397,7 +394,7 @@ def test_an_executor_that_is_left_alone_is_told(nvccache, used_cache, tmp_path, 
 def test_an_outage_that_is_over_is_not_told(nvccache, used_cache, tmp_path, monkeypatch):
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
     url = "grpc://127.0.0.1:1"
-    Breaker(BREAKER.format(endpoint.parse(url).identity)).trip("full", "no room")
+    Breaker(OF_EXECUTOR.format(endpoint.parse(url).identity)).trip("full", "no room")
     later = time.time() + 3600
     monkeypatch.setattr(time, "time", lambda: later)
     assert json.loads(nvccache("stats", "--json", NVCCACHE_EXECUTOR=url).output)["executor_outage"] is None

@@ -121,7 +121,7 @@ def test_an_error_of_who_asks_surfaces():
     def fail(*_):
         raise failure
 
-    execution.find_beyond = fail
+    execution.find_remote = fail
     try:
         carry_out(execution)
     except RuntimeError as error:

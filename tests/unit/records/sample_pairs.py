@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nvccache.files import keys, signatures
@@ -49,8 +50,10 @@ def add_state(cache: Store, path: Path, text: str, result: Result | None = None)
     return add(cache, read(path, absent=path.parent / "none.h"), result, later=LATER)
 
 
-def holding(cache: Store, front: Front = FRONT, asks_beyond: bool = False) -> list[Pair]:
-    return list(record.holding(front, cache, Present({}), lambda *_: "an answer", asks_beyond))
+def holding(
+    cache: Store, front: Front = FRONT, remote_records: Callable[[str], Iterable[bytes]] | None = None
+) -> list[Pair]:
+    return list(record.holding(front, cache, Present({}), lambda *_: "an answer", remote_records))
 
 
 def found(cache: Store, front: Front = FRONT) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SharedTier:
-    """What remote.tier.Tier is to beyond.Beyond; `asked` are the names that were asked for."""
+    """What remote.tier.Tier is to tiered_store.TieredStore; `asked` are the names that were asked for."""
 
     def __init__(self, content: dict[tuple[str, str], bytes] | None = None) -> None:
         self.content = {} if content is None else content

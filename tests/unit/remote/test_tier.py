@@ -13,8 +13,8 @@ import pytest
 
 import faulty_server
 from faulty_server import FaultyServer, says
-from nvccache import config, remote_url
-from nvccache.remote import envelope, tier
+from nvccache import remote_url
+from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.remote.tier import Tier
@@ -180,14 +180,6 @@ def test_extra_that_is_missing_is_said_and_no_outage(place: Place, monkeypatch: 
     assert asked.counts[0].faults == {"not_installed": 1}
     assert len(place.said) == 1
     assert list((place.folder / "pool").iterdir()) == []
-
-
-def test_what_the_settings_name(place: Place) -> None:
-    environ = {"HOME": "/nonexistent", "NVCCACHE_REMOTE": f"{place.one} {place.two},rw"}
-    asked = tier.of(config.load(environ), environ)
-    assert asked is not None
-    assert [counts.shown for counts in asked.counts] == [place.one, place.two]
-    assert tier.of(config.load(NOBODY), NOBODY) is None
 
 
 PROGRAM = """

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import remote_url
+from nvccache import config, remote_url
 from nvccache.files import keys, signatures
-from nvccache.records import beyond, record, transfer
-from nvccache.records.beyond import Beyond
+from nvccache.records import record, tiered_store, transfer
 from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
+from nvccache.records.tiered_store import TieredStore
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
 from nvccache.remote.kinds import connect
 from nvccache.remote.tier import Tier
-from nvccache.store import store
+from nvccache.store import directory, store
 from nvccache.store.store import Store
 from sample_pairs import FRONT, LATER, NOWHERE, add, add_state, encoded, kept, keys_in, read
 from sample_pairs import holding as held
@@ -41,24 +41,33 @@ def there(tmp_path) -> Store:
 
 
 @pytest.fixture
-def here(tmp_path, tier) -> Store:
-    """An empty cache, with remotes beyond it."""
-    cache = Store(str(tmp_path / "here"))
-    cache.beyond = Beyond(tier)
-    return cache
+def here(tmp_path, tier) -> TieredStore:
+    """An empty cache, with remotes behind it."""
+    return TieredStore(str(tmp_path / "here"), tier)
 
 
 def send_all(cache: Store, tier: SharedTier) -> None:
-    for bucket, key in beyond.items_of(cache.published):
-        body = beyond.to_send(bucket, key, cache)
+    for bucket, key in sorted(cache.published):
+        body = tiered_store.to_send(bucket, key, cache)
         assert body is not None
         theirs = tier.content.get((bucket, key))
         is_merged = theirs is not None and bucket == store.RECORD
         tier.content[bucket, key] = record.merged(body, theirs) if is_merged else body
 
 
-def holding(cache: Store, asks_beyond: bool = True) -> list[Pair]:
-    return held(cache, FRONT, asks_beyond)
+def holding(cache: TieredStore, front: Front = FRONT) -> list[Pair]:
+    return held(cache, front, cache.remote_records)
+
+
+def test_what_the_settings_name_is_asked(there, tmp_path):
+    one, two = f"file://{tmp_path}/one", f"file://{tmp_path}/two"
+    there.add_blob(DIGEST, CONTENT, compress=False)
+    Transfer(there).send((store.BLOB, DIGEST), connect(remote_url.parse(two)[0], {}))
+    environ = {"HOME": "/nonexistent", "NVCCACHE_DIR": str(tmp_path), "NVCCACHE_REMOTE": f"{one} {two},rw"}
+    settings = config.load(environ)
+    here = tiered_store.of(directory.of(settings), settings, environ)
+    assert here.read_blob(DIGEST) == CONTENT
+    assert here.remote_use().asked == 1
 
 
 def without_remotes(cache: Store) -> Store:
@@ -67,21 +76,20 @@ def without_remotes(cache: Store) -> Store:
 
 def test_no_blob_is_taken_that_is_larger_than_what_is_sent(there, tmp_path, monkeypatch):
     place = f"file://{tmp_path}/far"
-    here = Store(str(tmp_path / "here"))
     there.add_blob(DIGEST, CONTENT, compress=False)
     Transfer(there).send((store.BLOB, DIGEST), connect(remote_url.parse(place)[0], {}))
     for most, found in ((len(CONTENT), None), (transfer.LARGEST, CONTENT)):
-        monkeypatch.setattr(beyond, "LARGEST", most)
-        here.beyond = Beyond(Tier(remote_url.parse(place), {}, 2.0, directory=str(tmp_path)))
-        here.beyond.want_blobs([DIGEST])
-        assert here.read_blob(DIGEST) == found
+        monkeypatch.setattr(tiered_store, "LARGEST", most)
+        tier = Tier(remote_url.parse(place), {}, 2.0, directory=str(tmp_path))
+        here = TieredStore(str(tmp_path / "here"), tier)
+        assert list(here.read_blobs([DIGEST])) == [found]
 
 
 def test_a_blob_is_had_from_elsewhere_and_kept(there, here, tier):
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
     assert here.has_blob(DIGEST)
-    assert not here.has_here(DIGEST)
+    assert not without_remotes(here).has_blob(DIGEST)
     assert here.read_blob(DIGEST) == CONTENT
     assert without_remotes(here).read_blob(DIGEST) == CONTENT
     assert os.path.exists(here.path(store.BLOB, DIGEST))  # raw, as the other cache kept it
@@ -101,14 +109,13 @@ def test_a_blob_of_another_digest_is_absent(here, tier, sent):
     tier.content[store.BLOB, DIGEST] = sent
     assert here.read_blob(DIGEST) is None
     assert tier.refused == [(store.BLOB, DIGEST)]
-    assert not here.has_here(DIGEST)
+    assert not without_remotes(here).has_blob(DIGEST)
 
 
 def test_a_readonly_cache_uses_what_it_receives_and_keeps_nothing(there, tier, tmp_path):
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
-    here = Store(str(tmp_path / "readonly"), is_readonly=True)
-    here.beyond = Beyond(tier)
+    here = TieredStore(str(tmp_path / "readonly"), tier, is_readonly=True)
     assert here.read_blob(DIGEST) == CONTENT
     assert not os.path.exists(tmp_path / "readonly")
 
@@ -116,7 +123,7 @@ def test_a_readonly_cache_uses_what_it_receives_and_keeps_nothing(there, tier, t
 def test_a_pair_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
     key = add_state(there, tmp_path / "x.h", "int x;\n", Result(stdout=b"said"))
     send_all(there, tier)
-    assert holding(here, asks_beyond=False) == []
+    assert held(here) == []
     assert tier.asked == []
     (pair,) = holding(here)
     assert (pair.key, pair.result.stdout, pair.is_received) == (key, b"said", True)
@@ -158,7 +165,7 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
     for name, text in (("one", "int x;\n"), ("two", "int y;\n")):
         cache = Store(str(tmp_path / name))
         key = add_state(cache, path, text)
-        bodies.append(beyond.to_send(store.RECORD, FRONT.key, cache))
+        bodies.append(tiered_store.to_send(store.RECORD, FRONT.key, cache))
     tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
     tier.refuse = lambda *refused: tier.refused.append(refused)
     assert [(pair.key, pair.is_received) for pair in holding(here)] == [(key, True)]
@@ -197,7 +204,7 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
     (pair,) = holding(here)
     record.adopt(pair, here, Present({}))
     here.read_blob(DIGEST)
-    assert beyond.items_of(here.published) == []
+    assert not here.published
 
 
 def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_path):
@@ -208,31 +215,31 @@ def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_pa
     add_state(hostile, tmp_path / "x.h", "int x;\n", Result(stdout=b"hostile"))
     for front in (FRONT, other):
         tier.content[store.RECORD, front.key] = record.without_hints(encoded(hostile))
-        for pair in held(here, front, asks_beyond=True):
+        for pair in holding(here, front):
             if pair.is_received:
                 record.adopt(pair, here, Present({}))
     assert kept(without_remotes(here), other) == [key]
     assert record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
 
 
-def test_blobs_are_sent_before_what_promises_them(there, tmp_path):
+def test_what_is_made_is_sent(there, tmp_path):
     add_state(there, tmp_path / "x.h", "int x;\n")
     there.add_blob(DIGEST, CONTENT, compress=False)
-    assert beyond.items_of(there.published) == [(store.BLOB, DIGEST), (store.RECORD, FRONT.key)]
+    assert set(there.published) == {(store.BLOB, DIGEST), (store.RECORD, FRONT.key)}
 
 
 def test_what_is_gone_is_not_sent(there):
-    assert beyond.to_send(store.BLOB, DIGEST, there) is None
-    assert beyond.to_send(store.RECORD, FRONT.key, there) is None
+    assert tiered_store.to_send(store.BLOB, DIGEST, there) is None
+    assert tiered_store.to_send(store.RECORD, FRONT.key, there) is None
 
 
 def test_what_tells_of_this_machine_is_not_sent(there, tmp_path):
     result = Result()
     result.basis = [there.name(store.BLOB, DIGEST)]
     add_state(there, tmp_path / "x.h", "int x;\n", result)
-    assert beyond.to_send(store.RECORD, FRONT.key, there) == record.without_hints(encoded(there))
+    assert tiered_store.to_send(store.RECORD, FRONT.key, there) == record.without_hints(encoded(there))
     there.add_record(store.RECORD, FRONT.key, b"no record")
-    assert beyond.to_send(store.RECORD, FRONT.key, there) is None
+    assert tiered_store.to_send(store.RECORD, FRONT.key, there) is None
 
 
 def test_records_of_two_machines_are_merged(there, tier, tmp_path):
@@ -253,13 +260,14 @@ def test_a_damaged_record_is_refused(here, tier):
 def test_only_buckets_that_others_have_a_use_for_are_sent(there):
     for bucket in (store.MEMO, store.REPLAY, store.OBJECT):
         there.add_record(bucket, KEY, b"text")
-    assert beyond.items_of(there.published) == []
+    assert not there.published
 
 
 def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
-    here.beyond.want([FRONT.key, KEY])
-    here.beyond.want_blobs([DIGEST])
-    assert tier.wanted == [(store.RECORD, FRONT.key), (store.RECORD, KEY), (store.BLOB, DIGEST)]
+    here.add_blob(DIGEST, CONTENT, compress=False)
+    here.prefetch_records([FRONT.key, KEY])
+    here.read_blobs([DIGEST, KEY])
+    assert tier.wanted == [(store.RECORD, FRONT.key), (store.RECORD, KEY), (store.BLOB, KEY)]
 
 
 def test_what_a_call_asked_of_remotes_is_told(tmp_path):
@@ -267,15 +275,16 @@ def test_what_a_call_asked_of_remotes_is_told(tmp_path):
     service = connect(remotes[0], {})
     name = envelope.name_of(store.BLOB, "ab" * 32)
     service.put(name, envelope.seal(store.BLOB, "ab" * 32, b"rbody"))
-    asked = Beyond(Tier(remotes, {}, 5.0, directory=str(tmp_path)))
-    assert asked.use() is None
-    asked.has_blob("cd" * 32)
-    asked.tier.get(store.BLOB, "ab" * 32, 100)
-    use = asked.use()
+    tier = Tier(remotes, {}, 5.0, directory=str(tmp_path))
+    here = TieredStore(str(tmp_path / "here"), tier)
+    assert here.remote_use() is None
+    here.has_blob("cd" * 32)
+    tier.get(store.BLOB, "ab" * 32, 100)
+    use = here.remote_use()
     assert (use.asked, use.found, use.faults) == (2, 1, ())
     assert use.bytes == len(service.get(name, 1 << 20))
-    assert use.seconds == asked.tier.waited >= 0
+    assert use.seconds == tier.waited >= 0
     service.put(name, b"junk")
-    broken = Beyond(Tier(remotes, {}, 5.0, directory=str(tmp_path)))
-    broken.tier.get(store.BLOB, "ab" * 32, 100)
-    assert broken.use().faults == ("broken",)
+    tier = Tier(remotes, {}, 5.0, directory=str(tmp_path))
+    tier.get(store.BLOB, "ab" * 32, 100)
+    assert TieredStore(str(tmp_path / "here"), tier).remote_use().faults == ("broken",)

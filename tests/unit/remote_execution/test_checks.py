@@ -13,14 +13,13 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 
 import fake_engine
 from fake_engine import FakeEngine
-from nvccache import config, endpoint
+from nvccache import config, endpoint, outcomes
 from nvccache.cli import launcher_checks, remote_checks
 from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import adding
 from nvccache.machine import slots
-from nvccache.remote.breaker import Breaker
-from nvccache.remote_execution import faults, protocol, shipped
-from nvccache.remote_execution.executor import BREAKER
+from nvccache.remote.breaker import OF_EXECUTOR, Breaker
+from nvccache.remote_execution import checks, faults, protocol, shipped
 from nvccache.remote_execution.faults import AwayError
 from unprivileged import read_only
 
@@ -118,12 +117,12 @@ def test_each_word_that_can_be_told_has_advice() -> None:
         faults.FAILED,
         faults.OVERTAKEN,
     }
-    assert {*remote_checks._ADVICE} == {*faults.SENTENCES} - of_stages - {faults.NOT_INSTALLED}
+    assert {*checks._ADVICE} == {*outcomes.EXECUTOR_FAULTS} - of_stages - {faults.NOT_INSTALLED}
 
 
 def test_each_fault_has_a_sentence() -> None:
     words = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
-    assert words == {*faults.SENTENCES} >= faults.OPEN_BREAKER
+    assert words == {*outcomes.EXECUTOR_FAULTS} >= faults.OPEN_BREAKER
 
 
 def test_a_launcher_needs_a_program_and_a_directory(tmp_path: Path) -> None:
@@ -182,7 +181,7 @@ def test_a_directory_that_everybody_may_write_to_is_told(tmp_path: Path) -> None
 
 def test_an_outage_is_told(tmp_path: Path) -> None:
     where = endpoint.parse("prefix:env")
-    Breaker(BREAKER.format(where.identity)).trip("no_workers", "it waited 10 s")
+    Breaker(OF_EXECUTOR.format(where.identity)).trip("no_workers", "it waited 10 s")
     states = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path))
     assert states[1][0] == ODD
     assert states[1][1].startswith("compiles send nothing until ")
