@@ -23,7 +23,7 @@ from nvccache.store import directory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.call import Request
-    from nvccache.observation.watch import Log
+    from nvccache.observation.observer import Log
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 

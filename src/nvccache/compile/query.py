@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nvccache.compile.call import Request
     from nvccache.compile.record_call import Recorded
     from nvccache.machine.process import Completed
-    from nvccache.observation.watch import Log, Watch
+    from nvccache.observation.observer import Log, Watch
     from nvccache.records.base_dir import Relocation
     from nvccache.store.store import Store
 

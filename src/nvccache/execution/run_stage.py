@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.signatures import Signature
     from nvccache.machine.process import Completed, Handle
-    from nvccache.observation.watch import Log
+    from nvccache.observation.observer import Log
     from nvccache.preprocessed.passes import Pass
     from nvccache.remote_execution.work import Costs
     from nvccache.store.store import Store

@@ -27,7 +27,7 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.observation.watch import Watch
+    from nvccache.observation.observer import Watch
     from nvccache.records.input_records import InputRecord
     from nvccache.remote_execution.executor import Executor
 

@@ -17,8 +17,7 @@ import os
 import stat
 
 from nvccache.files import signatures
-from nvccache.observation.observed_process import Given, Process
-from nvccache.observation.starts import Starts
+from nvccache.observation.observed_process import Given, Process, Starts
 from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
@@ -101,26 +100,12 @@ def _batches(log: bytes) -> Iterator[tuple[int, str]]:
 
 
 class _Reader:
-    __slots__ = (
-        "_began",
-        "_heads",
-        "_made",
-        "_ours",
-        "_own",
-        "_process",
-        "_shown",
-        "_starts",
-        "_written",
-        "_written_from_root",
-        "incomplete",
-    )
-
     def __init__(self, program: str, began: int) -> None:
         self.incomplete = ""
         self._began = began
         self._ours = os.getcwd()
         self._own = ""
-        self._starts = Starts(os.path.join(self._ours, program), Process)
+        self._starts = Starts(os.path.join(self._ours, program))
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._shown: dict[str, Signature] = {}
         self._made: set[tuple[int, int]] = set()
