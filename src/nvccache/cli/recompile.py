@@ -106,7 +106,7 @@ def _compare(
     plain = made([nvcc, "-keep", "-keep-dir", keep], environ)
     if plain == from_cache:
         return SAME, "as nvcc makes it"
-    # Where device code has names of its own, nvcc's are random and ours are not: see module_id/.
+    # Where device code has names of its own, nvcc's are random and ours are not: see module_id.py.
     if plain[0] == from_cache[0] and made([*ours, nvcc], fresh) == from_cache:
         return SAME, "as it is made without anything cached"
     return DIFFERENT, "what the cache gives is not what is compiled now"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 
+from nvccache import module_id as ids
 from nvccache.execution import object_place, rehearsals
 from nvccache.files import keys
-from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.preprocessed import passes
 from nvccache.store import store

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 
+from nvccache import module_id as ids
 from nvccache.execution import run_stage
 from nvccache.execution.run_stage import Made
 from nvccache.machine.process import Completed
-from nvccache.module_id import ids
-from nvccache.module_id.own_ids import ROLE
+from nvccache.module_id import ROLE
 from nvccache.plan import stage_key
 from nvccache.remote_execution import faults, shipped, work
 from nvccache.remote_execution.faults import AwayError

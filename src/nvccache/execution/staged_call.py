@@ -17,7 +17,7 @@ import threading
 from nvccache.execution.seeding import OwnIds, Seeding, Seeds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
-from nvccache.module_id.own_ids import source_paths
+from nvccache.module_id import source_paths
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage

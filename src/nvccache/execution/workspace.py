@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 
+from nvccache import module_id as ids
 from nvccache.files import keys
-from nvccache.module_id import ids
 from nvccache.plan.model import Output
-from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
+from nvccache.plan.stages.tool import STUB_PLACEHOLDER
 from nvccache.preprocessed import line_markers
 
 TYPE_CHECKING = False

@@ -14,8 +14,8 @@ from nvccache.commandline import redaction, tokens
 from nvccache.compile import record_call
 from nvccache.explain import difference_text, object_record, stage_reason
 from nvccache.explain.object_record import ObjectRecord
-from nvccache.files import key_differences, keys, presence
-from nvccache.records import differences, direct, input_records, machine_facts, record
+from nvccache.files import keys, presence
+from nvccache.records import direct, facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nvccache.compile.call import Report, Request
     from nvccache.compile.record_call import Recorded
     from nvccache.execution.staged_call import StagedCall
-    from nvccache.files.key_differences import Component, Part
+    from nvccache.explain.difference_text import Component, Part
     from nvccache.preprocessed.passes import Pass
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
@@ -148,9 +148,9 @@ def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = ""
     environ = case.request.environ
 
     def ask(topic: str, subject: str) -> str:
-        return machine_facts.answer(topic, subject, environ, cache)
+        return facts.answer(topic, subject, environ, cache)
 
-    unlike = differences.differences(recorded, case.now, False, ask)
+    unlike = input_records.differences(recorded, case.now, False, ask)
     return [difference_text.of_input_record(difference, recorded, environ) for difference in unlike] or (
         [otherwise] if otherwise else []
     )
@@ -233,7 +233,7 @@ def _of_call(case: Case, former: ObjectRecord) -> list[str]:
     before = case.comparable(former.components)
     is_elsewhere = _only(former.components, "directory") != case.cwd
     found: list[str] = []
-    for difference in key_differences.differences(now, before):
+    for difference in difference_text.differences(now, before):
         if difference.is_hidden:
             found.append(f"the {difference.tag} changed")
         elif difference.tag == "arguments":

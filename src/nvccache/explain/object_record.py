@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from nvccache.files.key_differences import Component
+    from nvccache.explain.difference_text import Component
     from nvccache.store.store import Store
 
 OF_CALL = ""  # in the place of a stage's name

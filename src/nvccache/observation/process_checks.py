@@ -51,7 +51,7 @@ _OF_PROCESS = (
 _DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
 _OTHER_PROCESS = r"/proc/\d+(?:/.*)?"
 _IN_ALL = r"/proc/filesystems|/proc/sys/vm/overcommit_memory"
-# What they do themselves; for limits and users they ask as well (machine_facts.CALLER).
+# What they do themselves; for limits and users they ask as well (facts.CALLER).
 _OWN = r"(?:exe|cmdline|comm|status|limits|(?:task/\d+/)?fd(?:/.*)?)"
 _TELLS_NOTHING = (
     rf"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)|{_SELF}(?:/{_OWN})?|{_IN_ALL}"

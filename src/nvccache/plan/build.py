@@ -12,7 +12,7 @@ from itertools import pairwise
 from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.plan.model import ADDED, OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
-from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
+from nvccache.plan.stages.tool import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
 from nvccache.toolkit.dryrun import Command, Transcript
 from nvccache.values import replace
 

@@ -203,9 +203,9 @@ def _asking(cache: Store, environ: Mapping[str, str]) -> Callable[[str, str], st
     """What answers a question about the machine."""
 
     def ask(topic: str, subject: str) -> str:
-        from nvccache.records import machine_facts
+        from nvccache.records import facts
 
-        return machine_facts.answer(topic, subject, environ, cache)
+        return facts.answer(topic, subject, environ, cache)
 
     return ask
 

@@ -46,7 +46,7 @@ OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was 
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # where the cache and the settings file are
 _FARTHEST = 1 << 63  # nanoseconds
 _LONG = 1 << 18  # bytes; the dependencies of a unit with 1 600 headers are half of that
-_OF_PROCESS = ("host", "caller")  # topics of machine_facts.py that may change while the machine runs
+_OF_PROCESS = ("host", "caller")  # topics of facts.py that may change while the machine runs
 
 
 class Call:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nvccache import module_id as ids
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State, Tasks
 from nvccache.execution.find_stage import Lookup
@@ -19,9 +20,8 @@ from nvccache.execution.run_stage import Made
 from nvccache.machine import slots
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
-from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Plan, Stage
-from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Grammar
 from nvccache.preprocessed.passes import Pass
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord

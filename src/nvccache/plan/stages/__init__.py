@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.plan.stages.grammar import Grammar
+    from nvccache.plan.stages.tool import Grammar
 
 # In the order of the pipeline, in which `nvccache stats` has them.
 ALL = (

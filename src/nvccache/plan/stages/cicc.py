@@ -6,8 +6,7 @@ Its `.cudafe1.c` and `.cudafe1.gpu` files are read by nobody; the latter can be 
 from __future__ import annotations
 
 from nvccache.plan.stages import line_options
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool
+from nvccache.plan.stages.tool import Grammar, Tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from nvccache.plan.stages import line_options
-from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
-from nvccache.plan.stages.tool import Tool
+from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar, Tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from nvccache.commandline.host_options import is_link, writes_beside_object
 from nvccache.plan.stages import line_options
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool, never
+from nvccache.plan.stages.tool import Grammar, Tool, never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool, never
+from nvccache.plan.stages.tool import Grammar, Tool, never
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
