@@ -53,6 +53,7 @@ DIRECT = {
     "nvccache.records.replay_layout",
     "nvccache.store.sections",
     "nvccache.shim",
+    "nvccache.call_end",
     "nvccache.files.signatures",
     "nvccache.store.store",
     "nvccache.files.untrusted",
@@ -70,11 +71,8 @@ DIRECT = {
     "nvccache.records.record",
     "nvccache.commandline.options",
     "nvccache.toolkit.processor",
-    "nvccache.store.publishing",
     "nvccache.records.base_dir",
 }
-# What only a launcher asks for that looks for records.
-RECORDING = {*STRUCT, *XXHASH, "nvccache.records.replay_layout", "nvccache.store.publishing"}
 # What a miss does without: each takes as long to load as many of our own modules.
 TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]

@@ -27,7 +27,7 @@ COMMANDS = {
     "remote": "nvccache.cli.remotes",
     "pack": "nvccache.cli.pack",
     "unpack": "nvccache.cli.pack",
-    "completion": "nvccache.cli.completion",
+    "completion": "nvccache.cli.group",
 }
 _ALIKE = 0.75
 # Parts of a name such as `x86_64-linux-gnu-g++-12`: whoever types one of these means a compiler.

@@ -16,7 +16,7 @@ from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
-from nvccache.preprocessed import line_markers
+from nvccache.preprocessed import passes
 from nvccache.records import direct, facts, input_records, products, record, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.call_result import CallResult
@@ -181,7 +181,7 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.call.plan.dependency_files:
-            return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
+            return passes.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from nvccache.files import elf
 from nvccache.module_id import independent
 from nvccache.plan import model
 from nvccache.plan.model import DependencyFile
-from nvccache.preprocessed import line_markers
+from nvccache.preprocessed import passes
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.store import store
@@ -353,7 +353,7 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
 
 def _write_dependency_file(step: DependencyFile, known: Known, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
-    entered = line_markers.union([known.passes[path].listed for path in step.preprocessed])
+    entered = passes.union([known.passes[path].listed for path in step.preprocessed])
     return _is_delivered([Product(step.path, products.rule(entered, invocation))])
 
 

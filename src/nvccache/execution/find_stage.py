@@ -2,7 +2,7 @@
 
 What is known of a stage before it runs makes its front key, behind which lies a record (record.py): what the
 stage was observed to read beside, and what it gave. Stages that make up a module id have further keys
-(seeding.py). Stages that read preprocessed text have two: by what the text says (normalized_text.py), and by
+(seeding.py). Stages that read preprocessed text have two: by what the text says (passes.py), and by
 its every byte. A result without diagnostics is kept under the first, where lines do not matter.
 """
 

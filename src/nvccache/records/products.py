@@ -13,7 +13,7 @@ one beside the product, which is then renamed. Its name is made of the product's
 left goes when the product is made again.
 
 The dependency file of -MD and -MMD is written anew for each call, since it names this call's output. Its form
-was compared with nvcc's own on 11.8 to 13.5; which files it lists is told by line_markers.py.
+was compared with nvcc's own on 11.8 to 13.5; which files it lists is told by passes.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether where a line is reaches a result: the options that are known not to bring it there.
 
-Early cut-off leaves line markers out of keys (normalized_text.py). That is unsound with debug and line
+Early cut-off leaves line markers out of keys (passes.py). That is unsound with debug and line
 information, PTX with source, LTO-IR and OptiX-IR (bit code holds positions), `cicc -O0` and `-Ofc` (code
 depends on how text is spread over lines), `-fsanitize` and `-flto` of the host compiler. A list of what is
 unsound would be wrong with the next toolkit or flag; so what is listed is what was tried: compiled before and
