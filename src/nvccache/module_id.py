@@ -33,18 +33,12 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections.abc import Sequence
 
 from nvccache.files import elf, keys
 from nvccache.plan.model import OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
 from nvccache.values import dataclass, replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nvccache.plan.model import Output, Stage
-
 
 GENERATE_OPTION = "--gen_module_id_file"
 _SEED_OPTION = "--frandom-seed"

@@ -6,11 +6,9 @@ is imported until a word is in doubt.
 
 from __future__ import annotations
 
-from nvccache import real_nvcc
+from collections.abc import Iterable, Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from nvccache import real_nvcc
 
 # command -> the module that holds it; the module's function of the same name is the command
 COMMANDS = {

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import environment
 from nvccache.commandline import redaction
 from nvccache.records import facts
+from nvccache.records.facts import Difference
 from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
 from nvccache.values import dataclass
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+Part = tuple[str, str]  # what may be shown of a part, and what tells it from others that look the same
 
-    from nvccache.records.facts import Difference
-
-    Part = tuple[str, str]  # what may be shown of a part, and what tells it from others that look the same
-
-    Component = tuple[str, Sequence[Part]]  # a tag, and the parts under it
+Component = tuple[str, Sequence[Part]]  # a tag, and the parts under it
 
 _DIGITS = "0123456789"
 LINE_OF_TOOL = "its command line"

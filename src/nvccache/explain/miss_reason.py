@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterable, Mapping
 
 from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
+from nvccache.commandline.tokens import Argument
 from nvccache.compile import record_call
+from nvccache.compile.call import Report, Request
+from nvccache.compile.record_call import Recorded
+from nvccache.execution.staged_call import StagedCall
 from nvccache.explain import difference_text, object_record, stage_reason
+from nvccache.explain.difference_text import Component, Part
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys, presence
+from nvccache.preprocessed.passes import Pass
 from nvccache.records import direct, facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nvccache.commandline.tokens import Argument
-    from nvccache.compile.call import Report, Request
-    from nvccache.compile.record_call import Recorded
-    from nvccache.execution.staged_call import StagedCall
-    from nvccache.explain.difference_text import Component, Part
-    from nvccache.preprocessed.passes import Pass
-    from nvccache.records.input_records import InputRecord
-    from nvccache.store.store import Store
+from nvccache.records.input_records import InputRecord
+from nvccache.store.store import Store
 
 FIRST = "no earlier compile of it is recorded"
 _FIRST_QUERY = "no earlier answer to it is recorded"

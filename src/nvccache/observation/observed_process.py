@@ -16,16 +16,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from nvccache.files import elf
+from nvccache.files.signatures import Signature
 from nvccache.values import dataclass, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nvccache.files.signatures import Signature
-
 
 _SETS = (
     *("absent", "executable", "links", "resolved", "listed", "written", "appended", "removed"),

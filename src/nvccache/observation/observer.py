@@ -11,20 +11,15 @@ import os
 import re
 import struct
 import threading
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache.files import elf, keys, signatures
 from nvccache.machine import process, watchdog
+from nvccache.machine.process import Completed, Handle
 from nvccache.observation import observer_log, process_checks
 from nvccache.observation.observer_log import LINK, Observation
+from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nvccache.machine.process import Completed, Handle
-    from nvccache.store.store import Store
-
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")

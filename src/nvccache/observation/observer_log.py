@@ -15,16 +15,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator, Sequence
 
 from nvccache.files import signatures
+from nvccache.files.signatures import Signature
 from nvccache.observation.observed_process import Given, Process, Starts
 from nvccache.values import dataclass, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nvccache.files.signatures import Signature
 
 VERSION = 7  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before

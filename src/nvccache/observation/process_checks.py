@@ -8,21 +8,15 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable, Mapping
 
 from nvccache import environment
 from nvccache.files import signatures
 from nvccache.files.presence import ATTRIBUTES, STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.observation.observed_process import for_all
+from nvccache.observation.observed_process import Process, for_all
 from nvccache.records.input_records import UnreadableError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nvccache.observation.observed_process import Process
-
 
 _NO_FILES = (stat.S_ISREG, stat.S_ISCHR, stat.S_ISBLK)
 _HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c

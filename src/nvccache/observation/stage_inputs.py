@@ -9,30 +9,25 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
+from nvccache.files.signatures import Signature
 from nvccache.observation import becoming, known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
-from nvccache.observation.observed_process import for_all
+from nvccache.observation.observed_process import Process, for_all
+from nvccache.observation.observer_log import Observation
 from nvccache.observation.process_checks import MADE_WHEN_READ
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import facts
 from nvccache.records.facts import FACTS
 from nvccache.records.input_records import LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
+from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from nvccache.files.signatures import Signature
-    from nvccache.observation.observed_process import Process
-    from nvccache.observation.observer_log import Observation
-    from nvccache.store.store import Store
 
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
 _MAPS = "-prefix-map="

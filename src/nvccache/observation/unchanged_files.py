@@ -13,21 +13,19 @@ import json
 import os
 import re
 import time
+from collections.abc import Mapping
 
 from nvccache.files import keys, presence, signatures, untrusted
+from nvccache.files.signatures import Signature
 from nvccache.observation.lookups import CLOCK_TICK
-from nvccache.records.input_records import SOURCE, UnreadableError
+from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 from nvccache.store import store
+from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
-
-    from nvccache.files.signatures import Signature
-    from nvccache.records.input_records import InputRecord
-    from nvccache.store.store import Store
 
 
 CHANGED_MEANWHILE = "files changed while it was compiled"

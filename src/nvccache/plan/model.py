@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from nvccache.plan.stages import OPAQUE, line_options, tool_of
-from nvccache.plan.stages.tool import Grammar
+from nvccache.plan.stages.tool import Grammar, Tool
 from nvccache.values import dataclass, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nvccache.plan.stages.tool import Tool
-
 
 __all__ = ["ADDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
 ADDED = "+"  # behind the name of an output that a stage adds to

@@ -23,16 +23,12 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from nvccache.files import keys
 from nvccache.preprocessed import line_readers
 from nvccache.preprocessed.declaration_heads import UnknownError
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
 _QUOTE_AFTER_R = re.compile(rb'"(?<=R")')  # many times faster than a search for both

@@ -11,17 +11,14 @@ import contextlib
 import math
 import os
 import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from nvccache.store import cachedir_tag, inflight, layout, locks, store
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, LockTimeoutError, NoCacheError, StoreError
 from nvccache.values import dataclass
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-
-    Tell = Callable[[int, int], None]
+Tell = Callable[[int, int], None]
 
 _ROOM = 0.9  # evict down to this part of the limit, so that not every call evicts
 _STALE_SECONDS = 24 * 3600  # after which a temporary file belongs to nobody

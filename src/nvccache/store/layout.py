@@ -16,6 +16,7 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Iterator, Mapping
 
 from nvccache.files import keys
 from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
@@ -23,10 +24,6 @@ from nvccache.store import directory as directories
 from nvccache.store.directory import TEMPORARY, Directory
 from nvccache.store.event_line import FOLDER as JOURNAL
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # In a folder, where files of others may be replaced: the directory itself may be like /tmp.
 USAGE = f"{JOURNAL}/usage-v4"

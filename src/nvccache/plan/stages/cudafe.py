@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nvccache.plan.stages import line_options
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar, Tool
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _GENERATES_ID = "--gen_module_id_file"
 

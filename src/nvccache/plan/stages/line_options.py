@@ -10,10 +10,7 @@ after lines were moved, the same bytes came out (CUDA 11.8 to 13.5, g++ 11 and 1
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _CUDA_OPTIONS = frozenset(
     (

@@ -15,17 +15,12 @@ looks whether the relocations of other sections are sound, and makes nothing of 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 
 from nvccache.files import elf, keys, untrusted
 from nvccache.plan.stages.tool import Grammar, Tool, never
+from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nvccache.store.store import Store
-
 
 _DIRECTORIES = ("-L", "--library-path")
 _LIBRARIES = ("-l", "--library")

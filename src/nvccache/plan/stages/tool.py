@@ -6,18 +6,15 @@ tool. What does not fit together is found by the tests (tool_checks.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
 from nvccache.files import keys
+from nvccache.store.store import Store
 from nvccache.values import dataclass, field
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+Argv = Sequence[str]
 
-    from nvccache.store.store import Store
-
-    Argv = Sequence[str]
-
-    Environ = Mapping[str, str]
+Environ = Mapping[str, str]
 
 # The tags of key components that do not depend on the tool, see stage_key.py.
 TAGS = frozenset(
