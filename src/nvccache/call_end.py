@@ -17,7 +17,7 @@ from nvccache.store.event_line import Event
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.call import Report
-    from nvccache.records.call_result import CallResult
+    from nvccache.records.products import CallResult
     from nvccache.store.event_line import RemoteUse
 
 

@@ -1,4 +1,7 @@
-"""`nvccache doctor`: looks at everything a compile needs, compiles both ways, and says what is wrong."""
+"""`nvccache doctor`: looks at everything a compile needs, compiles both ways, and says what is wrong.
+
+How calls come to nvccache is looked at here: settings, PATH, and launchers, by variables and by CMake.
+"""
 
 from __future__ import annotations
 

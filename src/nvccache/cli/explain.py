@@ -2,7 +2,7 @@
 
 FILE may be a product, a source, or the end of the path of either; without it the newest compile is meant. The
 exact product goes before the exact source, and both before a path that only ends so. Of several calls the
-newest is taken.
+newest is taken. `--diff` tells what was a hit in one build and ran in another.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 Each record and blob of this version is checked against its checksum. A compile checks the same of whatever it
 uses, and does without what is damaged; this looks at all of it.
+
+To compile again, and compare, the command line of a compile is in its object's record word by word, but for
+values of macros and of words for other programs, which may be secrets. So those compiles can be tried again
+whose words are all shown, which name their output, and which this user made; others are counted, with the
+reason. A command line that is given is tried as it is. Nothing is written beside the sources: products go
+into a temporary directory, and the cache is only read.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.execution.find_stage import Lookup
     from nvccache.plan.model import Stage
-    from nvccache.records.call_result import CallResult
+    from nvccache.records.products import CallResult
     from nvccache.records.scripted import Script
 
 

@@ -15,8 +15,8 @@ from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import direct, output_names
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import UnreadableError
+from nvccache.records.products import CallResult
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False

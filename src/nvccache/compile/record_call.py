@@ -19,8 +19,8 @@ from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import passes
 from nvccache.records import direct, facts, input_records, products, record, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord, UnreadableError
+from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Pair
 from nvccache.store import event_line
 from nvccache.toolkit import toolchain

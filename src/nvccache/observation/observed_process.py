@@ -43,22 +43,18 @@ def for_all(path: str, directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a program was given beside its arguments and variables (digests_of_given in observer/process.c).
+    """What a program was given beside its arguments and variables (observer/process.c)."""
 
-    Digests of limits and umask, and in a rehearsal of what surrounds it; inodes of its three streams.
-    """
-
-    limits: int
-    surroundings: int
-    streams: tuple[int, ...]
+    limits: int  # digest of limits and umask
+    surroundings: int  # in a rehearsal, digest of what surrounds it
+    streams: tuple[int, ...]  # inodes of the three
 
 
 @dataclass(slots=True)
 class Process:
     """One program that ran, with what its forked children did before they became other programs.
 
-    Paths are from the root, or from our own working directory. `found` has the mode that stat gave, 0 where
-    only access saw the path, or lstat a link; `denied` the error where it is neither found nor absent.
+    Paths are from the root, or from our own working directory.
     """
 
     program: str
@@ -68,9 +64,10 @@ class Process:
     environ: dict[str, str] = field(default_factory=dict)  # of a compiler alone
     files: dict[str, Signature] = field(default_factory=dict)
     others: dict[str, int] = field(default_factory=dict)  # opened, but no regular files: their modes
+    # The mode that stat gave, 0 where only access saw the path, or lstat a link.
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
-    denied: dict[str, int] = field(default_factory=dict)
+    denied: dict[str, int] = field(default_factory=dict)  # neither found nor absent: the error
     executable: set[str] = field(default_factory=set)  # asked whether they can be executed, found or not
     links: set[str] = field(default_factory=set)  # asked where they lead, or whether they are links
     resolved: set[str] = field(default_factory=set)
@@ -103,14 +100,14 @@ class Process:
 
 
 class _Life:
-    """What is known of one process id: until `awaited` reports, where the state is _BECOMES."""
+    """What is known of one process id."""
 
     __slots__ = ("awaited", "is_forked", "process", "state")
 
     def __init__(self, process: Process, is_forked: bool) -> None:
         self.process = process
         self.state = _RUNS
-        self.awaited = ""
+        self.awaited = ""  # the program that has still to report, where the state is _BECOMES
         self.is_forked = is_forked  # it began as a copy of its parent, not with a program's start
 
 

@@ -46,16 +46,13 @@ _MADE_WHEN_READ = ("/proc/", "/sys/")
 
 @dataclass(slots=True)
 class Observation:
-    """What the tool and all that it started did; `incomplete` is a clause that says why this is not all.
-
-    `made` are the files, by device and inode, that were opened to be made or emptied. `images` are the
-    programs that the tool's own process has been, in order: a script, and what it became by `exec`.
-    """
+    """What the tool and all that it started did."""
 
     processes: list[Process]
     written: set[str]
-    incomplete: str = ""
-    made: set[tuple[int, int]] = field(default_factory=set)
+    incomplete: str = ""  # a clause that says why this is not all
+    made: set[tuple[int, int]] = field(default_factory=set)  # opened to be made or emptied: device, inode
+    # The programs that the tool's own process has been, in order: a script, and what it became by `exec`.
     images: list[Process] = field(default_factory=list)
 
 

@@ -36,23 +36,17 @@ _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The stage that was observed.
+    """The stage that was observed."""
 
-    `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
-    in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
-    `folds_mathematics` as its command says. `intermediates` are those of this call's own files whose content
-    is in the key; without them, any may be read. `argv` is its command. It `is_rehearsed` where
-    the key says which command its wrapper becomes.
-    """
-
-    environ: Mapping[str, str]
-    word: str
-    known: frozenset[str] = frozenset()
-    loaded: loader.Loaded | None = None
-    folds_mathematics: bool = False
+    environ: Mapping[str, str]  # what its tool was given
+    word: str  # what its tool was called by
+    known: frozenset[str] = frozenset()  # files whose content is in its key in another way
+    loaded: loader.Loaded | None = None  # by a tool that is known by its content alone
+    folds_mathematics: bool = False  # as its command says
+    # Those of this call's own files whose content is in the key; without them, any may be read.
     intermediates: frozenset[str] | None = None
-    argv: tuple[str, ...] = ()
-    is_rehearsed: bool = False
+    argv: tuple[str, ...] = ()  # its command
+    is_rehearsed: bool = False  # the key says which command its wrapper becomes
 
 
 class ObservedInputs:

@@ -15,17 +15,13 @@ _ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file a stage writes at `path`; `destination` is where the user wants it, or empty.
-
-    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it. `kept_as` is
-    where the user wants an intermediate.
-    """
+    """A file that a stage writes."""
 
     role: str
     path: str
-    destination: str = ""
-    begins_as: str = ""
-    kept_as: str = ""
+    destination: str = ""  # where the user wants it
+    begins_as: str = ""  # the intermediate that has to lie there before: the stage adds to it
+    kept_as: str = ""  # where the user wants an intermediate
 
     @property
     def is_in_place(self) -> bool:
@@ -35,21 +31,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One command, and what it reads and writes.
-
-    `argv` is the command as it is run; `key_argv` has roles in the place of intermediate files. Of a host
-    compiler `command` is what its argv becomes, which is itself where that is no wrapper, or empty where it
-    is not known; `becomes` says the same for the key, and is empty for no wrapper. See rehearsals.py.
-    """
+    """One command, and what it reads and writes."""
 
     grammar: Grammar
-    argv: tuple[str, ...]
-    key_argv: tuple[str, ...]
+    argv: tuple[str, ...]  # the command as it is run
+    key_argv: tuple[str, ...]  # the same with roles in the place of intermediate files
     inputs: tuple[str, ...]  # intermediate files, in the order of the command line
     outputs: tuple[Output, ...]
     mentions: tuple[str, ...]  # base names of the files that an output will include
     names: tuple[tuple[str, str], ...]  # (role, value)
     possible_files: tuple[str, ...]  # words that would be inputs if files of these names exist
+    # Of a host compiler what its argv becomes (rehearsals.py), which is itself where that is no wrapper, or
+    # empty where it is not known; and the same for the key, empty for no wrapper.
     command: tuple[str, ...] = ()
     becomes: tuple[str, ...] = ()
 

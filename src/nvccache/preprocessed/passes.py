@@ -62,27 +62,20 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a text says: its digest, or empty where any of its lines may be part of it.
+    """What a text says."""
 
-    `files` are short digests of what each file of the user says, by its name in line markers; `asking` those
-    that may ask where they stand, or None where that is not known.
-    """
-
-    digest: str = ""
-    files: tuple[tuple[bytes, str], ...] = ()
-    asking: frozenset[bytes] | None = None
+    digest: str = ""  # empty where any of its lines may be part of it
+    files: tuple[tuple[bytes, str], ...] = ()  # the user's, by name in line markers: short digests of each
+    asking: frozenset[bytes] | None = None  # those that may ask where they stand; None: it is not known
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Text of one file behind a line marker, which says `number` and `where`: a quoted name and flags.
-
-    A piece of system headers holds markers of its own, and says neither.
-    """
+    """Text of one file behind a line marker; of system headers it holds markers of its own instead."""
 
     body: bytes
-    number: bytes = b""
-    where: bytes = b""
+    number: bytes = b""  # what the marker says: the line
+    where: bytes = b""  # and behind that a quoted name and flags
 
     @property
     def file(self) -> bytes:

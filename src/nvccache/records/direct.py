@@ -20,7 +20,7 @@ import os
 from nvccache.files import keys
 from nvccache.files.presence import tight_limits
 from nvccache.records import output_names, products, record
-from nvccache.records.call_result import CallResult
+from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Result
 from nvccache.store import store
 

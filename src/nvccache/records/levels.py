@@ -10,8 +10,8 @@ import os
 
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay, scripted
-from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.records.output_names import STANDARD_OUTPUT
+from nvccache.records.products import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.records.scripted import Behind, Script
 from nvccache.store import directory
 from nvccache.store.store import Store

@@ -190,16 +190,12 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, 
 
 
 class _Look:
-    """What is in some slices, from the `first` on, until `most` files were seen or the time is over.
-
-    `sizes` are the bytes of each slice, estimated where the time was over in the midst of it; `slices` is how
-    many were looked at, such parts included.
-    """
+    """What is in some slices, from the `first` on, until `most` files were seen or the time is over."""
 
     def __init__(self, root: Directory, first: int, most: float, until: float, now: float) -> None:
         self.files: list[_File] = []
-        self.sizes: dict[int, int] = {}
-        self.slices = 0.0
+        self.sizes: dict[int, int] = {}  # bytes; estimated where the time was over in the midst of a slice
+        self.slices = 0.0  # that were looked at, such parts included
         folders = layout.folders(root)
         for number in [*range(first, layout.SLICES), *range(first)]:
             if number == layout.LAST_SLICE:

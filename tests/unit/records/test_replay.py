@@ -18,7 +18,7 @@ import pytest
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import facts, replay
-from nvccache.records.call_result import CallResult
+from nvccache.records.products import CallResult
 from nvccache.store import events
 from nvccache.store.store import Store
 from recorded_call import (

@@ -131,15 +131,11 @@ def _no_obstacle(argv: Argv, environ: Environ, named: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One kind of stage. The defaults are for a tool of which only its command line is known.
-
-    `grammar_of` reads a command line, or gives None for one that is not the tool's. `program` is the name
-    that nvcc starts it by; empty for host compilers, which can have any.
-    """
+    """One kind of stage. The defaults are for a tool of which only its command line is known."""
 
     kind: str
-    grammar_of: Callable[[Argv], Grammar | None]
-    program: str = ""
+    grammar_of: Callable[[Argv], Grammar | None]  # reads a command line; None for one that is not the tool's
+    program: str = ""  # the name that nvcc starts it by; empty for host compilers, which can have any
     tells_version: bool = True  # when asked with --version
     is_counted: bool = True  # in `nvccache stats`
     own_roles: tuple[str, ...] = ()  # of outputs that tell a result of its from those of the tools before it
