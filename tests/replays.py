@@ -20,8 +20,8 @@ from installations import compile_launcher, launcher_of_tree, shared
 from nvccache import config
 from nvccache.files import keys
 from nvccache.records import replay, replay_layout
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
+from nvccache.records.products import CallResult
 from nvccache.records.replay import Call
 from nvccache.store import store
 from nvccache.store.store import Store

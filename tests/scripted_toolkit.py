@@ -23,7 +23,7 @@ from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.records import levels
-from nvccache.records.call_result import CallResult
+from nvccache.records.products import CallResult
 from nvccache.records.scripted import Behind
 from nvccache.store import directory, store
 from nvccache.store.store import Store

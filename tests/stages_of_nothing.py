@@ -15,7 +15,7 @@ from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
 from nvccache.plan.model import Output, Plan, Stage
-from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Grammar
 from nvccache.preprocessed.passes import Pass
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord

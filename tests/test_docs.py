@@ -12,8 +12,7 @@ import pytest
 from nvccache import config, outcomes
 from nvccache.cli.names import COMMANDS
 from nvccache.plan import stages
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool
+from nvccache.plan.stages.tool import Grammar, Tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

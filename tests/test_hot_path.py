@@ -32,7 +32,7 @@ DIRECT = {
     *XXHASH,
     "__future__",
     "nvccache",
-    "nvccache.records.call_result",
+    "nvccache.records.products",
     "nvccache.store.cachedir_tag",
     "nvccache.store.event_line",
     "nvccache.config",
@@ -45,7 +45,6 @@ DIRECT = {
     "nvccache.records.levels",
     "nvccache.outcomes",
     "nvccache.records.output_names",
-    "nvccache.records.products",
     "nvccache.files.presence",
     "nvccache.real_nvcc",
     "nvccache.records.replay",
@@ -53,6 +52,7 @@ DIRECT = {
     "nvccache.records.replay_layout",
     "nvccache.store.sections",
     "nvccache.shim",
+    "nvccache.call_end",
     "nvccache.files.signatures",
     "nvccache.store.store",
     "nvccache.files.untrusted",
@@ -61,22 +61,17 @@ DIRECT = {
     "nvccache.store",
     "nvccache.commandline",
     "nvccache.toolkit",
-    "nvccache.records.differences",
+    "nvccache.records.input_records",
     "nvccache.records.facts",
     "nvccache.records.direct",
     "nvccache.commandline.tokens",
     "nvccache.commandline.host_options",
     "nvccache.commandline.invocation",
-    "nvccache.records.machine_facts",
     "nvccache.records.record",
     "nvccache.commandline.options",
     "nvccache.toolkit.processor",
-    "nvccache.store.publishing",
-    "nvccache.records.input_records",
     "nvccache.records.base_dir",
 }
-# What only a launcher asks for that looks for records.
-RECORDING = {*STRUCT, *XXHASH, "nvccache.records.replay_layout", "nvccache.store.publishing"}
 # What a miss does without: each takes as long to load as many of our own modules.
 TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from nvccache import environment, real_nvcc
 from nvccache.files import keys, presence, signatures
 from nvccache.machine import callers, cgroups
-from nvccache.records import machine_facts, output_names, products, replay, replay_layout
+from nvccache.records import facts, output_names, products, replay, replay_layout
 from nvccache.store import cachedir_tag, event_line, store
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher", "shared.h")
@@ -118,7 +118,7 @@ def _tables() -> list[str]:
         "VARIABLES_OF_CALL": replay.OF_CALL,
         "OWN_PREFIXES": environment.OWN,
         "OWN_NAMES": real_nvcc.OWN_NAMES,
-        "STATUS_OF_CALLER": sorted(machine_facts.STATUS_OF_CALLER),
+        "STATUS_OF_CALLER": sorted(facts.STATUS_OF_CALLER),
         "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
         "BUILD_TOOLS": sorted(callers.BUILD_TOOLS),
         "COMPLETE_WORDS": sorted(output_names.COMPLETE),

@@ -10,12 +10,9 @@ shows a setting can show a secret.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from nvccache.values import dataclass, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GRPC, GRPCS, PREFIX = "grpc", "grpcs", "prefix"
 INPUT, WORKER = "input", "worker"  # where the tools are: sent along, or on the worker already

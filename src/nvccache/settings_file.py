@@ -9,13 +9,10 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Collection
+from typing import Any
 
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import Any
 
 _LARGEST = 1 << 20  # bytes
 _NAME = r"""\s*["']?([^"'=\s\[\].]*)"""

@@ -13,12 +13,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import time
 
-from nvccache import outcomes, real_nvcc
+from nvccache import call_end, outcomes, real_nvcc
+from nvccache.call_end import Began
 from nvccache.config import Config, load
-from nvccache.machine.callers import Callers
-from nvccache.store import directory, event_line
 from nvccache.store.event_line import Event
 
 TYPE_CHECKING = False
@@ -27,10 +25,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from nvccache.compile.call import Report, Request
-    from nvccache.records.call_result import CallResult
     from nvccache.records.levels import Outcome
     from nvccache.records.scripted import Script
-    from nvccache.store.event_line import RemoteUse
 
 _NO_FORMAT = 8  # ENOEXEC
 _OBJECTS = 100_000  # of a miss between two collections; a small one makes fewer, most of them modules
@@ -38,16 +34,6 @@ _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
 _COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
-
-
-class _Began:
-    """When a call began, by the monotonic clock, and who had called it then."""
-
-    __slots__ = ("at", "callers")
-
-    def __init__(self, config: Config) -> None:
-        self.at = time.monotonic()
-        self.callers = Callers() if config.counts_calls else None
 
 
 def main() -> int:
@@ -180,22 +166,22 @@ def _cached_compile(
 ) -> int:
     from nvccache.records import levels  # here, where a broken installation ends in the real nvcc
 
-    began = _Began(config)
+    began = Began(config)
     gc.disable()  # a hit makes a few thousand objects and needs all of them
     reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
     if reason:
         if reason in _COUNTED_ASIDE:
-            _record_bypass(config, reason, arguments, began)
+            call_end.record_bypass(config, reason, arguments, began)
         return _become(nvcc, arguments, environ)
     outcome = levels.answer(nvcc, arguments, config, environ)
-    if outcome.answer and not _hand_over(outcome.answer, config, began):
+    if outcome.answer and not call_end.hand_over(outcome.answer, config, began):
         return _become(nvcc, arguments, environ)
     gc.set_threshold(_OBJECTS)
     gc.enable()
     if not outcome.bypass:
         return _staged_compile(_request(nvcc, arguments, config, environ, outcome), config, began)
-    _log_bypass(config, outcome.bypass.reason, outcome.bypass.detail, arguments, environ)
-    _record_bypass(config, outcome.bypass.reason, arguments, began)
+    call_end.note_bypass(config, outcome.bypass.reason, outcome.bypass.detail, arguments, environ)
+    call_end.record_bypass(config, outcome.bypass.reason, arguments, began)
     return _become(nvcc, arguments, environ)
 
 
@@ -221,48 +207,6 @@ def _request(
     )
 
 
-def _hand_over(found: CallResult, config: Config, began: _Began, remote: RemoteUse | None = None) -> bool:
-    """Finish a direct hit and end; false where the answer to a query could not be written."""
-    is_told = found.is_of_query and _tell(found.stdout, found.stderr)
-    event = Event(outcomes.DIRECT_HIT)
-    if is_told:
-        event = Event(outcomes.QUERY_HIT)
-    elif found.is_of_query:
-        _record(config, Event(outcomes.BYPASS, "query_streams"), began)
-        return False
-    event.remote = remote
-    event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
-    event.sources, event.replayed = found.sources, found.stages
-    named = found.products[0][0] if found.products else ""
-    event.product = os.path.abspath(named) if named else ""
-    _log(config, f"{event.outcome.replace('_', ' ')} {event.product}")
-    _record(config, event, began)
-    if not is_told:
-        _write(1, found.stdout)
-        _write(2, found.stderr)
-    os._exit(0)
-
-
-def _tell(stdout: bytes, stderr: bytes) -> bool:
-    """Write the answer to a query; false where nvcc has to, for it fails in its own way."""
-    from nvccache.machine import streams
-
-    before = streams.size_and_place() if stdout else None
-    if not _write(1, stdout):
-        streams.take_back(before)
-        return False
-    _write(2, stderr)
-    return True
-
-
-def _product_named_in(arguments: list[str]) -> str:
-    """What -o names, for `nvccache explain`: no more than a guess for a call that is not understood."""
-    for index, word in enumerate(arguments[:-1]):
-        if word in ("-o", "--output-file"):
-            return os.path.abspath(arguments[index + 1])
-    return ""
-
-
 def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) -> str:
     if config.disable:
         return "disabled"
@@ -273,7 +217,7 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
     return "" if config.dir else "no_cache_directory"
 
 
-def _staged_compile(typed: Request | Script, config: Config, began: _Began) -> int:
+def _staged_compile(typed: Request | Script, config: Config, began: Began) -> int:
     from nvccache.machine import process
 
     process.raise_on_stop_signals()
@@ -288,41 +232,24 @@ def _staged_compile(typed: Request | Script, config: Config, began: _Began) -> i
         return 128 + stop.signum
 
 
-def _carry_out(typed: Request | Script, config: Config, began: _Began) -> int:
+def _carry_out(typed: Request | Script, config: Config, began: Began) -> int:
     nvcc, arguments, environ = typed.nvcc, list(typed.arguments), typed.environ
     report, sources = _make(typed, config)
-    if report.answer and not _hand_over(report.answer, config, began, report.remote):
+    if report.answer and not call_end.hand_over(report.answer, config, began, report.remote):
         _become(nvcc, arguments, environ)
-    record = Event(outcomes.BYPASS)
-    record.sources = sources
-    record.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
-    record.store_fault, record.remote = report.store_fault, report.remote
+    event = call_end.event_of(report, sources, arguments, began)
     if report.leave_to_nvcc == "odd_failure":
         from nvccache.machine import process
 
         # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
         status = process.run_through([nvcc, *arguments], real_nvcc.guarded(environ, nvcc))
-        record.outcome = outcomes.FAILED if status else outcomes.BYPASS
-        record.reason = "" if status else report.leave_to_nvcc
-        _record(config, record, began)
+        if status:
+            event.outcome, event.reason = outcomes.FAILED, ""
+        call_end.record(config, event, began)
         return _end_like(status)
-    if report.leave_to_nvcc:
-        record.reason = report.leave_to_nvcc
-        _record(config, record, began)
+    call_end.record(config, event, began)
+    if report.leave_to_nvcc or not call_end.tell(report):
         _become(nvcc, arguments, environ)
-    record.outcome = report.outcome
-    record.stages, record.cause = report.stages, report.cause
-    for stage in record.stages if report.began else ():
-        stage.start += report.began - began.at
-    record.reason = outcomes.LINKED if report.is_linked else ""
-    record.tool_saved = report.tool_saved
-    record.wall_saved = report.wall_saved
-    _record(config, record, began)
-    if report.is_query and not _tell(report.stdout, report.stderr):
-        _become(nvcc, arguments, environ)
-    if not report.is_query:
-        _write(1, report.stdout)
-        _write(2, report.stderr)
     if report.to_send:
         _send(config, report.to_send, environ)
     return report.status
@@ -335,7 +262,7 @@ def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str])
 
         uploads.send_soon(config, items, environ)
     except Exception as fault:
-        _log(config, f"nothing is sent: {type(fault).__name__}: {fault}")
+        call_end.note(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
 
 def _make(typed: Request | Script, config: Config) -> tuple[Report, list[str]]:
@@ -369,61 +296,6 @@ def _compiled(request: Request, config: Config) -> Report:
     return pipeline.carry_out(request, config, Explanation(is_recaching=config.recache))
 
 
-def _log(config: Config, message: str) -> None:
-    if config.log:
-        from nvccache import log
-
-        log.write(config.log, message)
-
-
-def _log_bypass(
-    config: Config, reason: str, detail: str, arguments: list[str], environ: dict[str, str]
-) -> None:
-    if config.log:
-        from nvccache.commandline import redaction
-
-        _log(config, f"bypass {reason} {redaction.hide(detail, arguments, environ)}")
-
-
-def _record_bypass(config: Config, reason: str, arguments: list[str], began: _Began) -> None:
-    event = Event(outcomes.BYPASS, reason)
-    event.product = _product_named_in(arguments)
-    if config.counts_calls:
-        from nvccache.commandline import redaction
-
-        event.sources = redaction.files_in(arguments)
-    _record(config, event, began)
-
-
-def _record(config: Config, event: Event, began: _Began) -> None:
-    """Tell the event log what became of a call."""
-    if config.problems and config.log:
-        from nvccache import log
-
-        log.write(config.log, *[f"wrong setting: {text}" for text in log.sentences(config)])
-    if began.callers:
-        event.wrong_settings = config.wrong_settings
-        event.seconds = time.monotonic() - began.at
-        root = directory.Directory(config.journal_root, config.umask)
-        event.build = began.callers.build
-        event.jobs = began.callers.jobs(event_line.jobs_seen(root, event.build) if event.build else 0)
-        event.wall_saved = (event.wall_saved - event.seconds) / event.jobs
-        event.started = time.time() - event.seconds
-        event.directory = _working_directory()
-        event_line.append(root, event)
-        if event_line.is_large(root):
-            from nvccache.store import event_totals
-
-            event_totals.fold(root)
-
-
-def _working_directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it was removed
-        return ""
-
-
 def _report_fault(
     config: Config, fault: Exception, nvcc: str, arguments: list[str], environ: dict[str, str]
 ) -> None:
@@ -436,13 +308,13 @@ def _report_fault(
         text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
         line = redaction.line(arguments)
         log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
-    _record(config, Event(outcomes.FAULT), _Began(config))
+    call_end.record(config, Event(outcomes.FAULT), Began(config))
 
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:
     """Say why there is nothing to run, with the status that a shell has for it."""
     status, sentence = real_nvcc.why_none(typed, configured, origin, environ)
-    _write(2, os.fsencode(f"nvccache: {sentence}\n"))
+    call_end.write(2, os.fsencode(f"nvccache: {sentence}\n"))
     return status
 
 
@@ -470,20 +342,8 @@ def _become(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoRetur
                 raise
             os.execve("/bin/sh", ["sh", nvcc, *arguments], environ)  # a script without #!, as shells start it
     except OSError as error:
-        _write(2, os.fsencode(f"nvccache: cannot run `{nvcc}`: {error.strerror}\n"))
+        call_end.write(2, os.fsencode(f"nvccache: cannot run `{nvcc}`: {error.strerror}\n"))
         os._exit(126)
-
-
-def _write(descriptor: int, content: bytes) -> bool:
-    """Write everything; false if that failed."""
-    while content:
-        try:
-            content = content[os.write(descriptor, content) :]
-        except BlockingIOError:
-            time.sleep(0.001)
-        except OSError:
-            return False  # nobody reads any more; nvcc would not mind either when it compiles
-    return True
 
 
 if __name__ == "__main__":

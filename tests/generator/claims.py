@@ -24,7 +24,7 @@ from nvccache.commandline.options import SPELLINGS
 from nvccache.commandline.tokens import FORWARDED, INPUT
 from nvccache.plan import build
 from nvccache.plan.model import OPAQUE, Plan, Stage
-from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
+from nvccache.plan.stages.tool import STUB_PLACEHOLDER
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Transcript
 

@@ -15,8 +15,8 @@ from generator.claims import WRITING, Case, Site, products_of
 from nvccache.plan.model import OPAQUE
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
+from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Pair
 
 _Commands = list[tuple[str, ...]]

@@ -1,4 +1,4 @@
-/* Whether the machine and what this process was given are as they were: src/nvccache/records/machine_facts.py
+/* Whether the machine and what this process was given are as they were: src/nvccache/records/facts.py
    says the same of them, in the same words. */
 
 #include "launcher.h"

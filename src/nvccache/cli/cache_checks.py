@@ -18,7 +18,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.settings import NO_CACHE, why_not_counted
 from nvccache.cli.units import size_words
 from nvccache.config import Config

@@ -1,4 +1,4 @@
-"""The commands as a whole: how they are found, and how each ends, with a status or one sentence.
+"""The commands as a whole: how they are found and completed, and how each ends, by a status or one sentence.
 
 A traceback is never shown: a bug of ours is told in one sentence, too; `NVCCACHE_STRICT=1` shows where it is.
 """
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from nvccache import __version__
 from nvccache.cli import names
@@ -32,6 +32,8 @@ STATUSES = {
 }
 _BESIDE_CORE = "nvccache.report"  # an installation may do without it
 _IS_COMPILING = "nvccache.is_compiling"  # in a context that completes: its first word is no command
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_NVCCACHE_COMPLETE"
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -238,3 +240,36 @@ def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bo
         say_json({"version": __version__})
     else:
         say(f"nvccache {__version__}")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS), required=False, metavar="[bash|zsh|fish]")
+@json_option
+def completion(shell: str | None, as_json: bool) -> None:
+    """Print a script by which a shell completes commands and options.
+
+    Without a word it is the one for `$SHELL`. Save it where the shell looks for it:
+
+    \b
+    `nvccache completion bash > ~/.local/share/bash-completion/completions/nvccache`
+    `nvccache completion zsh > DIR/_nvccache`, with DIR one of `$fpath`
+    `nvccache completion fish > ~/.config/fish/completions/nvccache.fish`
+    """
+    shell = shell or os.path.basename(os.environ.get("SHELL", ""))
+    if shell not in SHELLS:
+        raise WrongUsage("which shell: bash, zsh or fish?", ctx=click.get_current_context())
+    script = script_of(shell)
+    if as_json:
+        say_json({"shell": shell, "script": script})
+    else:
+        say(*script.rstrip("\n").split("\n"))
+
+
+def script_of(shell: str) -> str:
+    kind = get_completion_class(shell)
+    assert kind is not None
+    completer = kind(commands, {}, "nvccache", VARIABLE)
+    # Not `source()`, which for bash runs one to ask for its version, and may not find it.
+    script = completer.source_template % completer.source_vars()
+    # Where nothing of ours fits, bash is to complete names of files.
+    return script.replace("complete -o nosort -F", "complete -o nosort -o default -F")

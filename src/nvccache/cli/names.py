@@ -6,11 +6,9 @@ is imported until a word is in doubt.
 
 from __future__ import annotations
 
-from nvccache import real_nvcc
+from collections.abc import Iterable, Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from nvccache import real_nvcc
 
 # command -> the module that holds it; the module's function of the same name is the command
 COMMANDS = {
@@ -27,7 +25,7 @@ COMMANDS = {
     "remote": "nvccache.cli.remotes",
     "pack": "nvccache.cli.pack",
     "unpack": "nvccache.cli.pack",
-    "completion": "nvccache.cli.completion",
+    "completion": "nvccache.cli.group",
 }
 _ALIKE = 0.75
 # Parts of a name such as `x86_64-linux-gnu-g++-12`: whoever types one of these means a compiler.

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 
 from nvccache import real_nvcc
-from nvccache.cli.finding import BAD, GOOD, ODD, Finding
 from nvccache.cli.install import adding, launcher
+from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.settings import changing
 from nvccache.commandline.invocation import Bypass
 from nvccache.config import Config

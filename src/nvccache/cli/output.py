@@ -17,6 +17,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -30,6 +31,9 @@ Tell = Callable[[int, int], None]  # (done, of how many)
 
 PATIENCE = 0.4  # seconds after which work is long, and a bar is shown
 GREEN, YELLOW, RED, BOLD = "green", "yellow", "red", "bold"
+GOOD, ODD, BAD = "ok", "note", "bad"  # states of what `doctor` finds
+_COLOURS = {GOOD: GREEN, ODD: YELLOW, BAD: RED}
+_TOPIC_WIDTH = 14
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 
@@ -232,3 +236,22 @@ def _is_replaceable(path: str) -> bool:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except FileNotFoundError:
         return True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that `nvccache doctor` has found."""
+
+    state: str  # GOOD, ODD or BAD
+    topic: str
+    text: str
+    details: tuple[str, ...] = ()  # lines
+    mend: tuple[str, ...] = ()  # command lines, each of which mends it
+
+
+def show_finding(finding: Finding) -> None:
+    state = (f"{finding.state:<5}", _COLOURS[finding.state])
+    say_parts(state, f" {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
+    lines = [*finding.details, *(f"to mend it: `{command}`" for command in finding.mend)]
+    # No line but the first begins with a state, whatever is quoted in it.
+    say(*[f"{'':<5} {'':<{_TOPIC_WIDTH}} {line}" for line in lines])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from nvccache import endpoint, remote_url
 from nvccache.cli import remote_status, remotes
-from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.remote_status import Status
 from nvccache.cli.units import count_words, moment
 from nvccache.config import Config

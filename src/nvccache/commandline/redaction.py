@@ -8,14 +8,10 @@ nvcc's own options. Knows which options these are, and nothing of where command 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from nvccache.commandline import tokens
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nvccache.commandline.tokens import Argument
+from nvccache.commandline.tokens import Argument
 
 HIDDEN = "…"
 # nvcc's options whose values are somebody else's business.

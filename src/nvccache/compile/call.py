@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.tasks import Task
     from nvccache.config import Config
-    from nvccache.records.call_result import CallResult
+    from nvccache.records.products import CallResult
     from nvccache.records.scripted import Script
 
 

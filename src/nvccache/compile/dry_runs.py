@@ -15,7 +15,7 @@ import os
 from nvccache import environment
 from nvccache.files import keys, presence
 from nvccache.machine.process import Completed
-from nvccache.records import facts, machine_facts, record
+from nvccache.records import facts, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.record import Front, Pair, Result
 from nvccache.store import directory
@@ -23,7 +23,7 @@ from nvccache.store import directory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.call import Request
-    from nvccache.observation.watch import Log
+    from nvccache.observation.observer import Log
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
@@ -69,7 +69,7 @@ class DryRun:
         now = facts.Present(environ)
 
         def ask(topic: str, subject: str) -> str:
-            return machine_facts.answer(topic, subject, environ, self._cache)
+            return facts.answer(topic, subject, environ, self._cache)
 
         is_private = directory.is_private(request.config.dir)
         found = record.find(self._front, self._cache, now, ask) if is_private else None

@@ -15,7 +15,7 @@ from nvccache.commandline import host_options
 from nvccache.compile.call import Report
 from nvccache.machine import process, scratch
 from nvccache.machine.watchdog import within_scratch
-from nvccache.records import call_result
+from nvccache.records import products
 from nvccache.store import directory, events
 from nvccache.store.store import Store
 from nvccache.toolkit import dryrun
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from nvccache.compile.call import Request
     from nvccache.config import Config
-    from nvccache.records.call_result import CallResult
+    from nvccache.records.products import CallResult
 
 
 def carry_out(request: Request, known: CallResult, config: Config) -> Report | None:
@@ -61,7 +61,7 @@ def _link(request: Request, known: CallResult, path: str, cache: Store) -> Repor
             return None
         with open(os.path.join(path, name), "wb") as stream:
             stream.write(content)
-    if call_result.give(known, cache) != call_result.GIVEN:
+    if products.give(known, cache) != products.GIVEN:
         return None
     temporary = scratch.temporary_below(path)
     os.mkdir(temporary)

@@ -17,7 +17,7 @@ from nvccache.execution.staged_call import Context
 from nvccache.machine import cgroups, jobserver, scratch, slots, streams
 from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer
-from nvccache.observation.watch import Watch
+from nvccache.observation.observer import Watch
 from nvccache.plan import build
 from nvccache.records import levels, tiered_store
 from nvccache.records.base_dir import Relocation

@@ -15,15 +15,15 @@ from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import direct, output_names
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import UnreadableError
+from nvccache.records.products import CallResult
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.call import Request
     from nvccache.machine.process import Completed
-    from nvccache.observation.watch import Log, Watch
+    from nvccache.observation.observer import Log, Watch
     from nvccache.records.base_dir import Relocation
     from nvccache.store.store import Store
 

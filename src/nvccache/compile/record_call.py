@@ -9,18 +9,18 @@ from __future__ import annotations
 import copy
 import os
 
+from nvccache import module_id as ids
 from nvccache.execution import find_stage, run_stage, shared_ids
 from nvccache.files import elf, presence, signatures
-from nvccache.module_id import ids, relative_ids
 from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
-from nvccache.preprocessed import line_markers
-from nvccache.records import direct, input_records, machine_facts, products, record, replay
+from nvccache.preprocessed import passes
+from nvccache.records import direct, facts, input_records, products, record, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord, UnreadableError
+from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Pair
 from nvccache.store import event_line
 from nvccache.toolkit import toolchain
@@ -167,7 +167,7 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.call.plan.dependency_files:
-            return line_markers.union([self.known.passes[path].listed for path in step.preprocessed])
+            return passes.union([self.known.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
@@ -202,7 +202,7 @@ class Recorder:
             here in word for argument in self.invocation.arguments for word in argument.tokens
         ):
             is_free = all(known.is_free_of(self.cwd) for known in self.known.passes.values())
-            is_told = any(topic == machine_facts.CHECKOUT for topic, _, _ in made.machine)
+            is_told = any(topic == facts.CHECKOUT for topic, _, _ in made.machine)
             if not is_free or is_told or any(os.fsencode(self.cwd) in text for text in texts):
                 return False
             if self._is_led_to(self.cwd, made):
@@ -251,7 +251,7 @@ class Recorder:
         if self.call.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):
             return ""
         plan, pwd = self.call.context.plan, self._environ.get("PWD", self.cwd)
-        is_linked = not relative_ids.applies(plan, os.path.dirname(checkout), self.cwd, pwd)
+        is_linked = not ids.may_be_relative(plan, os.path.dirname(checkout), self.cwd, pwd)
         return HOLDS_LINKED_ID if is_linked else HOLDS_ID
 
     def _texts(self, given: CallResult) -> list[bytes]:

@@ -18,10 +18,10 @@ from nvccache.compile.tasks import State
 from nvccache.execution import object_place, rehearsals, run_stage, shared_ids
 from nvccache.execution.staged_call import Known, StagedCall
 from nvccache.files import elf
-from nvccache.module_id.own_ids import independent
-from nvccache.plan import stage_names
+from nvccache.module_id import independent
+from nvccache.plan import model
 from nvccache.plan.model import DependencyFile
-from nvccache.preprocessed import line_markers
+from nvccache.preprocessed import passes
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.store import store
@@ -184,7 +184,7 @@ class _Run:
             (SHARED if task.was_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
             clock.share_of(task, cost_of(task.made)) if task.made else found.result.wall if found else 0.0,
-            stage_names.architecture_of(task.stage, self._call.plan.stages),
+            model.architecture_of(task.stage, self._call.plan.stages),
             task.completed.cpu,
         )
         event.in_vain = task.in_vain + (earlier.in_vain if earlier else 0.0)
@@ -355,7 +355,7 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
 
 def _write_dependency_file(step: DependencyFile, known: Known, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
-    entered = line_markers.union([known.passes[path].listed for path in step.preprocessed])
+    entered = passes.union([known.passes[path].listed for path in step.preprocessed])
     return _is_delivered([Product(step.path, products.rule(entered, invocation))])
 
 

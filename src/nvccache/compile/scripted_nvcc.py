@@ -23,8 +23,8 @@ from nvccache.files import keys, signatures
 from nvccache.machine import scratch
 from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import becoming, observer
+from nvccache.observation.observer import Watch
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
-from nvccache.observation.watch import Watch
 from nvccache.records import levels, rehearsed, scripted
 from nvccache.records.input_records import UnreadableError
 from nvccache.records.rehearsed import Rehearsal

@@ -5,8 +5,8 @@ Knows nothing of slots, other processes or the store.
 
 from __future__ import annotations
 
+from nvccache import module_id as ids
 from nvccache.execution import rehearsals
-from nvccache.module_id import ids
 from nvccache.plan.model import Stage
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 What is known of a stage before it runs makes its front key, behind which lies a record (record.py): what the
 stage was observed to read beside, and what it gave. Stages that make up a module id have further keys
-(seeding.py). Stages that read preprocessed text have two: by what the text says (normalized_text.py), and by
+(seeding.py). Stages that read preprocessed text have two: by what the text says (passes.py), and by
 its every byte. A result without diagnostics is kept under the first, where lines do not matter.
 """
 
@@ -14,7 +14,7 @@ from nvccache.execution import rehearsals, run_stage
 from nvccache.execution.seeding import SEEDED
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
-from nvccache.records import machine_facts, output_names, record
+from nvccache.records import facts, output_names, record
 from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
@@ -137,7 +137,7 @@ def _find(
     """The look-up with the result that was found under one of its keys, if there is one."""
 
     def ask(topic: str, subject: str) -> str:
-        return machine_facts.answer(topic, subject, call.environ, call.store)
+        return facts.answer(topic, subject, call.environ, call.store)
 
     for front in fronts(call, stage, missing):
         for pair in record.holding(front, call.store, call.now, ask, remote_records):
@@ -150,8 +150,8 @@ def _find(
                 continue
             if pair.is_received:
                 record.adopt(pair, call.store, call.now)
-            facts = passes.decoded(pair.result.facts) if stage.is_preprocessor else None
-            return replace(missing, found=pair, facts=facts, is_moved=is_moved)
+            of_text = passes.decoded(pair.result.facts) if stage.is_preprocessor else None
+            return replace(missing, found=pair, facts=of_text, is_moved=is_moved)
     return missing
 
 

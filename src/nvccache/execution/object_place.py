@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import Context
     from nvccache.execution.workspace import Workspace
     from nvccache.files.signatures import Signature
+    from nvccache.observation.observer import Log
     from nvccache.observation.observer_log import Observation
-    from nvccache.observation.watch import Log
     from nvccache.plan.model import Output, Plan, Stage
     from nvccache.store.store import Store
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
+from nvccache import module_id as ids
 from nvccache.execution import find_stage, object_place
 from nvccache.execution.seeding import SEEDED
 from nvccache.execution.staged_call import Known
 from nvccache.files import elf
 from nvccache.machine import scratch
-from nvccache.module_id import ids
-from nvccache.module_id.own_ids import ROLE
+from nvccache.module_id import ROLE
 from nvccache.observation import process_checks, unchanged_files
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import line_table

@@ -23,7 +23,7 @@ from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import DependencyFile, Plan, Stage
 from nvccache.plan.stages.host import asks_for_debug_info
-from nvccache.records import facts, machine_facts, rehearsed
+from nvccache.records import facts, rehearsed
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.toolkit import toolchain
@@ -133,7 +133,7 @@ class Rehearsals:
         self._may_choose |= known.may_choose
 
     def _ask(self, topic: str, subject: str) -> str:
-        return machine_facts.answer(topic, subject, self._environ, self._store)
+        return facts.answer(topic, subject, self._environ, self._store)
 
 
 def is_of_host(stage: Stage) -> bool:

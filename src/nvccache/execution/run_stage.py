@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 
+from nvccache import module_id as ids
 from nvccache.execution import object_place, rehearsals
 from nvccache.files import keys
-from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.preprocessed import passes
 from nvccache.store import store
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.signatures import Signature
     from nvccache.machine.process import Completed, Handle
-    from nvccache.observation.watch import Log
+    from nvccache.observation.observer import Log
     from nvccache.preprocessed.passes import Pass
     from nvccache.store.store import Store
 

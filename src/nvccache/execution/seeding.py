@@ -1,7 +1,7 @@
 """Stages that make up a module id: with which words they run, and under which key their result is kept.
 
 Stages that nvcc would have read an id are told it where it is known. One that runs before guesses, and makes
-up the id itself (module_id/own_ids.py). Whether it is nvcc's shows when that is known; if not, and it is in
+up the id itself (module_id.py). Whether it is nvcc's shows when that is known; if not, and it is in
 what the stage made, the stage ran in vain. That is kept for the source, so that its stages wait the next
 time, whatever its content is by then.
 
@@ -9,16 +9,16 @@ Three keys are tried, from the most widely shared:
 
     anywhere    most of what cicc makes does not hold the id
     placed      it holds the id, which is made of the source's path
-    seeded      the id is made of the seed (ids.py), which says what the products are called
+    seeded      the id is made of the seed (module_id.py), which says what the products are called
 """
 
 from __future__ import annotations
 
 import os
 
+from nvccache import module_id as ids
 from nvccache.files import keys
-from nvccache.module_id import ids
-from nvccache.module_id.own_ids import ROLE
+from nvccache.module_id import ROLE
 from nvccache.records.base_dir import Relocation
 from nvccache.records.record import Front
 

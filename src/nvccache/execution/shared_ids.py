@@ -1,6 +1,6 @@
 """Which of two paths the module id of a call is made of: nvcc's, or one that all checkouts share.
 
-    SHARED    the way to the source, where the call is one for it (relative_ids.py)
+    SHARED    the way to the source, where the call is one for it (module_id.py)
     OWN       nvcc's, since it had to be the last time
     SETTLED   nvcc's, whatever the object is like
 
@@ -11,11 +11,11 @@ follows from the object alone.
 
 from __future__ import annotations
 
+from nvccache import module_id as ids
 from nvccache.execution import run_stage
 from nvccache.execution.seeding import Seeds
 from nvccache.files import keys
-from nvccache.module_id import ids, relative_ids
-from nvccache.module_id.own_ids import ROLE
+from nvccache.module_id import ROLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def first_choice(context: Context) -> str:
     """What a call begins with, as far as is known before a stage has run."""
     plan = context.plan
     pwd = context.environ.get("PWD", context.cwd)
-    if plan.keeps_intermediates or not relative_ids.applies(plan, context.base, context.cwd, pwd):
+    if plan.keeps_intermediates or not ids.may_be_relative(plan, context.base, context.cwd, pwd):
         return SETTLED
     passes = [stage for stage in plan.stages if stage.is_preprocessor]
     if not any(ids.takes_seed(ids.toolkit_version(stage.argv)) for stage in passes):
@@ -44,7 +44,7 @@ def other_choice(context: Context, refuted: str) -> str:
 
 
 def plan_of(context: Context, choice: str) -> Plan:
-    return relative_ids.relative(context.plan, context.cwd) if choice == SHARED else context.plan
+    return ids.relative(context.plan, context.cwd) if choice == SHARED else context.plan
 
 
 def is_refuted(call: StagedCall, stage: Stage, said: bytes) -> bool:
@@ -52,8 +52,8 @@ def is_refuted(call: StagedCall, stage: Stage, said: bytes) -> bool:
 
     `said` is what the tools of the call have said: a message names nvcc's id, or none.
     """
-    objects = [output for output in relative_ids.objects_of(call.plan) if output in stage.outputs]
-    generating = relative_ids.generating_stage(call.context.plan)
+    objects = [output for output in ids.objects_of(call.plan) if output in stage.outputs]
+    generating = ids.generating_stage(call.context.plan)
     if call.ids_choice == SETTLED or not objects or generating is None:
         return False
     output = generating.output(ROLE)
@@ -62,12 +62,12 @@ def is_refuted(call: StagedCall, stage: Stage, said: bytes) -> bool:
     if ids.depends_on_seed(identifier, call.seeds.seed_of(generating)):
         return False  # the seed tells where the source is, and no checkout shares what holds that
     image = run_stage.content_of(call, objects[0])
-    is_shareable = ids.head_of(identifier) not in said and relative_ids.are_told_apart(image, identifier)
+    is_shareable = ids.head_of(identifier) not in said and ids.are_told_apart(image, identifier)
     return is_shareable != (call.ids_choice == SHARED)
 
 
 def _memo_key(context: Context) -> str:
-    generating = relative_ids.generating_stage(context.plan)
+    generating = ids.generating_stage(context.plan)
     assert generating is not None
     seed = Seeds(context.plan, {}, context.cwd, context.environ).seed_of(generating)
     return keys.key_of("shared id", [("unit", (seed.text,))])

@@ -17,7 +17,7 @@ import threading
 from nvccache.execution.seeding import OwnIds, Seeding, Seeds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
-from nvccache.module_id.own_ids import source_paths
+from nvccache.module_id import source_paths
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage
@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
-    from nvccache.observation.watch import Watch
+    from nvccache.observation.observer import Watch
     from nvccache.preprocessed.passes import Pass
     from nvccache.records.input_records import InputRecord
 

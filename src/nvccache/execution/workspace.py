@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 
+from nvccache import module_id as ids
 from nvccache.files import keys
-from nvccache.module_id import ids
 from nvccache.plan.model import Output
-from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
-from nvccache.preprocessed import line_markers
+from nvccache.plan.stages.tool import STUB_PLACEHOLDER
+from nvccache.preprocessed import passes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Workspace:
         if output.role not in _ON_DISK_ONLY:
             self._contents[output.path] = content
         # Stages that heed the working directory have it in their keys.
-        said = line_markers.without_directory(content) if output.role == "ii" else content
+        said = passes.without_directory(content) if output.role == "ii" else content
         self._digests[output.path] = keys.digest_bytes(said)
         return content
 

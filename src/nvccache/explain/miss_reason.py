@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterable, Mapping
 
 from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
+from nvccache.commandline.tokens import Argument
 from nvccache.compile import record_call
+from nvccache.compile.call import Report, Request
+from nvccache.execution.staged_call import StagedCall
 from nvccache.explain import difference_text, object_record, stage_reason
+from nvccache.explain.difference_text import Component, Part
 from nvccache.explain.object_record import ObjectRecord
-from nvccache.files import key_differences, keys, presence
-from nvccache.records import differences, direct, input_records, machine_facts, record
+from nvccache.files import keys, presence
+from nvccache.preprocessed.passes import Pass
+from nvccache.records import direct, facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nvccache.commandline.tokens import Argument
-    from nvccache.compile.call import Report, Request
-    from nvccache.execution.staged_call import StagedCall
-    from nvccache.files.key_differences import Component, Part
-    from nvccache.preprocessed.passes import Pass
-    from nvccache.records.input_records import InputRecord
-    from nvccache.store.store import Store
+from nvccache.records.input_records import InputRecord
+from nvccache.store.store import Store
 
 FIRST = "no earlier compile of it is recorded"
 _FIRST_QUERY = "no earlier answer to it is recorded"
@@ -147,9 +143,9 @@ def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = ""
     environ = case.request.environ
 
     def ask(topic: str, subject: str) -> str:
-        return machine_facts.answer(topic, subject, environ, cache)
+        return facts.answer(topic, subject, environ, cache)
 
-    unlike = differences.differences(recorded, case.now, False, ask)
+    unlike = input_records.differences(recorded, case.now, False, ask)
     return [difference_text.of_input_record(difference, recorded, environ) for difference in unlike] or (
         [otherwise] if otherwise else []
     )
@@ -232,7 +228,7 @@ def _of_call(case: Case, former: ObjectRecord) -> list[str]:
     before = case.comparable(former.components)
     is_elsewhere = _only(former.components, "directory") != case.cwd
     found: list[str] = []
-    for difference in key_differences.differences(now, before):
+    for difference in difference_text.differences(now, before):
         if difference.is_hidden:
             found.append(f"the {difference.tag} changed")
         elif difference.tag == "arguments":

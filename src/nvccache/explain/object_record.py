@@ -22,17 +22,16 @@ they differ.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 
+from nvccache.explain.difference_text import Component
 from nvccache.files import keys
 from nvccache.store import sections, store
+from nvccache.store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
-
-    from nvccache.files.key_differences import Component
-    from nvccache.store.store import Store
 
 OF_CALL = ""  # in the place of a stage's name
 _LARGEST_COMPONENT = 1 << 14  # characters; of a larger one, a digest is kept

@@ -12,9 +12,8 @@ from nvccache.commandline import redaction
 from nvccache.execution import find_stage
 from nvccache.explain import difference_text, object_record
 from nvccache.explain.object_record import StageKeys
-from nvccache.files import key_differences
-from nvccache.plan import stage_names
-from nvccache.records import differences, machine_facts, record
+from nvccache.plan import model
+from nvccache.records import facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.store import sections
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from nvccache.compile.tasks import Task
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.staged_call import StagedCall
+    from nvccache.explain.difference_text import Component, ComponentDifference, Part
     from nvccache.explain.object_record import ObjectRecord
-    from nvccache.files.key_differences import Component, ComponentDifference, Part
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
     from nvccache.preprocessed.passes import Pass
@@ -66,7 +65,7 @@ class StageReasons:
         self._checkout = checkout
         self._former_checkout = ""
         self._looked_up = looked_up
-        self._names = stage_names.names_of(call.plan.stages)
+        self._names = model.names_of(call.plan.stages)
         self._now = now.in_environment(call.environ)
         self._clauses: dict[str, list[str]] = {}  # by the name of the stage
         self._paths: dict[str, str] = {}  # by clause, of what has changed
@@ -164,16 +163,14 @@ class StageReasons:
         producer, _ = self._call.outputs[path]
         if producer.is_preprocessor:
             return _TEXT
-        architecture = "" if stage_names.named_by(reader) else stage_names.named_by(producer)
-        return f"{stage_names.tool_name(producer)}'s output" + (
-            f" for {architecture}" if architecture else ""
-        )
+        architecture = "" if model.named_by(reader) else model.named_by(producer)
+        return f"{model.tool_name(producer)}'s output" + (f" for {architecture}" if architecture else "")
 
     def _unlike(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = self._keys_of(one, former.digest_key)
         unlike = [
             difference
-            for difference in key_differences.differences(
+            for difference in difference_text.differences(
                 object_record.bounded(now.components), before.components
             )
             if difference.tag != _SAID
@@ -219,7 +216,7 @@ class StageReasons:
                 added.append((shown, digest))
         if len(added) == len(difference.added):
             return difference_text.of_tool_words(difference)
-        others = key_differences.ComponentDifference(difference.tag, added, removed)
+        others = difference_text.ComponentDifference(difference.tag, added, removed)
         return [
             f"its command line names `{here}`, which was `{there}`",
             *(difference_text.of_tool_words(others) if added or removed else []),
@@ -274,14 +271,14 @@ class StageReasons:
         environ, cache = self._call.environ, self._call.store
 
         def ask(topic: str, subject: str) -> str:
-            return machine_facts.answer(topic, subject, environ, cache)
+            return facts.answer(topic, subject, environ, cache)
 
         here = Relocation("", self._call.cwd)
         found = record.named(before.record_name, here, cache)
         if found is None:
             return [LOST]
         read = found.input_record
-        unlike = differences.differences(read, self._now, False, ask)
+        unlike = input_records.differences(read, self._now, False, ask)
         told = {
             difference_text.of_input_record(difference, read, environ): difference.path
             for difference in unlike

@@ -6,7 +6,7 @@ it is made in a fifth of the time, and anybody can make two contents of one sum.
 
 A key names what a stage's result depends on: a list of components, each a tag with length-delimited parts,
 so that `-I -O2` and `-I-O2`, or a part moved from one tag to another, never meet. What two such lists differ
-in says key_differences.py.
+in says difference_text.py.
 """
 
 from __future__ import annotations

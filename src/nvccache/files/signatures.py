@@ -22,8 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    Signature = tuple[int, int, int, int, int]
-
+Signature = tuple[int, int, int, int, int]
 UNKNOWN = (0, 0, 0, 0, 0)
 # How long after a change a file system may stamp another one with the same time. The clock that stamps
 # ticks every 4 or 10 ms; file systems without a fraction of a second stamp to 2 s.

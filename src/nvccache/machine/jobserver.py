@@ -12,10 +12,7 @@ import os
 import re
 import stat
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 # `--jobserver-fds` is what make called it before 4.2.
 _OPTION = re.compile(r"--jobserver-(?:auth|fds)=(.*)", re.DOTALL)

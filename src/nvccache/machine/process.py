@@ -16,17 +16,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 
 import nvccache
+from nvccache.machine.streams import Pseudoterminal
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
     from typing import Any
-
-    from nvccache.machine.streams import Pseudoterminal
 
 
 @dataclass(slots=True)

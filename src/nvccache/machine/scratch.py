@@ -14,12 +14,9 @@ import contextlib
 import os
 import re
 import time
+from collections.abc import Callable, Mapping
 
 from nvccache.files import flock, keys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _NAME = r"nvccache-(\d+)-([0-9a-f]{6})[0-9a-f]{10}"
 _OLD = 24 * 3600.0  # seconds without a new file

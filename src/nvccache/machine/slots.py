@@ -22,16 +22,12 @@ import contextlib
 import os
 import resource
 import stat
+from collections.abc import Iterator, Sequence
 
 from nvccache.files import flock
 from nvccache.machine import cgroups
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nvccache.machine.cgroups import Share
-    from nvccache.machine.watchdog import Watchdog
+from nvccache.machine.cgroups import Share
+from nvccache.machine.watchdog import Watchdog
 
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")

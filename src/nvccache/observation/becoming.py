@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Mapping
 
 from nvccache.observation import known_programs
 from nvccache.observation.known_programs import INTERPRETER, SHELL, UTILITY
+from nvccache.observation.observed_process import Process
 from nvccache.observation.observer import VARIABLE
-from nvccache.observation.observer_log import LINK
+from nvccache.observation.observer_log import LINK, Observation
 from nvccache.records.rehearsed import Becoming
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from nvccache.observation.observed_process import Process
-    from nvccache.observation.observer_log import Observation
 
 _OF_SHELLS = frozenset(("_", "SHLVL", "OLDPWD", VARIABLE))  # set by each, and heeded by no compiler
 _DESCRIPTOR = re.compile(r"^-$|/dev/(?:fd|std)|/proc/")  # in a word: what is open there is not known

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from nvccache import environment
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nvccache.observation.observed_process import Process
+from nvccache.observation.observed_process import Process
 
 HOST, EDG, DEVICE, SHELL, INTERPRETER, UTILITY, UNKNOWN = (
     "host compiler",

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from nvccache.files import presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
-from nvccache.observation.observed_process import RENAMED
+from nvccache.files.signatures import Signature
+from nvccache.observation.observed_process import RENAMED, Process
 from nvccache.records import input_records
-from nvccache.records.input_records import SOURCE, UnreadableError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from nvccache.files.signatures import Signature
-    from nvccache.observation.observed_process import Process
-    from nvccache.records.input_records import InputRecord
+from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
 CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
 _APPEARED = "files appeared or went while it was compiled"

@@ -1,23 +1,37 @@
-"""What one program was observed to do. The form of the log it is read from is not known here."""
+"""What each program of a run was observed to do, and whether every one that was started has reported.
+
+A program that is static, set-uid, of another C library or run without the variable reports nothing. To
+count starts and ends would not do: a static program that starts a dynamic one balances by accident. So each
+start is paired, by the process id, with the program that it names.
+
+    x, then B of the same pid        exec; the child of a vfork shows in no other way
+    f, then records of the child     fork
+    p, then B of the child           posix_spawn
+    S, then B of a child             system, popen
+
+Records of different processes stand in no order. How a log is read is not known here (observer_log.py).
+"""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 
+from nvccache.files import elf
+from nvccache.files.signatures import Signature
 from nvccache.values import dataclass, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.files.signatures import Signature
 
 _SETS = (
     *("absent", "executable", "links", "resolved", "listed", "written", "appended", "removed"),
     *("variables", "questions", "sought", "inputs", "used", "statuses", "attributes", "permissions"),
 )
-
-
 # A name that means another place to each process, or to each that works elsewhere.
 RENAMED = re.compile(r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])")
+_SHELL = "/bin/sh"
+_MOST_INTERPRETERS = 5  # where interpreters are scripts, too; the kernel stops there
+_MOST_OF_FIRST_LINE = 256
+_RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 
 def for_all(path: str, directory: str) -> str:
@@ -29,22 +43,18 @@ def for_all(path: str, directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a program was given beside its arguments and variables (digests_of_given in observer/process.c).
+    """What a program was given beside its arguments and variables (observer/process.c)."""
 
-    Digests of limits and umask, and in a rehearsal of what surrounds it; inodes of its three streams.
-    """
-
-    limits: int
-    surroundings: int
-    streams: tuple[int, ...]
+    limits: int  # digest of limits and umask
+    surroundings: int  # in a rehearsal, digest of what surrounds it
+    streams: tuple[int, ...]  # inodes of the three
 
 
 @dataclass(slots=True)
 class Process:
     """One program that ran, with what its forked children did before they became other programs.
 
-    Paths are from the root, or from our own working directory. `found` has the mode that stat gave, 0 where
-    only access saw the path, or lstat a link; `denied` the error where it is neither found nor absent.
+    Paths are from the root, or from our own working directory.
     """
 
     program: str
@@ -54,9 +64,10 @@ class Process:
     environ: dict[str, str] = field(default_factory=dict)  # of a compiler alone
     files: dict[str, Signature] = field(default_factory=dict)
     others: dict[str, int] = field(default_factory=dict)  # opened, but no regular files: their modes
+    # The mode that stat gave, 0 where only access saw the path, or lstat a link.
     found: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
-    denied: dict[str, int] = field(default_factory=dict)
+    denied: dict[str, int] = field(default_factory=dict)  # neither found nor absent: the error
     executable: set[str] = field(default_factory=set)  # asked whether they can be executed, found or not
     links: set[str] = field(default_factory=set)  # asked where they lead, or whether they are links
     resolved: set[str] = field(default_factory=set)
@@ -86,3 +97,167 @@ class Process:
         for name in _SETS:
             getattr(self, name).update(getattr(child, name))
         self.started += child.started
+
+
+class _Life:
+    """What is known of one process id."""
+
+    __slots__ = ("awaited", "is_forked", "process", "state")
+
+    def __init__(self, process: Process, is_forked: bool) -> None:
+        self.process = process
+        self.state = _RUNS
+        self.awaited = ""  # the program that has still to report, where the state is _BECOMES
+        self.is_forked = is_forked  # it began as a copy of its parent, not with a program's start
+
+
+class Starts:
+    """The lives of all processes of a log."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._clause = ""
+        self._lives: dict[int, _Life] = {}
+        self._programs: list[Process] = []
+        self._images: dict[int, list[Process]] = {}  # by pid: what it has become, in order
+        self._root = 0
+        self._copies: list[tuple[int, Process]] = []  # forked children
+        self._parents: dict[int, Process] = {}  # of a child's pid, where a parent or a later program tells
+        self._forked: set[int] = set()
+        self._spawned: dict[int, str] = {}  # child -> program
+        self._shells: list[int] = []  # the parents' pids
+        self._unannounced: list[tuple[int, int, str]] = []  # pid, parent's pid, program
+
+    def process_of(self, pid: int, begins: bool) -> Process:
+        """Whose records follow; `begins` says that the first is a program's start."""
+        life = self._lives.get(pid)
+        if not life:
+            life = self._lives[pid] = _Life(Process(""), is_forked=not begins)
+            if not begins:
+                self._copies.append((pid, life.process))
+        return life.process
+
+    def note(self, pid: int, kind: str, numbers: Sequence[int], text: str) -> Process:
+        """Note a record of starts and ends; the process that the next ones are of."""
+        life = self._lives[pid]
+        if kind == "B":
+            self._begin(pid, life, numbers[1], text)
+        elif kind == "C":
+            life.process.directory = text
+        elif kind == "Q":
+            if life.state != _RUNS:
+                self._fail(f"`{life.awaited or life.process.program}` did not report its start")
+            life.state = _ENDED
+        elif kind == "X":
+            if life.state == _BECOMES:
+                life.state = _RUNS
+                life.process.started.pop()
+        else:
+            self._announce(pid, life, kind, numbers, text)
+        return life.process
+
+    def _begin(self, pid: int, life: _Life, parent: int, program: str) -> None:
+        if life.state == _BECOMES:
+            if not runs_as(life.awaited, program):
+                self._fail(f"`{life.awaited}` did not report its start")
+            if life.is_forked and pid not in self._parents and parent in self._lives:
+                self._parents[pid] = self._lives[parent].process
+        elif life.process.program or life.is_forked or life.state == _ENDED:
+            self._fail(f"`{program}` was started by a program that did not report")
+        else:
+            self._unannounced.append((pid, parent, program))
+        life.state = _RUNS
+        life.process = Process(program)
+        self._programs.append(life.process)
+        self._images.setdefault(pid, []).append(life.process)
+
+    def _announce(self, pid: int, life: _Life, kind: str, numbers: Sequence[int], text: str) -> None:
+        if life.state == _ENDED:
+            self._fail(f"`{life.process.program}` started a program when it had ended")
+        if kind == "f":
+            if numbers[0] in self._forked:
+                self._fail("an id of a process was used twice")
+            self._forked.add(numbers[0])
+            self._parents[numbers[0]] = life.process
+            return
+        life.process.started.append(text)
+        if kind == "x":
+            life.state, life.awaited = _BECOMES, text
+        elif kind == "S":
+            self._shells.append(pid)
+        elif numbers[0] in self._spawned:
+            self._fail("an id of a process was used twice")
+        else:
+            self._spawned[numbers[0]] = text
+
+    def _fail(self, clause: str) -> None:
+        self._clause = self._clause or clause
+
+    def finish(self) -> str:
+        """Why the log does not show all; empty if it does."""
+        has_begun = False
+        for pid, parent, program in self._unannounced:
+            if pid in self._spawned:
+                if not runs_as(self._spawned[pid], program):
+                    continue  # and so it is still awaited
+                del self._spawned[pid]
+            elif parent in self._shells and runs_as(_SHELL, program):
+                self._shells.remove(parent)
+            elif not has_begun and runs_as(self._program, program):
+                has_begun, self._root = True, pid
+            else:
+                self._fail(f"`{program}` was started by a program that did not report")
+        if not has_begun:
+            self._fail(f"`{self._program}` did not report its start")
+        for program in [*self._spawned.values(), *(_SHELL for _ in self._shells)]:
+            self._fail(f"`{program}` did not report its start")
+        for child in self._forked:
+            if child not in self._lives or not self._lives[child].is_forked:
+                self._fail(f"a child of `{self._parents[child].program}` did not report its end")
+        for life in self._lives.values():
+            if life.state == _BECOMES:
+                self._fail(f"`{life.awaited}` did not report its start")
+            elif life.state == _RUNS:
+                self._fail(f"`{life.process.program or 'a child'}` did not report its end")
+        return self._clause
+
+    def images(self) -> list[Process]:
+        """The programs that the process that was started has been, one after the other; after `finish`."""
+        return self._images.get(self._root, [])
+
+    def processes(self) -> list[Process]:
+        """The programs, each with what its forked children did; last those whose parent is not known."""
+        copies = {id(copy): self._parents.get(pid) for pid, copy in self._copies}
+        orphans = []
+        for _, copy in self._copies:
+            parent = copies[id(copy)]
+            while parent is not None and id(parent) in copies:
+                parent = copies[id(parent)]
+            if parent is None:
+                orphans.append(copy)
+            else:
+                parent.take(copy)
+        return self._programs + orphans
+
+
+def runs_as(path: str, reported: str) -> bool:
+    """Whether the program that reported its start is what executing `path` runs.
+
+    Of a script that is its interpreter. What the kernel does not take is run by the shell, as execvp does.
+    """
+    for _ in range(_MOST_INTERPRETERS):
+        try:
+            if os.path.realpath(path) == reported or os.path.samefile(path, reported):
+                return True
+            with open(path, "rb") as stream:
+                line = stream.read(_MOST_OF_FIRST_LINE).partition(b"\n")[0]
+        except (OSError, ValueError):
+            return False
+        if line.startswith(elf.MAGIC):
+            return False
+        if line.startswith(b"#!"):
+            argv = line[2:].split(None, 1)
+            path = os.fsdecode(argv[0]) if argv else _SHELL
+        else:
+            path = _SHELL
+    return False

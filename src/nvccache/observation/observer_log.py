@@ -15,17 +15,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator, Sequence
 
 from nvccache.files import signatures
-from nvccache.observation.observed_process import Given, Process
-from nvccache.observation.starts import Starts
+from nvccache.files.signatures import Signature
+from nvccache.observation.observed_process import Given, Process, Starts
 from nvccache.values import dataclass, field
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nvccache.files.signatures import Signature
 
 VERSION = 7  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
@@ -51,16 +46,13 @@ _MADE_WHEN_READ = ("/proc/", "/sys/")
 
 @dataclass(slots=True)
 class Observation:
-    """What the tool and all that it started did; `incomplete` is a clause that says why this is not all.
-
-    `made` are the files, by device and inode, that were opened to be made or emptied. `images` are the
-    programs that the tool's own process has been, in order: a script, and what it became by `exec`.
-    """
+    """What the tool and all that it started did."""
 
     processes: list[Process]
     written: set[str]
-    incomplete: str = ""
-    made: set[tuple[int, int]] = field(default_factory=set)
+    incomplete: str = ""  # a clause that says why this is not all
+    made: set[tuple[int, int]] = field(default_factory=set)  # opened to be made or emptied: device, inode
+    # The programs that the tool's own process has been, in order: a script, and what it became by `exec`.
     images: list[Process] = field(default_factory=list)
 
 
@@ -101,26 +93,12 @@ def _batches(log: bytes) -> Iterator[tuple[int, str]]:
 
 
 class _Reader:
-    __slots__ = (
-        "_began",
-        "_heads",
-        "_made",
-        "_ours",
-        "_own",
-        "_process",
-        "_shown",
-        "_starts",
-        "_written",
-        "_written_from_root",
-        "incomplete",
-    )
-
     def __init__(self, program: str, began: int) -> None:
         self.incomplete = ""
         self._began = began
         self._ours = os.getcwd()
         self._own = ""
-        self._starts = Starts(os.path.join(self._ours, program), Process)
+        self._starts = Starts(os.path.join(self._ours, program))
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._shown: dict[str, Signature] = {}
         self._made: set[tuple[int, int]] = set()

@@ -8,21 +8,15 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable, Mapping
 
 from nvccache import environment
 from nvccache.files import signatures
 from nvccache.files.presence import ATTRIBUTES, STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
 from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.observation.observed_process import for_all
+from nvccache.observation.observed_process import Process, for_all
 from nvccache.records.input_records import UnreadableError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nvccache.observation.observed_process import Process
-
 
 _NO_FILES = (stat.S_ISREG, stat.S_ISCHR, stat.S_ISBLK)
 _HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c
@@ -51,7 +45,7 @@ _OF_PROCESS = (
 _DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
 _OTHER_PROCESS = r"/proc/\d+(?:/.*)?"
 _IN_ALL = r"/proc/filesystems|/proc/sys/vm/overcommit_memory"
-# What they do themselves; for limits and users they ask as well (machine_facts.CALLER).
+# What they do themselves; for limits and users they ask as well (facts.CALLER).
 _OWN = r"(?:exe|cmdline|comm|status|limits|(?:task/\d+/)?fd(?:/.*)?)"
 _TELLS_NOTHING = (
     rf"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/.*|pts/.*)|{_SELF}(?:/{_OWN})?|{_IN_ALL}"

@@ -7,12 +7,9 @@ all of the environment counts.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import environment
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _NAME = rb"[A-Za-z_]\w*"
 _MADE_UP = (

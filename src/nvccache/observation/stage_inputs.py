@@ -9,30 +9,25 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
+from nvccache.files.signatures import Signature
 from nvccache.observation import becoming, known_programs, process_checks
 from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
 from nvccache.observation.lookups import Lookups, StageLookups
-from nvccache.observation.observed_process import for_all
+from nvccache.observation.observed_process import Process, for_all
+from nvccache.observation.observer_log import Observation
 from nvccache.observation.process_checks import MADE_WHEN_READ
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
-from nvccache.records import machine_facts
+from nvccache.records import facts
 from nvccache.records.facts import FACTS
-from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
+from nvccache.records.input_records import LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
+from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from nvccache.files.signatures import Signature
-    from nvccache.observation.observed_process import Process
-    from nvccache.observation.observer_log import Observation
-    from nvccache.store.store import Store
 
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
 _MAPS = "-prefix-map="
@@ -41,23 +36,17 @@ _NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The stage that was observed.
+    """The stage that was observed."""
 
-    `environ` is what its tool was given, `word` what it was called by; `known` are the files whose content is
-    in its key in another way, and `loaded`, for a tool that is known by its content alone, what that loads;
-    `folds_mathematics` as its command says. `intermediates` are those of this call's own files whose content
-    is in the key; without them, any may be read. `argv` is its command. It `is_rehearsed` where
-    the key says which command its wrapper becomes.
-    """
-
-    environ: Mapping[str, str]
-    word: str
-    known: frozenset[str] = frozenset()
-    loaded: loader.Loaded | None = None
-    folds_mathematics: bool = False
+    environ: Mapping[str, str]  # what its tool was given
+    word: str  # what its tool was called by
+    known: frozenset[str] = frozenset()  # files whose content is in its key in another way
+    loaded: loader.Loaded | None = None  # by a tool that is known by its content alone
+    folds_mathematics: bool = False  # as its command says
+    # Those of this call's own files whose content is in the key; without them, any may be read.
     intermediates: frozenset[str] | None = None
-    argv: tuple[str, ...] = ()
-    is_rehearsed: bool = False
+    argv: tuple[str, ...] = ()  # its command
+    is_rehearsed: bool = False  # the key says which command its wrapper becomes
 
 
 class ObservedInputs:
@@ -184,9 +173,9 @@ class ObservedInputs:
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
-            if topic == machine_facts.FEATURES:  # a tool that has run names this loader
+            if topic == facts.FEATURES:  # a tool that has run names this loader
                 processor.features(of_what, subject.environ, self._cache, is_of_tool=True)
-            answer = machine_facts.answer(topic, of_what, subject.environ, self._cache)
+            answer = facts.answer(topic, of_what, subject.environ, self._cache)
             if not answer:
                 raise UnreadableError("what its tools see of the machine cannot be told")
             made.machine.append((topic, of_what, answer))
@@ -244,17 +233,17 @@ class _StageInputs:
             self._object_to_neighbours(made)
         questions = questions_of(self._libraries, self._subject) if self._libraries else []
         for process, kind in self._processes:
-            questions += [(machine_facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
-            questions += [(machine_facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
+            questions += [(facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
+            questions += [(facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
             scripts = process_checks.scripts_of(process) if kind == SHELL else []
             if process_checks.asks_for_caller(process, kind, scripts):
-                questions.append((machine_facts.CALLER, ""))
+                questions.append((facts.CALLER, ""))
             is_told = self._call.tells_of_checkout(process.arguments)
             is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
             is_told |= kind == HOST and self._call.maps_checkout(process.arguments, self._subject.argv)
-            questions += [(machine_facts.CHECKOUT, self._call.checkout)] if is_told else []
+            questions += [(facts.CHECKOUT, self._call.checkout)] if is_told else []
             if known_programs.asks_for_directory(process, kind, scripts):
-                questions.append((machine_facts.DIRECTORY, ""))
+                questions.append((facts.DIRECTORY, ""))
         self._call.add_machine(made, questions, self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
@@ -394,10 +383,10 @@ class _StageInputs:
 
 def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[tuple[str, str]]:
     """What is to be asked of the machine because of the libraries that were loaded."""
-    found = [(LIBRARIES, ":".join((known.cache, *known.names))) for known in libraries if known.cache]
+    found = [(facts.LIBRARIES, ":".join((known.cache, *known.names))) for known in libraries if known.cache]
     if subject.folds_mathematics:
         loaders = [known.loader for known in libraries if known.has_libm]
-        found += [(machine_facts.FEATURES, path) for path in loaders] or [(machine_facts.NATIVE, "")]
+        found += [(facts.FEATURES, path) for path in loaders] or [(facts.NATIVE, "")]
     return found
 
 

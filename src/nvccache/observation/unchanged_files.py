@@ -1,25 +1,40 @@
-"""What files hold, if they are still what they were when the call began: else nothing can be recorded."""
+"""What files hold, if they are still what they were when the call began: else nothing can be recorded.
+
+Their digests are remembered by stat signatures: the second unit of a project reads mostly the headers of the
+first. A record belongs to a directory and is a JSON object: the name of a file in it -> [device, inode, size,
+modification time, change time, digest, whether a source has the compiler compare dates of files ("1" or "")].
+A row is believed as long as the file has its signature, like the memo of programs (toolchain.py); see
+decision 017. Several calls may write a record at once: the last one wins, and what is lost is found anew.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
+from collections.abc import Mapping
 
-from nvccache.files import presence, signatures
-from nvccache.observation.digests import Digests
+from nvccache.files import keys, presence, signatures, untrusted
+from nvccache.files.signatures import Signature
 from nvccache.observation.lookups import CLOCK_TICK
-from nvccache.records.input_records import SOURCE, UnreadableError
+from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
+from nvccache.store import store
+from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from typing import Any
 
-    from nvccache.files.signatures import Signature
-    from nvccache.records.input_records import InputRecord
-    from nvccache.store.store import Store
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
+_MOST_FILES = 2000  # in one record; a directory of generated headers has no end
+_ROW_LENGTH = 7
+_LARGEST_SOURCE = 1 << 22  # bytes
+# Of `#pragma GCC dependency`, also by an operator or a macro, and anywhere but in a comment.
+_COMPARING = rb"\bdependency\b"
+_COMMENT_OR_LITERAL = rb"(?s)//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
 
 
 class UnchangedFiles:
@@ -82,3 +97,111 @@ class UnchangedFiles:
     def remember(self) -> None:
         """Keep the digests of files for the calls to come."""
         self._digests.store()
+
+
+def _may_compare_dates(content: bytes) -> bool:
+    """Whether a source has a word that may have the compiler compare dates of files."""
+    text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
+    if not re.search(_COMPARING, text):
+        return False
+    if b'R"' not in text:  # in whose literals a comment may seem to begin
+        text = re.sub(_COMMENT_OR_LITERAL, lambda found: found[1] or b" ", text)
+    return bool(re.search(_COMPARING, text))
+
+
+class Digests:
+    """The digests that a call needs, each record read once; `since_ns` is when the call began."""
+
+    def __init__(self, cache: Store, cwd: str, since_ns: int) -> None:
+        self._cache = cache
+        self._cwd = cwd
+        self._since_ns = since_ns
+        self._records: dict[str, dict[str, Any]] = {}  # by directory
+        self._added: dict[str, dict[str, Any]] = {}
+        self._known: dict[tuple[str, Signature], str] = {}
+        self._comparing: set[tuple[str, Signature]] = set()
+
+    def of(self, path: str, signature: Signature) -> str:
+        """The digest of the file while it has this signature; empty if it is another file by now.
+
+        Raises OSError.
+        """
+        known = self._known.get((path, signature))
+        if known is None:
+            known = self._find(path, signature) or self._take(path, signature)
+            self._known[path, signature] = known
+        return known
+
+    def knows(self, path: str, signature: Signature) -> bool:
+        return (path, signature) in self._known
+
+    def learn(self, path: str, signature: Signature, digest: str) -> None:
+        """Take a digest that is known to belong to the file while it has this signature."""
+        self._known[path, signature] = digest
+
+    def has_word(self, path: str, signature: Signature) -> bool:
+        """Whether the file, with this signature, has the compiler compare dates; raises OSError."""
+        self.of(path, signature)
+        return (path, signature) in self._comparing
+
+    def _find(self, path: str, signature: Signature) -> str:
+        directory, name = os.path.split(path)
+        row = self._record(directory).get(name)
+        if not isinstance(row, list) or len(row) != _ROW_LENGTH or tuple(row[:5]) != signature:
+            return ""
+        digest = row[5]
+        if row[6]:
+            self._comparing.add((path, signature))
+        is_digest = isinstance(digest, str) and len(digest) == keys.LENGTH
+        return digest if is_digest and digest.isalnum() and digest.isascii() else ""
+
+    def _take(self, path: str, signature: Signature) -> str:
+        descriptor = untrusted.open_named(path)
+        try:
+            if signature[2] <= _LARGEST_SOURCE:
+                content = untrusted.read_all(descriptor, signature[2])
+                untrusted.object_to_more(descriptor)
+                digest = keys.digest_bytes(content)
+                if _may_compare_dates(content):
+                    self._comparing.add((path, signature))
+            else:
+                digest = keys.digest_descriptor(descriptor)
+            if signatures.of_status(os.fstat(descriptor)) != signature:
+                return ""
+        finally:
+            os.close(descriptor)
+        if signatures.is_settled(signature, self._since_ns):
+            directory, name = os.path.split(path)
+            self._added.setdefault(directory, {})[name] = [
+                *signature,
+                digest,
+                "1" if (path, signature) in self._comparing else "",
+            ]
+        return digest
+
+    def store(self) -> None:
+        """Write the records to which something was added."""
+        for directory, rows in self._added.items():
+            older = {name: row for name, row in self._record(directory).items() if name not in rows}
+            kept = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
+            body = json.dumps({**rows, **kept}, separators=(",", ":")).encode("ascii")
+            # No lock: nothing depends on these records.
+            self._cache.add_record(store.MEMO, self._key(directory), body, lock=False)
+        self._added = {}
+
+    def _record(self, directory: str) -> dict[str, Any]:
+        if directory not in self._records:
+            key = self._key(directory)
+            body = self._cache.find_record(store.MEMO, key)
+            try:
+                rows = json.loads(body) if body is not None else {}
+            except (ValueError, RecursionError):
+                rows = None
+            if not isinstance(rows, dict):
+                self._cache.remove_damaged(store.MEMO, key)
+                rows = {}
+            self._records[directory] = rows
+        return self._records[directory]
+
+    def _key(self, directory: str) -> str:
+        return keys.key_of("digests", [("directory", (os.path.join(self._cwd, directory),))])

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.plan.model import ADDED, OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
-from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
+from nvccache.plan.stages.tool import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
 from nvccache.toolkit.dryrun import Command, Transcript
 from nvccache.values import replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
 _INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable
 
 from nvccache.files import elf, presence
 from nvccache.records.input_records import UnreadableError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    Source = tuple[str, int, int]  # path, date, size
+Source = tuple[str, int, int]  # path, date, size
 
 _UNIT = struct.Struct("<IHI")  # length of the unit, version, length of the header
 _VERSIONS = (2, 3, 4)

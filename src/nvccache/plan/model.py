@@ -1,32 +1,27 @@
-"""A plan: stages with what they read and write, in nvcc's order. Values only; see build.py."""
+"""A plan: stages with what they read and write, in nvcc's order, and what they are called; see build.py."""
 
 from __future__ import annotations
 
-from nvccache.plan.stages import OPAQUE, line_options, tool_of
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.values import dataclass, field
+from collections.abc import Iterable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nvccache.plan.stages.tool import Tool
+from nvccache.plan.stages import OPAQUE, line_options, tool_of
+from nvccache.plan.stages.tool import Grammar, Tool
+from nvccache.values import dataclass, field
 
 __all__ = ["ADDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
 ADDED = "+"  # behind the name of an output that a stage adds to
+_ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file a stage writes at `path`; `destination` is where the user wants it, or empty.
-
-    `begins_as` is the intermediate that has to lie there before, if any: the stage adds to it. `kept_as` is
-    where the user wants an intermediate.
-    """
+    """A file that a stage writes."""
 
     role: str
     path: str
-    destination: str = ""
-    begins_as: str = ""
-    kept_as: str = ""
+    destination: str = ""  # where the user wants it
+    begins_as: str = ""  # the intermediate that has to lie there before: the stage adds to it
+    kept_as: str = ""  # where the user wants an intermediate
 
     @property
     def is_in_place(self) -> bool:
@@ -36,21 +31,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One command, and what it reads and writes.
-
-    `argv` is the command as it is run; `key_argv` has roles in the place of intermediate files. Of a host
-    compiler `command` is what its argv becomes, which is itself where that is no wrapper, or empty where it
-    is not known; `becomes` says the same for the key, and is empty for no wrapper. See rehearsals.py.
-    """
+    """One command, and what it reads and writes."""
 
     grammar: Grammar
-    argv: tuple[str, ...]
-    key_argv: tuple[str, ...]
+    argv: tuple[str, ...]  # the command as it is run
+    key_argv: tuple[str, ...]  # the same with roles in the place of intermediate files
     inputs: tuple[str, ...]  # intermediate files, in the order of the command line
     outputs: tuple[Output, ...]
     mentions: tuple[str, ...]  # base names of the files that an output will include
     names: tuple[tuple[str, str], ...]  # (role, value)
     possible_files: tuple[str, ...]  # words that would be inputs if files of these names exist
+    # Of a host compiler what its argv becomes (rehearsals.py), which is itself where that is no wrapper, or
+    # empty where it is not known; and the same for the key, empty for no wrapper.
     command: tuple[str, ...] = ()
     becomes: tuple[str, ...] = ()
 
@@ -110,7 +102,7 @@ class Plan:
     included: dict[str, tuple[str, ...]]  # intermediate -> the intermediates it includes
     destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
     scratch: str
-    own_ids: dict[str, str] = field(default_factory=dict)  # see own_ids.py
+    own_ids: dict[str, str] = field(default_factory=dict)  # see module_id.py
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -146,3 +138,45 @@ class Plan:
     @property
     def dependency_files(self) -> tuple[DependencyFile, ...]:
         return tuple(step for step in self.steps if isinstance(step, DependencyFile))
+
+
+def names_of(stages: Iterable[Stage]) -> dict[int, str]:
+    """What each stage is called, by its identity: `ptxas for sm_80`; a second one of a name has a number."""
+    stages = list(stages)
+    found: dict[int, str] = {}
+    for stage in stages:
+        architecture = architecture_of(stage, stages)
+        if stage.is_preprocessor and not architecture:
+            architecture = "the host"
+        name = f"{tool_name(stage)} for {architecture}" if architecture else tool_name(stage)
+        count = sum(known.partition(" (")[0] == name for known in found.values())
+        found[id(stage)] = f"{name} ({count + 1})" if count else name
+    return found
+
+
+def tool_name(stage: Stage) -> str:
+    """The name that an engineer knows: of a tool of NVIDIA's its own, of the host compiler what it does."""
+    if stage.is_preprocessor:
+        return "preprocessing"
+    program = stage.argv[0].rpartition("/")[2]
+    return program if program.startswith(stage.kind) else stage.kind.replace("_", " ")
+
+
+def architecture_of(stage: Stage, stages: Iterable[Stage]) -> str:
+    """The architecture that a stage works for, or empty for one of the host's."""
+    architecture = named_by(stage)
+    if architecture or not stage.is_preprocessor:
+        return architecture
+    # That of the only one which reads it. The macro does not tell compute_90 from compute_90a.
+    written = {output.path for output in stage.outputs}
+    readers = [other for other in stages if not written.isdisjoint(other.inputs)]
+    return next(filter(None, map(named_by, readers)), "")
+
+
+def named_by(stage: Stage) -> str:
+    """The architecture that a command names for its tool, or empty."""
+    for word, following in zip(stage.argv, (*stage.argv[1:], ""), strict=True):
+        name, _, value = word.partition("=")
+        if name in _ARCHITECTURE:
+            return value or following
+    return ""

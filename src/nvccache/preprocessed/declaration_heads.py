@@ -8,10 +8,7 @@ their names may stand in parentheses, and a block behind parentheses may be an i
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _IS_CLASS = rb"\b(?:class|struct|union)\b"
 _IN_PARENTHESES = rb"\b(?:__attribute__|__attribute|__declspec|alignas)\s*\("

@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from nvccache.preprocessed import declaration_heads
 from nvccache.preprocessed.declaration_heads import UnknownError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 # They ask where they stand; whatever else does so, as std::source_location, is declared with them.
 _READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")

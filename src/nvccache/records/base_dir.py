@@ -28,18 +28,15 @@ _MAPS = "-prefix-map="  # of files, macros, debug information
 
 
 class Relocation:
-    """The checkout that a call is made in, and its working directory, an absolute path.
-
-    `base` is the base directory that was set, empty if none was or if it does not hold the working directory;
-    `checkout` is empty for no relocation.
-    """
+    """The checkout that a call is made in, and its working directory."""
 
     __slots__ = ("_above", "_parts", "base", "checkout", "cwd")
 
     def __init__(self, base_dir: str, cwd: str, sources: Iterable[str] = ()) -> None:
         """`sources` tell where the checkout is if no base directory is set; none for no relocation."""
-        self.cwd = cwd
-        self.base = _base_of(base_dir, cwd)
+        self.cwd = cwd  # an absolute path
+        self.base = _base_of(base_dir, cwd)  # as it was set; empty if it does not hold the working directory
+        # Empty for no relocation.
         self.checkout = "" if self.base else _common_directory(cwd, sources)
         self._above = (self.base or os.path.dirname(self.checkout)).rstrip("/")
         inner = cwd[len(self._above) + 1 :] if self.base or self.checkout else ""

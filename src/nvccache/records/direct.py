@@ -6,7 +6,7 @@ without those that only say what the outputs are called. Four keys are tried, fr
     shared      paths in the checkout are relative, and the working directory does not count
     typed       as typed, in any working directory: only paths in that are relative
     placed      as typed, in this working directory
-    bound       also for these very outputs, whose names are in the products (see ids.py)
+    bound       also for these very outputs, whose names are in the products (see module_id.py)
 
 Which of them a call is recorded under is decided by record_call.py. In its result a product has the number
 that output_names.py gives it as its role, and what a link reads that has to follow (link_only.py) its base
@@ -20,7 +20,7 @@ import os
 from nvccache.files import keys
 from nvccache.files.presence import tight_limits
 from nvccache.records import output_names, products, record
-from nvccache.records.call_result import CallResult
+from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Result
 from nvccache.store import store
 

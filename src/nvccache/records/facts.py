@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 
 from nvccache import environment
@@ -23,6 +24,7 @@ from nvccache.files.presence import (
     likenesses,
     status_of,
 )
+from nvccache.toolkit import processor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from nvccache.files.signatures import Signature
+    from nvccache.store.store import Store
 
     class Read(Protocol):
         """As far as a check asks an input record for more than its own rows."""
@@ -38,11 +41,22 @@ if TYPE_CHECKING:
         digests: list[str]
         search_path: str
 
-    Ask = Callable[[str, str], str]  # machine_facts.answer
+    Ask = Callable[[str, str], str]  # `answer`, of some environment and cache
     Check = Callable[[list[Any], Read, "Present", Ask], Iterator["Difference"]]
 
+# Topics of questions about the machine, of whose answers a record has the digest.
+HOST = "host"  # its name, kernel and number of processors; no subject
+NATIVE = "native"  # all of the processor; no subject
+CALLER = "caller"  # what this process was given: users, limits, standard input and so on; no subject
+DIRECTORY = "directory"  # in which it is compiled, by its names; no subject
+CHECKOUT = "checkout"  # that it is compiled somewhere in the directory of this path
+FEATURES = "features"  # the class of the processor that the loader of this path shows
+# What the loader keeps of directories says of names; the subject is its path and these, with `:` between.
+LIBRARIES = "libraries"
+# Lines of /proc/self/status that tell of the caller.
+STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
+_OF_PROCESSOR = (NATIVE, FEATURES)
 _LARGE = 1 << 28  # bytes, read in a tenth of a second
-_OF_PROCESSOR = ("native", "features")
 
 
 class Difference:
@@ -238,9 +252,9 @@ FACTS = (
     Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False, is_replayed=True),
     # (path, two of its copies), see presence.likenesses
     Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False, is_replayed=True),
-    # (topic, subject, answer), see machine_facts.py
+    # (topic, subject, answer), see facts.py
 )
-# What became of files and names is compared in differences.py.
+# What became of files and names is compared in input_records.py.
 _OF_FILES = {
     "changed": "{} changed",
     "gone": "{} is gone",
@@ -255,3 +269,69 @@ def sentence(what: str) -> str:
     for fact in FACTS:
         found |= fact.sentences
     return found.get(what, "what {} says of the machine is another")  # of a record that somebody made up
+
+
+def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
+    """What is so of the machine now; empty for a question that is not understood, or not answered.
+
+    Most that a replay asks it asks only when the machine has been started anew since.
+
+    The subject may come from a record that somebody made up: it decides neither what is run nor, beyond the
+    caches of loaders and what may be a loader, what is read.
+    """
+    if topic == NATIVE:
+        said = processor.describe()
+    elif topic == HOST:
+        said = " ".join([*os.uname(), str(os.cpu_count())])
+    elif topic == CALLER:
+        said = _said_of_caller()
+    elif topic == DIRECTORY:
+        said = f"{os.getcwd()}\0{environ.get('PWD', '')}"
+    elif topic == CHECKOUT:
+        said = "inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else ""
+    elif topic == FEATURES:
+        said = processor.features(subject, environ, cache)
+    elif topic == LIBRARIES:
+        return _said_of_libraries(subject, cache)
+    else:
+        return ""
+    return keys.digest_bytes(said.encode(errors="surrogateescape")) if said else ""
+
+
+def _said_of_caller() -> str:
+    """What the kernel says of this process and gives to each that it starts; empty if it does not say it.
+
+    The launcher puts the same together (launcher/process.c).
+    """
+    try:
+        status, limits = (_text_of_kernel(f"/proc/self/{name}") for name in ("status", "limits"))
+    except OSError:
+        return ""
+    try:
+        typed = os.fstat(0)
+    except OSError:  # it is closed
+        typed = None
+    kept = [line for line in status.split("\n") if line.partition(":")[0] in STATUS_OF_CALLER]
+    stream = f"{stat.S_IFMT(typed.st_mode)} {typed.st_rdev}" if typed else ""
+    return "\0".join([*kept, limits, str(os.getpriority(os.PRIO_PROCESS, 0)), stream])
+
+
+def _text_of_kernel(path: str) -> str:
+    with open(path, "rb") as stream:
+        return stream.read().decode("utf-8", "surrogateescape")
+
+
+def _said_of_libraries(subject: str, cache: Store) -> str:
+    """Read only where the file is another one than the last time."""
+    path, *names = subject.split(":")
+    shown = signatures.of(path)
+    file = (path, signatures.to_text([shown] if shown else []))
+    memo_key = keys.key_of("said of libraries", [("file", file), ("names", tuple(names))])
+    said = cache.find_memo(memo_key)
+    if not said:
+        from nvccache.toolkit import ld_so
+
+        said = ld_so.said_of(path, names)
+        if said and shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
+            cache.add_memo(memo_key, said)
+    return said

@@ -4,8 +4,7 @@ Part of the hot path. Besides the files read with their digests, an input record
 decides just as much: names that were not in a directory, since the compiler would find a header there
 first, and names that were; where symbolic links led, and directories that were none; directories that were
 listed; the environment variables that were asked for; dates that were looked at or written into an output;
-what machine_facts.py says of the machine. A signature is only a hint: where it still holds, nothing is read
-again.
+what facts.py says of the machine. A signature is only a hint: where it still holds, nothing is read again.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from nvccache.files.presence import (
     UNREACHABLE,
     identities,
     reader,
+    state_of,
 )
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records.base_dir import MARK
-from nvccache.records.facts import FACTS
+from nvccache.records.facts import FACTS, LIBRARIES, OF_ENVIRONMENT, Difference
 from nvccache.store import sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from nvccache.files.keys import KeyComponent
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.facts import Fact
+    from nvccache.records.facts import Fact, Present
 
 
 def _encode_digests(digests: list[str]) -> bytes:
@@ -79,7 +79,6 @@ _RECORD = sections.Schema(
 _MARK = MARK.encode()
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
-LIBRARIES = "libraries"  # of the topics of machine_facts.py the one that a file answers
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
 
@@ -289,3 +288,99 @@ def signature_of_directory(
         if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
             return UNKNOWN
     return found if signatures.dates_tell(found[0], found[4]) else UNKNOWN
+
+
+def differences(
+    input_record: InputRecord, now: Present, is_one_enough: bool, ask: Callable[[str, str], str]
+) -> list[Difference]:
+    """What is not as it was; at most one difference if that is enough. `ask`: facts.answer."""
+    found: list[Difference] = []
+    for difference in _each(input_record, now, ask):
+        found.append(difference)
+        if is_one_enough:
+            break
+    return found
+
+
+def _each(input_record: InputRecord, now: Present, ask: Callable[[str, str], str]) -> Iterator[Difference]:
+    def of(facts: Iterable[Fact]) -> Iterator[Difference]:
+        for fact in facts:
+            rows = getattr(input_record, fact.name)
+            if rows:
+                yield from fact.check(rows, input_record, now, ask)
+
+    yield from of(OF_ENVIRONMENT)
+    yield from _of_directories(input_record, now)
+    yield from _of_files(input_record, now)
+    yield from _of_reader(input_record, now)
+    yield from of(FACTS[len(OF_ENVIRONMENT) :])
+
+
+def _of_files(input_record: InputRecord, now: Present) -> list[Difference]:
+    found = []
+    signed = now.signatures(input_record.files)
+    if signed != input_record.signatures:
+        links = {path for path, _ in input_record.links}
+        for path, kind, recorded, signature, digest in zip(
+            input_record.files,
+            input_record.kinds,
+            input_record.signatures,
+            signed,
+            input_record.digests,
+            strict=True,
+        ):
+            if signature is None:
+                found.append(Difference("gone", path))
+            elif signature == recorded:
+                now.learn(path, digest)
+            elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
+                found.append(Difference("changed", path))
+            elif kind == SOURCE and path not in links and os.path.islink(path):
+                found.append(Difference("moved", path))  # gcc names system headers by what links lead to
+    return found
+
+
+def _of_directories(input_record: InputRecord, now: Present) -> list[Difference]:
+    found = []
+    signed = now.signatures(input_record.directories)
+    if signed != input_record.directory_signatures:
+        for directory, recorded, signature, names in zip(
+            input_record.directories,
+            input_record.directory_signatures,
+            signed,
+            input_record.names,
+            strict=True,
+        ):
+            if signature is None or signature != recorded:
+                found += _of_names(directory, names)
+    return found
+
+
+def _of_names(directory: str, names: list[str]) -> list[Difference]:
+    found = []
+    for name in names:
+        path = name[1:] if directory == "." else os.path.join(directory, name[1:])
+        state = state_of(path)
+        if state != name[0]:
+            what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
+            found.append(Difference(what, path.removeprefix("./")))
+    return found
+
+
+def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
+    """What somebody else may not read: signatures say nothing of that."""
+    if input_record.reader == reader():
+        return []
+    wanted = [
+        *(
+            (path, os.X_OK if kind == PROGRAM else os.R_OK)
+            for path, kind in zip(input_record.files, input_record.kinds, strict=True)
+        ),
+        *((path, os.X_OK) for path in input_record.directories),
+        *((path, os.R_OK) for path, _ in input_record.listings),
+    ]
+    return [
+        Difference("unreadable", path)
+        for path, mode in wanted
+        if not os.access(path, mode, effective_ids=True)
+    ]

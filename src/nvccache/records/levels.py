@@ -10,8 +10,8 @@ import os
 
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay, scripted
-from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.records.output_names import STANDARD_OUTPUT
+from nvccache.records.products import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.records.scripted import Behind, Script
 from nvccache.store import directory
 from nvccache.store.store import Store
@@ -188,9 +188,9 @@ def _asking(cache: Store, environ: Mapping[str, str]) -> Callable[[str, str], st
     """What answers a question about the machine."""
 
     def ask(topic: str, subject: str) -> str:
-        from nvccache.records import machine_facts
+        from nvccache.records import facts
 
-        return machine_facts.answer(topic, subject, environ, cache)
+        return facts.answer(topic, subject, environ, cache)
 
     return ask
 

@@ -85,11 +85,7 @@ GLUED = ("-D", "-I", "-L", "-U")
 
 
 class Outputs:
-    """The files that a call makes: `products` all of them, `others` if nvcc finds that it has to.
-
-    `dependency_file` is empty where there is none; nothing at all is known where `is_known` is false. With
-    `are_objects` they are gas's, which unlinks an existing file first.
-    """
+    """The files that a call makes."""
 
     __slots__ = ("are_objects", "dependency_file", "is_known", "others", "products")
 
@@ -97,10 +93,10 @@ class Outputs:
         self, products: list[str], others: list[str], dependency_file: str, is_known: bool = True
     ) -> None:
         self.products = products
-        self.others = others
-        self.dependency_file = dependency_file
-        self.is_known = is_known
-        self.are_objects = False
+        self.others = others  # which it makes where nvcc finds that it has to
+        self.dependency_file = dependency_file  # empty where there is none
+        self.is_known = is_known  # if not, nothing at all is
+        self.are_objects = False  # of gas, which unlinks an existing file first
 
     def are_given(self, products: Sequence[str], dependency_file: str | None) -> bool:
         """Whether these are the files that the call makes, each of them once."""

@@ -1,8 +1,9 @@
-"""Giving products to the user: each appears whole under its name, or not at all.
+"""What a call gives, from products to diagnostics, and giving it: each product whole, or not at all.
 
-Part of the hot path. gas unlinks an object that is there, if it holds something, and makes a new one; nvcc
-and its other tools write into an existing file, which keeps its inode, its mode and its other names. The
-same is left behind here, but a new file gets its name only when all is in it:
+Part of the hot path. What is given is what nvcc would have left: the dependency file first, since nvcc writes
+it before it compiles, then the products. gas unlinks an object that is there, if it holds something, and
+makes a new one; nvcc and its other tools write into an existing file, which keeps its inode, its mode and its
+other names. The same is left behind here, but a new file gets its name only when all is in it:
 
     nothing there       written without a name (O_TMPFILE), then linked to its own
     unlinked first      the same, the old one being unlinked just before
@@ -13,7 +14,7 @@ one beside the product, which is then renamed. Its name is made of the product's
 left goes when the product is made again.
 
 The dependency file of -MD and -MMD is written anew for each call, since it names this call's output. Its form
-was compared with nvcc's own on 11.8 to 13.5; which files it lists is told by line_markers.py.
+was compared with nvcc's own on 11.8 to 13.5; which files it lists is told by passes.py.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ import _signal  # type: ignore[import-not-found]  # `signal` itself loads enum, 
 import os
 import stat
 
+from nvccache.records.output_names import STANDARD_OUTPUT
+from nvccache.store import store
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.store.store import Store
 
 
 WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
@@ -34,13 +39,11 @@ _LONGEST_STEM = 200  # bytes of the name of a file that lies beside a product
 BLOCK = 512  # what st_blocks counts
 TRIES = 3  # others may make a file of the name that is just being given
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
+GIVEN, LOST, UNWRITABLE = "given", "lost", "unwritable"
 
 
 class Product:
-    """What is to be given under a name. `raw_blob` is a file of the cache that may hold the same.
-
-    With `unlink_first` an existing file is replaced, as gas does it.
-    """
+    """What is to be given under a name."""
 
     __slots__ = ("content", "destination", "raw_blob", "unlink_first")
 
@@ -49,8 +52,8 @@ class Product:
     ) -> None:
         self.destination = destination
         self.content = content
-        self.raw_blob = raw_blob
-        self.unlink_first = unlink_first
+        self.raw_blob = raw_blob  # a file of the cache that may hold the same
+        self.unlink_first = unlink_first  # an existing file is replaced, as gas does it
 
 
 def deliver(products: Sequence[Product]) -> None:
@@ -319,3 +322,69 @@ def _as_listed(name: bytes) -> bytes:
     """
     before_quote, quote, _ = name.partition(b'"')
     return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")
+
+
+class CallResult:
+    """What a call gives, and for the event log what that saves."""
+
+    __slots__ = (
+        "dependency_file",
+        "intermediates",
+        "products",
+        "rule",
+        "seconds_saved",
+        "sources",
+        "stages",
+        "stderr",
+        "stdout",
+        "wall_seconds",
+    )
+
+    def __init__(self) -> None:
+        # (destination, digest of the content, whether an existing file is unlinked first); of a query the
+        # destination may be STANDARD_OUTPUT.
+        self.products: list[tuple[str, str, bool]] = []
+        self.dependency_file = ""
+        self.rule: bytes | None = None  # the dependency file's content, None where the call asks for none
+        self.stdout, self.stderr = b"", b""
+        # Where a host's link has to follow (link_only.py): what it reads of the scratch directory, (base
+        # name, digest).
+        self.intermediates: list[tuple[str, str]] = []
+        self.stages: list[str] = []  # that are saved, as event_line.py writes them
+        self.sources: list[str] = []  # the inputs as they were typed
+        self.seconds_saved = 0.0  # that the tools of the stages take of a CPU
+        self.wall_seconds = 0.0  # that they took of the wall clock
+
+    @property
+    def is_of_query(self) -> bool:
+        """Whether no stage is saved: nvcc was not asked to compile."""
+        return not self.stages
+
+    def take_intermediate(self, name: str, digest: str) -> None:
+        """Take what a record says a link reads; raises ValueError."""
+        if "/" in name or name in ("", ".", ".."):
+            raise ValueError("no name of a file in a directory")
+        self.intermediates.append((name, digest))
+
+
+def give(answer: CallResult, cache: Store) -> str:
+    """Write the products and the dependency file; what goes to standard output is put into the answer.
+
+    LOST, with nothing written, if the store does not have it all; UNWRITABLE where nvcc should report why.
+    """
+    wanted = []
+    if answer.rule is not None:
+        wanted.append(Product(answer.dependency_file, answer.rule))
+    contents = cache.read_blobs(digest for _, digest, _ in answer.products)
+    for (destination, digest, unlink_first), content in zip(answer.products, contents, strict=True):
+        if content is None:
+            return LOST
+        if destination == STANDARD_OUTPUT:
+            answer.stdout = content
+            continue
+        wanted.append(Product(destination, content, cache.path(store.BLOB, digest), unlink_first))
+    try:
+        deliver(wanted)
+    except (OSError, ValueError):
+        return UNWRITABLE
+    return GIVEN

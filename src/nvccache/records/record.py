@@ -17,7 +17,7 @@ How widely a result may be shared is said by front keys that are tried in turn, 
 from __future__ import annotations
 
 from nvccache.files import keys, signatures
-from nvccache.records import differences, input_records
+from nvccache.records import input_records
 from nvccache.store import sections, store
 
 TYPE_CHECKING = False
@@ -171,7 +171,7 @@ def holding(
     known = set()
     for pair in kept(front, cache):
         known.add(pair.key)
-        unlike = differences.differences(pair.input_record, now, True, ask)
+        unlike = input_records.differences(pair.input_record, now, True, ask)
         if not unlike:
             if front.suits(pair.result):
                 yield pair
@@ -183,7 +183,7 @@ def holding(
                 continue
             known.add(pair.key)
             pair.is_received = True
-            if front.suits(pair.result) and not differences.differences(pair.input_record, now, True, ask):
+            if front.suits(pair.result) and not input_records.differences(pair.input_record, now, True, ask):
                 yield pair
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from nvccache.config import Config
     from nvccache.files.signatures import Signature
-    from nvccache.records.call_result import CallResult
     from nvccache.records.input_records import InputRecord
+    from nvccache.records.products import CallResult
     from nvccache.records.replay_layout import Strings
     from nvccache.records.scripted import Behind, Script
     from nvccache.store.store import Store
@@ -46,25 +46,22 @@ OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was 
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # where the cache and the settings file are
 _FARTHEST = 1 << 63  # nanoseconds
 _LONG = 1 << 18  # bytes; the dependencies of a unit with 1 600 headers are half of that
-_OF_PROCESS = ("host", "caller")  # topics of machine_facts.py that may change while the machine runs
+_OF_PROCESS = ("host", "caller")  # topics of facts.py that may change while the machine runs
 
 
 class Call:
-    """A call as the launcher has seen it: `name` is that of its record, `started` what was executed.
-
-    `words` are its arguments, and `arguments` those of them that are nvcc's.
-    """
+    """A call as the launcher has seen it."""
 
     __slots__ = ("arguments", "name", "nvcc", "started", "words")
 
     def __init__(
         self, name: str, started: str, words: Sequence[str], nvcc: str, arguments: Sequence[str]
     ) -> None:
-        self.name = name
-        self.started = started
-        self.words = words
+        self.name = name  # of its record
+        self.started = started  # what was executed
+        self.words = words  # its arguments
         self.nvcc = nvcc
-        self.arguments = arguments
+        self.arguments = arguments  # those of its words that are nvcc's
 
     @property
     def first(self) -> int:

@@ -40,7 +40,7 @@ HEAD = (
         "environment",
         f"{DIGEST}s",
     ),  # digest of the variables that decide, each `NAME=VALUE`, or `NAME` if unset
-    ("host", f"{DIGEST}s"),  # what machine_facts.py says of it; zeros where nothing asked, as in the next
+    ("host", f"{DIGEST}s"),  # what facts.py says of it; zeros where nothing asked, as in the next
     ("caller", f"{DIGEST}s"),
     ("wall_saved", "q"),  # microseconds
     ("log_mode", "Q"),  # the permissions of a new log

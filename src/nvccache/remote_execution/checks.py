@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 
 from nvccache import endpoint
-from nvccache.cli.finding import BAD, GOOD, Finding
 from nvccache.cli.install import adding
+from nvccache.cli.output import BAD, GOOD, Finding
 from nvccache.cli.settings import changing
 from nvccache.config import Config
 from nvccache.endpoint import Endpoint

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import time
 
+from nvccache import module_id as ids
 from nvccache.compile import sources
 from nvccache.compile.jobs import Jobs
 from nvccache.compile.sources import Promise, Source
@@ -22,8 +23,7 @@ from nvccache.execution.run_stage import LostResultError, Made
 from nvccache.execution.staged_call import StagedCall
 from nvccache.machine.process import Completed, Handle
 from nvccache.machine.slots import PoolSlot, Slot
-from nvccache.module_id import ids
-from nvccache.module_id.own_ids import ROLE
+from nvccache.module_id import ROLE
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.remote_execution import faults, shipped, work

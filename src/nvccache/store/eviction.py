@@ -11,18 +11,14 @@ import contextlib
 import math
 import os
 import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-from nvccache.store import cachedir_tag, inflight, layout, locks, publishing
+from nvccache.store import cachedir_tag, inflight, layout, locks, store
 from nvccache.store import directory as directories
-from nvccache.store import usage as usages
 from nvccache.store.directory import Directory, LockTimeoutError, NoCacheError, StoreError
 from nvccache.values import dataclass
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-
-    Tell = Callable[[int, int], None]
+Tell = Callable[[int, int], None]
 
 _ROOM = 0.9  # evict down to this part of the limit, so that not every call evicts
 _STALE_SECONDS = 24 * 3600  # after which a temporary file belongs to nobody
@@ -97,7 +93,7 @@ def prune(
     with told_in_one_sentence(directories.at(place)) as root:
         if not is_dry_run:
             sweep(root, now)
-        before = usages.read(root)
+        before = layout.read_count(root)
         files = _least_recently_used(_files(root), now)
         sizes = _sizes(root, files)
         total = sum(sizes.values())
@@ -112,7 +108,7 @@ def prune(
         removed = _remove(root, doomed, tell)
         for file in removed:
             sizes[file.slice] -= file.size
-        with contextlib.suppress(OSError, StoreError), usages.changed(root) as count:
+        with contextlib.suppress(OSError, StoreError), layout.changed_count(root) as count:
             count.take(sizes, before, now)
     return _sum_of(removed)
 
@@ -126,7 +122,7 @@ def remove(
         if is_dry_run:
             return _sum_of(doomed)
         removed = _remove(root, doomed, tell)
-        with contextlib.suppress(OSError, StoreError), usages.changed(root) as count:
+        with contextlib.suppress(OSError, StoreError), layout.changed_count(root) as count:
             for file in removed:
                 count.add({file.folder: -file.size})
     return _sum_of(removed)
@@ -138,10 +134,10 @@ def _sum_of(files: list[_File]) -> Pruned:
 
 def _sizes(root: Directory, files: list[_File]) -> dict[int, int]:
     """The bytes of all slices."""
-    sizes = dict.fromkeys(range(usages.SLICES), 0)
+    sizes = dict.fromkeys(range(layout.SLICES), 0)
     for file in files:
         sizes[file.slice] += file.size
-    sizes[usages.BESIDE] = sum(size for _, size, _ in layout.beside(root))
+    sizes[layout.LAST_SLICE] = sum(size for _, size, _ in layout.beside(root))
     return sizes
 
 
@@ -163,13 +159,13 @@ def count_and_limit(
     except LockTimeoutError:
         return ""  # what was not counted now is found when its slice is counted anew
     except (OSError, StoreError) as error:
-        return publishing.fault_of(error)
+        return store.fault_of(error)
     return ""
 
 
 def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, is_hurried: bool) -> None:
     now = time.time()
-    with usages.changed(root) as count:
+    with layout.changed_count(root) as count:
         count.add(added)
         is_over = max_bytes > 0 and count.total > max_bytes
         is_recent = 0 <= now - count.counted_at < _RECOUNT_SECONDS
@@ -185,28 +181,24 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, 
     if max_bytes and count.total > max_bytes:
         # Of each slice as much as if all were looked at, whatever its size: one large file is not to have all
         # those beside it removed.
-        wanted = (count.total - _ROOM * max_bytes) * look.slices / usages.SLICES
+        wanted = (count.total - _ROOM * max_bytes) * look.slices / layout.SLICES
         doomed = _up_to(wanted, _least_recently_used(look.files, now))
         seconds = _SECONDS_TO_REMOVE if is_hurried else math.inf
         look.forget(_remove(root, doomed, seconds=seconds))
-    with usages.changed(root) as count:
+    with layout.changed_count(root) as count:
         count.take(look.sizes, before, now)
 
 
 class _Look:
-    """What is in some slices, from the `first` on, until `most` files were seen or the time is over.
-
-    `sizes` are the bytes of each slice, estimated where the time was over in the midst of it; `slices` is how
-    many were looked at, such parts included.
-    """
+    """What is in some slices, from the `first` on, until `most` files were seen or the time is over."""
 
     def __init__(self, root: Directory, first: int, most: float, until: float, now: float) -> None:
         self.files: list[_File] = []
-        self.sizes: dict[int, int] = {}
-        self.slices = 0.0
+        self.sizes: dict[int, int] = {}  # bytes; estimated where the time was over in the midst of a slice
+        self.slices = 0.0  # that were looked at, such parts included
         folders = layout.folders(root)
-        for number in [*range(first, usages.SLICES), *range(first)]:
-            if number == usages.BESIDE:
+        for number in [*range(first, layout.SLICES), *range(first)]:
+            if number == layout.LAST_SLICE:
                 sweep(root, now, until)
                 self.sizes[number] = sum(size for _, size, _ in layout.beside(root))
                 self.slices += 1

@@ -12,13 +12,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterator
 
 from nvccache.files import flock
 from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 FOLDER = "locks"
 # For all locks of a call together. A publisher that has waited so long gives up, and at once where the holder

@@ -9,11 +9,11 @@
       memo-v1/ab/<key>           what would be found out again, such as the digests of files of a directory
       object-v5/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
-      journal/usage-v4           bytes, as counted so far; see usage.py
+      journal/usage-v4           bytes, as counted so far; see layout.py
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
 
-Part of the hot path; how files get here is told in publishing.py, how they are opened in directory.py.
+Part of the hot path; how files get here is told in store.py, how they are opened in directory.py.
 Everything but `usage-v4` is immutable: written under a temporary name, then renamed. Readers take no lock;
 what has vanished or does not match its checksum is removed and counts as absent. A bucket whose meaning
 changes gets a new number; those of other versions are not read.
@@ -21,11 +21,13 @@ changes gets a new number; those of other versions are not read.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
 from nvccache.files import keys, untrusted
 from nvccache.store import directory
+from nvccache.store.cachedir_tag import ForeignDirectoryError
 from nvccache.store.directory import Directory, LockTimeoutError, StoreError
 
 TYPE_CHECKING = False
@@ -49,6 +51,8 @@ _COMPRESSION_LEVEL = 1
 SUMMED_FROM = 1 << 21
 TAIL = keys.LENGTH + 34  # bytes: the digest, a blank, the sum and a newline
 REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Store:
@@ -223,10 +227,8 @@ class Store:
     ) -> None:
         if self.is_readonly or self._has_stopped:
             return
-        from nvccache.store import publishing
-
         try:
-            grown = publishing.publish(self.directory, name, content, shard, replace, mode)
+            grown = publish(self.directory, name, content, shard, replace, mode)
             if grown is None:
                 self.directory.mark_used(name)
             else:
@@ -234,7 +236,7 @@ class Store:
             self.used[name] = None
         except (OSError, StoreError) as error:
             self.trouble = str(error)
-            self.fault = self.fault or publishing.fault_of(error)
+            self.fault = self.fault or fault_of(error)
             self._has_stopped = isinstance(error, LockTimeoutError)
 
     def _remove(self, name: str) -> None:
@@ -329,3 +331,47 @@ def decompress(content: bytes, digest: str) -> bytes | None:
         return text if is_summed or keys.digest_bytes(text) == digest else None
     except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(str(error)) from None
+
+
+def publish(
+    directory: Directory,
+    path: str,
+    content: bytes | Callable[[], bytes],
+    shard: str,
+    replace: bool,
+    mode: int = 0o666,
+) -> int | None:
+    """Write a file unless it is there; by how many bytes the cache has grown, None if it was there.
+
+    `shard` is empty for a file that no entry depends on: renaming alone is enough for those. What depends on
+    the file that is there is made under the lock. Raises OSError and StoreError.
+    """
+    if not shard:
+        return _write(directory, path, content() if callable(content) else content, mode)
+    from nvccache.store import locks
+
+    with locks.to_publish(directory, shard):
+        if not replace and directory.exists(path):
+            return None
+        return _write(directory, path, content() if callable(content) else content, mode)
+
+
+def _write(directory: Directory, path: str, content: bytes, mode: int) -> int:
+    try:
+        replaced = directory.status(path).st_size
+    except FileNotFoundError:
+        replaced = 0
+    directory.write(path, content, mode)
+    return len(content) - replaced
+
+
+def fault_of(error: Exception) -> str:
+    """The word of outcomes.STORE_FAULTS for what kept something from being stored."""
+    if isinstance(error, LockTimeoutError):
+        return "lock_timeout"
+    if isinstance(error, ForeignDirectoryError):
+        return "foreign_directory"
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _FULL:
+        return "disk_full"
+    return "not_writable" if number in _FORBIDDEN else "other"

@@ -10,19 +10,14 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Callable, Mapping, Sequence
 
-from nvccache.commandline.invocation import Bypass
+from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.machine import process
+from nvccache.machine.process import Completed
 from nvccache.machine.watchdog import SCRATCH_VARIABLE
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from nvccache.commandline.invocation import Invocation
-    from nvccache.machine.process import Completed
 
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"

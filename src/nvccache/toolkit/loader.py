@@ -10,19 +10,15 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 
 from nvccache import environment
 from nvccache.files import elf, keys, signatures, untrusted
 from nvccache.machine import process
 from nvccache.store import sections
+from nvccache.store.store import Store
 from nvccache.toolkit import ld_so, processor
 from nvccache.values import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nvccache.store.store import Store
 
 _KIND = "loaded-1"
 _PRELOAD_LIST = "/etc/ld.so.preload"

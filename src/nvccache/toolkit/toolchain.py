@@ -8,16 +8,12 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Mapping, Sequence
 
 from nvccache import environment
 from nvccache.files import elf, keys, signatures
 from nvccache.real_nvcc import is_program
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nvccache.store.store import Store
+from nvccache.store.store import Store
 
 
 def resolve(word: str, search_path: str) -> str:

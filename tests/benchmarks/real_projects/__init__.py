@@ -5,7 +5,7 @@ downloads.py    files of an index, found as pip is configured and checked by has
 checkouts.py    the sources of a project, unpacked, copied and edited
 builds.py       how each build system is configured and started
 steps.py        what is done one after the other, and the goals
-lanes.py        plain nvcc, nvccache, ccache and sccache
+figures.py        plain nvcc, nvccache, ccache and sccache
 measuring.py    does the steps, compares every object
 limits.py       which stages' output an edit changes, and the seconds that these take
 results.py      ratios, tables and the picture

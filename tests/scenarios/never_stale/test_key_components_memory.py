@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nvccache import module_id as ids
 from nvccache.files import keys, signatures
-from nvccache.module_id import ids
 from nvccache.plan.stages import host, ptxas
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain

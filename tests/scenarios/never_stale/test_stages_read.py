@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kept_records
-from nvccache.records import input_records, machine_facts
+from nvccache.records import facts, input_records
 from nvccache.records.base_dir import Relocation
 from scenarios.support.rebuilds import HOST_OPTIONS, cccl_of, toolkit_of
 from workspaces import Workspace
@@ -102,7 +102,7 @@ def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str)
     workspace.write("a.cu", "int f() { return 1; }\n")
     assert workspace.cached("-c", "a.cu", "-Xcompiler", option, "-o", "a.o", *HOST_OPTIONS).status == 0
     asked = [topic for topic, _, _ in recorded(workspace, "a.cu").machine]
-    assert (machine_facts.NATIVE in asked) == ("native" in option)
+    assert (facts.NATIVE in asked) == ("native" in option)
 
 
 def test_each_stage_has_a_input_record_of_its_own_run(workspace: Workspace) -> None:

@@ -18,7 +18,7 @@ import pytest
 import kept_records
 from installations import launcher_of_tree
 from nvccache.files import elf
-from nvccache.records import machine_facts
+from nvccache.records import facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.toolkit import ld_so, processor
@@ -37,7 +37,7 @@ MACHINE_OF_INPUT_RECORD = 15
 ASK = """\
 import os, resource, sys
 from nvccache.files import keys
-from nvccache.records import machine_facts
+from nvccache.records import facts
 from nvccache.store.store import Store
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 kind, path, cache = sys.argv[1:]
@@ -46,7 +46,7 @@ if kind == "digest":
         keys.digest_file(path)
     except OSError:
         print("refused")
-elif not machine_facts.answer(kind, path, os.environ, Store(cache)):
+elif not facts.answer(kind, path, os.environ, Store(cache)):
     print("refused")
 """
 
@@ -65,17 +65,17 @@ def has_run(evil: Path) -> bool:
 
 
 @pytest.mark.parametrize("name", ["fifo", "/dev/zero", "directory", "missing"])
-@pytest.mark.parametrize("kind", ["digest", machine_facts.FEATURES, machine_facts.LIBRARIES])
+@pytest.mark.parametrize("kind", ["digest", facts.FEATURES, facts.LIBRARIES])
 def test_nothing_but_a_regular_file_is_read(tmp_path: Path, kind: str, name: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     subject = os.path.join(tmp_path, name)
-    if kind == machine_facts.LIBRARIES:
+    if kind == facts.LIBRARIES:
         link = tmp_path / "ld.so.cache"
         link.symlink_to(subject)
         subject = f"{link}:libc.so.6"
     # What is missing is an answer: then the loader finds nothing there.
-    refused = b"" if (kind, name) == (machine_facts.LIBRARIES, "missing") else b"refused\n"
+    refused = b"" if (kind, name) == (facts.LIBRARIES, "missing") else b"refused\n"
     argv = [sys.executable, "-c", ASK, kind, subject, tmp_path / "cache"]
     done = subprocess.run(argv, capture_output=True, check=False, timeout=LONGEST)
     assert (done.returncode, done.stdout) == (0, refused), done.stderr.decode()
@@ -85,19 +85,19 @@ def test_of_regular_files_only_those_of_a_loader_are_read(tmp_path: Path) -> Non
     cache = Store(str(tmp_path / "cache"))
     other = tmp_path / "notes"
     other.write_bytes(b"precious")
-    assert machine_facts.answer(machine_facts.LIBRARIES, f"{other}:libc.so.6", {}, cache) == ""
+    assert facts.answer(facts.LIBRARIES, f"{other}:libc.so.6", {}, cache) == ""
     for large, names in ((tmp_path / "ld.so.cache", ["libc.so.6"]), (tmp_path / "ld-linux-x86-64.so.2", [])):
         with large.open("wb") as stream:
             stream.truncate(1 << 40)
-        topic = machine_facts.LIBRARIES if names else machine_facts.FEATURES
-        assert machine_facts.answer(topic, ":".join([str(large), *names]), {}, cache) == ""
+        topic = facts.LIBRARIES if names else facts.FEATURES
+        assert facts.answer(topic, ":".join([str(large), *names]), {}, cache) == ""
 
 
 def test_a_loader_is_run_only_if_it_is_known_without_the_cache(tmp_path: Path, evil: Path) -> None:
     cache = Store(str(tmp_path / "cache"))
-    assert machine_facts.answer(machine_facts.FEATURES, str(evil), {}, cache) == ""
+    assert facts.answer(facts.FEATURES, str(evil), {}, cache) == ""
     assert not has_run(evil)
-    assert machine_facts.answer(machine_facts.FEATURES, LOADER, {}, cache)
+    assert facts.answer(facts.FEATURES, LOADER, {}, cache)
 
 
 def test_a_loader_that_a_tool_named_is_remembered(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_a_loader_that_a_tool_named_is_remembered(tmp_path: Path) -> None:
     elsewhere = tmp_path / "ld-linux.so.2"
     elsewhere.write_bytes(Path(LOADER).read_bytes() + b"\0")
     elsewhere.chmod(0o755)
-    assert machine_facts.answer(machine_facts.FEATURES, str(elsewhere), {}, cache) == ""
+    assert facts.answer(facts.FEATURES, str(elsewhere), {}, cache) == ""
     assert processor.features(str(elsewhere), {}, cache, is_of_tool=True)
-    assert machine_facts.answer(machine_facts.FEATURES, str(elsewhere), {}, Store(cache.root))
+    assert facts.answer(facts.FEATURES, str(elsewhere), {}, Store(cache.root))
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o666, 0o664])
@@ -154,7 +154,7 @@ def test_what_nobody_answers_does_not_hold(recorded: tuple[Workspace, bytes]) ->
 
 def test_no_record_has_a_program_run(recorded: tuple[Workspace, bytes], evil: Path) -> None:
     workspace, expected = recorded
-    forge(workspace, machine_facts.FEATURES, str(evil))
+    forge(workspace, facts.FEATURES, str(evil))
     explained = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
     assert explained.status == 0
     check_compiles(workspace, expected)
@@ -169,7 +169,7 @@ def test_no_record_has_a_call_wait(recorded: tuple[Workspace, bytes], tmp_path: 
         os.mkfifo(subject)
     else:
         subject.symlink_to("/dev/zero")
-    forge(workspace, machine_facts.LIBRARIES, f"{subject}:libc.so.6")
+    forge(workspace, facts.LIBRARIES, f"{subject}:libc.so.6")
     compile_in_time(workspace, expected)
 
 

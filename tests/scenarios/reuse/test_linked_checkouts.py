@@ -2,7 +2,7 @@
 
 nvcc tells the internal entities of two units apart by a checksum of the source's absolute path, where their
 first external definitions have one name. The way to the source from the working directory is the same in
-both: ids are made of it only where no link takes both objects (module_id/relative_ids.py), and what holds
+both: ids are made of it only where no link takes both objects (module_id.py), and what holds
 another id is not shared.
 """
 

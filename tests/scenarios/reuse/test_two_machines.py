@@ -21,7 +21,7 @@ import pytest
 
 import kept_records
 from installations import launcher_of_tree
-from nvccache.records import machine_facts
+from nvccache.records import facts
 from nvccache.records.base_dir import Relocation
 from nvccache.store import cachedir_tag, store
 from nvccache.store.store import Store
@@ -185,7 +185,7 @@ def record_as_another_class(machine: Machine) -> None:
     relocation = Relocation(str(machine.checkout.parent), f"{machine.checkout}/build")
     for body in kept_records.bodies_of(machine.workspace.cache).values():
         for read in kept_records.read_by(body, relocation):
-            asked |= {subject for topic, subject, _ in read.machine if topic == machine_facts.FEATURES}
+            asked |= {subject for topic, subject, _ in read.machine if topic == facts.FEATURES}
     assert asked
     for loader in asked:
         cache.add_memo(processor.memo_key(loader, machine.workspace.environ), "of another class")

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.plan import device_code
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.linking import (
     CALLER,
@@ -330,10 +329,10 @@ def test_nvlink_reads_no_other_sections_than_those_that_count(
         assert done.status == 0, done.stderr
         made.append([(place.directory / name).read_bytes() for name in ("d.cubin", "reg.c")])
         (place.directory / "reg.c").unlink()
-        digests = [device_code.digest_of(str(place.directory / name)) for name in names]
+        digests = [nvlink.digest_of(str(place.directory / name)) for name in names]
         for name in names:
             overwrite_host_sections(place.directory / name)
-        assert digests == [device_code.digest_of(str(place.directory / name)) for name in names]
+        assert digests == [nvlink.digest_of(str(place.directory / name)) for name in names]
     assert made[0] == made[1]
 
 

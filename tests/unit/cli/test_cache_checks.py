@@ -14,7 +14,7 @@ import pytest
 
 from nvccache import config
 from nvccache.cli import cache_checks
-from nvccache.cli.finding import BAD, GOOD, ODD
+from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.store import event_line, locks, store
 from nvccache.store.directory import Directory
 from nvccache.store.event_line import Event

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from nvccache.cli import completion
+from nvccache.cli import group
 from nvccache.cli.names import COMMANDS
 
 START = "import sys; sys.argv[0] = 'nvccache'; from nvccache import shim; sys.exit(shim.main())"
@@ -22,8 +22,8 @@ def folder(tmp_path):
     program = tmp_path / "nvccache"
     program.write_text(PROGRAM)
     program.chmod(0o755)
-    for shell in completion.SHELLS:
-        (tmp_path / shell).write_text(completion.script_of(shell))
+    for shell in group.SHELLS:
+        (tmp_path / shell).write_text(group.script_of(shell))
     (tmp_path / "unit.cu").write_text("")
     return tmp_path
 
@@ -77,12 +77,12 @@ def test_fish_completes_commands(folder, monkeypatch):
     assert shown[0] == "stats"
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", group.SHELLS)
 def test_the_script_is_printed_as_it_is(nvccache, shell):
-    assert nvccache("completion", shell).output == completion.script_of(shell).rstrip("\n") + "\n"
+    assert nvccache("completion", shell).output == group.script_of(shell).rstrip("\n") + "\n"
     assert nvccache("completion", SHELL=f"/usr/bin/{shell}").output == nvccache("completion", shell).output
     told = json.loads(nvccache("completion", shell, "--json").output)
-    assert told == {"shell": shell, "script": completion.script_of(shell)}
+    assert told == {"shell": shell, "script": group.script_of(shell)}
 
 
 def test_an_unknown_shell_is_wrong_usage(nvccache):

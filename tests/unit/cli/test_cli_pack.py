@@ -7,8 +7,8 @@ import os
 
 import pytest
 
+from nvccache.cli import pack
 from nvccache.files import keys
-from nvccache.records import packs
 from nvccache.records.transfer import Transfer
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -88,7 +88,7 @@ def test_a_pack_appears_whole_or_not_at_all(nvccache, fill, tmp_path, monkeypatc
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(packs.os, "fsync", fail)
+    monkeypatch.setattr(pack.os, "fsync", fail)
     result = nvccache("pack", str(path))
     assert (result.exit_code, "No space left" in result.stderr) == (1, True)
     assert path.read_text() == "was here"
@@ -172,7 +172,7 @@ def hostile():
 def test_nothing_that_is_crafted_is_unpacked(nvccache, other, tmp_path, crafted):
     item, content = crafted
     path = str(tmp_path / "a.pack")
-    packs.write(path, Hostile({item: content}), [item], set(), lambda *_: None)
+    pack.write(path, Hostile({item: content}), [item], set(), lambda *_: None)
     result = nvccache("unpack", path, NVCCACHE_DIR=other.root)
     assert (result.exit_code, "; 1 refused, as damaged or forged" in result.stdout) == (1, True)
     assert not os.path.exists(other.root)
@@ -182,7 +182,7 @@ def test_nothing_that_is_crafted_is_unpacked(nvccache, other, tmp_path, crafted)
     "line", ["blob-v1 ../../x 1 " + "0" * 32, "../x-v1 " + "0" * 32 + " 1 " + "0" * 32, "x"]
 )
 def test_an_index_that_leads_elsewhere_is_refused(nvccache, other, tmp_path, line):
-    index = packs.zstandard.ZstdCompressor().compress(f"{line}\n".encode())
+    index = pack.zstandard.ZstdCompressor().compress(f"{line}\n".encode())
     path = tmp_path / "a.pack"
     path.write_bytes(b"nvccache pack-v1 %d %s\n%sx" % (len(index), keys.digest_bytes(index).encode(), index))
     result = nvccache("unpack", str(path), NVCCACHE_DIR=other.root)
@@ -190,8 +190,8 @@ def test_an_index_that_leads_elsewhere_is_refused(nvccache, other, tmp_path, lin
 
 
 def test_an_index_that_is_a_bomb_is_refused(nvccache, other, tmp_path, monkeypatch):
-    monkeypatch.setattr(packs, "_LARGEST_INDEX", 1 << 16)
-    index = packs.zstandard.ZstdCompressor().compress(b"\n" * (1 << 20))
+    monkeypatch.setattr(pack, "_LARGEST_INDEX", 1 << 16)
+    index = pack.zstandard.ZstdCompressor().compress(b"\n" * (1 << 20))
     path = tmp_path / "a.pack"
     path.write_bytes(b"nvccache pack-v1 %d %s\n%s" % (len(index), keys.digest_bytes(index).encode(), index))
     assert "too large" in nvccache("unpack", str(path), NVCCACHE_DIR=other.root).stderr
@@ -199,7 +199,7 @@ def test_an_index_that_is_a_bomb_is_refused(nvccache, other, tmp_path, monkeypat
 
 def test_an_index_names_no_more_than_the_file_can_hold(nvccache, other, tmp_path):
     line = b"blob-v2 " + b"a" * 64 + b" 0 " + b"b" * 64 + b"\n"
-    index = packs.zstandard.ZstdCompressor().compress(line * 10_000)
+    index = pack.zstandard.ZstdCompressor().compress(line * 10_000)
     path = tmp_path / "a.pack"
     path.write_bytes(b"nvccache pack-v1 %d %s\n%s" % (len(index), keys.digest_bytes(index).encode(), index))
     result = nvccache("unpack", str(path), NVCCACHE_DIR=other.root)
@@ -218,7 +218,7 @@ def test_the_items_of_a_pack_are_those_that_may_be_shared(nvccache, toolkit, tmp
     path = tmp_path / "a.pack"
     nvccache("pack", str(path), NVCCACHE_DIR=toolkit.store().root)
     with path.open("rb") as stream:
-        found = [packed.item for packed in packs.index_of(stream)]
+        found = [packed.item for packed in pack.index_of(stream)]
     assert found == [item for item, _ in Transfer(toolkit.store()).items()]
 
 
@@ -227,11 +227,11 @@ def test_each_object_is_what_the_index_says(nvccache, fill, tmp_path):
     path = tmp_path / "a.pack"
     nvccache("pack", str(path))
     with path.open("rb") as stream:
-        first = packs.index_of(stream)[0]
-        content = packs.read(stream, first, 1 << 20)
+        first = pack.index_of(stream)[0]
+        content = pack.read(stream, first, 1 << 20)
         assert keys.digest_bytes(content) == first.digest
         with pytest.raises(ValueError, match="too large"):
-            packs.read(stream, first, first.size - 1)
+            pack.read(stream, first, first.size - 1)
         first.offset -= 1
         with pytest.raises(ValueError, match="digest"):
-            packs.read(stream, first, 1 << 20)
+            pack.read(stream, first, 1 << 20)

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from nvccache import config
-from nvccache.cli import launcher_checks, nvcc_checks
-from nvccache.cli.finding import BAD, GOOD, ODD
+from nvccache.cli import doctor, nvcc_checks
+from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.machine import slots
 from nvccache.real_nvcc import SHIM_MARK
 
@@ -31,7 +31,7 @@ def programs(tmp_path, cache_dir):
 
 def of_path(programs, *names, **variables):
     environ = {**os.environ, "PATH": ":".join(str(programs / name) for name in names), **variables}
-    return list(launcher_checks.of_path(config.load(environ), environ))
+    return list(doctor.of_path(config.load(environ), environ))
 
 
 @pytest.mark.usefixtures("cache_dir")
@@ -83,7 +83,7 @@ def test_ccache_under_the_name_of_nvcc_is_a_second_cache(programs):
 
 def of_settings(**variables):
     environ = {**os.environ, **variables}
-    return list(launcher_checks.of_settings(config.load(environ), environ))
+    return list(doctor.of_settings(config.load(environ), environ))
 
 
 def write_settings(text):
@@ -133,10 +133,10 @@ def test_two_cache_directories_are_told(cache_dir):
 
 
 def test_launchers_of_variables(cache_dir):
-    assert list(launcher_checks.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "time;nvccache"})) == []
-    (found,) = launcher_checks.of_variables({"CMAKE_CXX_COMPILER_LAUNCHER": "/usr/bin/nvccache"})
+    assert list(doctor.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "time;nvccache"})) == []
+    (found,) = doctor.of_variables({"CMAKE_CXX_COMPILER_LAUNCHER": "/usr/bin/nvccache"})
     assert (found.state, found.mend) == (ODD, ("unset CMAKE_CXX_COMPILER_LAUNCHER",))
-    (found,) = launcher_checks.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "/usr/bin/sccache;nvccache"})
+    (found,) = doctor.of_variables({"CMAKE_CUDA_COMPILER_LAUNCHER": "/usr/bin/sccache;nvccache"})
     assert (found.state, found.topic) == (ODD, "two caches")
 
 
@@ -158,23 +158,23 @@ def test_a_build_directory(programs, entries, state, mend):
     cuda = programs / "cuda"
     text = f"# by CMake\nCMAKE_CUDA_COMPILER:FILEPATH={cuda}/nvcc\n{entries.format(bin=cuda)}\n"
     (programs / "CMakeCache.txt").write_text(text)
-    first, *others = launcher_checks.of_build(str(programs))
+    first, *others = doctor.of_build(str(programs))
     assert (first.state, [line[: len(mend)] for line in first.mend]) == (state, [mend] if mend else [])
     assert bool(others) == ("CXX" in entries)
 
 
 def test_build_directories_that_say_nothing(programs):
-    (found,) = launcher_checks.of_build(str(programs / "nowhere"))
+    (found,) = doctor.of_build(str(programs / "nowhere"))
     assert found.state == BAD
     os.mkfifo(programs / "CMakeCache.txt")
-    (found,) = launcher_checks.of_build(str(programs))
+    (found,) = doctor.of_build(str(programs))
     assert found.state == BAD and "no regular file" in found.text
     (programs / "CMakeCache.txt").unlink()
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/usr/bin/c++\n")
-    (found,) = launcher_checks.of_build(str(programs))
+    (found,) = doctor.of_build(str(programs))
     assert found.state == ODD and "no CUDA" in found.text
     (programs / "CMakeCache.txt").write_text("CMAKE_CUDA_COMPILER:FILEPATH=/gone/nvcc\n")
-    (found,) = launcher_checks.of_build(str(programs))
+    (found,) = doctor.of_build(str(programs))
     assert (found.state, found.mend) == (BAD, (f"rm {programs}/CMakeCache.txt",))
 
 

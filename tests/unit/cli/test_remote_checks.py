@@ -9,8 +9,8 @@ import pytest
 
 from nvccache import config, remote_url
 from nvccache.cli import remote_checks
-from nvccache.cli.finding import BAD, GOOD, ODD
 from nvccache.cli.install import adding
+from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.remote import breaker, uploads
 from nvccache.remote.service import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory

@@ -13,7 +13,7 @@ from nvccache.commandline.invocation import Invocation, parse
 from nvccache.compile import link_only
 from nvccache.compile.call import Report, Request
 from nvccache.files import keys
-from nvccache.records.call_result import CallResult
+from nvccache.records.products import CallResult
 from nvccache.store.event_line import RAN, StageEvent, text_of_hit
 from nvccache.store.store import Store
 

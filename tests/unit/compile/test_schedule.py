@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from nvccache import module_id as ids
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State, Tasks
 from nvccache.execution.run_stage import Made
 from nvccache.machine import slots
 from nvccache.machine.process import Completed
-from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Stage
-from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Grammar
 from nvccache.store import inflight
 from nvccache.store.inflight import Claims
 from nvccache.values import replace

@@ -14,7 +14,7 @@ from nvccache.execution.seeding import SEEDED
 from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Stage
-from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Grammar
 from nvccache.preprocessed.passes import Pass
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from nvccache import module_id as ids
 from nvccache.execution.seeding import Seeds
-from nvccache.module_id import ids
 from nvccache.plan.model import OPAQUE, Output, Plan, Stage
-from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Grammar
 
 
 def stage(kind: str, writes: str, *options: str, stays_in_order: bool = False) -> Stage:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from nvccache import module_id as ids
 from nvccache.execution.workspace import Workspace
 from nvccache.files import keys
-from nvccache.module_id import ids
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
-from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
+from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar
 
 PTX = Output("code", "{}/a.ptx")
 

@@ -17,7 +17,7 @@ from nvccache.explain.object_record import ObjectRecord
 from nvccache.explain.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
-from nvccache.plan import stage_names
+from nvccache.plan import model
 from nvccache.plan.model import Plan, Stage
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
@@ -400,4 +400,4 @@ def test_a_stage_that_is_no_part_of_the_plan_any_more_is_forgotten(cache, before
 
 
 def test_a_name_for_every_kind_of_stage(now):
-    assert [stage_names.names_of(now.plan.stages)[id(stage)] for stage in now.plan.stages] == NAMES
+    assert [model.names_of(now.plan.stages)[id(stage)] for stage in now.plan.stages] == NAMES

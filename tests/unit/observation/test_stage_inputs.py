@@ -14,7 +14,7 @@ from nvccache.files import keys, presence, signatures
 from nvccache.observation import process_checks
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
-from nvccache.records import differences, facts, machine_facts
+from nvccache.records import facts, input_records
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader
@@ -59,7 +59,7 @@ def test_what_the_loader_does_unseen_is_read_too(place, monkeypatch):
         "ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",), "/x/ld.so.cache", ("libx.so",)
     )
     monkeypatch.setattr(loader, "of_program", lambda *_: known)
-    monkeypatch.setattr(machine_facts, "answer", lambda *_: "an answer")
+    monkeypatch.setattr(facts, "answer", lambda *_: "an answer")
     made = read_by(place, ran())
     assert kinds(made)["libx.so"] == LIBRARY
     assert (str(place), ["-first"]) in list(zip(made.directories, made.names, strict=True))
@@ -314,7 +314,7 @@ def test_a_header_that_is_looked_up_by_another_way_than_it_is_read(place):
     assert not any("+h.h" in names for names in made.names)
 
     def unlike() -> list[tuple[str, str]]:
-        found = differences.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
+        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
         return [(one.what, one.path) for one in found]
 
     assert unlike() == []

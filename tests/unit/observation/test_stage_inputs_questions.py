@@ -8,7 +8,7 @@ import pytest
 
 from nvccache.files import keys
 from nvccache.observation.observer_log import Observation
-from nvccache.records import machine_facts
+from nvccache.records import facts
 from nvccache.records.input_records import UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor
@@ -114,7 +114,7 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
         (place / name).write_text(text)
     answers = read_by(place, process()).machine
     digest = keys.digest_bytes(processor.describe().encode())
-    assert answers == ([(machine_facts.NATIVE, "", digest)] if depends else [])
+    assert answers == ([(facts.NATIVE, "", digest)] if depends else [])
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
     [
         ("cc1plus", [], set()),
         ("cat", [], set()),
-        ("sh", ["-c", "g++"], {machine_facts.HOST}),
-        ("sh", ["-c", "g++ -DX=$(pwd)"], {machine_facts.HOST, machine_facts.DIRECTORY}),
-        ("wrapper", [], {machine_facts.HOST, machine_facts.DIRECTORY, machine_facts.CALLER}),
-        ("sh", ["-c", "g++ -DX=$(umask)"], {machine_facts.HOST, machine_facts.CALLER}),
-        ("sh", ["-c", "[ -w x ] && g++ -x c++ -w x"], {machine_facts.HOST, machine_facts.CALLER}),
-        ("sh", ["-c", "g++ -x c++ -w x -t 5"], {machine_facts.HOST}),
+        ("sh", ["-c", "g++"], {facts.HOST}),
+        ("sh", ["-c", "g++ -DX=$(pwd)"], {facts.HOST, facts.DIRECTORY}),
+        ("wrapper", [], {facts.HOST, facts.DIRECTORY, facts.CALLER}),
+        ("sh", ["-c", "g++ -DX=$(umask)"], {facts.HOST, facts.CALLER}),
+        ("sh", ["-c", "[ -w x ] && g++ -x c++ -w x"], {facts.HOST, facts.CALLER}),
+        ("sh", ["-c", "g++ -x c++ -w x -t 5"], {facts.HOST}),
     ],
 )
 def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, argv, topics):
@@ -153,33 +153,33 @@ def test_a_wrapper_that_calls_the_checkouts_something_else(place, option, tells)
     of = subject(argv=("g++", f"-given-prefix-map={place}=."))
     process = ran("cc1plus", option.replace("@", str(place)))
     made = inputs(place, checkout=str(place)).input_record(Observation([process], set()), of)
-    assert [topic for topic, _, _ in made.machine] == [machine_facts.CHECKOUT] * tells
+    assert [topic for topic, _, _ in made.machine] == [facts.CHECKOUT] * tells
 
 
 def test_the_working_directory_has_two_names(place, monkeypatch):
     cache = Store(str(place / "cache"))
-    here = [machine_facts.answer(machine_facts.DIRECTORY, "", {"PWD": pwd}, cache) for pwd in ("/a", "/b")]
+    here = [facts.answer(facts.DIRECTORY, "", {"PWD": pwd}, cache) for pwd in ("/a", "/b")]
     monkeypatch.chdir(place / "bin")
-    here.append(machine_facts.answer(machine_facts.DIRECTORY, "", {"PWD": "/a"}, cache))
+    here.append(facts.answer(facts.DIRECTORY, "", {"PWD": "/a"}, cache))
     assert len({*here}) == 3
 
 
 def test_mathematics_depends_on_the_class_that_each_loader_shows(place, monkeypatch):
-    monkeypatch.setattr(machine_facts, "answer", lambda topic, subject, *_: f"{topic}{subject}")
+    monkeypatch.setattr(facts, "answer", lambda topic, subject, *_: f"{topic}{subject}")
     monkeypatch.setattr(processor, "features", lambda *_, **__: "")
     known = Loaded("/lib/ld.so", (f"{place}/libm.so.6",))
     (place / "libm.so.6").write_text("")
     monkeypatch.setattr(loader, "of_program", lambda *_: known)
     made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
-    assert made.machine == [(machine_facts.FEATURES, "/lib/ld.so", "features/lib/ld.so")]
+    assert made.machine == [(facts.FEATURES, "/lib/ld.so", "features/lib/ld.so")]
     assert read_by(place, ran("ptxas"), of=subject("ptxas")).machine == []
     monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
     made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
-    assert made.machine == [(machine_facts.NATIVE, "", "native")]
+    assert made.machine == [(facts.NATIVE, "", "native")]
 
 
 def test_a_question_that_nobody_answers_leaves_no_input_record(place, monkeypatch):
-    monkeypatch.setattr(machine_facts, "answer", lambda *_: "")
+    monkeypatch.setattr(facts, "answer", lambda *_: "")
     with pytest.raises(UnreadableError, match="of the machine"):
         read_by(place, ran("g++", "-march=native"))
 

@@ -11,7 +11,7 @@ from nvccache.environment import WHOLE
 from nvccache.files import presence, signatures
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
-from nvccache.records import differences, facts, machine_facts
+from nvccache.records import facts, input_records
 from nvccache.records.input_records import SOURCE, UnreadableError
 from nvccache.store.store import Store
 from observed_stages import (
@@ -150,7 +150,7 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, wha
     answers = {(topic, what): answer for topic, what, answer in made.machine}
 
     def unlike() -> list[tuple[str, str]]:
-        found = differences.differences(made, facts.Present(ENVIRON), False, lambda *asked: answers[asked])
+        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *asked: answers[asked])
         return [(one.what, one.path) for one in found]
 
     assert unlike() == []
@@ -200,7 +200,7 @@ def test_who_asks_for_attributes_or_permissions(place):
     assert {"a.h", "b.h"} <= kinds(made).keys()
 
     def unlike() -> list[str]:
-        found = differences.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
+        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
         return [one.path for one in found]
 
     assert unlike() == []
@@ -278,7 +278,7 @@ def test_a_script_that_is_told_where_the_checkouts_are(place, argv, is_told):
         call = ObservedInputs(cache, str(place), scratch, time.time_ns() + LATER, checkout)
         made = call.input_record(Observation([process], set()), subject())
         topics.append([topic for topic, _, _ in made.machine])
-    assert topics == [[machine_facts.CHECKOUT] if is_told else [], []]
+    assert topics == [[facts.CHECKOUT] if is_told else [], []]
     (place / "script").write_text('exec g++ "$@"')
     call = ObservedInputs(cache, str(place), scratch, time.time_ns() + LATER, str(place))
     process.files["script"] = signatures.of("script")
@@ -294,10 +294,10 @@ def test_who_finds_an_empty_standard_input_depends_on_that(place):
         status = os.fstat(0)
         process = ran("cat", inputs={(status.st_dev, status.st_ino)})
         made = read_by(place, process)
-        assert differences.differences(made, facts.Present(ENVIRON), False, lambda *_: "") == []
+        assert input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "") == []
         assert not [path for path, _ in read_by(place, ran("cat", inputs={(1, 2)})).links if "fd" in path]
         os.dup2(reads, 0)
-        found = differences.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
+        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
         assert [(one.what, one.path) for one in found] == [("moved", "/proc/self/fd/0")]
         assert made.links[-1] not in read_by(place, process).links, "a tool has read /dev/null by its name"
     finally:

@@ -19,7 +19,7 @@ from hand_made_plans import (
 )
 from nvccache.commandline.invocation import Bypass
 from nvccache.plan.model import OPAQUE, DependencyFile, Plan, Stage
-from nvccache.plan.stages.grammar import STUB_PLACEHOLDER
+from nvccache.plan.stages.tool import STUB_PLACEHOLDER
 from nvccache.toolkit import dryrun
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from nvccache import environment
 from nvccache.files import keys, signatures
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import LIBRARIES, InputRecord
+from nvccache.records.products import CallResult
 from nvccache.store import event_line
 from nvccache.store.event_line import StageEvent
 from nvccache.store.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
-from nvccache.records import differences, input_records
+from nvccache.records import input_records
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
@@ -62,5 +62,5 @@ def taken(signed: bool = True) -> InputRecord:
 
 
 def unlike(made: InputRecord, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
-    found = differences.differences(made, Present(environ), False, ask)
+    found = input_records.differences(made, Present(environ), False, ask)
     return [(difference.what, difference.path) for difference in found]

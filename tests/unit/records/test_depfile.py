@@ -12,7 +12,7 @@ from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.plan import build
 from nvccache.plan.model import Plan
-from nvccache.preprocessed import line_markers
+from nvccache.preprocessed import passes
 from nvccache.records import products
 from nvccache.records.products import render, target
 from nvccache.toolkit import dryrun
@@ -88,8 +88,8 @@ def _ours(nvcc: str, argv: list[str], directory: Path) -> dict[str, bytes]:
     assert isinstance(planned, Plan)
     found = {}
     for step in planned.dependency_files:
-        passes = [line_markers.listed_files(Path(path).read_bytes()) for path in step.preprocessed]
-        found[step.path] = products.rule(line_markers.union(passes), parsed)
+        passes = [passes.listed_files(Path(path).read_bytes()) for path in step.preprocessed]
+        found[step.path] = products.rule(passes.union(passes), parsed)
     return found
 
 

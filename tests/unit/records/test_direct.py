@@ -11,8 +11,8 @@ from nvccache.commandline import invocation
 from nvccache.files import keys
 from nvccache.records import direct, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
+from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Pair, Result
 from typed_calls import NOWHERE, parse
 

@@ -8,7 +8,7 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache.files import presence, signatures
-from nvccache.records import differences, input_records, record
+from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
@@ -115,7 +115,7 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
     for body in (*changed(whole), *shuffled(whole, 2000)):
         found = decoded(body)
         if found:
-            differences.differences(found, Present({}), False, lambda topic, subject: "")
+            input_records.differences(found, Present({}), False, lambda topic, subject: "")
 
 
 @pytest.mark.parametrize(

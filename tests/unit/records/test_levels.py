@@ -13,10 +13,10 @@ from nvccache.commandline.invocation import Invocation, parse
 from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.call_result import CallResult
 from nvccache.records.facts import Present
 from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.levels import Outcome
+from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Pair
 from nvccache.store import store
 from nvccache.store.store import Store

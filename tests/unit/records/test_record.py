@@ -10,7 +10,7 @@ import pytest
 
 from damage import changed, shuffled, torn
 from nvccache.files import keys, signatures
-from nvccache.records import differences, facts, input_records, record
+from nvccache.records import facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
@@ -311,7 +311,7 @@ def test_damaged_records_are_refused_or_can_be_compared(header, cache):
     assert [body for body in torn(whole) if _pairs_in(body)] == []
     for body in (*changed(whole), *shuffled(whole, 1000)):
         for pair in _pairs_in(body):
-            differences.differences(pair.input_record, Present({}), False, lambda *_: "")
+            input_records.differences(pair.input_record, Present({}), False, lambda *_: "")
 
 
 def _pairs_in(body: bytes) -> list[Pair]:

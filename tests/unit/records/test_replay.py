@@ -17,8 +17,8 @@ import pytest
 
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
-from nvccache.records import machine_facts, replay
-from nvccache.records.call_result import CallResult
+from nvccache.records import facts, replay
+from nvccache.records.products import CallResult
 from nvccache.store import events
 from nvccache.store.store import Store
 from recorded_call import (
@@ -207,7 +207,7 @@ def test_a_record_that_held_no_longer_holds_again(recorded, place):
 
 
 def answer_to(topic):
-    said = machine_facts.answer(topic, "", os.environ, Store("unused"))
+    said = facts.answer(topic, "", os.environ, Store("unused"))
     assert said
     return said
 
@@ -251,8 +251,8 @@ def test_whatever_else_a_process_is_given_is_noticed(launcher, nvcc, what):
 
 ASK = """
 import os
-from nvccache.records import machine_facts
-print(machine_facts.answer("caller", "", os.environ, None))
+from nvccache.records import facts
+print(facts.answer("caller", "", os.environ, None))
 """
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from nvccache import config
 from nvccache.records import output_names, replay
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
+from nvccache.records.products import CallResult
 from nvccache.store.store import Store
 from recorded_call import (
     ARGUMENTS,

@@ -9,8 +9,8 @@ import pytest
 
 from nvccache import config
 from nvccache.records import levels, rehearsed, replay, scripted
-from nvccache.records.call_result import CallResult
 from nvccache.records.input_records import InputRecord
+from nvccache.records.products import CallResult
 from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.records.scripted import Script
 from nvccache.store import directory

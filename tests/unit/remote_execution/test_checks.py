@@ -14,9 +14,9 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache import config, endpoint, outcomes
-from nvccache.cli import launcher_checks, remote_checks
-from nvccache.cli.finding import BAD, GOOD, ODD, Finding
+from nvccache.cli import doctor, remote_checks
 from nvccache.cli.install import adding
+from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.machine import slots
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
 from nvccache.remote_execution import checks, faults, protocol, shipped
@@ -165,7 +165,7 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path: Path) -> None:
     file.write_text('# ours\nexecutor = "http://h"\nexecutor_jobs = "many"\n')
     settings = config.load(environ)
     assert list(remote_checks.of_executor(settings)) == []
-    told = [finding for finding in launcher_checks.of_settings(settings, environ) if finding.state == BAD]
+    told = [finding for finding in doctor.of_settings(settings, environ) if finding.state == BAD]
     assert [f"`{file}` line {line}" in finding.text for line, finding in zip((2, 3), told, strict=True)] == [
         True, True,
     ]  # fmt: skip

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
+from nvccache import module_id as ids
 from nvccache.execution import run_stage
 from nvccache.execution.run_stage import Costs
 from nvccache.machine.process import Handle
-from nvccache.module_id import ids
-from nvccache.module_id.own_ids import ROLE, independent
+from nvccache.module_id import ROLE, independent
 from nvccache.plan.model import Stage
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
@@ -111,7 +111,7 @@ def test_an_id_that_is_made_of_the_process_is_made_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_seed: bool, expected: float
 ) -> None:
     """As by a cicc of CUDA 11, to which no seed can be given."""
-    monkeypatch.setattr("nvccache.module_id.ids.generates", lambda stage: stage.kind == "cicc")
+    monkeypatch.setattr("nvccache.module_id.generates", lambda stage: stage.kind == "cicc")
     sending = OfTest(tmp_path, back_of())
     call, executor = sending._call, sending.executor
     call.seeds = SimpleNamespace(takes_seed=lambda stage: takes_seed)

@@ -12,7 +12,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import directory, event_line, eviction, inflight, locks, usage
+from nvccache.store import directory, event_line, eviction, inflight, layout, locks
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
@@ -26,7 +26,7 @@ def in_no_hurry(monkeypatch) -> None:
     monkeypatch.setattr(eviction, "_SECONDS_TO_LOOK", 60)
     monkeypatch.setattr(eviction, "_SECONDS_TO_REMOVE", 60)
     monkeypatch.setattr(eviction, "_LOCK_SECONDS", 0.5)
-    monkeypatch.setattr(usage, "_LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(layout, "_LOCK_SECONDS", 0.5)
 
 
 def _add(root: Path, number: int, age: float = 0.0) -> str:
@@ -180,11 +180,11 @@ def test_a_cache_is_swept_now_and_then_though_it_is_within_its_limit(root, monke
     stale = root / "tmp" / ("0" * 32)
     stale.write_text("x")
     os.utime(stale, (1, 1))
-    for _ in range(usage.SLICES):
+    for _ in range(layout.SLICES):
         eviction.count_and_limit(str(root), {}, max_bytes=0)
     assert stale.exists()
     monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0)
-    for _ in range(usage.SLICES):
+    for _ in range(layout.SLICES):
         eviction.count_and_limit(str(root), {}, max_bytes=0)
     assert not stale.exists()
 
@@ -218,8 +218,8 @@ def test_the_running_total_evicts_when_it_passes_the_limit(root):
     assert _left(root, digests) == [False] * 3 + [True] * 17
 
 
-def _count(root: Path) -> usage.Count:
-    return usage.read(Directory(str(root)))
+def _count(root: Path) -> layout.Count:
+    return layout.read_count(Directory(str(root)))
 
 
 IMPOSSIBLE = [
@@ -299,7 +299,7 @@ def test_what_was_never_added_is_found_by_and_by(root, monkeypatch):
     monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0)
     digests = [_add(root, number) for number in range(1, 9)]
     (root / BLOB / digests[0][:2] / digests[0]).unlink()
-    for _ in range(usage.SLICES):
+    for _ in range(layout.SLICES):
         eviction.count_and_limit(str(root), {}, max_bytes=0)
     assert abs(_count(root).total - eviction.usage(str(root)).bytes) < 1000
 

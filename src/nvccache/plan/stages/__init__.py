@@ -5,14 +5,10 @@ To add one, write a module like the others and name it in `ALL` (docs/developmen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nvccache.plan.stages import cicc, cudafe, fatbinary, host, nvlink, ptxas
-from nvccache.plan.stages.tool import Tool
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nvccache.plan.stages.grammar import Grammar
+from nvccache.plan.stages.tool import Grammar, Tool
 
 # In the order of the pipeline, in which `nvccache stats` has them.
 ALL = (

@@ -5,13 +5,10 @@ Its `.cudafe1.c` and `.cudafe1.gpu` files are read by nobody; the latter can be 
 
 from __future__ import annotations
 
-from nvccache.plan.stages import line_options
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool
+from collections.abc import Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from nvccache.plan.stages import line_options
+from nvccache.plan.stages.tool import Grammar, Tool
 
 _GENERATES_ID = "--gen_module_id_file"
 _LINES_ALONE = frozenset({"-generate-line-info", "--generate-line-info", "-lineinfo"})

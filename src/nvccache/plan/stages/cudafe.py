@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from nvccache.plan.stages import line_options
-from nvccache.plan.stages.grammar import STUB_PLACEHOLDER, Grammar
-from nvccache.plan.stages.tool import Tool
+from collections.abc import Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from nvccache.plan.stages import line_options
+from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar, Tool
 
 _GENERATES_ID = "--gen_module_id_file"
 

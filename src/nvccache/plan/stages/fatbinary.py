@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool, never
+from collections.abc import Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from nvccache.plan.stages.tool import Grammar, Tool, never
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:

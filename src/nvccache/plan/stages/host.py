@@ -5,14 +5,11 @@ It can have any name, so its commands are known by the macros that nvcc defines 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nvccache.commandline.host_options import is_link, writes_beside_object
 from nvccache.plan.stages import line_options
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool, never
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from nvccache.plan.stages.tool import Grammar, Tool, never
 
 # nvcc's own sources, which include what nvlink and fatbinary wrote.
 _STUBS_OF_LINKS = ("/crt/link.stub", "/crt/prelink.stub")

@@ -1,6 +1,6 @@
 """Whether where a line is reaches a result: the options that are known not to bring it there.
 
-Early cut-off leaves line markers out of keys (normalized_text.py). That is unsound with debug and line
+Early cut-off leaves line markers out of keys (passes.py). That is unsound with debug and line
 information, PTX with source, LTO-IR and OptiX-IR (bit code holds positions), `cicc -O0` and `-Ofc` (code
 depends on how text is spread over lines), `-fsanitize` and `-flto` of the host compiler. A list of what is
 unsound would be wrong with the next toolkit or flag; so what is listed is what was tried: compiled before and
@@ -10,10 +10,7 @@ after lines were moved, the same bytes came out (CUDA 11.8 to 13.5, g++ 11 and 1
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _CUDA_OPTIONS = frozenset(
     (

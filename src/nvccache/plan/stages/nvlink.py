@@ -4,22 +4,23 @@ With -dlto it compiles what they hold, by libnvvm.so below -nvvmpath. Where it l
 with strace on CUDA 11.8 to 13.5: in the directories of -L, wherever they stand among the words, then in those
 of LIBRARY_PATH; first everywhere for libname.so, which is left to the host linker, then for libname.a, also
 behind one that it finds unusable.
+
+An object of nvcc holds device code in sections of its own, and host code that an edit changes more often. So
+that such an edit does not link, or with -dlto compile, all device code again, files are known here by those
+sections alone. Found by linking objects whose other sections were overwritten: the same cubin and the same
+registration file came out (CUDA 11.8 to 13.5, tests/scenarios/same_result/test_device_links.py). 13.5 also
+looks whether the relocations of other sections are sound, and makes nothing of them.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 
-from nvccache.plan import device_code
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool, never
+from nvccache.files import elf, keys, untrusted
+from nvccache.plan.stages.tool import Grammar, Tool, never
+from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nvccache.store.store import Store
 
 _DIRECTORIES = ("-L", "--library-path")
 _LIBRARIES = ("-l", "--library")
@@ -27,6 +28,10 @@ _COMPILER_PATH = "-nvvmpath"
 _HOST_LINKER_SCRIPT = "--gen-host-linker-script"
 # Loaded as a library, and what it may read; the latter is built in since CUDA 11.8.
 _COMPILER_FILES = ("lib64/libnvvm.so", "libdevice/libdevice.10.bc")
+_DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
+_ARCHIVE = b"!<arch>\n"
+_THIN_ARCHIVE = b"!<thin>\n"
+_MEMBER_HEADER = 60
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
@@ -81,7 +86,7 @@ def _library_parts(argv: Sequence[str], environ: Mapping[str, str], store: Store
     parts = []
     for path in _libraries(argv, environ):
         if path.endswith(".a"):
-            digest = device_code.digest_of(path)
+            digest = digest_of(path)
         else:
             digest = toolchain.digest_of_program(path, store) if _is_read(path) else ""
         parts += [path, digest]
@@ -89,7 +94,7 @@ def _library_parts(argv: Sequence[str], environ: Mapping[str, str], store: Store
 
 
 def _obstacle(argv: Sequence[str], environ: Mapping[str, str], named: Sequence[str]) -> str:
-    if any(device_code.is_thin_archive(path) for path in (*named, *_libraries(argv, environ))):
+    if any(is_thin_archive(path) for path in (*named, *_libraries(argv, environ))):
         return "it links a thin archive, whose members are not looked at"
     return ""
 
@@ -110,6 +115,67 @@ def _values(argv: Sequence[str], options: tuple[str, ...]) -> list[str]:
     return [element for element in found if element]
 
 
+def digest_of(path: str) -> str:
+    """The digest of what nvlink reads of a file; raises OSError."""
+    descriptor = untrusted.open_named(path)
+    try:
+        content = untrusted.read_all(descriptor, os.fstat(descriptor).st_size)
+        untrusted.object_to_more(descriptor)
+        return _digest(content)
+    finally:
+        os.close(descriptor)
+
+
+def is_thin_archive(path: str) -> bool:
+    """Whether an archive only names its members, which can change without it; raises OSError."""
+    with open(path, "rb") as stream:
+        return stream.read(len(_THIN_ARCHIVE)) == _THIN_ARCHIVE
+
+
+def _digest(content: bytes) -> str:
+    kind = "device code"
+    try:
+        if content.startswith(_ARCHIVE):
+            members = [("member", (name, _digest(member))) for name, member in _members(content)]
+            return keys.key_of(kind, members)
+        sections = _device_sections(content)
+    except ValueError:
+        sections = None
+    if sections is None:
+        return keys.digest_bytes(content)
+    header = (content[:20], content[48:52])  # up to the machine, and its flags
+    return keys.key_of(kind, [("header", header), *(("section", section) for section in sections)])
+
+
+def _device_sections(content: bytes) -> list[tuple[bytes, bytes]] | None:
+    """Names and contents; None for what is no host object. Raises ValueError."""
+    if not elf.is_understood(content):
+        return None
+    kind, machine = elf.type_and_machine(content)
+    if kind != elf.RELOCATABLE or machine == elf.CUDA_MACHINE:  # of a cubin, all is read
+        return None
+    found = [section for section in elf.sections(content) if section[0].startswith(_DEVICE_SECTIONS)]
+    return [(section[0], elf.content_of(content, section)) for section in found]
+
+
+def _members(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Names and contents of an archive's members, without their dates and owners; raises ValueError."""
+    position = len(_ARCHIVE)
+    while position < len(content):
+        header = content[position : position + _MEMBER_HEADER]
+        if len(header) < _MEMBER_HEADER or not header.endswith(b"`\n"):
+            raise ValueError("no member's header")
+        size = int(header[48:58])
+        start = position + _MEMBER_HEADER
+        if start + size > len(content):
+            raise ValueError("a member beyond the end")
+        name = header[:16].rstrip()
+        # The table of symbols follows from the members, and has a date.
+        if name not in (b"/", b"/SYM64/"):
+            yield name, content[start : start + size]
+        position = start + size + size % 2
+
+
 TOOL = Tool(
     kind="nvlink",
     program="nvlink",
@@ -118,7 +184,7 @@ TOOL = Tool(
     is_located_anywhere=True,
     folds_mathematics=True,
     found_files=_libraries_read,
-    digest_of_named=device_code.digest_of,
+    digest_of_named=digest_of,
     key_components={"libraries": _library_parts},
     lines_matter=never,
     obstacle=_obstacle,

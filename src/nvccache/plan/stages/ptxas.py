@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool, never
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from nvccache.plan.stages.tool import Grammar, Tool, never
 
 _LINE_INFORMATION = frozenset({"-g", "--device-debug", "-lineinfo", "--generate-line-info"})
 _OUTPUTS = {"-o": "cubin", "--output-file": "cubin"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import Tool, never
+from nvccache.plan.stages.tool import Grammar, Tool, never
 
 
 def grammar_of(argv):

@@ -10,8 +10,7 @@ from made_up_tool import TOOL
 
 from hand_made_plans import LINK, PIPELINE, planned
 from nvccache.plan import stage_key, stages
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import TAGS
+from nvccache.plan.stages.tool import TAGS, Grammar
 from nvccache.store.store import Store
 from nvccache.values import replace
 

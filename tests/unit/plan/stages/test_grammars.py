@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvccache.plan.stages import grammar_of, host
-from nvccache.plan.stages.grammar import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
+from nvccache.plan.stages.tool import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
 
 GRAMMAR = Grammar(
     kind="test",

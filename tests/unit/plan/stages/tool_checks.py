@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from nvccache.plan.stages import OPAQUE
-from nvccache.plan.stages.grammar import Grammar
-from nvccache.plan.stages.tool import TAGS
+from nvccache.plan.stages.tool import TAGS, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from hand_made_plans import CICC, CUDAFE, HOST, PIPELINE, built
-from nvccache.module_id import ids
-from nvccache.module_id.own_ids import ROLE, independent
+from nvccache import module_id as ids
+from nvccache.module_id import ROLE, independent
 
 OWN = "/s/a.module_id.3"
 EXTERNAL = "__global__ void kernel(int *p) { *p = 1; }\n"

@@ -8,8 +8,8 @@ import zlib
 
 import pytest
 
-from nvccache.module_id import ids
-from nvccache.module_id.ids import Seed
+from nvccache import module_id as ids
+from nvccache.module_id import Seed
 from nvccache.toolkit.discovery import release_of
 
 SEED = Seed("0123456789abcdef0123456789abcdef")

@@ -10,7 +10,7 @@ import pytest
 
 from nvccache.machine import process
 from nvccache.observation import observer
-from nvccache.observation.watch import Log, Watch
+from nvccache.observation.observer import Log, Watch
 from nvccache.store.store import Store
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache.preprocessed import line_markers
-from nvccache.preprocessed.line_markers import listed_files
+from nvccache.preprocessed import passes
+from nvccache.preprocessed.passes import listed_files
 
 
 def test_files_are_listed_where_they_are_entered_first():
@@ -24,8 +24,8 @@ def test_the_first_marker_names_the_source_and_a_later_line_does_not():
 )  # fmt: skip
 def test_a_name_may_be_relative(name: str, is_absolute: bool) -> None:
     texts = f'# 0 "{name}"\nint x;\n', f'# 1 "/a.cu"\nint x;\n# 7 "{name}" 3 4\nint y;\n'
-    assert [line_markers.are_absolute(text.encode()) for text in texts] == [is_absolute] * 2
-    assert line_markers.are_absolute(b"int x;\n")
+    assert [passes.are_absolute(text.encode()) for text in texts] == [is_absolute] * 2
+    assert passes.are_absolute(b"int x;\n")
 
 
 def test_what_is_no_file_is_not_listed():
@@ -63,7 +63,7 @@ def test_names_are_the_bytes_of_the_markers():
 def test_a_file_is_listed_once_as_of_the_system_and_once_as_not():
     first = [(b"a", False), (b"b", True)]
     second = [(b"b", False), (b"c", False)]
-    assert line_markers.union([first, second]) == [(b"a", False), (b"b", True), (b"b", False), (b"c", False)]
+    assert passes.union([first, second]) == [(b"a", False), (b"b", True), (b"b", False), (b"c", False)]
 
 
 def test_what_is_listed_has_a_first_line():
@@ -76,4 +76,4 @@ def test_what_is_listed_has_a_first_line():
 
 def test_the_text_alone_has_no_names_of_files():
     text = b'# 1 "/base/a.cu"\nint x; # 1 "/kept"\n# 1 "/base/b\\"q.h" 1 3 4\nint y;\n# 2 "/base/a.cu" 2\n'
-    assert line_markers.without_markers(text) == b'int x; # 1 "/kept"\nint y;\n'
+    assert passes.without_markers(text) == b'int x; # 1 "/kept"\nint y;\n'

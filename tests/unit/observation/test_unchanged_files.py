@@ -11,8 +11,8 @@ import pytest
 
 import damage
 from nvccache.files import keys, signatures
-from nvccache.observation import digests
-from nvccache.observation.digests import Digests
+from nvccache.observation import unchanged_files
+from nvccache.observation.unchanged_files import Digests
 from nvccache.store.store import MEMO, Store
 
 LATER = 60 * 10**9  # nanoseconds
@@ -195,7 +195,7 @@ def test_odd_names_are_remembered(place, cache, name):
 
 
 def test_only_so_many_are_remembered_of_a_directory_the_newest_first(place, cache, monkeypatch):
-    monkeypatch.setattr(digests, "_MOST_FILES", 3)
+    monkeypatch.setattr(unchanged_files, "_MOST_FILES", 3)
     for number in range(5):
         (place / "inc" / f"{number}.h").write_text(str(number))
         digests_of(Call(cache), f"inc/{number}.h")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache.files import key_differences
+from nvccache.explain import difference_text
 
 ARGV = ("arguments", [("-O2", ""), ("-DN=…", "1"), ("-g", "")])
 FILES = ("files", [("a.h", "1")])
 
 
 def found(now, before) -> list[tuple]:
-    differences = key_differences.differences(now, before)
+    differences = difference_text.differences(now, before)
     return [(one.tag, one.added, one.removed) for one in differences]
 
 
@@ -35,9 +35,9 @@ def test_parts_that_came_and_went_are_told_under_their_tag(parts, added, removed
 
 
 def test_another_order_is_a_difference_without_parts():
-    (difference,) = key_differences.differences([("arguments", ARGV[1][::-1])], [ARGV])
+    (difference,) = difference_text.differences([("arguments", ARGV[1][::-1])], [ARGV])
     assert difference.is_reordered
-    (difference,) = key_differences.differences([("arguments", ARGV[1][1:])], [ARGV])
+    (difference,) = difference_text.differences([("arguments", ARGV[1][1:])], [ARGV])
     assert not difference.is_reordered
 
 

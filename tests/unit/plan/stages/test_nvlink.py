@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.plan import device_code
+from nvccache.plan.stages import nvlink
 
 DEVICE = '__asm__(".section __nv_relfatbin,\\"a\\"\\n.ascii \\"{0}\\"\\n.text\\n");\n'
 
@@ -22,7 +22,7 @@ def build(directory: Path, name: str, text: str, *options: str) -> Path:
 
 
 def digest(path: Path) -> str:
-    return device_code.digest_of(str(path))
+    return nvlink.digest_of(str(path))
 
 
 def test_host_code_does_not_count(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys
-from nvccache.store import locks, publishing, store
+from nvccache.store import locks, store
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
@@ -96,7 +96,7 @@ def test_what_is_there_is_written_again_only_to_replace_it(root, cache):
         (b"second", False, None),
         (b"a third", True, 2),
     ):
-        assert publishing.publish(cache.directory, path, content, DIGEST[0], replace) == grown
+        assert store.publish(cache.directory, path, content, DIGEST[0], replace) == grown
     assert (root / path).read_bytes() == b"a third"
 
 

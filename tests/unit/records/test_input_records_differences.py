@@ -9,7 +9,7 @@ import time
 import pytest
 
 from nvccache.files import presence, signatures
-from nvccache.records import differences
+from nvccache.records import input_records
 from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from sample_input_record import ENVIRON, ask, place, taken, unlike
@@ -279,7 +279,7 @@ def test_one_difference_is_enough_where_that_is_all_one_asks(place):
     made = taken()
     (place / "early" / "x.h").write_text("")
     os.unlink("late/x.h")
-    assert len(differences.differences(made, Present(ENVIRON), True, ask)) == 1
+    assert len(input_records.differences(made, Present(ENVIRON), True, ask)) == 1
     assert len(unlike(made)) > 2
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 import preprocessed
-from nvccache.preprocessed import normalized_text
+from nvccache.preprocessed import passes
 from scenarios.support.rebuilds import HOST_COMPILER
 
 MAIN = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "a.cu"\n'
@@ -17,7 +17,7 @@ MAIN = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "a.cu"\n'
 
 def say(text: bytes | str) -> str:
     """The digest of a text of the source file itself."""
-    return normalized_text.digest_of(MAIN + (text.encode() if isinstance(text, str) else text))
+    return passes.digest_of(MAIN + (text.encode() if isinstance(text, str) else text))
 
 
 def is_told_apart(one: bytes | str, other: bytes | str) -> bool:
@@ -94,20 +94,18 @@ def test_the_name_of_a_header_does_not_count(name):
 
 def test_the_name_of_the_source_does_not_count():
     text = '# 0 "{0}"\n# 1 "{0}"\nint x;\n# 1 "h.h" 1\nint y;\n# 4 "{0}" 2\nint z;\n'
-    one, other = (normalized_text.digest_of(text.format(name).encode()) for name in ("a.cu", "/p/b c.cu"))
+    one, other = (passes.digest_of(text.format(name).encode()) for name in ("a.cu", "/p/b c.cu"))
     assert one == other != ""
 
 
 def test_text_without_markers_says_something_too():
     texts = (b"int x;\n", b"int y;\n", b'int x;\n# 1 "a.cu"\nint y;\n', b"\x01", b"# 1\n")
-    assert len({normalized_text.digest_of(text) for text in texts}) == len(texts)
-    assert normalized_text.digest_of(b"int x;\n\n\nint y;\n") == normalized_text.digest_of(
-        b"int x;\nint y;\n"
-    )
+    assert len({passes.digest_of(text) for text in texts}) == len(texts)
+    assert passes.digest_of(b"int x;\n\n\nint y;\n") == passes.digest_of(b"int x;\nint y;\n")
 
 
 def test_a_text_that_says_nothing():
-    assert normalized_text.digest_of(b"") == ""
+    assert passes.digest_of(b"") == ""
     assert say("\n\n") == say("") != say("int x;\n")
 
 
@@ -301,7 +299,7 @@ def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None
 def test_two_texts_that_say_different_things_never_have_one_digest(seed, words, glue, least, monkeypatch):
     """And what has only moved has the same one, most of the time; `least` has small system headers kept."""
     if least is not None:
-        monkeypatch.setattr(normalized_text, "_WORTH_KEEPING", least)
+        monkeypatch.setattr(passes, "_WORTH_KEEPING", least)
     chance = random.Random(seed)
     moved = found = 0
     for _ in range(3000):
@@ -369,7 +367,7 @@ def test_what_the_host_compiler_writes_is_read_in_the_same_way(tmp_path):
         path.write_text("#include <stddef.h>\n" + text)
         command = [HOST_COMPILER, "-E", "-x", "c++", str(path)]
         texts[name] = subprocess.run(command, check=True, capture_output=True).stdout
-    digests = {name: normalized_text.digest_of(text) for name, text in texts.items()}
+    digests = {name: passes.digest_of(text) for name, text in texts.items()}
     assert texts["plain"] != texts["moved"]
     assert digests["plain"] == digests["moved"] != digests["longer"] != ""
     assert preprocessed.read(texts["plain"]) == preprocessed.read(texts["moved"])

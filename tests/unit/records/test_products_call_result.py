@@ -8,8 +8,8 @@ import os
 import pytest
 
 from nvccache.files import keys
-from nvccache.records.call_result import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.records.output_names import STANDARD_OUTPUT
+from nvccache.records.products import GIVEN, LOST, UNWRITABLE, CallResult, give
 from nvccache.store import store
 from nvccache.store.store import Store
 

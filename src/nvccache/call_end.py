@@ -1,0 +1,166 @@
+"""How a call ends: what its caller is told, and what the event log is.
+
+Part of the hot path. Knows nothing of how an answer was found or made.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nvccache import outcomes
+from nvccache.config import Config
+from nvccache.machine.callers import Callers
+from nvccache.store import directory, event_line
+from nvccache.store.event_line import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.compile.call import Report
+    from nvccache.records.products import CallResult
+    from nvccache.store.event_line import RemoteUse
+
+
+class Began:
+    """When a call began, by the monotonic clock, and who had called it then."""
+
+    __slots__ = ("at", "callers")
+
+    def __init__(self, config: Config) -> None:
+        self.at = time.monotonic()
+        self.callers = Callers() if config.counts_calls else None
+
+
+def hand_over(found: CallResult, config: Config, began: Began, remote: RemoteUse | None = None) -> bool:
+    """Finish a direct hit and end; false where the answer to a query could not be written."""
+    is_told = found.is_of_query and _answer(found.stdout, found.stderr)
+    event = Event(outcomes.DIRECT_HIT)
+    if is_told:
+        event = Event(outcomes.QUERY_HIT)
+    elif found.is_of_query:
+        record(config, Event(outcomes.BYPASS, "query_streams"), began)
+        return False
+    event.remote = remote
+    event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
+    event.sources, event.replayed = found.sources, found.stages
+    named = found.products[0][0] if found.products else ""
+    event.product = os.path.abspath(named) if named else ""
+    note(config, f"{event.outcome.replace('_', ' ')} {event.product}")
+    record(config, event, began)
+    if not is_told:
+        write(1, found.stdout)
+        write(2, found.stderr)
+    os._exit(0)
+
+
+def tell(report: Report) -> bool:
+    """Write what a call has said; false where nvcc has to say it."""
+    if report.is_query:
+        return _answer(report.stdout, report.stderr)
+    write(1, report.stdout)
+    write(2, report.stderr)
+    return True
+
+
+def _answer(stdout: bytes, stderr: bytes) -> bool:
+    """Write the answer to a query; false where nvcc has to, for it fails in its own way."""
+    from nvccache.machine import streams
+
+    before = streams.size_and_place() if stdout else None
+    if not write(1, stdout):
+        streams.take_back(before)
+        return False
+    write(2, stderr)
+    return True
+
+
+def write(descriptor: int, content: bytes) -> bool:
+    """Write everything; false if that failed."""
+    while content:
+        try:
+            content = content[os.write(descriptor, content) :]
+        except BlockingIOError:
+            time.sleep(0.001)
+        except OSError:
+            return False  # nobody reads any more; nvcc would not mind either when it compiles
+    return True
+
+
+def event_of(report: Report, sources: list[str], arguments: list[str], began: Began) -> Event:
+    """What the event log is told of a call that no record answered."""
+    event = Event(outcomes.BYPASS, report.leave_to_nvcc)
+    event.sources = sources
+    event.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
+    event.store_fault, event.remote = report.store_fault, report.remote
+    if report.leave_to_nvcc:
+        return event
+    event.outcome = report.outcome
+    event.stages, event.cause = report.stages, report.cause
+    for stage in event.stages if report.began else ():
+        stage.start += report.began - began.at
+    event.reason = outcomes.LINKED if report.is_linked else ""
+    event.tool_saved, event.wall_saved = report.tool_saved, report.wall_saved
+    return event
+
+
+def record_bypass(config: Config, reason: str, arguments: list[str], began: Began) -> None:
+    event = Event(outcomes.BYPASS, reason)
+    event.product = _product_named_in(arguments)
+    if config.counts_calls:
+        from nvccache.commandline import redaction
+
+        event.sources = redaction.files_in(arguments)
+    record(config, event, began)
+
+
+def _product_named_in(arguments: list[str]) -> str:
+    """What -o names, for `nvccache explain`: no more than a guess for a call that is not understood."""
+    for index, word in enumerate(arguments[:-1]):
+        if word in ("-o", "--output-file"):
+            return os.path.abspath(arguments[index + 1])
+    return ""
+
+
+def record(config: Config, event: Event, began: Began) -> None:
+    """Tell the event log what became of a call."""
+    if config.problems and config.log:
+        from nvccache import log
+
+        log.write(config.log, *[f"wrong setting: {text}" for text in log.sentences(config)])
+    if began.callers:
+        event.wrong_settings = config.wrong_settings
+        event.seconds = time.monotonic() - began.at
+        root = directory.Directory(config.journal_root, config.umask)
+        event.build = began.callers.build
+        event.jobs = began.callers.jobs(event_line.jobs_seen(root, event.build) if event.build else 0)
+        event.wall_saved = (event.wall_saved - event.seconds) / event.jobs
+        event.started = time.time() - event.seconds
+        event.directory = _working_directory()
+        event_line.append(root, event)
+        if event_line.is_large(root):
+            from nvccache.store import event_totals
+
+            event_totals.fold(root)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def note_bypass(
+    config: Config, reason: str, detail: str, arguments: list[str], environ: dict[str, str]
+) -> None:
+    if config.log:
+        from nvccache.commandline import redaction
+
+        note(config, f"bypass {reason} {redaction.hide(detail, arguments, environ)}")
+
+
+def note(config: Config, message: str) -> None:
+    if config.log:
+        from nvccache import log
+
+        log.write(config.log, message)

@@ -1,1 +1,0 @@
-"""Module ids: how they are made, and plans in which each stage makes them itself."""
