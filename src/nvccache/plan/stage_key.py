@@ -108,8 +108,12 @@ def by_meaning(
 def _untold(stage: Stage) -> tuple[str, ...]:
     roles, told = stage.grammar.names, stage.grammar.told
     before = ("", *stage.key_argv)
+    # Of a source that is a link, the id has the name of the link, and the checksum of the path it leads to.
+    is_in_id = "source path" not in stage.grammar.ignored
     return tuple(
-        f"<{roles[option]}>" if roles.get(option, "") in told else word
+        f"<{roles[option]}>{os.path.basename(word) if is_in_id else ''}"
+        if roles.get(option, "") in told
+        else word
         for option, word in zip(before, stage.key_argv, strict=False)
     )
 

@@ -71,6 +71,14 @@ def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, .
     assert len(made) == 1
 
 
+def test_a_source_by_its_own_name_and_by_that_of_a_link(workspace: Workspace) -> None:
+    """The id has the checksum of the path that the link leads to, and the name that was typed."""
+    put(workspace, {"a.cu": EXTERNAL + HIDDEN})
+    (workspace.directory / "s.cu").symlink_to("a.cu")
+    for name in ("a.cu", "s.cu", "./s.cu", "a.cu"):
+        compare(workspace, ("-c", name, "-arch=sm_80"))
+
+
 @pytest.mark.by_default("static--c")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", [HIDDEN, STATIC], ids=["unnamed namespace", "static"])
