@@ -48,9 +48,6 @@ TIMES = {
     "for the last compile": (forced("__TIME__"), FORCED),
     "in a message": ({"a.cu": STRING + "#pragma message(S(__TIME__))\n" + KERNEL.replace("VALUE", "1")}, ""),
 }
-DAYS = {
-    "pasted": stamp("J(__DA, TE__)", PASTE),
-}
 FILES = {
     "stringized": (stamp("S(__TIMESTAMP__)", STRING), ""),
     "for the last compile": (forced("__TIMESTAMP__"), FORCED),
@@ -81,10 +78,8 @@ def test_the_time_is_that_of_now(bench: Workspace, way: str) -> None:
     assert all(begun <= moment <= _clock() for moment in told if begun <= _clock())  # but at midnight
 
 
-@pytest.mark.by_default("pasted")
-@pytest.mark.parametrize("way", DAYS)
-def test_the_day_is_not_recorded(bench: Workspace, way: str) -> None:
-    set_up(bench, Case(files=DAYS[way], call=COMMAND))
+def test_the_day_is_not_recorded(bench: Workspace) -> None:
+    set_up(bench, Case(files=stamp("J(__DA, TE__)", PASTE), call=COMMAND))
     for _ in range(2):
         _compile(bench, call())
 
