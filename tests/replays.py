@@ -27,7 +27,6 @@ from nvccache.store import store
 from nvccache.store.store import Store
 
 LEFT_TO_PYTHON = 99
-SANITIZED = 77  # what the sanitizers end with
 _PYTHON = f"#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit {LEFT_TO_PYTHON}\n"
 _SCRIPT = 'if __name__ == "__main__":\n    sys.exit(main())\n'
 _NAME = re.compile(r"nvccache-replay=([0-9a-f]{64})\n")

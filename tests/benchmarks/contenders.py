@@ -1,4 +1,4 @@
-"""Who takes part in direct_hits.py: the floor, nvccache as shim and launcher, ccache and sccache.
+"""Who takes part in hits.py: the floor, nvccache as shim and launcher, ccache and sccache.
 
 Owns how each is found, started, kept apart from the user's own caches, and asked for its hits. What is not
 installed is named with the command that installs it; nothing is installed here.
@@ -41,7 +41,6 @@ class Contender:
     environ: dict[str, str]
     hits: Callable[[], int] | None = None  # None: it compiles nothing
     every: int = 1  # takes part in every so-manieth round
-    respaces: bool = False  # whether a hit writes the dependency file with other blanks than nvcc
 
 
 def interpreter() -> str:
@@ -112,7 +111,7 @@ def _ccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -
         counters = dict(line.split("\t") for line in shown.splitlines())
         return int(counters["direct_cache_hit"])
 
-    return Contender(CCACHE, (program, nvcc), environ, hits, respaces=True)
+    return Contender(CCACHE, (program, nvcc), environ, hits)
 
 
 @contextmanager

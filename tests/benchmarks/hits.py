@@ -8,7 +8,7 @@ ccache's. The same is measured beside busy loops, two for each core, and of sour
 1,000 hits, 16 at once; what the launcher adds to a call that it leaves to Python; and the system calls of a
 hit.
 
-Fails when a call gave other bytes than the first compile. A missed target is only printed.
+Fails when a call was no hit or gave other bytes than the first compile. A missed target is only printed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,38 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contenders import CCACHE, FLOOR, LAUNCHER, SCCACHE, Contender, contenders
-from direct_hits import GENERATE_CODE, SOURCES
+from contenders import CCACHE, FLOOR, LAUNCHER, SCCACHE, SCRIPT, SHIM, Contender, contenders
 
 from nvccache.toolkit import discovery
 
 sys.path.append(str(Path(__file__).parents[1]))
 from replays import stand_alone
 
+SMALL = """\
+#include <cstdio>
+
+__global__ void kernel(int *p) { *p = 1; }
+
+int main() {
+  kernel<<<1, 1>>>(nullptr);
+  return std::puts("done") < 0;
+}
+"""
+THRUST = """\
+#include <thrust/device_vector.h>
+#include <thrust/reduce.h>
+#include <thrust/sort.h>
+
+int main() {
+  thrust::device_vector<int> values(1000, 1);
+  thrust::sort(values.begin(), values.end());
+  return thrust::reduce(values.begin(), values.end());
+}
+"""
+SOURCES = {"small": SMALL, "thrust": THRUST}
+GENERATE_CODE = tuple(f"--generate-code=arch=compute_{n},code=[compute_{n},sm_{n}]" for n in (80, 90))
 TRUE = "floor: /bin/true"
-NAMES = (TRUE, FLOOR, LAUNCHER, CCACHE, SCCACHE)
+NAMES = (TRUE, FLOOR, LAUNCHER, SHIM, SCRIPT, CCACHE, SCCACHE)
 MOST_CPU = {"small": 2.0, "thrust": 6.0}  # ms
 MOST_OF_CCACHE = 0.3
 MOST_BEFORE_PYTHON = 0.3  # ms
@@ -102,12 +124,20 @@ def lanes_of(unit: str, present: list[Contender], work: Path) -> list[Lane]:
 
 
 def take_turns(lanes: list[Lane], rounds: int, before: Callable[[], object] = lambda: None) -> None:
+    """Have each lane hit in each of its rounds; raises SystemExit where a contender counted other hits."""
+    counted = {lane.contender.name: lane.contender.hits() for lane in lanes if lane.contender.hits}
     for number in range(rounds):
         start = number % len(lanes)  # nobody always follows the same neighbour
         for lane in lanes[start:] + lanes[:start]:
             if number % lane.contender.every == 0:
                 before()
                 lane.hit()
+    for lane in lanes:
+        if lane.contender.hits:
+            hits = lane.contender.hits() - counted[lane.contender.name]
+            calls = len(range(0, rounds, lane.contender.every))
+            if hits != calls:
+                raise SystemExit(f"{lane.contender.name}: {hits} hits in {calls} calls")
 
 
 def report(title: str, lanes: list[Lane], most: float | None = None) -> None:

@@ -25,8 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from direct_hits import SMALL
-from hits import SETTLED, timed
+from hits import SETTLED, SMALL, timed
 from miss_scenarios import FOUR, ONE, code_for
 
 from nvccache.toolkit import discovery

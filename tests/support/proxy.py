@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from support.requests_seen import RequestReader
 from support.servers import HOST
 
-GIGABIT = 125_000_000  # bytes a second
 FIFTY_MEGABIT = 6_250_000
 _PIECE = 1 << 16
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nvccache.files import keys
 from nvccache.remote import envelope
 
 SCHEMA = envelope._SEALED
@@ -41,8 +40,3 @@ class Sealed:
 
 def opened(content: bytes) -> Sealed:
     return Sealed(**SCHEMA.decode(content))
-
-
-def blob_body(content: bytes, kept_as: bytes = b"r") -> tuple[str, bytes]:
-    """The key of a blob with this content, and the body that a remote has of it."""
-    return keys.digest_bytes(content), kept_as + content

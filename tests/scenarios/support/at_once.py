@@ -43,6 +43,7 @@ def start(
     **variables: str,
 ) -> Call:
     """Begin a compile; `before` are the words of a program that becomes it."""
+    workspace.begin_with_digests(variables)
     call = subprocess.Popen(
         [*before, str(launcher_of_tree()), workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
         cwd=cwd or workspace.directory,

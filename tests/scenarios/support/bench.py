@@ -79,6 +79,7 @@ class Bench:
         argv, path = [str(launcher_of_tree()), self.workspace.nvcc], self.environ["PATH"]
         if self.line.is_shim:
             argv, path = ["nvcc"], f"{self.bin}:{path}"
+        self.workspace.begin_with_digests(self.line.environ)
         event_totals.reset(str(self.workspace.cache))
         run = self._run([*argv, *self._arguments()], PATH=path)
         return run, self.workspace.counters()

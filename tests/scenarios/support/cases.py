@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.light_toolkit import light_toolkit, remember_digests
 from scenarios.support.rebuilds import HOST_OPTIONS, copy_toolkit
 from workspaces import Result, Workspace, make_workspace
 
@@ -316,11 +316,13 @@ def _filled(text: str, workspace: Workspace) -> str:
 
 
 @pytest.fixture(scope="session")
-def light(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Path:
+def light(tmp_path_factory: pytest.TempPathFactory, nvcc: str, request: pytest.FixtureRequest) -> Path:
     """A light toolkit for all cases of a session."""
     directory = tmp_path_factory.mktemp("light")
     workspace = make_workspace(directory, nvcc)
-    light_toolkit(workspace, directory / "toolkit")
+    toolkit = light_toolkit(workspace, directory / "toolkit")
+    if not request.config.getoption("--every-case"):
+        remember_digests(workspace, toolkit)
     return Path(workspace.nvcc).parents[1]
 
 

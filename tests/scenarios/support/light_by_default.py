@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import installations
-from scenarios.support.light_toolkit import light_toolkit_on_path
+from scenarios.support.light_toolkit import light_toolkit_on_path, remember_digests
 from workspaces import Workspace, make_workspace
 
 
@@ -26,7 +26,7 @@ def light_nvcc(real_nvcc: str, workers_base: Path, request: pytest.FixtureReques
     def make(folder: Path) -> None:
         folder.mkdir()
         workspace = make_workspace(folder, real_nvcc)
-        light_toolkit_on_path(workspace, folder / "toolkit")
+        remember_digests(workspace, light_toolkit_on_path(workspace, folder / "toolkit"))
         (folder / "nvcc").write_text(workspace.nvcc)
 
     return (installations.shared(workers_base, "light", make) / "nvcc").read_text()

@@ -5,10 +5,13 @@ Its tools can be replaced by scripts that wait for something, fail or hang, and 
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
 
+from nvccache.store import cachedir_tag, store
 from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, replace, toolkit_of
-from workspaces import Workspace
+from workspaces import OLD_ENOUGH, REMEMBERED, Workspace
 
 # What a stub needs of cuda_runtime.h. The macro keeps the internal headers from warning.
 _RUNTIME = """#pragma once
@@ -58,6 +61,19 @@ def light_toolkit(workspace: Workspace, destination: Path) -> Path:
     return toolkit
 
 
+def remember_digests(workspace: Workspace, toolkit: Path) -> None:
+    """Compile once, and keep for other workspaces what was read of the tools and headers of a toolkit.
+
+    Not in a full run: there each test reads all of it, as the first compile of a user does.
+    """
+    workspace.write("first.cu", SOURCE)
+    time.sleep(2 * OLD_ENOUGH)
+    done = workspace.cached("-c", "first.cu", "-o", "first.o", *HOST_OPTIONS)
+    assert done.status == 0, done.stderr
+    shutil.copytree(workspace.cache / store.MEMO, toolkit.with_name(REMEMBERED) / store.MEMO)
+    shutil.copy(workspace.cache / cachedir_tag.NAME, toolkit.with_name(REMEMBERED))
+
+
 def _compiles(workspace: Workspace) -> bool:
     probe = workspace.write("probe.cu", SOURCE)
     done = workspace.plain("-c", probe.name, "-o", "probe.o", *HOST_OPTIONS)
@@ -66,7 +82,7 @@ def _compiles(workspace: Workspace) -> bool:
     return done.status == 0
 
 
-def light_toolkit_on_path(workspace: Workspace, destination: Path) -> None:
+def light_toolkit_on_path(workspace: Workspace, destination: Path) -> Path:
     """Make it the one that a shell finds, too, with all that a link needs."""
     original = toolkit_of(workspace)
     made = light_toolkit(workspace, destination)
@@ -80,6 +96,7 @@ def light_toolkit_on_path(workspace: Workspace, destination: Path) -> None:
             real = made / "include" if child.name == "include" else child.resolve()
             (made / "targets" / target.name / child.name).symlink_to(real)
     workspace.environ["PATH"] = f"{made / 'bin'}:{workspace.environ['PATH']}"
+    return made
 
 
 def precede(toolkit: Path, tool: str, commands: str) -> None:

@@ -45,11 +45,6 @@ def record(launcher: Launcher, nvcc: str, arguments: Sequence[str] = ARGUMENTS) 
     return launcher.record(nvcc, arguments, input_record_of_call(), answer_of_call())
 
 
-def with_path(launcher: Launcher, path: str, front: list[str]) -> Launcher:
-    cache = launcher.environ["NVCCACHE_DIR"]
-    return Launcher(launcher.program, cache, {**ENVIRON, "PATH": path}, front)
-
-
 def shim(launcher: Launcher, place: Path, name: str = "shims/nvcc") -> Launcher:
     """The launcher under the name nvcc, before the real one on PATH."""
     link = place / name

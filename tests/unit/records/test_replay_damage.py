@@ -184,10 +184,6 @@ def _second_name(path: Path) -> None:
     os.link(path, path.with_name("0" * 32))
 
 
-def _of_others(path: Path) -> None:
-    os.chown(path, 12345, -1)
-
-
 def _linked_folder(path: Path) -> None:
     path.parent.rename(path.parents[1] / "elsewhere")
     path.parent.symlink_to("elsewhere")
