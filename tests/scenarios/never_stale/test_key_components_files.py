@@ -192,8 +192,10 @@ def test_a_header_that_changes_while_it_is_read(workspace: Workspace, toolkit: P
     assert set(counters.compiled()) == {"host_compile"}
 
 
-def test_a_file_that_the_assembler_reads(workspace: Workspace) -> None:
-    workspace.write("a.cu", INCBIN)
+@pytest.mark.by_default(".incbin")
+@pytest.mark.parametrize("directive", [".incbin", ".INCBIN"])
+def test_a_file_that_the_assembler_reads(workspace: Workspace, directive: str) -> None:
+    workspace.write("a.cu", INCBIN.replace(".incbin", directive))
     for content in ("first", "other", "first"):
         workspace.write("blob.txt", content)
         rebuild(workspace, "-c", "a.cu")

@@ -25,6 +25,7 @@ KINDS = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile", *PASSES)
 HOST = {"host_compile", *PASSES}
 EDG = {"cudafe", "cicc"}
 TALKING = {*EDG, *HOST}
+SEARCHING = HOST
 FRONT_END = {"cudafe", "cicc"}
 MODEL = {"cudafe", "cicc", "ptxas", "fatbinary", *PASSES}
 FLOAT = {"cicc", "fatbinary"}

@@ -44,12 +44,29 @@ def forced(expression: str, before: str = "") -> dict[str, str]:
 
 FORCED = "-Xcompiler -include,forced.h"
 TIMES = {
+    "stringized": (stamp("S(__TIME__)", STRING), ""),
+    "pasted": (stamp("J(__TI, ME__)", PASTE), ""),
     "pasted and stringized": (stamp("S(J(__TI, ME__))", STRING + PASTE), ""),
+    "as a part of a string": (stamp('"built " S(at __TIME__)', STRING), ""),
+    "over two lines": (stamp("__TI\\\nME__"), ""),
+    "by a macro of the command line": (stamp("NOW"), "-DNOW=__TIME__"),
+    "pasted with a macro of the command line": (
+        stamp("J(__TI, END)", "#define J_(a, b) a##b\n#define J(a, b) J_(a, b)\n"),
+        "-DEND=ME__",
+    ),
     "for the last compile": (forced("__TIME__"), FORCED),
+    "for the last compile, pasted": (forced("J(__TI, ME__)", PASTE), FORCED),
+    "for the last compile, stringized": (forced("S(__TIME__)", STRING), FORCED),
     "in a message": ({"a.cu": STRING + "#pragma message(S(__TIME__))\n" + KERNEL.replace("VALUE", "1")}, ""),
+}
+DAYS = {
+    "stringized": stamp("S(__DATE__)", STRING),
+    "pasted": stamp("J(__DA, TE__)", PASTE),
+    "of a word": stamp("S(on __DATE__)", STRING),
 }
 FILES = {
     "stringized": (stamp("S(__TIMESTAMP__)", STRING), ""),
+    "pasted": (stamp("J(__TIME, STAMP__)", PASTE), ""),
     "for the last compile": (forced("__TIMESTAMP__"), FORCED),
 }
 # What a wrapper, a script of bash, puts into VALUE.
@@ -78,8 +95,10 @@ def test_the_time_is_that_of_now(bench: Workspace, way: str) -> None:
     assert all(begun <= moment <= _clock() for moment in told if begun <= _clock())  # but at midnight
 
 
-def test_the_day_is_not_recorded(bench: Workspace) -> None:
-    set_up(bench, Case(files=stamp("J(__DA, TE__)", PASTE), call=COMMAND))
+@pytest.mark.by_default("pasted")
+@pytest.mark.parametrize("way", DAYS)
+def test_the_day_is_not_recorded(bench: Workspace, way: str) -> None:
+    set_up(bench, Case(files=DAYS[way], call=COMMAND))
     for _ in range(2):
         _compile(bench, call())
 

@@ -42,8 +42,22 @@ __all__ = ["bench", "light"]
 # A comma is nvcc's own unless a backslash precedes it.
 OPTIONS = {
     "-Wp,-I": "-Xcompiler -Wp\\,-Iearly,-Wp\\,-Ilate",
+    "-Xpreprocessor -I": "-Xcompiler -Xpreprocessor,-Iearly,-Xpreprocessor,-Ilate",
+    "--include-directory": "-Xcompiler --include-directory,early,--include-directory,late",
+    "--include-directory=": "-Xcompiler --include-directory=early,--include-directory=late",
+    "--include-directory-after": "-Xcompiler --include-directory-after,early,--include-directory-after,late",
     "-iprefix": "-Xcompiler -iprefix,{work}/,-iwithprefixbefore,early,-iwithprefixbefore,late",
+    "-iprefix, behind the others": "-Xcompiler -iprefix,{work}/,-iwithprefix,early,-iwithprefix,late",
+    "--include-prefix": (
+        "-Xcompiler --include-prefix={work}/,--include-with-prefix=early,--include-with-prefix=late"
+    ),
+    "-idirafter": "-Xcompiler -idirafter,early,-idirafter,late",
+    "-isystem": "-Xcompiler -isystem,early,-isystem,late",
+    "-I= below --sysroot": "-Xcompiler --sysroot={work}/root,-I=/early,-I=/late",
+    "-isystem= below -isysroot": "-Xcompiler -isysroot,{work}/root,-isystem,=/early,-isystem,=/late",
 }
+EARLY = {"-I= below --sysroot": "root/early", "-isystem= below -isysroot": "root/early"}
+SYSTEM = {f"root/{name}": Link(f"/{name}") for name in ("usr", "lib", "lib64") if os.path.exists(f"/{name}")}
 SAME = both("early/h.h", "late/h.h")
 LINKS = {
     "an empty directory that becomes a link": Case(
@@ -117,8 +131,10 @@ PRECOMPILED = call("-Xcompiler -include,forced.h")
 @pytest.mark.by_default("-Wp,-I")
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_header_that_appears_in_a_directory_of_an_option(bench: Workspace, option: str) -> None:
-    files = {"a.cu": behind("#include <h.h>"), "early": None, "late/h.h": value(1)}
-    check_both(bench, Case(change=write("early/h.h", value(2)), files=files, call=call(OPTIONS[option])))
+    early = EARLY.get(option, "early")
+    late = early.replace("early", "late") if "root" in early else "late"
+    files = {"a.cu": behind("#include <h.h>"), early: None, f"{late}/h.h": value(1), **SYSTEM}
+    check_both(bench, Case(change=write(f"{early}/h.h", value(2)), files=files, call=call(OPTIONS[option])))
 
 
 @pytest.mark.by_default("a way up from a link to what was read")

@@ -60,6 +60,11 @@ def removed(option: str) -> str:
 ANOTHER_VALUE = "`-DX` has another value"
 
 
+def with_variable(name: str, content: str, cause: str = "was set") -> Case:
+    call = Call(variables={name: content})
+    return Case(cause=f"the environment variable `{name}` {cause}", files=HEADER, then=call)
+
+
 COMMAND_LINES = {
     "a definition is added": Case(cause=added("-DX=…"), files=HEADER, then=Call("-DX=1")),
     "a definition is removed": Case(cause=removed("-DX=…"), files=HEADER, call=Call("-DX=1"), then=Call()),
@@ -160,6 +165,12 @@ ENVIRONMENT = {
         files=TWO,
         call=Call("-isystem two"),
         then=Call("-isystem two", {"CPATH": "one"}),
+    ),
+    "CPLUS_INCLUDE_PATH": Case(
+        cause="the environment variable `CPLUS_INCLUDE_PATH` changed",
+        files=TWO,
+        call=Call(variables={"CPLUS_INCLUDE_PATH": "one"}),
+        then=Call(variables={"CPLUS_INCLUDE_PATH": "two"}),
     ),
     "INCLUDES": Case(
         cause="the environment variable `INCLUDES` changed",

@@ -85,7 +85,21 @@ CASES = {
     "a header that an option for the host compiler includes": second(
         "inc/h.h", {**HEADER, "a.cu": KERNEL}, Call("-Xcompiler -include,inc/h.h")
     ),
+    "macros that an option for the host compiler reads": second(
+        "inc/h.h", {**HEADER, "a.cu": KERNEL}, Call("-Xcompiler -imacros,inc/h.h")
+    ),
     "a header of a system directory": second("inc/h.h", call=Call("-isystem inc")),
+    "a header through CPATH": second("inc/h.h", call=Call(variables={"CPATH": "inc"})),
+    "a header through CPLUS_INCLUDE_PATH": second(
+        "inc/h.h", call=Call(variables={"CPLUS_INCLUDE_PATH": "inc"})
+    ),
+    "a header through INCLUDES": second("inc/h.h", call=Call(variables={"INCLUDES": "-Iinc"})),
+    "a header whose name is a macro": second("inc/h.h", {**HEADER, "a.cu": '#define H "h.h"\n' + uses("H")}),
+    "a header behind include_next": second(
+        "two/h.h",
+        {"one/h.h": "#include_next <h.h>\n", "two/h.h": value(1)},
+        Call("-Ione -Itwo"),
+    ),
     "a header with a blank in its name": second(
         "inc/a b/h h.h", {"a.cu": uses('"a b/h h.h"'), "inc/a b/h h.h": value(1)}
     ),

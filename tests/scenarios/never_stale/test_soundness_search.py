@@ -76,6 +76,20 @@ EARLIER = {
         {"a.cu": uses("<h.h>"), "inc/h.h": '#include "inner.h"\n', "late/inner.h": value(1)},
         Call("-Iinc -Ilate"),
     ),
+    "for a header that a header of another directory includes": appears(
+        "early/inner.h", {"late/h.h": "#include <inner.h>\n", "late/inner.h": value(1)}
+    ),
+    "in a directory for quoted names": appears("quoted/h.h", LATE, Call("-Ilate -Xcompiler -iquote,quoted")),
+    "in a directory of CPATH": appears("early/h.h", LATE, Call(variables={"CPATH": "early:late"})),
+    "in a directory before the system's": appears("early/h.h", LATE, Call("-Iearly -isystem late")),
+    "in the working directory that CPATH names": appears(
+        "h.h", {**LATE, "a.cu": uses("<h.h>")}, Call(variables={"CPATH": ":late"})
+    ),
+    "behind include_next": appears(
+        "middle/h.h",
+        {"early/h.h": "#include_next <h.h>\n", **LATE},
+        Call("-Iearly -Imiddle -Ilate"),
+    ),
     "for an option that includes it": appears(
         "h.h", {**LATE, "a.cu": KERNEL}, Call("-include h.h -Iearly -Ilate")
     ),
@@ -85,6 +99,11 @@ EARLIER = {
             "a.cu": "#include <library_types.h>\n#ifndef VALUE\n#define VALUE 1\n#endif\n" + KERNEL,
             "early": None,
         },
+    ),
+    "in place of a system's header": appears(
+        "early/climits",
+        {"a.cu": "#include <climits>\n#ifndef VALUE\n#define VALUE 1\n#endif\n" + KERNEL, "early": None},
+        text="#include_next <climits>\n#define VALUE 2\n",
     ),
     "in place of a header that only the toolkit asks for": appears(
         "early/features.h",
@@ -210,6 +229,9 @@ ASKED = {
     "a name of a header's own folder": appears(
         "inc/maybe.h", {"inc/h.h": MAYBE.format('__has_include("maybe.h")')}, Call("-Iinc")
     ),
+    "with blanks": appears(
+        "maybe.h", {"a.cu": asks('defined X || __has_include  (\\\n "maybe.h" )')}, Call()
+    ),
     "by the device only": appears(
         "maybe.h", {"a.cu": asks('defined(__CUDA_ARCH__) && __has_include("maybe.h")')}, Call()
     ),
@@ -236,11 +258,21 @@ ASKED = {
     "a name behind a directory": appears(
         "late/h.h", {"a.cu": uses("<h.h>"), "early/h.h": MAYBE.format("__has_include_next(<h.h>)")}
     ),
+    "a name by a macro": appears(
+        "maybe.h", {"a.cu": asks("__has_include(NAME)", '#define NAME "maybe.h"\n')}, Call()
+    ),
     "a name by a macro of the command line": appears(
         "maybe.h",
         {"a.cu": uses('"t.h"'), "t.h": MAYBE.format("__has_include(NAME)")},
         Call("-DNAME=<maybe.h> -I."),
     ),
+    "by a macro that asks": appears(
+        "maybe.h", {"a.cu": asks('HAS("maybe.h")', "#define HAS(x) __has_include(x)\n")}, Call()
+    ),
+    "by another name": appears(
+        "maybe.h", {"a.cu": asks('HAS("maybe.h")', "#define HAS __has_include\n")}, Call()
+    ),
+    "by a word over two lines": appears("maybe.h", {"a.cu": asks('__has_\\\ninclude("maybe.h")')}, Call()),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,16 +22,18 @@ from scenarios.support.cases import (
     swap,
     toolkit,
     touch,
+    write,
 )
 from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_COMPILER, edit, replace, wrap
+from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
 from workspaces import Workspace
 
 __all__ = ["light_nvcc", "nvcc"]  # the fixtures
 
 CODE = {"a.cu": "__global__ void kernel(float *x) { x[0] = x[1] * 2.5f / x[2]; x[3] = x[0] + x[4]; }\n"}
 SM_80 = Call("-arch=sm_80")
-PTXAS, CICC, FATBINARY = "bin/ptxas", "nvvm/bin/cicc", "bin/fatbinary"
+PTXAS, CICC, CUDAFE, FATBINARY = "bin/ptxas", "nvvm/bin/cicc", "bin/cudafe++", "bin/fatbinary"
+APPEND = 'while [ "$1" != {} ]; do shift; done\nprintf "%s" "{}" >> "$2"'
 
 
 def changed(name: str) -> str:
@@ -69,6 +72,22 @@ def edit_profile(workspace: Workspace) -> None:
 
 TOOLS = {
     "ptxas": Case(wrapping(PTXAS, options=("-O0",)), changed(PTXAS), CODE, SM_80, has_own_toolkit=True),
+    "cicc": Case(
+        wrapping(CICC, after=APPEND.format("-o", "\n// added\n")),
+        changed(CICC),
+        CODE,
+        Call("-arch=sm_80"),
+        has_own_toolkit=True,
+    ),
+    "cudafe++": Case(
+        wrapping(CUDAFE, after=APPEND.format("--gen_c_file_name", "\nint added;\n")),
+        changed(CUDAFE),
+        CODE,
+        has_own_toolkit=True,
+    ),
+    "fatbinary": Case(
+        wrapping(FATBINARY, options=("-compress-all",)), changed(FATBINARY), CODE, has_own_toolkit=True
+    ),
     "a tool that talks now": Case(
         wrapping(PTXAS, before="echo said >&2"), changed(PTXAS), CODE, has_own_toolkit=True
     ),
@@ -120,6 +139,38 @@ def test_a_tool_replaced_under_the_same_size_and_date_is_seen(
     check(workspace, Case(exchange(f"../toolkit/{PTXAS}", text), changed(PTXAS), CODE, SM_80))
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("part", ["cc1plus", "as"])
+def test_a_part_of_the_host_compiler_that_changes_is_seen(workspace: Workspace, part: str) -> None:
+    call = Call(variables={"COMPILER_PATH": "{work}/parts"})
+    asked = workspace.run([HOST_COMPILER, f"-print-prog-name={part}"]).stdout.decode().strip()
+    real = shutil.which(asked)
+    assert real
+    set_up(workspace, Case(files={**CODE, "parts": None}))
+    tool = workspace.directory / "parts" / part
+    wrap(tool, real)
+    if part == "cc1plus":
+        after = {"options": ["-fno-ident"]}
+    else:
+        after = {"before": "echo said >&2"}
+    change = Case(lambda _: wrap(tool, real, **after), (), CODE, call)
+    check(workspace, change)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(bool(HOST_OPTIONS), reason="the host compiler is not the one of PATH")
+def test_a_host_compiler_that_appears_earlier_on_the_path_is_seen(workspace: Workspace) -> None:
+    """nvcc asks for gcc, some versions for g++."""
+    call = Call(variables={"PATH": "{work}/early:{path}"})
+
+    def appear(workspace: Workspace) -> None:
+        for name in ("gcc", "g++"):
+            script = f'#!/bin/sh\nexec {shutil.which(name)} "$@" -fno-ident\n'
+            replace(workspace.directory / "early" / name, script)
+
+    check(workspace, Case(appear, "has appeared", {**CODE, "early": None}, call))
+
+
 def test_a_host_compiler_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
     set_up(workspace, Case(files=CODE))
     host_script('#!/bin/sh\nexec {g++} "$@"\n')(workspace)
@@ -127,6 +178,14 @@ def test_a_host_compiler_that_is_a_script_is_seen_through(workspace: Workspace) 
     check(workspace, Case(touch("a.cu", 0), (), CODE, call, outcome=DIRECT_HIT, changes_product=False))
     change = host_script('#!/bin/sh\nexec {g++} "$@" -fno-ident\n')
     check(workspace, Case(change, "/g++` changed", CODE, call))
+
+
+@pytest.mark.full
+def test_what_the_script_of_a_host_compiler_reads_is_seen(workspace: Workspace) -> None:
+    set_up(workspace, Case(files=CODE))
+    host_script('#!/bin/sh\nexec {g++} $(cat {work}/more) "$@"\n')(workspace)
+    files = {**CODE, "more": "-fident"}
+    check(workspace, Case(write("more", "-fno-ident"), "/more` changed", files, Call("-ccbin {work}/g++")))
 
 
 @pytest.mark.full
@@ -142,3 +201,13 @@ def test_an_nvcc_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
     check(workspace, Case(touch("a.cu", 0), (), CODE, SM_80, outcome=DIRECT_HIT, changes_product=False))
     text = f'#!/bin/sh\nexec {own} "$@"\n'
     check(workspace, Case(lambda _: replace(script, text), (), CODE, SM_80))
+
+
+@pytest.mark.full
+def test_an_nvcc_that_is_a_script_with_options_of_its_own_is_seen_through(workspace: Workspace) -> None:
+    script = workspace.directory / "nvcc"
+    original = workspace.nvcc
+    replace(script, f'#!/bin/sh\nX=1\nexec {original} "$@"\n')
+    workspace.nvcc = str(script)
+    text = f'#!/bin/sh\nX=1\nexec {original} "$@" -Xptxas -O0\n'
+    check(workspace, Case(lambda _: replace(script, text), "/nvcc` changed", CODE, SM_80))

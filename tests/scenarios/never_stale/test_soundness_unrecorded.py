@@ -68,6 +68,24 @@ ASSEMBLED = {
     "a file that the assembler reads": Case(
         write("blob.bin", "other"), "`blob.bin` changed", blob(".incbin")
     ),
+    "a file that the assembler reads, spelled in parts": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob('.inc" "bin')
+    ),
+    "a file that the assembler reads, in capitals": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".INCBIN")
+    ),
+    "a file that the assembler reads, spelled in octal": Case(
+        write("blob.bin", "other"), "`blob.bin` changed", blob(".inc\\142in")
+    ),
+    "a file that the assembler reads, spelled by a macro of its own": Case(
+        write("blob.bin", "other"),
+        "`blob.bin` changed",
+        {
+            "a.cu": r'asm(".macro m a b\n.\\a\\b \"blob.bin\"\n.endm\n.data\nm inc bin\n.text\n");'
+            + "\nint launch() { return 1; }\n",
+            "blob.bin": "first",
+        },
+    ),
     "a file that the assembler reads, by macros": Case(
         write("blob.bin", "other"),
         "`blob.bin` changed",
