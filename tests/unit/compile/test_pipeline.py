@@ -7,6 +7,9 @@ import time
 
 import pytest
 
+from nvccache import remote_url
+from nvccache.records.transfer import Transfer
+from nvccache.remote.kinds import connect
 from scripted_toolkit import Toolkit, cubin, stages
 
 ALL_RUN = ["device_preprocess", "cicc", "ptxas"]
@@ -82,6 +85,18 @@ def test_the_limit_is_kept_after_each_call(toolkit: Toolkit) -> None:
     assert stages(toolkit.compile()) != ALL_HIT
     toolkit.compile()
     assert stages(toolkit.compile()) == ALL_HIT
+
+
+@pytest.mark.parametrize(("limit", "is_kept"), [("20K", False), ("20M", True)])
+def test_what_a_remote_gave_counts_for_the_limit(toolkit: Toolkit, limit: str, is_kept: bool) -> None:
+    url = f"file://{toolkit.folder}/remote"
+    toolkit.write("a.cu", f'const char *a = "{os.urandom(40_000).hex()}";\n')
+    remote = connect(remote_url.parse(url)[0], {})
+    for item in toolkit.compile(NVCCACHE_REMOTE=f"{url},rw").to_send:
+        Transfer(toolkit.store()).send(item, remote)
+    other = str(toolkit.folder / "other")
+    assert toolkit.compile(NVCCACHE_DIR=other, NVCCACHE_REMOTE=url, NVCCACHE_MAX_SIZE=limit).answer
+    assert bool(toolkit.answer(NVCCACHE_DIR=other)) == is_kept
 
 
 def test_a_call_during_which_the_clock_was_set_is_not_recorded(

@@ -95,6 +95,15 @@ def test_a_blob_is_had_from_elsewhere_and_kept(there, here, tier):
     assert os.path.exists(here.path(store.BLOB, DIGEST))  # raw, as the other cache kept it
 
 
+def test_a_blob_is_fetched_once_and_never_one_that_is_gone(there, here, tier):
+    there.add_blob(DIGEST, CONTENT, compress=False)
+    send_all(there, tier)
+    assert here.fetch_blob(DIGEST)
+    assert here.fetch_blob(DIGEST)
+    assert not here.fetch_blob(KEY)
+    assert tier.asked == [(store.BLOB, DIGEST), (store.BLOB, KEY)]
+
+
 def test_an_intermediate_is_kept_compressed(there, here, tier):
     content = CONTENT * 5000
     digest = keys.digest_bytes(content)
