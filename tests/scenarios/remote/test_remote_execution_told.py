@@ -18,7 +18,8 @@ import test_remote_execution as sent
 import casd
 import fake_engine
 from fake_engine import FakeEngine
-from nvccache.remote_execution import faults, shipped
+from nvccache import outcomes
+from nvccache.remote_execution import shipped
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
@@ -70,7 +71,7 @@ def test_what_stats_count_is_what_the_engine_has_seen(
     engine.trouble = fake_engine.FULL
     workspace.write("b.cu", sent.SOURCE.replace("1.5", "2.5"))
     assert workspace.cached("-c", "b.cu", "-o", "b.o", *sent.TWO).status == 0
-    sentence = f"  here, though it was sent: {faults.SENTENCES['full']}"
+    sentence = f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS['full']}"
     here = printed(workspace, "explain", "b.o").count(sentence)
     assert here >= 1
     told = stats(workspace)
