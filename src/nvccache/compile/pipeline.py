@@ -13,6 +13,7 @@ from nvccache.compile.call import Report
 from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.runner import Progress
 from nvccache.execution import object_place, rehearsals
+from nvccache.execution.run_stage import LostResultError
 from nvccache.execution.staged_call import Context
 from nvccache.machine import cgroups, jobserver, scratch, slots, streams
 from nvccache.machine.watchdog import within_scratch
@@ -71,13 +72,17 @@ def carry_out(request: Request, config: Config, explaining: Explaining | None = 
     if not scratch.can_be_named(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
     with streams.silenced_stderr(bool(config.remote)):
-        report = within_scratch(
-            path,
-            jobserver.find(request.environ),
-            lambda watchdog: _compile(
-                request, config, cache, path, _slots(request, config, watchdog), explaining
-            ),
-        )
+        try:
+            report = within_scratch(
+                path,
+                jobserver.find(request.environ),
+                lambda watchdog: _compile(
+                    request, config, cache, path, _slots(request, config, watchdog), explaining
+                ),
+            )
+        except LostResultError:
+            cache.forget_read_records()  # the next call would fail by the same one
+            raise
     report.store_fault = cache.fault
     report.remote = cache.remote_use() if isinstance(cache, TieredStore) else None
     if report.leave_to_nvcc:

@@ -259,12 +259,20 @@ def holds_all_of(theirs: bytes, ours: bytes) -> bool:
 
 def take_in(front_key: str, received: bytes, cache: Store) -> bool:
     """Put pairs behind those of this cache, as far as there is room; whether there was. Raises ValueError."""
+    theirs = _parts(without_hints(received))
+
+    def further(here: list[tuple[str, bytes, bytes]]) -> list[tuple[str, bytes, bytes]]:
+        known = {part[0] for part in here}
+        return [part for part in theirs if part[0] not in known]
+
+    def changed() -> bytes:
+        here = _parts_here(front_key, cache)
+        return _joined([*here, *further(here)])
+
     here = _parts_here(front_key, cache)
-    known = {part[0] for part in here}
-    further = [part for part in _parts(without_hints(received)) if part[0] not in known]
-    if not further or len(here) >= _MOST_PAIRS:
+    if len(here) >= _MOST_PAIRS or not further(here):
         return False
-    cache.add_record(store.RECORD, front_key, _joined([*here, *further]), is_received=True)
+    cache.change_record(store.RECORD, front_key, changed, is_received=True)
     return True
 
 

@@ -198,6 +198,11 @@ class Store:
     def remove_damaged(self, bucket: str, key: str) -> None:
         self._remove(self.name(bucket, key))
 
+    def forget_read_records(self) -> None:
+        """Remove the records that this call has read, since one of them was seen to be wrong."""
+        for name in [name for name in self.used if name.startswith(f"{RECORD}/")]:
+            self._remove(name)
+
     def rely_on(self, digest: str) -> None:
         """Count a blob among what this call rests on, though it is not read."""
         name = self.name(BLOB, digest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,10 +24,10 @@ from nvccache.records import direct, levels, record, replay_layout
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Front, Pair, Result
-from nvccache.store import store
+from nvccache.store import sections, store
 from nvccache.store.store import Store
 from replays import add_string, edited, put
-from scenarios.never_worse.primed_cache import check_compiles, primed, shared
+from scenarios.never_worse.primed_cache import check_compiles, compile_cached, primed, shared
 from workspaces import Workspace
 
 __all__ = ["primed", "shared"]  # fixtures
@@ -174,6 +175,30 @@ def test_the_compile_is_right_whatever_its_records_name(primed: tuple[Workspace,
         assert {(workspace.directory / name).read_text() for name in ("Makefile", ".envrc", "x.h")} == {
             "precious"
         }
+
+
+def test_a_text_that_no_pass_makes_is_believed_once(primed: tuple[Workspace, bytes]) -> None:
+    """nvcc compiles when that is seen, and the next call has no fault."""
+    workspace, expected = primed
+    cache = Store(str(workspace.cache))
+    shutil.rmtree(workspace.cache / store.REPLAY, ignore_errors=True)
+    for key, body in kept_records.bodies_of(workspace.cache).items():
+        cache.remove_damaged(store.RECORD, key)
+        if all(result.facts and result.outputs for _, result, _ in record.results_in(body)):
+            pairs = [(name, read, with_others(made)) for name, read, made in kept_records.pairs_in(body)]
+            cache.add_record(store.RECORD, key, kept_records.body_of(pairs), lock=False)
+    first, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_STRICT="0"))
+    assert (first.status, first.stderr, counters.outcome) == (0, b"", "fault")
+    (workspace.directory / "a.o").unlink()
+    check_compiles(workspace, expected)
+
+
+def with_others(made: bytes) -> bytes:
+    """A result with the digests of other outputs."""
+    fields = record._RESULT.sections_of(made)
+    outputs = [(role, keys.digest_bytes(HOSTILE)) for role, _ in sections.split_tuples(fields["outputs"], 2)]
+    fields["outputs"] = sections.join([text for output in outputs for text in output])
+    return record._RESULT.joined(fields)
 
 
 def renamed(record: bytes, name: str) -> bytes:

@@ -14,7 +14,7 @@ from nvccache.records import facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
-from nvccache.store import sections, store
+from nvccache.store import publishing, sections, store
 from nvccache.store.store import Store
 from sample_pairs import (
     FRONT,
@@ -454,3 +454,19 @@ def test_what_ran_is_told_of_each_pair(cache, header, tmp_path):
     ((_, kept_result, programs),) = record.results_in(encoded(cache))
     assert programs == [(str(tool), keys.digest_file(str(tool)))]
     assert kept_result.outputs == result.outputs
+
+
+def test_what_comes_in_beside_a_compile_takes_nothing_from_it(cache, tmp_path, monkeypatch):
+    """The compile adds its pair in the moment before what was received is written."""
+    path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
+    theirs = add_state(other, path, "int t;\n")
+    publish, ours = publishing.publish, []
+
+    def publish_later(*arguments):
+        monkeypatch.setattr(publishing, "publish", publish)
+        ours.append(add_state(Store(cache.root), path, "int o;\n"))
+        return publish(*arguments)
+
+    monkeypatch.setattr(publishing, "publish", publish_later)
+    assert record.take_in(FRONT.key, record.without_hints(encoded(other)), cache)
+    assert kept(cache) == [*ours, theirs]
