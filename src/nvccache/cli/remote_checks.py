@@ -73,7 +73,7 @@ def of_executor(settings: Config) -> Iterator[Finding]:
     try:
         checks = importlib.import_module(f"{endpoint.PACKAGE}.checks")
     except ImportError as error:
-        if error.name != endpoint.PACKAGE:
+        if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.checks"):
             raise
         again = "pip install --force-reinstall nvccache"
         yield Finding(BAD, "executor", endpoint.NOT_INSTALLED, (), (again,))

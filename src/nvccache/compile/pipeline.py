@@ -210,7 +210,7 @@ def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) ->
     try:
         beside = importlib.import_module(endpoint.PACKAGE + ".executor")
     except ImportError as error:
-        if error.name != endpoint.PACKAGE:
+        if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.executor"):
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None

@@ -334,7 +334,7 @@ def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(bench: Workspace) -> 
     site = bench.directory.parent / "site"  # where the bytecode that Python writes is no product
     site.mkdir()
     (site / "sitecustomize.py").write_text(
-        "from nvccache.observation import watch\nwatch.LONGEST_REHEARSAL = 1\n"
+        "from nvccache.observation import observer\nobserver.LONGEST_REHEARSAL = 1\n"
     )
     bench.environ["PYTHONPATH"] = str(site)
     options = put(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from nvccache.plan.stages import nvlink
 from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.linking import (
     CALLER,
@@ -318,11 +319,11 @@ def test_nvlink_reads_no_other_sections_than_those_that_count(
     make_objects(place, options)
     host = place.plain("-c", "three.cc", "-o", "three.o", *HOST_OPTIONS)
     assert host.status == 0
-    nvlink = Path(place.nvcc).resolve().parent / "nvlink"
+    program = Path(place.nvcc).resolve().parent / "nvlink"
     names = [f"{name}.o" for name in ("one", "two", "three")]
     made = []
     for _ in range(2):
-        command = [str(nvlink), "--arch=sm_80", "--register-link-binaries=reg.c", "-m64", "-cpu-arch=X86_64"]
+        command = [str(program), "--arch=sm_80", "--register-link-binaries=reg.c", "-m64", "-cpu-arch=X86_64"]
         if options is LTO:
             command += ["-dlto", f"-nvvmpath={toolkit_of(place)}/nvvm"]
         done = place.run([*command, *names, *_device_runtime(place), "-o", "d.cubin"])

@@ -88,8 +88,8 @@ def _ours(nvcc: str, argv: list[str], directory: Path) -> dict[str, bytes]:
     assert isinstance(planned, Plan)
     found = {}
     for step in planned.dependency_files:
-        passes = [passes.listed_files(Path(path).read_bytes()) for path in step.preprocessed]
-        found[step.path] = products.rule(passes.union(passes), parsed)
+        listed = [passes.listed_files(Path(path).read_bytes()) for path in step.preprocessed]
+        found[step.path] = products.rule(passes.union(listed), parsed)
     return found
 
 

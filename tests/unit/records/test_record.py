@@ -14,7 +14,7 @@ from nvccache.records import facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
-from nvccache.store import publishing, sections, store
+from nvccache.store import sections, store
 from nvccache.store.store import Store
 from sample_pairs import (
     FRONT,
@@ -460,13 +460,13 @@ def test_what_comes_in_beside_a_compile_takes_nothing_from_it(cache, tmp_path, m
     """The compile adds its pair in the moment before what was received is written."""
     path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
     theirs = add_state(other, path, "int t;\n")
-    publish, ours = publishing.publish, []
+    publish, ours = store.publish, []
 
     def publish_later(*arguments):
-        monkeypatch.setattr(publishing, "publish", publish)
+        monkeypatch.setattr(store, "publish", publish)
         ours.append(add_state(Store(cache.root), path, "int o;\n"))
         return publish(*arguments)
 
-    monkeypatch.setattr(publishing, "publish", publish_later)
+    monkeypatch.setattr(store, "publish", publish_later)
     assert record.take_in(FRONT.key, record.without_hints(encoded(other)), cache)
     assert kept(cache) == [*ours, theirs]
