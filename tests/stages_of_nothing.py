@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
 from nvccache.execution.find_stage import Lookup
+from nvccache.execution.known import Known
 from nvccache.execution.run_stage import Made
-from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
 from nvccache.plan.model import Output, Plan, Stage

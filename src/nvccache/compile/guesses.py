@@ -12,8 +12,7 @@ from nvccache.compile.tasks import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.sources import Run
-    from nvccache.compile.tasks import Task, Tasks
+    from nvccache.compile.tasks import Promise, Task, Tasks
     from nvccache.execution.run_stage import Made
     from nvccache.execution.seeding import OwnIds
     from nvccache.machine.slots import Slot
@@ -62,7 +61,7 @@ class Guesses:
         guessed = [(task, task.made) for task in self._tasks.all if task.state == State.GUESSED]
         return [(task, made) for task, made in guessed if made and not self._own_ids.has_to_guess(task.stage)]
 
-    def running(self) -> list[tuple[Task, Run]]:
+    def running(self) -> list[tuple[Task, Promise]]:
         """Those that still run, though what they guess is known."""
         running = [(task, task.run) for task in self._tasks.all if task.guesses]
         return [(task, run) for task, run in running if run and not self._own_ids.has_to_guess(task.stage)]

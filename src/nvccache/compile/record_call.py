@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.call import Report, Request
     from nvccache.compile.dry_runs import DryRun
-    from nvccache.execution.staged_call import Known, StagedCall
+    from nvccache.execution.known import Known
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store

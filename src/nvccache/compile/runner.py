@@ -16,7 +16,8 @@ from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
 from nvccache.execution import object_place, rehearsals, run_stage, shared_ids
-from nvccache.execution.staged_call import Known, StagedCall
+from nvccache.execution.known import Known
+from nvccache.execution.staged_call import StagedCall
 from nvccache.files import elf
 from nvccache.module_id import independent
 from nvccache.plan import model

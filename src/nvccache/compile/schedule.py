@@ -12,12 +12,12 @@ import signal
 from nvccache.compile import sources
 from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
-from nvccache.compile.sources import Here, OtherProcesses, Promise, RemoteCache, Room, Run, Source
+from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room, Run
 from nvccache.compile.stage_clock import StageClock
-from nvccache.compile.tasks import State, Task, Tasks
+from nvccache.compile.tasks import Promise, Source, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
 from nvccache.execution.find_stage import Lookup
-from nvccache.execution.staged_call import Known
+from nvccache.execution.known import Known
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
@@ -243,7 +243,7 @@ class Schedule:
             self.clock.end(task)
         if task.winner:
             return not task.run and self._take(task)
-        if isinstance(promise, Run) and promise.is_wrong:
+        if promise.is_wrong:
             self._guesses.throw_away(task, promise.job.result if promise.job else None)
             self._others.give_up(task)
         return False

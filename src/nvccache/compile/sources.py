@@ -13,6 +13,7 @@ result counts.
 from __future__ import annotations
 
 from nvccache.compile.guesses import Guesses
+from nvccache.compile.tasks import Promise, Source, Task
 from nvccache.execution import find_stage, run_stage
 from nvccache.machine import slots
 from nvccache.store import inflight
@@ -22,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from nvccache.compile.jobs import Job, Jobs
-    from nvccache.compile.tasks import Task, Tasks
+    from nvccache.compile.jobs import Jobs
+    from nvccache.compile.tasks import Tasks
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
@@ -43,69 +44,6 @@ if TYPE_CHECKING:
 
 POLL_FOR_SLOTS_SECONDS = 0.1
 _POLL_SECONDS = 0.02  # for claims that others give up
-_IDLE_SECONDS = 0.5
-
-
-class Promise:
-    """What one source does for one task.
-
-    Its job ends when it has come to its end, with a result or without; one that has no job is asked from time
-    to time.
-    """
-
-    __slots__ = ("job", "task")
-    runs_here = False  # so that a result from elsewhere has to wait for its end
-    is_timed = True  # it takes the stage's time: the stage does not go on otherwise
-    poll_seconds = _IDLE_SECONDS
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.job: Job | None = None
-
-    def begin(self, jobs: Jobs) -> None:
-        raise NotImplementedError
-
-    def admits(self, slot: Slot | None) -> bool:
-        """Whether the stage may be run here beside this, in a slot; with None, in any that there may be."""
-        return False
-
-    def has_ended(self) -> bool:
-        """Without a job: whether it has come to its end."""
-        return False
-
-    def end(self) -> bool:
-        """Give back what it holds, as it has ended; whether there is a result. Raises what has gone wrong."""
-        raise NotImplementedError
-
-    def take(self) -> Lookup | Made:
-        """The result, taken in as if it had been found or made here; raises OSError."""
-        raise NotImplementedError
-
-    def cancel(self) -> None:
-        """It is not wanted any more, or never was begun."""
-        if self.job:
-            self.job.handle.end()
-
-    def lose(self) -> None:
-        """Another promise of the task was first."""
-        self.cancel()
-
-
-class Source:
-    """Who can give results; for the main thread of one call."""
-
-    def offer(self, task: Task) -> Promise | None:
-        """What could be begun now to get the result of a stage, or None."""
-        raise NotImplementedError
-
-    def note_end(self, task: Task) -> None:
-        """A stage has run to its end, here or elsewhere."""
-
-    def stop(self) -> None:
-        """Have nothing waited for any more."""
-
-    def close(self) -> None:
-        """Give back all that is held, for jobs that were stopped as well."""
 
 
 class RemoteCache(Source):
@@ -319,7 +257,7 @@ def memory_of(stage: Stage, input_bytes: int) -> int:
 class Run(Promise):
     """A stage's tool runs here."""
 
-    __slots__ = ("_call", "_room", "again", "is_wrong", "slot")
+    __slots__ = ("_call", "_room", "again", "slot")
     runs_here = True
 
     def __init__(self, task: Task, call: StagedCall, slot: Slot, room: Room, again: bool) -> None:
@@ -328,7 +266,6 @@ class Run(Promise):
         self._room = room
         self.slot = slot
         self.again = again
-        self.is_wrong = False  # and was told to end, since it guessed wrong (guesses.py)
 
     def begin(self, jobs: Jobs) -> None:
         call, stage = self._call, self.task.stage

@@ -13,14 +13,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nvccache.compile.sources import Promise, Run
+    from nvccache.compile.jobs import Job, Jobs
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
     from nvccache.machine.process import Completed
+    from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
     from nvccache.store.event_line import StageEvent
     from nvccache.store.inflight import Claim
 
+_IDLE_SECONDS = 0.5
 _LONG_SECONDS = 0.5  # beside which a round trip to another cache is little
 
 
@@ -82,15 +84,78 @@ class Task:
         return self.completed is not None and self.completed.status != 0
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> Promise | None:
         """The run of its tool here, while there is one."""
-        return next((promise for promise in self.promises if promise.runs_here), None)  # type: ignore[return-value]
+        return next((promise for promise in self.promises if promise.runs_here), None)
 
     @property
     def waits_for_slot(self) -> bool:
         """Whether a run here could begin, if there were a slot."""
         is_open = self.state == State.READY and self.winner is None
         return is_open and all(promise.admits(None) for promise in self.promises)
+
+
+class Promise:
+    """What one source does for one task.
+
+    Its job ends when it has come to its end, with a result or without; one that has no job is asked from time
+    to time.
+    """
+
+    __slots__ = ("is_wrong", "job", "task")
+    runs_here = False  # so that a result from elsewhere has to wait for its end
+    is_timed = True  # it takes the stage's time: the stage does not go on otherwise
+    poll_seconds = _IDLE_SECONDS
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.job: Job | None = None
+        self.is_wrong = False  # a run that was told to end, since it guessed wrong (guesses.py)
+
+    def begin(self, jobs: Jobs) -> None:
+        raise NotImplementedError
+
+    def admits(self, slot: Slot | None) -> bool:
+        """Whether the stage may be run here beside this, in a slot; with None, in any that there may be."""
+        return False
+
+    def has_ended(self) -> bool:
+        """Without a job: whether it has come to its end."""
+        return False
+
+    def end(self) -> bool:
+        """Give back what it holds, as it has ended; whether there is a result. Raises what has gone wrong."""
+        raise NotImplementedError
+
+    def take(self) -> Lookup | Made:
+        """The result, taken in as if it had been found or made here; raises OSError."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """It is not wanted any more, or never was begun."""
+        if self.job:
+            self.job.handle.end()
+
+    def lose(self) -> None:
+        """Another promise of the task was first."""
+        self.cancel()
+
+
+class Source:
+    """Who can give results; for the main thread of one call."""
+
+    def offer(self, task: Task) -> Promise | None:
+        """What could be begun now to get the result of a stage, or None."""
+        raise NotImplementedError
+
+    def note_end(self, task: Task) -> None:
+        """A stage has run to its end, here or elsewhere."""
+
+    def stop(self) -> None:
+        """Have nothing waited for any more."""
+
+    def close(self) -> None:
+        """Give back all that is held, for jobs that were stopped as well."""
 
 
 def _urgency(task: Task) -> tuple[int, int]:

@@ -6,8 +6,8 @@ import os
 
 from nvccache import module_id as ids
 from nvccache.execution import find_stage, object_place
+from nvccache.execution.known import Known
 from nvccache.execution.seeding import SEEDED
-from nvccache.execution.staged_call import Known
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.module_id import ROLE

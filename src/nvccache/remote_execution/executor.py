@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 
 from nvccache import endpoint, log
-from nvccache.compile.sources import Source
+from nvccache.compile.tasks import Source
 from nvccache.config import Config
 from nvccache.execution.staged_call import StagedCall
 from nvccache.files import keys, untrusted

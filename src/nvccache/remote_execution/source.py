@@ -16,8 +16,7 @@ import time
 from nvccache import module_id as ids
 from nvccache.compile import sources
 from nvccache.compile.jobs import Jobs
-from nvccache.compile.sources import Promise, Source
-from nvccache.compile.tasks import State, Task
+from nvccache.compile.tasks import Promise, Source, State, Task
 from nvccache.execution import run_stage
 from nvccache.execution.run_stage import LostResultError, Made
 from nvccache.execution.staged_call import StagedCall

@@ -9,9 +9,9 @@ import pytest
 
 from nvccache import execution
 from nvccache.execution.find_stage import Lookup
+from nvccache.execution.known import Known
 from nvccache.execution.run_stage import Made
 from nvccache.execution.seeding import SEEDED
-from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import Grammar
