@@ -111,7 +111,7 @@ def test_a_fault_within_the_package_surfaces(alone, tree):
     package = tree / "src" / "nvccache" / HIDDEN
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "executor.py").write_text("import nvccache.of_no_such_name\n")
+    (package / "source.py").write_text("import nvccache.of_no_such_name\n")
     assert b"of_no_such_name" in alone.cached(*LINE, NVCCACHE_EXECUTOR="prefix:env").stderr
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from nvccache.compile.call import Request
-    from nvccache.compile.sources import Executor
+    from nvccache.compile.tasks import SourceOf
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
@@ -152,8 +152,8 @@ def _compile(
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
-    executor = _executor(config, cache, environ)
-    around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, executor)
+    beside = _other_machines(config, cache, environ)
+    around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, beside)
     stages, known, report = runner.run(context, around)
     report.products = planned.products
     if _clock_was_set(started):
@@ -201,20 +201,20 @@ def _ask(
     return report
 
 
-def _executor(config: Config, cache: store.Store, environ: Mapping[str, str]) -> Executor | None:
+def _other_machines(config: Config, cache: store.Store, environ: Mapping[str, str]) -> SourceOf | None:
     """Other machines; nothing of what speaks to them is loaded where none are set, nor has to be there."""
     if not config.executor:
         return None
     import importlib
 
     try:
-        beside = importlib.import_module(endpoint.PACKAGE + ".executor")
+        beside = importlib.import_module(endpoint.PACKAGE + ".source")
     except ImportError as error:
-        if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.executor"):
+        if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.source"):
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None
-    made: Executor | None = beside.of_config(config, cache, environ)
+    made: SourceOf = beside.of_config(config, cache, environ)
     return made
 
 

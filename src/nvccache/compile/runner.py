@@ -32,8 +32,7 @@ from nvccache.values import dataclass, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
-    from nvccache.compile.sources import Executor
-    from nvccache.compile.tasks import Task
+    from nvccache.compile.tasks import SourceOf, Task
     from nvccache.execution.staged_call import Context
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
@@ -56,7 +55,7 @@ class Surroundings:
     slots: Slots
     claims: Claims | None
     progress: Progress
-    executor: Executor | None = None
+    other_machines: SourceOf | None = None
 
 
 class _UnlikeIdsError(Exception):
@@ -136,8 +135,8 @@ class _Run:
         self._call = call
         self._invocation = surroundings.invocation
         self._progress = surroundings.progress
-        self._executor = surroundings.executor
-        self._schedule = Schedule(call, surroundings.slots, surroundings.claims, self._executor, clock)
+        beside = surroundings.other_machines
+        self._schedule = Schedule(call, surroundings.slots, surroundings.claims, beside, clock)
         self.known = self._schedule.known
         self._tasks = {task.number: task for task in self._schedule.tasks.all}
         self._report = Report(stderr=surroundings.messages)
@@ -191,8 +190,8 @@ class _Run:
         event.in_vain = task.in_vain + (earlier.in_vain if earlier else 0.0)
         event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None
-        if costs and self._executor:
-            event.where, event.slot = self._executor.shown, -1
+        if costs:
+            event.where, event.slot = costs.where, -1
             event.away = costs.text()
         elif earlier:
             event.where, event.slot, event.away = earlier.where, earlier.slot, earlier.away

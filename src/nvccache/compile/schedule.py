@@ -25,7 +25,7 @@ from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.sources import Executor
+    from nvccache.compile.tasks import SourceOf
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.slots import Slots
@@ -50,7 +50,7 @@ class Schedule:
         call: StagedCall,
         slots: Slots,
         claims: Claims | None,
-        executor: Executor | None = None,
+        other_machines: SourceOf | None = None,
         clock: StageClock | None = None,
     ) -> None:
         self.clock = clock or StageClock()
@@ -63,9 +63,9 @@ class Schedule:
         self._others = OtherProcesses(claims)
         self._here = Here(call, self._room, self._guesses)
         self._makers: list[Source] = [self._here]  # in the order in which they are asked
-        if executor:
+        if other_machines:
             on_idle_core = Here(call, self._room, self._guesses, on_idle_core=True)
-            self._makers = [on_idle_core, executor.source_for(call), self._here]
+            self._makers = [on_idle_core, other_machines(call), self._here]
         self._sources = (self._remote_cache, self._others, *self._makers)
         self._jobs = Jobs()
         self._promises: dict[Job, Promise] = {}

@@ -21,8 +21,6 @@ from nvccache.store.inflight import Wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from nvccache.compile.jobs import Jobs
     from nvccache.compile.tasks import Tasks
     from nvccache.execution.find_stage import Lookup
@@ -31,15 +29,6 @@ if TYPE_CHECKING:
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
     from nvccache.store.inflight import Claims
-
-    class Executor(Protocol):
-        """Other machines that run stages (remote_execution/, which lies beside)."""
-
-        @property
-        def shown(self) -> str:
-            """Where they are, for people."""
-
-        def source_for(self, call: StagedCall) -> Source: ...
 
 
 POLL_FOR_SLOTS_SECONDS = 0.1

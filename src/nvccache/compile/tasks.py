@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nvccache.compile.jobs import Job, Jobs
     from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
@@ -156,6 +157,10 @@ class Source:
 
     def close(self) -> None:
         """Give back all that is held, for jobs that were stopped as well."""
+
+
+if TYPE_CHECKING:
+    SourceOf = Callable[[StagedCall], Source]  # makes the source of one call
 
 
 def _urgency(task: Task) -> tuple[int, int]:

@@ -41,6 +41,7 @@ class Costs:
     fetched_bytes: int = 0
     worker: str = ""
     is_cached: bool = False  # whether the engine had the result
+    where: str = ""  # the executor, for people
 
     def text(self) -> str:
         """As the event log has it, see events.Away."""

@@ -180,7 +180,7 @@ class EngineTry:
         queue, run = self._spent(result.execution_metadata, is_cached, since, done)
         costs = Costs(
             queue, send, run, time.monotonic() - done, engine.sent_bytes, engine.fetched_bytes,
-            result.execution_metadata.worker, is_cached,
+            result.execution_metadata.worker, is_cached, self._endpoint.shown,
         )  # fmt: skip
         outputs = {name: contents[digests[path][0]] for name, path in wanted.items()}
         return CameBack(stdout, stderr, outputs, costs)

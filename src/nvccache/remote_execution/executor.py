@@ -14,9 +14,7 @@ import time
 from collections.abc import Mapping
 
 from nvccache import endpoint, log
-from nvccache.compile.tasks import Source
 from nvccache.config import Config
-from nvccache.execution.staged_call import StagedCall
 from nvccache.files import keys, untrusted
 from nvccache.machine import slots
 from nvccache.machine.process import Handle
@@ -93,12 +91,6 @@ class Executor:
         """Whether a stage that is expected to take so long may be sent, and is to be."""
         is_worth_it = seconds >= self._settings.min_seconds and not work.reason_to_stay(stage, environ)
         return is_worth_it and self._breaker.may_ask()
-
-    def source_for(self, call: StagedCall) -> Source:
-        """What the schedule of a call asks, beside others."""
-        from nvccache.remote_execution.source import OtherMachines, Sending
-
-        return OtherMachines(Sending(call, self))
 
     def place(self) -> PoolSlot | None:
         """A place among those that are away at once, or None."""
@@ -199,10 +191,8 @@ def _key(stage: Stage, cwd: str) -> str:
     return keys.key_of("took", [("argv", stage.key_argv), ("inputs", tuple(names)), ("directory", (cwd,))])
 
 
-def of_config(config: Config, store: Store, environ: Mapping[str, str]) -> Executor | None:
-    """What the settings name, or None."""
-    if not config.executor:
-        return None
+def of_config(config: Config, store: Store, environ: Mapping[str, str]) -> Executor:
+    """What the settings name."""
     limits = config.executor_jobs, config.executor_min_seconds
     settings = Settings(*limits, config.executor_dir, config.log, config.strict)
     return Executor(endpoint.parse(config.executor), settings, store, environ)

@@ -168,7 +168,7 @@ class LauncherTry:
         contents = _reported_contents(f"{self._folder}/{_REPORT}", self._reported())
         stdout, stderr, *outputs = (content.replace(place, PLACE.encode()) for content in contents)
         sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs))
-        costs = Costs(0.0, send, run, time.monotonic() - done, *sizes)
+        costs = Costs(0.0, send, run, time.monotonic() - done, *sizes, where=self._endpoint.shown)
         return CameBack(stdout, stderr, dict(zip(self._work.outputs, outputs, strict=True)), costs)
 
     def _reported(self) -> list[str]:

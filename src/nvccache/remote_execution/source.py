@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 
 from nvccache import module_id as ids
 from nvccache.compile import sources
 from nvccache.compile.jobs import Jobs
 from nvccache.compile.tasks import Promise, Source, State, Task
+from nvccache.config import Config
 from nvccache.execution import run_stage
 from nvccache.execution.run_stage import LostResultError, Made
 from nvccache.execution.staged_call import StagedCall
@@ -25,15 +27,17 @@ from nvccache.machine.slots import PoolSlot, Slot
 from nvccache.module_id import ROLE
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
-from nvccache.remote_execution import faults, shipped, work
+from nvccache.remote_execution import executor, faults, shipped, work
+from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE, CameBack, Work
+from nvccache.store.store import Store
 from nvccache.values import replace
 
-TYPE_CHECKING = False  # executor.py makes what is here
+TYPE_CHECKING = False  # a call loads the one of these that it needs
 if TYPE_CHECKING:
+    from nvccache.compile.tasks import SourceOf
     from nvccache.remote_execution.engine import EngineTry
-    from nvccache.remote_execution.executor import Executor
     from nvccache.remote_execution.prefix import LauncherTry
 
 _PLACE = PLACE.encode()
@@ -41,6 +45,12 @@ _TELLS_PLACE = "stub"  # its lines name the file itself, and workspace.py takes 
 _PATIENCE = 1.0  # seconds in a queue before an idle core takes over
 _LATE_FACTOR, _LATE_SECONDS = 1.5, 2.0  # of what a stage is expected to take, and on top of it
 _UNMOVED_SECONDS = 3.0  # in a queue, from which on the engine is left alone
+
+
+def of_config(config: Config, store: Store, environ: Mapping[str, str]) -> SourceOf:
+    """What makes the source of a call, on the executor that is set."""
+    where = executor.of_config(config, store, environ)
+    return lambda call: OtherMachines(Sending(call, where))
 
 
 class OtherMachines(Source):

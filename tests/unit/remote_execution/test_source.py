@@ -59,9 +59,6 @@ class FakeSending:
     def executor(self) -> FakeSending:
         return self
 
-    def source_for(self, call: object) -> source.OtherMachines:
-        return source.OtherMachines(self)
-
     def expected_seconds(self, stage: Stage) -> float:
         return self.expected if stage.kind in ("cicc", "ptxas") else 0.0
 
@@ -109,7 +106,7 @@ def pool(tmp_path) -> Iterator[slots.Pool]:
 
 def schedule_of(sending: FakeSending, *steps: Stage, own: int = 1, claims=None, **others) -> Schedule:
     execution = execution_of(*steps, **others)
-    return Schedule(execution, FakeSlots(own), claims, sending)
+    return Schedule(execution, FakeSlots(own), claims, lambda call: source.OtherMachines(sending))
 
 
 def is_away(task: Task) -> bool:
@@ -145,7 +142,9 @@ def test_what_may_be_sent_is_sent_where_no_core_is_idle() -> None:
 def test_an_idle_core_comes_first(pool: slots.Pool) -> None:
     sending = FakeSending()
     execution = execution_of(DEVICE, CICC)
-    schedule = Schedule(execution, slots.Slots(1, pool, None), None, sending)
+    schedule = Schedule(
+        execution, slots.Slots(1, pool, None), None, lambda call: source.OtherMachines(sending)
+    )
     wait_until(schedule, is_done, 1)
     schedule.finish()
     assert "sent cicc" not in sending.events
@@ -274,7 +273,9 @@ def test_a_stage_in_a_queue_is_taken_by_a_core_that_is_idle(
     sending.expected = 1000.0
     execution = execution_of(DEVICE, CICC)
     held = pool.take()
-    schedule = Schedule(execution, slots.Slots(1, pool, None), None, sending)
+    schedule = Schedule(
+        execution, slots.Slots(1, pool, None), None, lambda call: source.OtherMachines(sending)
+    )
     wait_until(schedule, is_away, 1)
     for _ in range(5):  # no core is idle
         go_on(schedule)
