@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.like_plain import object_by_plain
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.support.both_ways import object_by_plain
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Result, Workspace, make_workspace
 
 

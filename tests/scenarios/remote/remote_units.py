@@ -9,9 +9,9 @@ import pytest
 
 from scenarios.remote.machines import Machine, machine
 from scenarios.support.both_ways import both_ways
-from scenarios.support.light_toolkit import architectures, light_toolkit
+from scenarios.support.toolkits import architectures
 from support import fault_server
-from workspaces import Counters, make_workspace
+from workspaces import Counters
 
 HEADER = "#define STEP 1\n"
 SOURCE = """\
@@ -23,14 +23,6 @@ int launch(float *values) { kernel<<<1, 32>>>(values); return STEP; }
 TWO = architectures(80, 90)
 LINE = ("-c", "a.cu", "-Iinclude", "-o", "a.o")
 NewMachine = Callable[..., Machine]
-
-
-@pytest.fixture(scope="module")
-def light_nvcc(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> str:
-    """A toolkit with few headers, the same for all machines."""
-    workspace = make_workspace(tmp_path_factory.mktemp("light"), nvcc)
-    light_toolkit(workspace, workspace.directory.parent / "toolkit")
-    return workspace.nvcc
 
 
 @pytest.fixture
@@ -70,6 +62,6 @@ def with_sources(directory: Path, nvcc: str, url: str, **variables: str) -> Mach
 
 def compile_like_plain(on: Machine, *options: str) -> Counters:
     """What comes out is what plain nvcc makes there; what was to be sent is sent then."""
-    counters = both_ways(on, *LINE, *options)[2]
+    counters = both_ways(on, *LINE, *options).counters
     on.deliver()
     return counters

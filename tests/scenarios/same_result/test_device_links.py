@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from nvccache.plan.stages import nvlink
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from scenarios.support.linking import (
     CALLER,
     LTO,
@@ -30,10 +29,10 @@ from scenarios.support.linking import (
     skip_without_lto,
     where_libraries_are,
 )
-from scenarios.support.rebuilds import HOST_OPTIONS, copy_toolkit, replace, toolkit_of
+from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit, replace, toolkit_of
 from workspaces import Counters, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 ROOT_OF_THREAD = "/proc/thread-self/root"
 DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")

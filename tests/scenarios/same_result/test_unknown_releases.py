@@ -19,12 +19,10 @@ import pytest
 
 from scenarios.same_result import other_nvcc
 from scenarios.same_result.other_nvcc import ALTERATIONS, TOOLS
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.light_toolkit import BIN, light_toolkit
-from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, replace
+from scenarios.support.toolkits import BIN, HOST_COMPILER, HOST_OPTIONS, light_toolkit, replace
 from workspaces import Result, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 SOURCE = """
 #ifdef __CUDA_ARCH__
