@@ -17,19 +17,11 @@ from pathlib import Path
 import pytest
 
 from nvccache.store.store import RECORD, REPLAY
-from scenarios.never_worse.primed_cache import (
-    check_compiles,
-    check_hits,
-    compile_cached,
-    compile_plain,
-    primed,
-    shared,
-)
+from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, compile_plain
 from scenarios.support.both_ways import object_by_plain, told, twice_like_plain
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Result, Workspace
 
-__all__ = ["primed", "shared"]  # the fixtures
 pytestmark = pytest.mark.light_by_default
 
 BAD_INPUT = {

@@ -7,12 +7,11 @@ import shutil
 import pytest
 
 from nvccache.store.store import BLOB, BUCKETS
-from scenarios.never_worse.primed_cache import check_compiles, check_heals, compile_cached, primed, shared
+from scenarios.never_worse.primed_cache import check_compiles, check_heals, compile_cached
 from scenarios.support.both_ways import object_by_plain
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Workspace
 
-__all__ = ["primed", "shared"]  # the fixtures
 pytestmark = pytest.mark.light_by_default
 
 

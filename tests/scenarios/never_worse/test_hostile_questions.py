@@ -22,12 +22,11 @@ from nvccache.records import facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.toolkit import ld_so, processor
-from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
+from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached
 from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Workspace
 
-__all__ = ["primed", "shared"]  # the fixtures
 pytestmark = pytest.mark.light_by_default
 
 LOADER = elf.interpreter("/proc/self/exe") or ""

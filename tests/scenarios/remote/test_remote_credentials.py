@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain, new_machine
+from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain
 from scenarios.support.both_ways import both_ways
 from support import servers_nginx, servers_redis, servers_s3
 
-__all__ = ["new_machine"]  # the fixtures
 SECRET = "hunter2-is-no-password"
 
 

@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 
 from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain, filled, new_machine
+from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain
 from scenarios.support.both_ways import both_ways
 from support import certificates, fault_server, servers, servers_redis
 from support.proxy import proxy
 
-__all__ = ["filled", "new_machine"]  # the fixtures
 TIMEOUT = {"NVCCACHE_REMOTE_TIMEOUT": "1"}
 MOST_SECONDS = 30.0  # for a compile of one second on a busy machine
 # What the server does -> the word for it; "" where nothing is wrong with the server.

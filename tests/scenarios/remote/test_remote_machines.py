@@ -13,16 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.remote.remote_units import (
-    HEADER,
-    LINE,
-    SOURCE,
-    TWO,
-    NewMachine,
-    compile_like_plain,
-    files,
-    new_machine,
-)
+from scenarios.remote.remote_units import HEADER, LINE, SOURCE, TWO, NewMachine, compile_like_plain
 from scenarios.remote.remotes import BY_DEFAULT, KINDS, remote
 from scenarios.remote.sealed import opened
 from scenarios.support.at_once import LEAF_TOOLS
@@ -30,7 +21,6 @@ from scenarios.support.both_ways import both_ways
 from scenarios.support.toolkits import HOST_OPTIONS, architectures
 from unprivileged import NOBODY
 
-__all__ = ["files", "new_machine"]  # the fixtures
 STRACE = shutil.which("strace")
 DEVICE_COMPILERS = {"cicc", "ptxas"}
 

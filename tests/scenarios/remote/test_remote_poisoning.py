@@ -18,13 +18,12 @@ import pytest
 
 from scenarios.remote import poison
 from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import LINE, TWO, NewMachine, compile_like_plain, filled, new_machine
+from scenarios.remote.remote_units import LINE, TWO, NewMachine, compile_like_plain
 from scenarios.remote.sealed import Sealed, opened
 from scenarios.support.both_ways import both_ways
 from scenarios.support.toolkits import HOST_OPTIONS
 from support import fault_server
 
-__all__ = ["filled", "new_machine"]  # the fixtures
 SECRET = b"-----BEGIN PRIVATE KEY-----\n"
 MOST_MEMORY = 1 << 30  # bytes of data of any process; the tools need a tenth of that
 ROUNDS = range(4)
