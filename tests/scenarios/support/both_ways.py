@@ -97,6 +97,7 @@ def rebuild(
     assert made.status == 0, made.stderr
     assert made.counters
     assert not made.counters.calls["bypass"], made.counters.bypass_reasons
+    assert not _TEMPORARY.search(made.stdout + made.stderr)  # with -keep nvcc says no such name
     return made
 
 
