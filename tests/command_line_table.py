@@ -25,8 +25,8 @@ TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
 
 from nvccache.toolkit.discovery import find_nvcc  # noqa: E402 (the paths come first)
+from scenarios.same_result.bench import LISTED, release_of  # noqa: E402
 from scenarios.same_result.command_lines import LINES  # noqa: E402
-from scenarios.support.bench import LISTED, release_of  # noqa: E402
 
 _STEPS = ("cold", "warm", "comment", "change")
 _DIFFERS = "**differs**"

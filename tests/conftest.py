@@ -13,9 +13,11 @@ import pytest
 import installations
 import marks
 from nvccache.toolkit.discovery import find_nvcc
+from scenarios.support.toolkits import light_toolkit_on_path, remember_digests
 from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, make_workspace
 
-pytest.register_assert_rewrite("scenarios.support.sameness")  # so that a failure shows what differed
+# So that a failure shows what differed.
+pytest.register_assert_rewrite("scenarios.support.both_ways", "scenarios.same_result.sameness")
 
 CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
 
@@ -54,9 +56,27 @@ def real_nvcc() -> str:
 
 
 @pytest.fixture(scope="session")
-def nvcc(real_nvcc: str) -> str:
-    """The nvcc of a test's workspace; modules of scenarios have another one, see light_by_default.py."""
-    return real_nvcc
+def light_nvcc(real_nvcc: str, workers_base: Path, request: pytest.FixtureRequest) -> str:
+    """An nvcc with next to no headers, one for all workers, and beside it digests of its tools."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        workspace = make_workspace(folder, real_nvcc)
+        toolkit = light_toolkit_on_path(workspace, folder / "toolkit")
+        if not request.config.getoption("--every-case"):
+            remember_digests(workspace, toolkit)
+        (folder / "nvcc").write_text(workspace.nvcc)
+
+    return (installations.shared(workers_base, "light", make) / "nvcc").read_text()
+
+
+@pytest.fixture(scope="module")
+def nvcc(real_nvcc: str, request: pytest.FixtureRequest) -> str:
+    """The nvcc of a test's workspace; the marks `light` and `light_by_default` of a module say which."""
+    is_light = request.node.get_closest_marker("light") or (
+        request.node.get_closest_marker("light_by_default") and not request.config.getoption("--every-case")
+    )
+    return request.getfixturevalue("light_nvcc") if is_light else real_nvcc
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ DESCRIPTIONS = (
     "by_default(*cases, smoke={}): of the cases of this test, by their ids, all others are `full`; "
     "`smoke` says for cases which kind of behaviour each stands for",
     "smoke(kind): stands for one kind of behaviour in the quick set",
+    "light: the toolkit of this module has next to no CUDA headers",
+    "light_by_default: the same, but for a full run, which has them all",
 )
 # Kinds of behaviour; each has one case in the quick set.
 KINDS = frozenset(

@@ -22,7 +22,7 @@ import pytest
 
 import doc_pages
 from nvccache.toolkit.discovery import release_of
-from scenarios.support.light_toolkit import light_toolkit_on_path
+from scenarios.support.toolkits import light_toolkit_on_path
 from workspaces import HIDDEN_PREFIXES, Workspace
 
 ROOT = Path(__file__).parents[1]

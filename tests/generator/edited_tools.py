@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from generator.edit_cases import ALONE, OBJECT, Draft, Part, written
-from scenarios.support.rebuilds import HOST_COMPILER
+from scenarios.support.toolkits import HOST_COMPILER
 
 REAL = shutil.which(HOST_COMPILER) or HOST_COMPILER
 ASSEMBLER, GCC = (shutil.which(name) or name for name in ("as", "gcc"))

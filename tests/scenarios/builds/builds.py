@@ -20,9 +20,8 @@ from nvccache.plan.stages import tool_of
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import LOG, Event, StageEvent
 from scenarios.builds.small_project import System
-from scenarios.support.light_toolkit import light_toolkit_on_path
 from scenarios.support.linking import device_sections
-from scenarios.support.rebuilds import CCBIN, toolkit_of
+from scenarios.support.toolkits import CCBIN, light_toolkit_on_path, toolkit_of
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 KEPT = "NVCC_APPEND_FLAGS"

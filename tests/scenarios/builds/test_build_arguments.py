@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_COMPILER, rebuild
-from workspaces import Counters, Workspace
+from scenarios.support.both_ways import Made, by_cache, by_plain, keep_of, rebuild
+from scenarios.support.toolkits import HOST_COMPILER
+from workspaces import Result, Workspace
 
 KERNEL = """\
 #include "lib/shapes.h"
@@ -47,8 +47,7 @@ PARAMETERS = f"{OUT}/kernel.pic.o-2.params"
 
 
 @pytest.fixture
-def inputs(workspace: Workspace, tmp_path: Path) -> Workspace:
-    light_toolkit(workspace, tmp_path / "toolkit")
+def inputs(workspace: Workspace, toolkit: Path) -> Workspace:
     for name, text in INPUTS.items():
         workspace.write(name, text)
     return workspace
@@ -65,18 +64,14 @@ def sandbox(inputs: Workspace, number: int) -> Path:
     return directory
 
 
-def compile_in(inputs: Workspace, directory: Path, argv: tuple[str, ...], **variables: str) -> Counters:
+def compile_in(inputs: Workspace, directory: Path, argv: tuple[str, ...], **variables: str) -> Made:
     """Compile in a sandbox; the object, the words and the dependency file are those of plain nvcc."""
-    keep = inputs.directory / "keep"
-    counters = rebuild(
-        inputs, *argv, product=OBJECT, cwd=directory, keep=keep, PWD="/proc/self/cwd", **variables
+    made, again = (
+        rebuild(inputs, *argv, product=OBJECT, cwd=directory, PWD="/proc/self/cwd", **variables)
+        for _ in ("new", "known")
     )
-    # Both have written the rule, plain nvcc last: have it written once more by a hit.
-    plain = (directory / RULE).read_bytes()
-    (directory / RULE).unlink()
-    assert inputs.cached(*argv, "-o", OBJECT, cwd=directory, PWD="/proc/self/cwd", **variables).status == 0
-    assert (directory / RULE).read_bytes() == plain
-    return counters
+    assert again == made
+    return made
 
 
 @pytest.mark.by_default("parameters")
@@ -141,17 +136,13 @@ def test_explain_names_a_base_directory_that_is_set_later(inputs: Workspace) -> 
 
 def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:
     """Compile in a sandbox with a base directory above all of them: outcome and object."""
-    base = {**base_of(inputs), "PWD": "/proc/self/cwd"}
-    argv = (*BAZEL, "-o", OBJECT)
-    result, counters = inputs.since(lambda: inputs.cached(*argv, cwd=directory, **base))
-    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
-    content, rule = (directory / OBJECT).read_bytes(), (directory / RULE).read_bytes()
-    keep = inputs.directory / "keep"
-    keep.mkdir(exist_ok=True)
-    assert inputs.plain(*argv, "-keep", "-keep-dir", keep, cwd=directory, **base).status == 0
-    assert without_place((directory / OBJECT).read_bytes()) == without_place(content)
-    assert (directory / RULE).read_bytes() == rule
-    return counters.outcome, content
+    how = {"cwd": directory, "makes": [OBJECT, RULE], "PWD": "/proc/self/cwd", **base_of(inputs)}
+    made = by_cache(inputs, *BAZEL, "-o", OBJECT, **how)
+    assert made.said == Result(0, b"", b"")
+    plain = by_plain(inputs, *BAZEL, "-o", OBJECT, keep=keep_of(inputs), **how)
+    assert without_place(plain[OBJECT]) == without_place(made[OBJECT])
+    assert plain[RULE] == made[RULE]
+    return made.outcome, made[OBJECT]
 
 
 def base_of(inputs: Workspace) -> dict[str, str]:
@@ -177,11 +168,8 @@ def test_the_wrapper_script_of_tensorflow(inputs: Workspace) -> None:
     assert listed == inputs.plain(*common, "-M", "-o", RULE, cwd=directory)
     assert found == (directory / RULE).read_bytes()
     for outcome in ("miss", "direct_hit"):
-        counters = rebuild(
-            inputs, *common, "-c", "-ccbin", HOST_COMPILER, product=OBJECT, cwd=directory,
-            keep=inputs.directory / "keep",
-        )  # fmt: skip
-        assert counters.outcome == outcome
+        words = (*common, "-c", "-ccbin", HOST_COMPILER)
+        assert rebuild(inputs, *words, product=OBJECT, cwd=directory).outcome == outcome
 
 
 @pytest.mark.full

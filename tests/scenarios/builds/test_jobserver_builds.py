@@ -37,9 +37,8 @@ from scenarios.support.at_once import (
     wait_until,
     watchdog_of,
 )
-from scenarios.support.light_toolkit import architectures, light_toolkit, precede
-from scenarios.support.like_plain import object_by_plain
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.support.both_ways import object_by_plain
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures, precede
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 SIGNALS = [signal.SIGKILL, signal.SIGTERM]
@@ -47,8 +46,7 @@ THREE = architectures(80, 86, 90)
 
 
 @pytest.fixture
-def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
-    toolkit = light_toolkit(workspace, tmp_path / "toolkit")
+def toolkit(workspace: Workspace, toolkit: Path) -> Path:
     for number in range(4):
         workspace.write(f"{number}.cu", SOURCE.replace("kernel", f"kernel{number}"))
     return toolkit

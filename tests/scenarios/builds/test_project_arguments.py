@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import CCBIN, HOST_COMPILER, SOURCE, cuda_release
+from scenarios.support.toolkits import CCBIN, HOST_COMPILER, SOURCE, cuda_release
 from workspaces import Counters, Workspace
 
 GENCODE = "-gencode arch=compute_80,code=sm_80"
@@ -83,8 +82,7 @@ SINCE = {"tensorrt-llm": (11, 8), "cudf": (11, 5)}
 
 @pytest.mark.by_default("pytorch", "kokkos")
 @pytest.mark.parametrize("name", PROJECTS)
-def test_a_project(workspace: Workspace, tmp_path: Path, name: str, reference_directory: Path) -> None:
-    light_toolkit(workspace, tmp_path / "toolkit")
+def test_a_project(workspace: Workspace, toolkit: Path, name: str, reference_directory: Path) -> None:
     if cuda_release(workspace) < SINCE.get(name, (11, 0)):
         pytest.skip("this toolkit is too old for it")
     argv = shlex.split(PROJECTS[name])

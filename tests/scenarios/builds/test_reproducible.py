@@ -17,8 +17,7 @@ import pytest
 
 from scenarios.same_result.test_links import INTERNAL
 from scenarios.support.at_once import Call, check_nothing_is_left, end, ending, start
-from scenarios.support.light_toolkit import architectures, light_toolkit
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 OTHER = SOURCE.replace("kernel", "other").replace("launch", "launch_other")
@@ -57,8 +56,7 @@ PROJECT = [
 
 
 @pytest.fixture
-def project(workspace: Workspace, tmp_path: Path) -> Workspace:
-    light_toolkit(workspace, tmp_path / "toolkit")
+def project(workspace: Workspace, toolkit: Path) -> Workspace:
     for name, text in SOURCES.items():
         workspace.write(name, text)
     time.sleep(OLD_ENOUGH)

@@ -20,7 +20,7 @@ import pytest
 from nvccache.store.event_line import Event
 from scenarios.builds.builds import Build, Made, outcomes, prepare, stages_run
 from scenarios.builds.small_project import CMAKE_NINJA, SHIM
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Workspace
 
 FEW, ALL = 3, 22

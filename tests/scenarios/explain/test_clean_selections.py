@@ -11,10 +11,9 @@ import pytest
 
 from installations import launcher_of_tree
 from nvccache.store import eviction
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import copy_toolkit
+from scenarios.support.toolkits import copy_toolkit
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 LINE = ["-arch=sm_80", "-c"]
 MISS_OF_ONE = {"cudafe": 1, "cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}

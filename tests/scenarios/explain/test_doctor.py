@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from nvccache.store import event_line, event_totals, store
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import copy_toolkit, replace
+from scenarios.support.toolkits import copy_toolkit, replace
 from workspaces import Result, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 
 def examine(workspace: Workspace, **variables: str) -> tuple[Result, dict[str, list[tuple[str, str]]]]:

@@ -10,10 +10,9 @@ import pytest
 from nvccache.machine import cgroups
 from nvccache.store import events
 from nvccache.store.event_line import Event
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import OLD_ENOUGH, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 LINE = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
 KINDS = ["host_preprocess", "cudafe", "device_preprocess", "cicc", "ptxas", "fatbinary", "host_compile"]

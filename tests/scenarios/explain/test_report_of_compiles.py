@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
+import pytest
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 
 def test_compiles_are_in_the_page_the_trace_and_the_figures(workspace):

@@ -9,10 +9,9 @@ import sys
 import pytest
 
 import kept_records
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 KERNEL = "__global__ void k(int *p) { *p = NUMBER; }\n"
 LINE = ("-c", "a.cu", "-arch=sm_80", "-o", "a.o")

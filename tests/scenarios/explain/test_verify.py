@@ -11,9 +11,8 @@ import pytest
 from nvccache.records import replay_layout
 from nvccache.store import store
 from nvccache.store.store import Store
-from scenarios.support.light_by_default import light_nvcc, nvcc
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 LINE = ["-arch=sm_80", "-c"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.rebuilds import HOST_COMPILER
+from scenarios.support.toolkits import HOST_COMPILER
 
 
 def gcc_tree(root: Path) -> Path:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, cuda_release, rebuild, wrap
+from scenarios.support.both_ways import rebuild
+from scenarios.support.toolkits import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, cuda_release, wrap
 from workspaces import Workspace, make_workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 DEVICE = {"cicc", "ptxas", "fatbinary", "host_compile"}
 ALL = {"cudafe", *DEVICE}

@@ -9,21 +9,20 @@ from pathlib import Path
 import pytest
 
 import kept_records
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import (
+from scenarios.support.both_ways import rebuild
+from scenarios.support.toolkits import (
     HOST_COMPILER,
     HOST_OPTIONS,
     SOURCE,
     copy_toolkit,
     cuda_release,
     edit,
-    rebuild,
     replace,
     wrap,
 )
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 TOOLS = {"cudafe": "bin/cudafe++", "cicc": "bin/cicc", "ptxas": "bin/ptxas", "fatbinary": "bin/fatbinary"}

@@ -14,7 +14,7 @@ from nvccache.files import keys, signatures
 from nvccache.plan.stages import host, ptxas
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
-from scenarios.support.rebuilds import replace
+from scenarios.support.toolkits import replace
 
 
 def test_a_tool_replaced_by_one_of_the_same_size_and_date(

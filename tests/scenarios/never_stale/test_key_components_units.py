@@ -17,7 +17,7 @@ from nvccache.plan.model import Plan
 from nvccache.store.store import Store
 from nvccache.toolkit import dryrun
 from nvccache.values import replace
-from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
+from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
 
 PASSES = {"host_preprocess", "device_preprocess"}

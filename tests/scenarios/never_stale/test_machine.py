@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.support.both_ways import by_cache, rebuild
 from scenarios.support.cases import OLD_ENOUGH
-from scenarios.support.light_toolkit import light_toolkit_on_path
-from scenarios.support.rebuilds import CCBIN, HOST_OPTIONS, rebuild
+from scenarios.support.toolkits import CCBIN, HOST_OPTIONS, light_toolkit_on_path
 from workspaces import Workspace, make_workspace
 
 # Arguments for which glibc's variants with and without FMA (2.28 to 2.42) give another last bit.
@@ -64,16 +64,15 @@ def built(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
 
 def same_as_plain(workspace: Workspace, argv: str, **variables: str) -> tuple[bytes, str, set[str]]:
     """What nvcc makes, which is what the cache gives; its outcome, and the stages that ran."""
-    counted = rebuild(workspace, "-arch=sm_80", *argv.split(), product="made", **variables)
-    return (workspace.directory / "made").read_bytes(), counted.outcome, set(counted.compiled())
+    made = rebuild(workspace, "-arch=sm_80", *argv.split(), product="made", **variables)
+    return made["made"], made.outcome, set(made.compiled())
 
 
 def again(workspace: Workspace, argv: str, **variables: str) -> tuple[bytes, str, set[str]]:
     """The same, by the cache alone."""
-    line = ("-arch=sm_80", *argv.split(), "-o", "made", *HOST_OPTIONS)
-    done, counted = workspace.since(lambda: workspace.cached(*line, **variables))
-    assert done.status == 0, done.stderr.decode()
-    return (workspace.directory / "made").read_bytes(), counted.outcome, set(counted.compiled())
+    made = by_cache(workspace, "-arch=sm_80", *argv.split(), "-o", "made", **variables)
+    assert made.status == 0, made.stderr.decode()
+    return made["made"], made.outcome, set(made.compiled())
 
 
 def explained(workspace: Workspace) -> str:
@@ -178,7 +177,7 @@ def test_a_libm_that_would_be_found_first_counts(built: Workspace) -> None:
 
 
 def test_a_device_link_goes_by_libm(built: Workspace) -> None:
-    rebuild(built, "-arch=sm_80", "-dc", "a.cu", product="d.o")
+    assert built.plain("-arch=sm_80", "-dc", "a.cu", "-o", "d.o", *HOST_OPTIONS).status == 0
     link = ("-arch=sm_80", "-dlink", "d.o")
     assert "nvlink" in rebuild(built, *link, product="made").ran()
     assert not rebuild(built, *link, product="made").ran()

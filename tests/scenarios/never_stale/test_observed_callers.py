@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.cases import KERNEL, OLD_ENOUGH, bench, light
+from scenarios.support.cases import KERNEL, OLD_ENOUGH
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 # Where anything is compiled for good, a line of standard input says how.
@@ -66,112 +66,112 @@ SURROUNDINGS = {
 
 @pytest.mark.by_default("little data")
 @pytest.mark.parametrize("what", SURROUNDINGS)
-def test_surroundings_in_which_nvcc_fails(bench: Workspace, what: str) -> None:
+def test_surroundings_in_which_nvcc_fails(workspace: Workspace, what: str) -> None:
     """By a record and by the stages alone; and what was recorded stays."""
-    bench.write("a.cu", SOURCE)
+    workspace.write("a.cu", SOURCE)
     time.sleep(OLD_ENOUGH)
     before = ("bash", "-c", f'{SURROUNDINGS[what]}; export TMPDIR=${{TMPDIR-/tmp}}; exec "$@"', "bash")
-    status, made, _ = compile_to_ptx(bench)
+    status, made, _ = compile_to_ptx(workspace)
     assert (status, bool(made)) == (0, True)
     time.sleep(OLD_ENOUGH)
-    expected = compile_to_ptx(bench, cached=False, before=before)[:2]
+    expected = compile_to_ptx(workspace, cached=False, before=before)[:2]
     assert expected[0] != 0
-    assert compile_to_ptx(bench, before=before)[:2] == expected
-    assert compile_to_ptx(bench)[1] == made
-    bench.forget_calls()
-    assert compile_to_ptx(bench, before=before)[:2] == expected
+    assert compile_to_ptx(workspace, before=before)[:2] == expected
+    assert compile_to_ptx(workspace)[1] == made
+    workspace.forget_calls()
+    assert compile_to_ptx(workspace, before=before)[:2] == expected
 
 
 @pytest.mark.by_default("read line", "line=$(awk 1)")
 @pytest.mark.parametrize("read", ["read line", "line=$(cat)", "line=$(head -n 1 | tr -d x)", "line=$(awk 1)"])
-def test_a_wrapper_that_reads_its_standard_input(bench: Workspace, read: str) -> None:
-    path = wrapper(bench, INPUT_RECORD.replace("{read}", read))
+def test_a_wrapper_that_reads_its_standard_input(workspace: Workspace, read: str) -> None:
+    path = wrapper(workspace, INPUT_RECORD.replace("{read}", read))
     options = ("-ccbin", path)
     for typed in ("3\n", "4\n"):
-        expected = compile_to_ptx(bench, *options, cached=False, typed=typed)
+        expected = compile_to_ptx(workspace, *options, cached=False, typed=typed)
         assert expected[0] == 0 and typed.strip().encode() in expected[1]
         for _ in range(2):
-            assert compile_to_ptx(bench, *options, typed=typed) == expected
+            assert compile_to_ptx(workspace, *options, typed=typed) == expected
             time.sleep(OLD_ENOUGH)
 
 
-def test_a_wrapper_that_found_its_standard_input_empty(bench: Workspace) -> None:
-    path = wrapper(bench, INPUT_RECORD.replace("{read}", "line=0; read line; line=${line:-1}"))
-    argv = [str(launcher_of_tree()), bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+def test_a_wrapper_that_found_its_standard_input_empty(workspace: Workspace) -> None:
+    path = wrapper(workspace, INPUT_RECORD.replace("{read}", "line=0; read line; line=${line:-1}"))
+    argv = [str(launcher_of_tree()), workspace.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
     for _ in range(2):
-        done = bench.run(argv)  # without input
+        done = workspace.run(argv)  # without input
         assert done.status == 0, done.stderr
         time.sleep(OLD_ENOUGH)
-    assert bench.counters().calls["direct_hit"] == 1
-    expected = compile_to_ptx(bench, "-ccbin", path, cached=False, typed="3\n")
-    assert compile_to_ptx(bench, "-ccbin", path, typed="3\n") == expected
+    assert workspace.counters().calls["direct_hit"] == 1
+    expected = compile_to_ptx(workspace, "-ccbin", path, cached=False, typed="3\n")
+    assert compile_to_ptx(workspace, "-ccbin", path, typed="3\n") == expected
 
 
-def test_a_wrapper_in_bash_that_looks_up_the_shell_of_its_user(bench: Workspace) -> None:
+def test_a_wrapper_in_bash_that_looks_up_the_shell_of_its_user(workspace: Workspace) -> None:
     """As bash does where SHELL is not set, in containers and jobs; systemd walks the way there."""
-    bench.environ.pop("SHELL", None)
-    path = wrapper(bench, '#!/bin/bash\nexec {gxx} -DVALUE=5 "$@"\n')
+    workspace.environ.pop("SHELL", None)
+    path = wrapper(workspace, '#!/bin/bash\nexec {gxx} -DVALUE=5 "$@"\n')
     for _ in range(2):
-        assert compile_to_ptx(bench, "-ccbin", path)[0] == 0
+        assert compile_to_ptx(workspace, "-ccbin", path)[0] == 0
         time.sleep(OLD_ENOUGH)
-    assert bench.counters().calls["direct_hit"] == 1
+    assert workspace.counters().calls["direct_hit"] == 1
 
 
-def test_a_wrapper_that_hands_its_standard_input_on_is_recorded(bench: Workspace) -> None:
-    path = wrapper(bench, '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n')
+def test_a_wrapper_that_hands_its_standard_input_on_is_recorded(workspace: Workspace) -> None:
+    path = wrapper(workspace, '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n')
     for _ in range(2):
-        made = compile_to_ptx(bench, "-ccbin", path, typed="nobody reads this\n")
+        made = compile_to_ptx(workspace, "-ccbin", path, typed="nobody reads this\n")
         time.sleep(OLD_ENOUGH)
-    assert made == compile_to_ptx(bench, "-ccbin", path, cached=False)
-    assert bench.counters().calls["direct_hit"] == 1
+    assert made == compile_to_ptx(workspace, "-ccbin", path, cached=False)
+    assert workspace.counters().calls["direct_hit"] == 1
 
 
-def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(bench: Workspace) -> None:
+def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(workspace: Workspace) -> None:
     """It keeps the streams open, as a compile server may that is started when it is first needed."""
     path = wrapper(
-        bench, '#!/bin/sh\nsleep 600 & echo $! >>{left}\nexec {gxx} "$@"\n'.replace("{left}", "left")
+        workspace, '#!/bin/sh\nsleep 600 & echo $! >>{left}\nexec {gxx} "$@"\n'.replace("{left}", "left")
     )
     try:
-        argv = [bench.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
+        argv = [workspace.nvcc, "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", path]
         made = []
         for launcher in ([], [str(launcher_of_tree())]):
-            with open(bench.directory / "streams", "wb") as streams:
+            with open(workspace.directory / "streams", "wb") as streams:
                 subprocess.run(
                     [*launcher, *argv],
-                    cwd=bench.directory,
-                    env=dict(bench.environ),
+                    cwd=workspace.directory,
+                    env=dict(workspace.environ),
                     stdout=streams,
                     stderr=streams,
                     check=True,
                     timeout=HANGS,
                 )
-            made.append((bench.directory / "a.ptx").read_bytes())
+            made.append((workspace.directory / "a.ptx").read_bytes())
         assert made[0] == made[1]
     finally:
-        for pid in map(int, (bench.directory / "left").read_text().split()):
+        for pid in map(int, (workspace.directory / "left").read_text().split()):
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_script_without_a_first_line_is_cached(bench: Workspace) -> None:
-    path = wrapper(bench, 'exec {gxx} -DVALUE=6 "$@"\n')
+def test_a_script_without_a_first_line_is_cached(workspace: Workspace) -> None:
+    path = wrapper(workspace, 'exec {gxx} -DVALUE=6 "$@"\n')
     for _ in range(2):
-        made = compile_to_ptx(bench, "-ccbin", path)
+        made = compile_to_ptx(workspace, "-ccbin", path)
         time.sleep(OLD_ENOUGH)
-    assert made == compile_to_ptx(bench, "-ccbin", path, cached=False)
-    assert bench.counters().calls["direct_hit"] == 1
+    assert made == compile_to_ptx(workspace, "-ccbin", path, cached=False)
+    assert workspace.counters().calls["direct_hit"] == 1
 
 
 @pytest.mark.parametrize("how", ["-include <(echo '#define VALUE 7')", "-include /dev/fd/9 9<defined"])
-def test_descriptors_that_are_handed_down(bench: Workspace, how: str) -> None:
+def test_descriptors_that_are_handed_down(workspace: Workspace, how: str) -> None:
     """As bash does for `<(...)`: what is in a pipe is there once."""
-    bench.write("a.cu", SOURCE)
-    bench.write("defined", "#define VALUE 7\n")
-    command = f"{bench.nvcc} -ptx a.cu -o a.ptx {how}"
+    workspace.write("a.cu", SOURCE)
+    workspace.write("defined", "#define VALUE 7\n")
+    command = f"{workspace.nvcc} -ptx a.cu -o a.ptx {how}"
     made = []
     for launcher in ("", f"{sys.executable} -m nvccache ", f"{sys.executable} -m nvccache "):
-        done = bench.run([str(shutil.which("bash")), "-c", launcher + command])
-        made.append((done.status, done.stderr, (bench.directory / "a.ptx").read_bytes()))
-        (bench.directory / "a.ptx").unlink()
+        done = workspace.run([str(shutil.which("bash")), "-c", launcher + command])
+        made.append((done.status, done.stderr, (workspace.directory / "a.ptx").read_bytes()))
+        (workspace.directory / "a.ptx").unlink()
     assert made[0][0] == 0 and made[0] == made[1] == made[2]
 
 
@@ -221,9 +221,9 @@ STATES = {  # what a wrapper looks at, and what is run before the call, once thi
     "the name of the machine",
 )
 @pytest.mark.parametrize("what", STATES)
-def test_what_a_wrapper_sees_of_the_caller(bench: Workspace, what: str) -> None:
+def test_what_a_wrapper_sees_of_the_caller(workspace: Workspace, what: str) -> None:
     show, *states = STATES[what]
-    path = wrapper(bench, SHOWING.replace("{show}", show.replace("{python}", sys.executable)))
+    path = wrapper(workspace, SHOWING.replace("{show}", show.replace("{python}", sys.executable)))
     made = []
     for state in states:
         before = (str(shutil.which("bash")), "-c", f'{state}\nexec "$@"', "bash")
@@ -235,40 +235,40 @@ def test_what_a_wrapper_sees_of_the_caller(bench: Workspace, what: str) -> None:
             before = ("unshare", "--uts", *before)
             if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
                 pytest.skip("no other name can be given here")
-        expected = compile_to_ptx(bench, "-ccbin", path, cached=False, before=before)
+        expected = compile_to_ptx(workspace, "-ccbin", path, cached=False, before=before)
         for _ in range(2):
-            assert compile_to_ptx(bench, "-ccbin", path, before=before) == expected
+            assert compile_to_ptx(workspace, "-ccbin", path, before=before) == expected
             time.sleep(OLD_ENOUGH)
         made.append(expected)
     assert made[0] != made[1] or (what == "processors" and os.cpu_count() == 1)
 
 
-def test_a_host_compiler_may_call_nvccache_again(bench: Workspace) -> None:
+def test_a_host_compiler_may_call_nvccache_again(workspace: Workspace) -> None:
     """By the bare name that it has on PATH, which leads to the nvcc that is at work already."""
     text = '#!/bin/bash\n[ "$1" = -E ] || {again} nvcc -cubin b.cu -o b.cubin || exit 9\nexec {gxx} "$@"\n'
-    bench.write("b.cu", KERNEL.replace("VALUE", "1"))
-    path = str(Path(bench.nvcc).parent) + ":/usr/bin:/bin"
+    workspace.write("b.cu", KERNEL.replace("VALUE", "1"))
+    path = str(Path(workspace.nvcc).parent) + ":/usr/bin:/bin"
     made = []
     for launcher in ("", f"{sys.executable} -m nvccache"):
-        place = wrapper(bench, text.replace("{again}", launcher))
+        place = wrapper(workspace, text.replace("{again}", launcher))
         argv = [*launcher.split(), "nvcc", "-ptx", "a.cu", "-o", "a.ptx", "-ccbin", place]
-        done = bench.run(argv, PATH=path)
-        made.append((done.status, done.stderr, (bench.directory / "b.cubin").exists()))
-        (bench.directory / "b.cubin").unlink(missing_ok=True)
+        done = workspace.run(argv, PATH=path)
+        made.append((done.status, done.stderr, (workspace.directory / "b.cubin").exists()))
+        (workspace.directory / "b.cubin").unlink(missing_ok=True)
     assert made[0] == made[1] == (0, b"", True)
 
 
 @pytest.mark.parametrize("option", ["-Xcompiler -v", "-ccbin {wrapper}"])
-def test_what_a_tool_says_of_its_product_is_of_this_product(bench: Workspace, option: str) -> None:
+def test_what_a_tool_says_of_its_product_is_of_this_product(workspace: Workspace, option: str) -> None:
     text = '#!/bin/bash\n[[ $* == *" -c "* ]] && echo "  CC  $(basename "${@: -1}")" >&2\nexec {gxx} "$@"\n'
-    option = option.replace("{wrapper}", wrapper(bench, text))
+    option = option.replace("{wrapper}", wrapper(workspace, text))
     for name in ("one.o", "two.o", "deep/three.o"):
-        (bench.directory / "deep").mkdir(exist_ok=True)
+        (workspace.directory / "deep").mkdir(exist_ok=True)
         line = ["-c", "a.cu", "-o", name, *option.split()]
-        expected = told_of_products(bench.plain(*line).stderr)
+        expected = told_of_products(workspace.plain(*line).stderr)
         assert expected
         for _ in range(2):
-            assert told_of_products(bench.cached(*line).stderr) == expected
+            assert told_of_products(workspace.cached(*line).stderr) == expected
 
 
 def told_of_products(stderr: bytes) -> list[bytes]:
@@ -276,16 +276,16 @@ def told_of_products(stderr: bytes) -> list[bytes]:
     return re.findall(rb"(?:CC  |'-o' ')([\w/.]+\.o)\b", stderr)
 
 
-def test_a_wrapper_that_reads_a_descriptor_that_was_handed_down(bench: Workspace) -> None:
-    path = wrapper(bench, INPUT_RECORD.replace("{read}", "read line <&9"))
-    command = f"{bench.nvcc} -ptx a.cu -o a.ptx -ccbin {path} 9<typed"
+def test_a_wrapper_that_reads_a_descriptor_that_was_handed_down(workspace: Workspace) -> None:
+    path = wrapper(workspace, INPUT_RECORD.replace("{read}", "read line <&9"))
+    command = f"{workspace.nvcc} -ptx a.cu -o a.ptx -ccbin {path} 9<typed"
     for typed in ("3\n", "4\n"):
-        bench.write("typed", typed)
+        workspace.write("typed", typed)
         made = []
         for launcher in ("", *[f"{sys.executable} -m nvccache "] * 2):
             time.sleep(OLD_ENOUGH)
-            done = bench.run([str(shutil.which("bash")), "-c", launcher + command])
-            made.append((done.status, done.stderr, (bench.directory / "a.ptx").read_bytes()))
+            done = workspace.run([str(shutil.which("bash")), "-c", launcher + command])
+            made.append((done.status, done.stderr, (workspace.directory / "a.ptx").read_bytes()))
         assert made[0][0] == 0 and made[0] == made[1] == made[2]
         assert typed.strip().encode() in made[0][2]
 
@@ -297,29 +297,29 @@ def forbid(path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
 @pytest.mark.parametrize("what", ["a.cu", "inc/h.h", "inc", "wrapper"])
-def test_what_somebody_else_may_not_read(bench: Workspace, what: str) -> None:
-    path = wrapper(bench, '#!/bin/sh\nexec {gxx} -DVALUE=8 "$@"\n')
-    bench.write("inc/h.h", "")
-    bench.write("a.cu", '#include "h.h"\n' + SOURCE)
-    forbid(bench.directory / what)
+def test_what_somebody_else_may_not_read(workspace: Workspace, what: str) -> None:
+    path = wrapper(workspace, '#!/bin/sh\nexec {gxx} -DVALUE=8 "$@"\n')
+    workspace.write("inc/h.h", "")
+    workspace.write("a.cu", '#include "h.h"\n' + SOURCE)
+    forbid(workspace.directory / what)
     time.sleep(OLD_ENOUGH)
     options = ("-ccbin", path, "-Iinc")
     for _ in range(2):
-        assert compile_to_ptx(bench, *options)[0] == 0
+        assert compile_to_ptx(workspace, *options)[0] == 0
         time.sleep(OLD_ENOUGH)
-    assert bench.counters().calls["direct_hit"] == 1
-    expected = compile_to_ptx(bench, *options, cached=False, before=WITHOUT_PRIVILEGES)
+    assert workspace.counters().calls["direct_hit"] == 1
+    expected = compile_to_ptx(workspace, *options, cached=False, before=WITHOUT_PRIVILEGES)
     assert expected[0] != 0
-    made = compile_to_ptx(bench, *options, before=WITHOUT_PRIVILEGES)
+    made = compile_to_ptx(workspace, *options, before=WITHOUT_PRIVILEGES)
     assert made == expected
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
-def test_what_somebody_else_may_read_is_a_direct_hit_for_them(bench: Workspace) -> None:
-    bench.write("a.cu", SOURCE)
+def test_what_somebody_else_may_read_is_a_direct_hit_for_them(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
     for _ in range(2):
-        made = compile_to_ptx(bench)
+        made = compile_to_ptx(workspace)
         time.sleep(OLD_ENOUGH)
-    assert compile_to_ptx(bench, before=WITHOUT_PRIVILEGES) == made
-    assert compile_to_ptx(bench, before=WITHOUT_PRIVILEGES) == made
-    assert bench.counters().calls["direct_hit"] == 3
+    assert compile_to_ptx(workspace, before=WITHOUT_PRIVILEGES) == made
+    assert compile_to_ptx(workspace, before=WITHOUT_PRIVILEGES) == made
+    assert workspace.counters().calls["direct_hit"] == 3

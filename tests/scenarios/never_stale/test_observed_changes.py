@@ -12,19 +12,17 @@ from scenarios.support.cases import (
     Case,
     Link,
     behind,
-    bench,
     call,
-    light,
     made_by_cache,
     made_by_plain,
     own_toolkit,
     set_up,
     value,
 )
-from scenarios.support.light_toolkit import precede
+from scenarios.support.toolkits import precede
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 VERSIONS = {"one/h.h": value(1), "two/h.h": value(2)}
 INCLUDE = {"a.cu": behind("#include <h.h>")}
@@ -86,21 +84,21 @@ CHANGES = {
 @pytest.mark.by_default("a header that is renamed-ptxas", "a link that comes first now-cudafe++")
 @pytest.mark.parametrize("tool", ["cudafe++", "ptxas"])
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_changes_while_a_later_stage_runs(bench: Workspace, what: str, tool: str) -> None:
+def test_what_changes_while_a_later_stage_runs(workspace: Workspace, what: str, tool: str) -> None:
     """The first compile has read what was there before; every later one reads what is there."""
     commands, files, options = CHANGES[what]
-    set_up(bench, Case(files={**INCLUDE, "once": "", **files}, call=COMMAND))
-    work = bench.directory
-    precede(own_toolkit(bench), tool, f"if rm {work}/once 2>/dev/null; then cd {work} && {commands}; fi")
+    set_up(workspace, Case(files={**INCLUDE, "once": "", **files}, call=COMMAND))
+    work = workspace.directory
+    precede(own_toolkit(workspace), tool, f"if rm {work}/once 2>/dev/null; then cd {work} && {commands}; fi")
     time.sleep(OLD_ENOUGH)
     line = call(options)
-    first, _ = made_by_cache(bench, line)
+    first = made_by_cache(workspace, line)
     time.sleep(OLD_ENOUGH)
-    expected = made_by_plain(bench, line)
+    expected = made_by_plain(workspace, line)
     assert expected.files["a.o"] != first.files["a.o"]
     for again in ("at once", "recorded", "by the stages alone"):
         if again == "by the stages alone":
-            bench.forget_calls()
-        made, outcome = made_by_cache(bench, line)
-        assert made == expected, f"stale {again}: {outcome}"
+            workspace.forget_calls()
+        made = made_by_cache(workspace, line)
+        assert made == expected, f"stale {again}: {made.outcome}"
         time.sleep(OLD_ENOUGH)

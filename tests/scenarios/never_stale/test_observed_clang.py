@@ -9,35 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.cases import (
-    KERNEL,
-    Case,
-    Change,
-    behind,
-    bench,
-    call,
-    check_both,
-    each,
-    light,
-    value,
-    write,
-)
+from scenarios.support.cases import KERNEL, Case, Change, behind, call, check_both, each, value, write
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = {"a.cu": "#ifndef VALUE\n#define VALUE 1\n#endif\n" + KERNEL}
 OWN = "-ccbin {work}/clang/bin/clang++"
 
 
 @pytest.fixture
-def clang(bench: Workspace) -> str:
+def clang(workspace: Workspace) -> str:
     names = ("clang++", *(f"clang++-{version}" for version in range(21, 10, -1)))
     found = next(filter(None, map(shutil.which, names)), None)
     if not found:
         pytest.skip("there is no clang++")
-    bench.write("probe.cu", KERNEL.replace("VALUE", "1"))
-    probe = bench.plain("-c", "probe.cu", "-ccbin", found, "-arch=sm_75", "-o", "probe.o")
+    workspace.write("probe.cu", KERNEL.replace("VALUE", "1"))
+    probe = workspace.plain("-c", "probe.cu", "-ccbin", found, "-arch=sm_75", "-o", "probe.o")
     if probe.status != 0:
         pytest.skip(f"this nvcc does not take {found}: {probe.stderr.decode()}")
     return found
@@ -66,29 +54,30 @@ def gcc_of(version: int, number: int) -> Change:
 
 @pytest.mark.by_default("another")
 @pytest.mark.parametrize("before", ["nothing", "another"])
-def test_a_configuration_beside_clang(bench: Workspace, clang: str, before: str) -> None:
-    version = re.search(rb"version (\d+)", bench.run([clang, "--version"]).stdout)
+def test_a_configuration_beside_clang(workspace: Workspace, clang: str, before: str) -> None:
+    version = re.search(rb"version (\d+)", workspace.run([clang, "--version"]).stdout)
     if not version or int(version[1]) < 16:
         pytest.skip("this clang reads no configuration unasked")
     name = "clang/bin/clang++.cfg"
     prepare = [own_clang(clang), *([write(name, "-DVALUE=3\n")] if before == "another" else [])]
     check_both(
-        bench, Case(change=write(name, "-DVALUE=2\n"), files=SOURCE, call=call(OWN), prepare=each(*prepare))
+        workspace,
+        Case(change=write(name, "-DVALUE=2\n"), files=SOURCE, call=call(OWN), prepare=each(*prepare)),
     )
 
 
-def test_a_newer_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: str) -> None:
+def test_a_newer_gcc_in_the_toolchain_of_clang(workspace: Workspace, clang: str) -> None:
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
     files = {"a.cu": behind("#include <h.h>")}
-    check_both(bench, Case(change=gcc_of(12, 2), files=files, call=call(options), prepare=gcc_of(11, 1)))
+    check_both(workspace, Case(change=gcc_of(12, 2), files=files, call=call(options), prepare=gcc_of(11, 1)))
 
 
 @pytest.mark.full
-def test_a_header_of_the_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: str) -> None:
+def test_a_header_of_the_gcc_in_the_toolchain_of_clang(workspace: Workspace, clang: str) -> None:
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
     change = write("gcc/include/c++/12/h.h", value(2))
     check_both(
-        bench,
+        workspace,
         Case(
             change=change, files={"a.cu": behind("#include <h.h>")}, call=call(options), prepare=gcc_of(12, 1)
         ),
@@ -97,7 +86,7 @@ def test_a_header_of_the_gcc_in_the_toolchain_of_clang(bench: Workspace, clang: 
 
 @pytest.mark.by_default("True")
 @pytest.mark.parametrize("becomes_one", [False, True])
-def test_headers_that_are_one_file_or_not(bench: Workspace, clang: str, becomes_one: bool) -> None:
+def test_headers_that_are_one_file_or_not(workspace: Workspace, clang: str, becomes_one: bool) -> None:
     """Under `#pragma once` clang tells files by device and inode."""
     text = "#pragma once\n#ifdef VALUE\n#undef VALUE\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
     files = {"a.cu": behind('#include "x/h.h"\n#include "y/h.h"'), "x/h.h": text, "y/h.h": text}
@@ -111,4 +100,4 @@ def test_headers_that_are_one_file_or_not(bench: Workspace, clang: str, becomes_
         workspace.write("y/h.h", text)
 
     change, prepare = (one, two) if becomes_one else (two, one)
-    check_both(bench, Case(change=change, files=files, call=call(f"-ccbin {clang}"), prepare=prepare))
+    check_both(workspace, Case(change=change, files=files, call=call(f"-ccbin {clang}"), prepare=prepare))

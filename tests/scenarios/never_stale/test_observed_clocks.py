@@ -7,24 +7,22 @@ import time
 
 import pytest
 
+from scenarios.support.both_ways import Made
 from scenarios.support.cases import (
     COMMAND,
     KERNEL,
     Call,
     Case,
-    Made,
-    bench,
     call,
     check_both,
-    light,
     made_by_cache,
     set_up,
     touch,
 )
-from scenarios.support.rebuilds import HOST_COMPILER, replace
+from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 STAMP = "extern const char stamp[];\nconst char stamp[] = {};\n"
 STRING = "#define S_(x) #x\n#define S(x) S_(x)\n"
@@ -82,33 +80,33 @@ ASKED = {
 
 @pytest.mark.by_default("pasted and stringized")
 @pytest.mark.parametrize("way", TIMES)
-def test_the_time_is_that_of_now(bench: Workspace, way: str) -> None:
+def test_the_time_is_that_of_now(workspace: Workspace, way: str) -> None:
     files, options = TIMES[way]
-    set_up(bench, Case(files=files, call=COMMAND))
-    first = _compile(bench, call(options))
+    set_up(workspace, Case(files=files, call=COMMAND))
+    first = _compile(workspace, call(options))
     time.sleep(1.1)
     begun = _clock()
-    again = _compile(bench, call(options))
+    again = _compile(workspace, call(options))
     assert first != again
-    told = _TIME.findall(again.stderr + again.files["a.o"][1])
+    told = _TIME.findall(again.stderr + again["a.o"])
     assert told
     assert all(begun <= moment <= _clock() for moment in told if begun <= _clock())  # but at midnight
 
 
 @pytest.mark.by_default("pasted")
 @pytest.mark.parametrize("way", DAYS)
-def test_the_day_is_not_recorded(bench: Workspace, way: str) -> None:
-    set_up(bench, Case(files=DAYS[way], call=COMMAND))
+def test_the_day_is_not_recorded(workspace: Workspace, way: str) -> None:
+    set_up(workspace, Case(files=DAYS[way], call=COMMAND))
     for _ in range(2):
-        _compile(bench, call())
+        _compile(workspace, call())
 
 
 @pytest.mark.by_default("for the last compile")
 @pytest.mark.parametrize("way", FILES)
-def test_the_date_of_a_file_is_that_of_now(bench: Workspace, way: str) -> None:
+def test_the_date_of_a_file_is_that_of_now(workspace: Workspace, way: str) -> None:
     files, options = FILES[way]
     name = "forced.h" if "forced.h" in files else "a.cu"
-    check_both(bench, Case(change=touch(name, -1e7), files=files, call=call(options), is_recorded=None))
+    check_both(workspace, Case(change=touch(name, -1e7), files=files, call=call(options), is_recorded=None))
 
 
 # The host compiler compares the dates of two files and says which is older.
@@ -126,7 +124,7 @@ COMPARED = {
 
 @pytest.mark.by_default("by a pragma of macros")
 @pytest.mark.parametrize("way", COMPARED)
-def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> None:
+def test_a_date_that_is_compared_is_that_of_now(workspace: Workspace, way: str) -> None:
     files = {
         "a.cu": COMPARED[way] + KERNEL.replace("VALUE", "1"),
         "h.h": COMPARED["by an operator"],
@@ -137,27 +135,27 @@ def test_a_date_that_is_compared_is_that_of_now(bench: Workspace, way: str) -> N
         touch("grammar", -1e7)(workspace)
 
     check_both(
-        bench,
+        workspace,
         Case(change=touch("grammar", 1e7), files=files, prepare=prepare, is_recorded=None, call=COMMAND),
     )
 
 
 @pytest.mark.by_default("the time")
 @pytest.mark.parametrize("what", ASKED)
-def test_what_a_wrapper_is_told_anew_each_time(bench: Workspace, what: str) -> None:
-    set_up(bench, Case(files={"a.cu": KERNEL}, call=COMMAND))
+def test_what_a_wrapper_is_told_anew_each_time(workspace: Workspace, what: str) -> None:
+    set_up(workspace, Case(files={"a.cu": KERNEL}, call=COMMAND))
     text = f'#!/bin/bash\nexec "{HOST_COMPILER}" "-DVALUE={ASKED[what]}" "$@"\n'
-    replace(bench.directory / "wrapper", text)
+    replace(workspace.directory / "wrapper", text)
     line = call("-ccbin {work}/wrapper")
-    first = _compile(bench, line)
+    first = _compile(workspace, line)
     time.sleep(1.1)
-    assert _compile(bench, line).files["a.o"] != first.files["a.o"]
+    assert _compile(workspace, line).files["a.o"] != first.files["a.o"]
 
 
-def _compile(bench: Workspace, which: Call) -> Made:
-    made, outcome = made_by_cache(bench, which)
-    assert (made.status, outcome not in ("direct_hit", "bypass")) == (0, True), (
-        outcome,
+def _compile(workspace: Workspace, which: Call) -> Made:
+    made = made_by_cache(workspace, which)
+    assert (made.status, made.outcome not in ("direct_hit", "bypass")) == (0, True), (
+        made.outcome,
         made.stderr,
     )
     return made

@@ -13,11 +13,9 @@ from scenarios.support.cases import (
     TWO_IF_LAST,
     Case,
     behind,
-    bench,
     call,
     check_both,
     each,
-    light,
     make_directory,
     remove,
     value,
@@ -25,7 +23,7 @@ from scenarios.support.cases import (
 )
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 ANOTHER = "#undef VALUE\n#define VALUE 2\n"
 MAYBE = '__has_include("maybe.h")'
@@ -89,17 +87,17 @@ TRIGRAPHS = "-Xcompiler -trigraphs"
 
 @pytest.mark.by_default("by a word that is pasted")
 @pytest.mark.parametrize("way", ASKED)
-def test_a_name_that_is_asked_for(bench: Workspace, way: str) -> None:
-    check_both(bench, ASKED[way])
+def test_a_name_that_is_asked_for(workspace: Workspace, way: str) -> None:
+    check_both(workspace, ASKED[way])
 
 
 @pytest.mark.by_default("for the last compile")
 @pytest.mark.parametrize("way", FORCED)
-def test_a_name_that_a_file_of_the_command_line_asks_for(bench: Workspace, way: str) -> None:
+def test_a_name_that_a_file_of_the_command_line_asks_for(workspace: Workspace, way: str) -> None:
     text = FORCED[way]
     source = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
     check_both(
-        bench,
+        workspace,
         Case(
             change=write("maybe.h", ""),
             files={"a.cu": source, "forced.h": text},
@@ -110,41 +108,43 @@ def test_a_name_that_a_file_of_the_command_line_asks_for(bench: Workspace, way: 
 
 @pytest.mark.by_default("by a macro")
 @pytest.mark.parametrize("form", FORMS)
-def test_a_header_that_appears_earlier(bench: Workspace, form: str) -> None:
+def test_a_header_that_appears_earlier(workspace: Workspace, form: str) -> None:
     files = {"a.cu": behind(FORMS[form]), "early": None, "late/h.h": value(1)}
     check_both(
-        bench,
+        workspace,
         Case(change=write("early/h.h", value(2)), files=files, call=call(f"-Iearly -Ilate {TRIGRAPHS}")),
     )
 
 
 @pytest.mark.by_default("plain")
 @pytest.mark.parametrize("form", [form for form in FORMS if "brackets" not in form])
-def test_a_header_that_appears_where_one_was_passed_over(bench: Workspace, form: str) -> None:
+def test_a_header_that_appears_where_one_was_passed_over(workspace: Workspace, form: str) -> None:
     """It had been read already, so that the second time leaves no trace in the preprocessed text."""
     files = {
         "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
         "inc/h.h": "#ifndef GUARD\n#define GUARD\n#define VALUE 1\n#endif\n",
         "sub/outer.h": FORMS[form] + "\n",
     }
-    check_both(bench, Case(change=write("sub/h.h", ANOTHER), files=files, call=call(f"-Iinc {TRIGRAPHS}")))
+    check_both(
+        workspace, Case(change=write("sub/h.h", ANOTHER), files=files, call=call(f"-Iinc {TRIGRAPHS}"))
+    )
 
 
 @pytest.mark.by_default('_Pragma("once")')
 @pytest.mark.parametrize("once", ["#pragma once", '_Pragma("once")'])
-def test_a_header_that_is_read_once(bench: Workspace, once: str) -> None:
+def test_a_header_that_is_read_once(workspace: Workspace, once: str) -> None:
     """Nor does one that says so itself."""
     files = {
         "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
         "inc/h.h": f"{once}\n{value(1)}",
         "sub/outer.h": '#define H "h.h"\n#include H\n',
     }
-    check_both(bench, Case(change=write("sub/h.h", ANOTHER), files=files, call=call("-Iinc")))
+    check_both(workspace, Case(change=write("sub/h.h", ANOTHER), files=files, call=call("-Iinc")))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("once", ["#pragma once", '_Pragma("once")'])
-def test_a_copy_that_was_passed_over_and_is_edited(bench: Workspace, once: str) -> None:
+def test_a_copy_that_was_passed_over_and_is_edited(workspace: Workspace, once: str) -> None:
     """The host compiler takes files of the same size, date and content for one."""
     text = once + "\n#ifdef VALUE\n#undef VALUE\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
 
@@ -153,7 +153,7 @@ def test_a_copy_that_was_passed_over_and_is_edited(bench: Workspace, once: str) 
             os.utime(workspace.directory / name, (1e9, 1e9))
 
     files = {"a.cu": behind('#include "x/h.h"\n#define H "y/h.h"\n#include H'), "x/h.h": text, "y/h.h": text}
-    check_both(bench, Case(change=write("y/h.h", text), files=files, prepare=same_date, call=COMMAND))
+    check_both(workspace, Case(change=write("y/h.h", text), files=files, prepare=same_date, call=COMMAND))
 
 
 PLACES = {
@@ -224,5 +224,5 @@ PLACES = {
 
 @pytest.mark.by_default("a directory in the place of a header that was passed over")
 @pytest.mark.parametrize("place", PLACES)
-def test_what_was_read(bench: Workspace, place: str) -> None:
-    check_both(bench, PLACES[place])
+def test_what_was_read(workspace: Workspace, place: str) -> None:
+    check_both(workspace, PLACES[place])

@@ -17,10 +17,8 @@ from scenarios.support.cases import (
     Case,
     Change,
     Link,
-    bench,
     call,
     check_both,
-    light,
     link,
     remove,
     uses,
@@ -29,7 +27,7 @@ from scenarios.support.cases import (
 )
 from scenarios.support.observed_wrappers import script
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 INCLUDING = uses("<h.h>")
@@ -117,8 +115,8 @@ CASES = {
 
 @pytest.mark.parametrize("which", CASES)
 @pytest.mark.by_default("a header", "a file of a script that works elsewhere")
-def test_a_name_that_proc_only_renames(bench, which):
-    check_both(bench, CASES[which])
+def test_a_name_that_proc_only_renames(workspace, which):
+    check_both(workspace, CASES[which])
 
 
 @pytest.fixture
@@ -167,5 +165,5 @@ IN_MEMORY = {
 
 @pytest.mark.parametrize("which", IN_MEMORY)
 @pytest.mark.by_default("a header that appears")
-def test_files_in_memory_are_files(bench, memory, which):
-    check_both(bench, IN_MEMORY[which](memory))
+def test_files_in_memory_are_files(workspace, memory, which):
+    check_both(workspace, IN_MEMORY[which](memory))

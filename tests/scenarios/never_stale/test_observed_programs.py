@@ -17,18 +17,16 @@ from scenarios.support.cases import (
     Change,
     Link,
     behind,
-    bench,
     both,
     call,
     check_both,
-    light,
     own_toolkit,
     value,
 )
-from scenarios.support.rebuilds import HOST_COMPILER, edit, replace
+from scenarios.support.toolkits import HOST_COMPILER, edit, replace
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = {"a.cu": "#ifndef VALUE\n#define VALUE 1\n#endif\n" + KERNEL}
 OWN = "-ccbin {work}/gcc"  # a link to the driver of a tree
@@ -89,7 +87,7 @@ TREES = {
 
 @pytest.mark.by_default("specs that add an option")
 @pytest.mark.parametrize("what", TREES)
-def test_what_lies_beside_the_parts_of_gcc(bench: Workspace, what: str) -> None:
+def test_what_lies_beside_the_parts_of_gcc(workspace: Workspace, what: str) -> None:
     case = TREES[what]
 
     def put(workspace: Workspace) -> None:
@@ -98,22 +96,22 @@ def test_what_lies_beside_the_parts_of_gcc(bench: Workspace, what: str) -> None:
             case.prepare(workspace)
 
     source = {"a.cu": "#include <stddef.h>\n" + SOURCE["a.cu"]}
-    check_both(bench, Case(change=case.change, files=source, call=call(OWN), prepare=put))
+    check_both(workspace, Case(change=case.change, files=source, call=call(OWN), prepare=put))
 
 
 @pytest.mark.full
-def test_an_assembler_that_appears_earlier_on_path(bench: Workspace) -> None:
+def test_an_assembler_that_appears_earlier_on_path(workspace: Workspace) -> None:
     def appear(workspace: Workspace) -> None:
         replace(workspace.directory / "early" / "as", talking("as"))
 
     check_both(
-        bench, Case(change=appear, files={**SOURCE, "early": None}, call=call(PATH="{work}/early:{path}"))
+        workspace, Case(change=appear, files={**SOURCE, "early": None}, call=call(PATH="{work}/early:{path}"))
     )
 
 
 @pytest.mark.by_default("cc1plus")
 @pytest.mark.parametrize("part", ["cc1plus", "as", "specs"])
-def test_a_part_that_appears_in_a_directory_of_compiler_path(bench: Workspace, part: str) -> None:
+def test_a_part_that_appears_in_a_directory_of_compiler_path(workspace: Workspace, part: str) -> None:
     def appear(workspace: Workspace) -> None:
         place = workspace.directory / "parts" / part
         if part == "cc1plus":
@@ -125,19 +123,20 @@ def test_a_part_that_appears_in_a_directory_of_compiler_path(bench: Workspace, p
 
     variable = "LIBRARY_PATH" if part == "specs" else "COMPILER_PATH"
     check_both(
-        bench, Case(change=appear, files={**SOURCE, "parts": None}, call=call(**{variable: "{work}/parts"}))
+        workspace,
+        Case(change=appear, files={**SOURCE, "parts": None}, call=call(**{variable: "{work}/parts"})),
     )
 
 
 @pytest.mark.full
-def test_another_cc1plus_in_compiler_path(bench: Workspace) -> None:
+def test_another_cc1plus_in_compiler_path(workspace: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         (workspace.directory / "one").mkdir()
         (workspace.directory / "two").mkdir()
         unidentified(workspace, workspace.directory / "two" / "cc1plus")
 
     lines = [call(COMPILER_PATH=f"{{work}}/{name}") for name in ("one", "two")]
-    check_both(bench, Case(change=None, files=SOURCE, call=lines[0], then=lines[1], prepare=put))
+    check_both(workspace, Case(change=None, files=SOURCE, call=lines[0], then=lines[1], prepare=put))
 
 
 def two_trees(workspace: Workspace) -> None:
@@ -162,23 +161,24 @@ def relink(workspace: Workspace) -> None:
 
 @pytest.mark.by_default("relocate")
 @pytest.mark.parametrize("change", [relink, relocate])
-def test_two_trees_with_the_same_programs(bench: Workspace, change: Change) -> None:
-    check_both(bench, Case(change=change, files=SOURCE, call=call(OWN), prepare=two_trees))
+def test_two_trees_with_the_same_programs(workspace: Workspace, change: Change) -> None:
+    check_both(workspace, Case(change=change, files=SOURCE, call=call(OWN), prepare=two_trees))
 
 
 @pytest.mark.full
-def test_two_trees_by_their_names(bench: Workspace) -> None:
+def test_two_trees_by_their_names(workspace: Workspace) -> None:
     """As stages they have the same commands but for the name of the compiler."""
-    two_trees(bench)
-    own = driver_of(bench)
+    two_trees(workspace)
+    own = driver_of(workspace)
     lines = [
-        call(f"-ccbin {{work}}/{name}/{own.relative_to(bench.directory / 'one')}") for name in ("one", "two")
+        call(f"-ccbin {{work}}/{name}/{own.relative_to(workspace.directory / 'one')}")
+        for name in ("one", "two")
     ]
-    check_both(bench, Case(change=None, files=SOURCE, call=lines[0], then=lines[1]))
+    check_both(workspace, Case(change=None, files=SOURCE, call=lines[0], then=lines[1]))
 
 
 @pytest.mark.full
-def test_a_compiler_that_is_a_link_and_leads_to_a_script(bench: Workspace) -> None:
+def test_a_compiler_that_is_a_link_and_leads_to_a_script(workspace: Workspace) -> None:
     real = os.path.realpath(HOST_COMPILER)
 
     def swap(workspace: Workspace) -> None:
@@ -187,13 +187,13 @@ def test_a_compiler_that_is_a_link_and_leads_to_a_script(bench: Workspace) -> No
         (workspace.directory / "linked-g++").symlink_to("other")
 
     check_both(
-        bench,
+        workspace,
         Case(change=swap, files={**SOURCE, "linked-g++": Link(real)}, call=call("-ccbin {work}/linked-g++")),
     )
 
 
 @pytest.mark.full
-def test_a_directory_of_compilers_that_is_a_link(bench: Workspace) -> None:
+def test_a_directory_of_compilers_that_is_a_link(workspace: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         for number in (1, 2):
             (workspace.directory / f"bin{number}").mkdir()
@@ -206,18 +206,18 @@ def test_a_directory_of_compilers_that_is_a_link(bench: Workspace) -> None:
         (workspace.directory / "bin").symlink_to("bin2")
 
     check_both(
-        bench,
+        workspace,
         Case(change=swap, files={**SOURCE, "bin": Link("bin1")}, call=call("-ccbin {work}/bin"), prepare=put),
     )
 
 
-def test_a_variable_of_a_site_in_the_profile(bench: Workspace) -> None:
+def test_a_variable_of_a_site_in_the_profile(workspace: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         edit(own_toolkit(workspace) / "bin/nvcc.profile", '\nINCLUDES += "-I$(SITE)" $(_SPACE_)\n')
 
     files = {"a.cu": behind("#include <h.h>"), **both("one/h.h"), "two/h.h": value(2)}
     check_both(
-        bench,
+        workspace,
         Case(
             change=None, files=files, call=call(SITE="{work}/one"), then=call(SITE="{work}/two"), prepare=put
         ),
@@ -225,12 +225,12 @@ def test_a_variable_of_a_site_in_the_profile(bench: Workspace) -> None:
 
 
 @pytest.mark.full
-def test_a_variable_of_a_site_for_ptxas(bench: Workspace) -> None:
+def test_a_variable_of_a_site_for_ptxas(workspace: Workspace) -> None:
     def put(workspace: Workspace) -> None:
         edit(own_toolkit(workspace) / "bin/nvcc.profile", "\nPTXAS_FLAGS += $(SITE_LEVEL)\n")
 
     check_both(
-        bench,
+        workspace,
         Case(
             change=None,
             files={"a.cu": FLOATS},
@@ -242,18 +242,18 @@ def test_a_variable_of_a_site_for_ptxas(bench: Workspace) -> None:
 
 
 @pytest.mark.full
-def test_a_toolkit_that_is_a_link(bench: Workspace) -> None:
+def test_a_toolkit_that_is_a_link(workspace: Workspace) -> None:
     """As `/usr/local/cuda` is: the tools are the same, a header is another."""
-    first = own_toolkit(bench)
+    first = own_toolkit(workspace)
     second = first.with_name("second")
     shutil.copytree(first, second, symlinks=True)
     edit(second / "include/crt/host_defines.h", "\n#define VALUE 2\n")
-    chosen = bench.directory / "cuda"
+    chosen = workspace.directory / "cuda"
     chosen.symlink_to(first)
-    bench.nvcc = str(chosen / "bin" / "nvcc")
+    workspace.nvcc = str(chosen / "bin" / "nvcc")
 
     def swap(workspace: Workspace) -> None:
         chosen.unlink()
         chosen.symlink_to(second)
 
-    check_both(bench, Case(change=swap, files=SOURCE, call=COMMAND))
+    check_both(workspace, Case(change=swap, files=SOURCE, call=COMMAND))

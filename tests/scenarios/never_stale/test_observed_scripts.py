@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from scenarios.support.cases import KERNEL, Case, Change, bench, call, check_both, each, light, remove, touch
+from scenarios.support.cases import KERNEL, Case, Change, call, check_both, each, remove, touch
 from scenarios.support.observed_wrappers import script
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 WRAPPED = "-ccbin {work}/wrapper"
@@ -112,27 +112,29 @@ TOLD = {
 
 
 @pytest.mark.parametrize("text", ["value=${#LD_PRELOAD}", "[ -v LD_PRELOAD ] && value=1 || value=2"])
-def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(bench: Workspace, text: str) -> None:
-    bench.write("a.cu", SOURCE)
-    script(f"{text}\n{VALUE}", first=BASH)(bench)
-    line = ("-ptx", "a.cu", "-o", "a.ptx", "-ccbin", bench.directory / "wrapper")
+def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(
+    workspace: Workspace, text: str
+) -> None:
+    workspace.write("a.cu", SOURCE)
+    script(f"{text}\n{VALUE}", first=BASH)(workspace)
+    line = ("-ptx", "a.cu", "-o", "a.ptx", "-ccbin", workspace.directory / "wrapper")
     made = []
-    for run in (bench.plain, bench.cached, bench.cached):
+    for run in (workspace.plain, workspace.cached, workspace.cached):
         assert run(*line).status == 0
-        made.append((bench.directory / "a.ptx").read_bytes())
+        made.append((workspace.directory / "a.ptx").read_bytes())
     assert made[0] == made[1] == made[2]
-    assert bench.counters().calls["direct_hit"] == 0
+    assert workspace.counters().calls["direct_hit"] == 0
 
 
 @pytest.mark.by_default("the newest directory")
 @pytest.mark.parametrize("what", SEEN)
-def test_what_a_script_sees(bench: Workspace, what: str) -> None:
-    check_both(bench, SEEN[what])
+def test_what_a_script_sees(workspace: Workspace, what: str) -> None:
+    check_both(workspace, SEEN[what])
 
 
 @pytest.mark.by_default(
     "text of a process", "how deep calls may be", "the word before it", "a name of a name"
 )
 @pytest.mark.parametrize("what", TOLD)
-def test_what_a_script_is_told_by_the_way(bench: Workspace, what: str) -> None:
-    check_both(bench, TOLD[what])
+def test_what_a_script_is_told_by_the_way(workspace: Workspace, what: str) -> None:
+    check_both(workspace, TOLD[what])

@@ -18,13 +18,11 @@ from scenarios.support.cases import (
     Change,
     Link,
     behind,
-    bench,
     both,
     call,
     check_both,
     compile_twice,
     each,
-    light,
     link,
     made_by_cache,
     made_by_plain,
@@ -34,10 +32,10 @@ from scenarios.support.cases import (
     value,
     write,
 )
-from scenarios.support.rebuilds import HOST_COMPILER
+from scenarios.support.toolkits import HOST_COMPILER
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 # A comma is nvcc's own unless a backslash precedes it.
 OPTIONS = {
@@ -130,41 +128,44 @@ PRECOMPILED = call("-Xcompiler -include,forced.h")
 
 @pytest.mark.by_default("-Wp,-I")
 @pytest.mark.parametrize("option", OPTIONS)
-def test_a_header_that_appears_in_a_directory_of_an_option(bench: Workspace, option: str) -> None:
+def test_a_header_that_appears_in_a_directory_of_an_option(workspace: Workspace, option: str) -> None:
     early = EARLY.get(option, "early")
     late = early.replace("early", "late") if "root" in early else "late"
     files = {"a.cu": behind("#include <h.h>"), early: None, f"{late}/h.h": value(1), **SYSTEM}
-    check_both(bench, Case(change=write(f"{early}/h.h", value(2)), files=files, call=call(OPTIONS[option])))
+    check_both(
+        workspace, Case(change=write(f"{early}/h.h", value(2)), files=files, call=call(OPTIONS[option]))
+    )
 
 
 @pytest.mark.by_default("a way up from a link to what was read")
 @pytest.mark.parametrize("kind", LINKS)
-def test_a_link_on_the_way(bench: Workspace, kind: str) -> None:
-    check_both(bench, LINKS[kind])
+def test_a_link_on_the_way(workspace: Workspace, kind: str) -> None:
+    check_both(workspace, LINKS[kind])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
-def test_a_directory_that_becomes_another_by_a_mount(bench: Workspace) -> None:
+def test_a_directory_that_becomes_another_by_a_mount(workspace: Workspace) -> None:
     """gcc drops it from its place on the search path then."""
     files = {"a.cu": behind("#include <h.h>"), **both("early/h.h", "other/h.h"), "late/h.h": value(2)}
     which = call("-Iearly -Ilate -isystem other")
-    set_up(bench, Case(files=files, call=COMMAND))
-    before = compile_twice(bench, which, True)
+    set_up(workspace, Case(files=files, call=COMMAND))
+    before = compile_twice(workspace, which, True)
     mounted = ["unshare", "--mount", "sh", "-c", BOUND, "sh"]
-    if bench.run([*mounted, "true"]).status:
+    if workspace.run([*mounted, "true"]).status:
         pytest.skip("no directory can be mounted here")
 
     def made_by(program: list[str], *more: str) -> bytes:
         time.sleep(OLD_ENOUGH)
-        done = bench.run([*mounted, *program, *which.argv(bench), *more])
+        done = workspace.run([*mounted, *program, *which.argv(workspace), *more])
         assert done.status == 0, done.stderr
-        return (bench.directory / "a.o").read_bytes()
+        return (workspace.directory / "a.o").read_bytes()
 
-    expected = made_by([bench.nvcc], "-keep", "-keep-dir", "..")
-    assert expected != before.files["a.o"][1]
-    cached = [str(launcher_of_tree()), bench.nvcc]
+    expected = made_by([workspace.nvcc], "-keep", "-keep-dir", "..")
+    assert expected != before["a.o"]
+    cached = [str(launcher_of_tree()), workspace.nvcc]
     assert [made_by(cached) for _ in range(2)] == [expected] * 2
-    assert made_by_cache(bench, which) == (before, "direct_hit")
+    again = made_by_cache(workspace, which)
+    assert (again, again.outcome) == (before, "direct_hit")
 
 
 def precompile(number: int, product: str = "forced.h.gch") -> Change:
@@ -202,23 +203,23 @@ GCH = {
 
 @pytest.mark.by_default("that appears")
 @pytest.mark.parametrize("form", GCH)
-def test_a_precompiled_form(bench: Workspace, form: str) -> None:
+def test_a_precompiled_form(workspace: Workspace, form: str) -> None:
     if "clang" in os.path.realpath(HOST_COMPILER):
         pytest.skip("the host compiler is not gcc")
     case = GCH[form]
     files = {"a.cu": KERNEL.replace("VALUE", "1"), "forced.h": MORE.format(1), **case.files}
-    check_both(bench, Case(change=case.change, files=files, call=PRECOMPILED, prepare=case.prepare))
+    check_both(workspace, Case(change=case.change, files=files, call=PRECOMPILED, prepare=case.prepare))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("option", ["-ffile-prefix-map", "-fmacro-prefix-map"])
-def test_names_that_are_mapped_below_a_base_directory(bench: Workspace, option: str) -> None:
+def test_names_that_are_mapped_below_a_base_directory(workspace: Workspace, option: str) -> None:
     """The base itself is mapped, so that names tell the checkouts apart without naming the base."""
     for name in ("one", "two"):
-        bench.write(f"{name}/a.cu", "extern const char name[];\nconst char name[] = __FILE__;\n")
-        bench.write(f"{name}/build/.keep", "")
-    base = bench.directory.resolve()
-    bench.environ["NVCCACHE_BASE_DIR"] = str(base)
+        workspace.write(f"{name}/a.cu", "extern const char name[];\nconst char name[] = __FILE__;\n")
+        workspace.write(f"{name}/build/.keep", "")
+    base = workspace.directory.resolve()
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(base)
     lines = [
         dataclasses.replace(
             call(f"-Xcompiler {option}={base}=.", line=f"-c {base}/{name}/a.cu -MD -MF a.d -o a.o"),
@@ -227,8 +228,8 @@ def test_names_that_are_mapped_below_a_base_directory(bench: Workspace, option: 
         )
         for name in ("one", "two")
     ]
-    set_up(bench, Case(call=COMMAND))
-    compile_twice(bench, lines[0], True)
+    set_up(workspace, Case(call=COMMAND))
+    compile_twice(workspace, lines[0], True)
     for line in (lines[1], *lines):
-        made, outcome = made_by_cache(bench, line)
-        assert made == made_by_plain(bench, line), f"stale: {outcome}"
+        made = made_by_cache(workspace, line)
+        assert made == made_by_plain(workspace, line), f"stale: {made.outcome}"

@@ -14,12 +14,10 @@ from scenarios.support.cases import (
     Case,
     Change,
     Link,
-    bench,
     call,
     check_both,
     compile_twice,
     each,
-    light,
     link,
     own_toolkit,
     processes_of_hit,
@@ -31,7 +29,7 @@ from scenarios.support.cases import (
 from scenarios.support.observed_wrappers import compiled, script
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 ONE, TWO = "OPTIONS=-DVALUE=1\n", "OPTIONS=-DVALUE=2\n"
@@ -256,30 +254,30 @@ COMPILED = {
 
 @pytest.mark.by_default("a file that it looks for", "a directory that it lists")
 @pytest.mark.parametrize("what", SCRIPTS)
-def test_what_a_script_reads(bench: Workspace, what: str) -> None:
+def test_what_a_script_reads(workspace: Workspace, what: str) -> None:
     is_recorded = None if what in UNDECIDED else True
-    check_both(bench, dataclasses.replace(SCRIPTS[what], is_recorded=is_recorded))
+    check_both(workspace, dataclasses.replace(SCRIPTS[what], is_recorded=is_recorded))
 
 
 @pytest.mark.by_default("a variable that was not set")
 @pytest.mark.parametrize("what", VARIABLES)
-def test_what_a_script_is_told(bench: Workspace, what: str) -> None:
-    check_both(bench, VARIABLES[what])
+def test_what_a_script_is_told(workspace: Workspace, what: str) -> None:
+    check_both(workspace, VARIABLES[what])
 
 
 @pytest.mark.by_default("a compiler that appears earlier on PATH")
 @pytest.mark.parametrize("what", PLACES)
-def test_where_a_script_looks(bench: Workspace, what: str) -> None:
-    check_both(bench, PLACES[what])
+def test_where_a_script_looks(workspace: Workspace, what: str) -> None:
+    check_both(workspace, PLACES[what])
 
 
 @pytest.mark.by_default("its file, which appears")
 @pytest.mark.parametrize("what", COMPILED)
-def test_what_a_compiled_wrapper_reads(bench: Workspace, what: str) -> None:
+def test_what_a_compiled_wrapper_reads(workspace: Workspace, what: str) -> None:
     case = COMPILED[what]
     line = case.call if "-ccbin" in case.call.options else call(WRAPPED)
     check_both(
-        bench,
+        workspace,
         Case(
             change=case.change,
             files={"a.cu": SOURCE, **case.files},
@@ -302,17 +300,19 @@ TRANSPARENT = {
 
 @pytest.mark.by_default("several processes")
 @pytest.mark.parametrize("kind", TRANSPARENT)
-def test_a_direct_hit_behind_a_script_starts_nothing(bench: Workspace, kind: str) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE, "more": ""}, prepare=script(TRANSPARENT[kind]), call=COMMAND))
-    compile_twice(bench, call(WRAPPED), is_recorded=True)
-    assert processes_of_hit(bench, call(WRAPPED)) == ["execve"]
+def test_a_direct_hit_behind_a_script_starts_nothing(workspace: Workspace, kind: str) -> None:
+    set_up(
+        workspace, Case(files={"a.cu": SOURCE, "more": ""}, prepare=script(TRANSPARENT[kind]), call=COMMAND)
+    )
+    compile_twice(workspace, call(WRAPPED), is_recorded=True)
+    assert processes_of_hit(workspace, call(WRAPPED)) == ["execve"]
 
 
 @pytest.mark.full
-def test_a_direct_hit_behind_a_compiled_wrapper_starts_nothing(bench: Workspace) -> None:
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=compiled(), call=COMMAND))
-    compile_twice(bench, call(WRAPPED), is_recorded=True)
-    assert processes_of_hit(bench, call(WRAPPED)) == ["execve"]
+def test_a_direct_hit_behind_a_compiled_wrapper_starts_nothing(workspace: Workspace) -> None:
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=compiled(), call=COMMAND))
+    compile_twice(workspace, call(WRAPPED), is_recorded=True)
+    assert processes_of_hit(workspace, call(WRAPPED)) == ["execve"]
 
 
 TOOLS = {"cicc": "nvvm/bin/cicc", "cudafe++": "bin/cudafe++", "fatbinary": "bin/fatbinary"}
@@ -330,10 +330,10 @@ def tool_script(path: str, before: str, after: str = "") -> Change:
 
 @pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_a_tool_that_is_a_script_reads(bench: Workspace, tool: str) -> None:
+def test_what_a_tool_that_is_a_script_reads(workspace: Workspace, tool: str) -> None:
     put = tool_script(TOOLS[tool], 'cat "{work}/message" >&2')
     files = {"a.cu": FLOATS, "message": "one\n"}
-    check_both(bench, Case(change=write("message", "two\n"), files=files, prepare=put, call=COMMAND))
+    check_both(workspace, Case(change=write("message", "two\n"), files=files, prepare=put, call=COMMAND))
 
 
 NVCC = {
@@ -349,13 +349,13 @@ NVCC = {
 
 @pytest.mark.by_default("a file that it looks for")
 @pytest.mark.parametrize("what", NVCC)
-def test_what_an_nvcc_that_is_a_script_reads(bench: Workspace, what: str) -> None:
+def test_what_an_nvcc_that_is_a_script_reads(workspace: Workspace, what: str) -> None:
     case = NVCC[what]
-    text = f'if [ -f {{work}}/settings ]; then . {{work}}/settings; fi\nexec "{bench.nvcc}" "$@" $OPTIONS'
-    script(text, "nvcc")(bench)
-    bench.nvcc = str(bench.directory / "nvcc")
+    text = f'if [ -f {{work}}/settings ]; then . {{work}}/settings; fi\nexec "{workspace.nvcc}" "$@" $OPTIONS'
+    script(text, "nvcc")(workspace)
+    workspace.nvcc = str(workspace.directory / "nvcc")
     check_both(
-        bench,
+        workspace,
         Case(
             change=case.change,
             files={"a.cu": SOURCE, **case.files},
@@ -377,11 +377,11 @@ PTXAS = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("what", PTXAS)
-def test_what_a_ptxas_that_is_a_script_reads(bench: Workspace, what: str) -> None:
+def test_what_a_ptxas_that_is_a_script_reads(workspace: Workspace, what: str) -> None:
     case = PTXAS[what]
     put = tool_script("bin/ptxas", "if [ -f {work}/settings ]; then . {work}/settings; fi", "$OPTIONS")
     check_both(
-        bench,
+        workspace,
         Case(
             change=case.change,
             files={"a.cu": FLOATS, **case.files},

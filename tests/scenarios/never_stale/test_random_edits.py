@@ -33,10 +33,10 @@ from generator.lines import seeds
 from installations import launcher_of_tree
 from nvccache.outcomes import BYPASS, FAULT
 from nvccache.store import event_totals
-from scenarios.support.cases import OLD_ENOUGH, Made
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_OPTIONS
-from scenarios.support.sameness import TEMPORARY
+from scenarios.same_result.sameness import TEMPORARY
+from scenarios.support.both_ways import Made
+from scenarios.support.cases import OLD_ENOUGH
+from scenarios.support.toolkits import HOST_OPTIONS, light_toolkit
 from workspaces import Workspace, make_workspace
 
 _PARTS = edited_headers.PARTS | edited_files.PARTS | edited_settings.PARTS | edited_tools.PARTS

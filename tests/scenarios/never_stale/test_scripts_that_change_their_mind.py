@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.cases import bench, light
 from scenarios.support.observed_wrappers import script
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = """#include "maybe.h"
 #if __has_include(<site.h>)
@@ -301,40 +300,44 @@ SHOWN = (
 )
 
 
-def set_up(bench: Workspace, text: str, first: str) -> None:
-    real = bench.nvcc
-    bench.write("a.cu", SOURCE)
-    bench.write("maybe.h", "")
+def set_up(workspace: Workspace, text: str, first: str) -> None:
+    real = workspace.nvcc
+    workspace.write("a.cu", SOURCE)
+    workspace.write("maybe.h", "")
     for number, value in enumerate(("one", "two"), start=1):
-        bench.write(f"d{number}/maybe.h", "")
-        bench.write(f"d{number}/a.cu", SOURCE.replace("maybe.h", "../maybe.h"))
-        bench.write(f"h{number}/.site", f"V={value}\n")
-        bench.write(f"e{number}", f"V={value}\n")
-        script(f"echo {value}", f"p{number}/site")(bench)
-        script(f'exec "{real}" -DVALUE={value} "$@"', f"inner/{value}")(bench)
-        bench.write(f"c{number}/site.h", f"#define VALUE {value}\n")
-    bench.write("d2/mark", "")
-    bench.write("clock", CLOCK.replace("{work}", str(bench.directory)) + "\n")
-    bench.write("l/kept", "")
-    (bench.directory / "p0").mkdir()
-    (bench.directory / "p9").mkdir()
-    (bench.directory / "p9/real-nvcc").symlink_to("../inner/one")
-    script(f'exec "{real}" -DVALUE=one "$@"', "inner/nvcc")(bench)
-    script(text.replace("{nvcc}", real), "bin/nvcc", first)(bench)
-    bench.nvcc = str(bench.directory / "bin/nvcc")
-    bench.environ["PATH"] = f"{bench.directory}/p0:{bench.directory}/p9:{bench.environ['PATH']}"
+        workspace.write(f"d{number}/maybe.h", "")
+        workspace.write(f"d{number}/a.cu", SOURCE.replace("maybe.h", "../maybe.h"))
+        workspace.write(f"h{number}/.site", f"V={value}\n")
+        workspace.write(f"e{number}", f"V={value}\n")
+        script(f"echo {value}", f"p{number}/site")(workspace)
+        script(f'exec "{real}" -DVALUE={value} "$@"', f"inner/{value}")(workspace)
+        workspace.write(f"c{number}/site.h", f"#define VALUE {value}\n")
+    workspace.write("d2/mark", "")
+    workspace.write("clock", CLOCK.replace("{work}", str(workspace.directory)) + "\n")
+    workspace.write("l/kept", "")
+    (workspace.directory / "p0").mkdir()
+    (workspace.directory / "p9").mkdir()
+    (workspace.directory / "p9/real-nvcc").symlink_to("../inner/one")
+    script(f'exec "{real}" -DVALUE=one "$@"', "inner/nvcc")(workspace)
+    script(text.replace("{nvcc}", real), "bin/nvcc", first)(workspace)
+    workspace.nvcc = str(workspace.directory / "bin/nvcc")
+    workspace.environ["PATH"] = (
+        f"{workspace.directory}/p0:{workspace.directory}/p9:{workspace.environ['PATH']}"
+    )
 
 
-def value(bench: Workspace, turn: Turn, *, cached: bool) -> str:
+def value(workspace: Workspace, turn: Turn, *, cached: bool) -> str:
     """What an object holds that is compiled as a turn says."""
-    cwd = bench.directory / turn.directory
+    cwd = workspace.directory / turn.directory
     if not (turn.does and "a.o" in turn.does):
         (cwd / turn.output).unlink(missing_ok=True)
-    environ = {**bench.environ, "PWD": str(cwd)}
+    environ = {**workspace.environ, "PWD": str(cwd)}
     for name, text in turn.variables.items():
-        environ[name] = text.replace("{work}", str(bench.directory)).replace("{path}", bench.environ["PATH"])
+        environ[name] = text.replace("{work}", str(workspace.directory)).replace(
+            "{path}", workspace.environ["PATH"]
+        )
     ours = [str(launcher_of_tree())] if cached else []
-    argv = [*ours, bench.nvcc, *turn.before, *LINE, "a.cu", "-o", turn.output, *turn.after]
+    argv = [*ours, workspace.nvcc, *turn.before, *LINE, "a.cu", "-o", turn.output, *turn.after]
     around = [
         "bash",
         "-c",
@@ -348,14 +351,14 @@ def value(bench: Workspace, turn: Turn, *, cached: bool) -> str:
     return found[1].decode()
 
 
-def prepare(bench: Workspace, turn: Turn) -> None:
+def prepare(workspace: Workspace, turn: Turn) -> None:
     for name, text in turn.files.items():
         if text is None:
-            (bench.directory / name).unlink(missing_ok=True)
+            (workspace.directory / name).unlink(missing_ok=True)
         else:
-            bench.write(name, text)
+            workspace.write(name, text)
     if turn.does:
-        subprocess.run(["sh", "-c", turn.does], cwd=bench.directory, check=True)
+        subprocess.run(["sh", "-c", turn.does], cwd=workspace.directory, check=True)
     time.sleep(0.1)
 
 
@@ -368,19 +371,19 @@ def prepare(bench: Workspace, turn: Turn) -> None:
     "bash: a descriptor that it does not read",
 )
 @pytest.mark.parametrize("what", MINDS)
-def test_no_object_is_stale(bench: Workspace, what: str) -> None:
+def test_no_object_is_stale(workspace: Workspace, what: str) -> None:
     text, turns = MINDS[what]
     shell = what.partition(":")[0]
     first = {"bash": "#!/bin/bash", "python": "#!{python}", "perl": "#!/usr/bin/perl"}.get(shell, "#!/bin/sh")
-    set_up(bench, text, first)
+    set_up(workspace, text, first)
     seen = set()
     for number, turn in enumerate((*turns, turns[-1], *turns, turns[0])):
         if number == len(turns) + 1:
-            bench.forget_calls()
-        prepare(bench, turn)
-        expected = value(bench, turn, cached=False)
-        prepare(bench, turn)
-        assert value(bench, turn, cached=True) == expected, (what, number, turn)
+            workspace.forget_calls()
+        prepare(workspace, turn)
+        expected = value(workspace, turn, cached=False)
+        prepare(workspace, turn)
+        assert value(workspace, turn, cached=True) == expected, (what, number, turn)
         seen.add(expected)
     assert len(seen) > 1, "what it chooses by shows in nothing that plain nvcc makes"
 
@@ -399,10 +402,10 @@ EACH_TIME = {
 
 @pytest.mark.by_default("random")
 @pytest.mark.parametrize("what", EACH_TIME)
-def test_what_is_another_each_time_is_so_behind_nvccache(bench: Workspace, what: str) -> None:
+def test_what_is_another_each_time_is_so_behind_nvccache(workspace: Workspace, what: str) -> None:
     first, text = EACH_TIME[what]
-    set_up(bench, text if "import" in text else text + BECOMES, first)
-    assert len({value(bench, Turn(), cached=True) for _ in range(4)}) == 4
+    set_up(workspace, text if "import" in text else text + BECOMES, first)
+    assert len({value(workspace, Turn(), cached=True) for _ in range(4)}) == 4
 
 
 PRELOADED = {
@@ -415,10 +418,12 @@ PRELOADED = {
 
 @pytest.mark.by_default("its length")
 @pytest.mark.parametrize("what", PRELOADED)
-def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(bench: Workspace, what: str) -> None:
+def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(
+    workspace: Workspace, what: str
+) -> None:
     first, text = PRELOADED[what]
-    set_up(bench, text if "import" in text else text + BECOMES, first)
-    assert value(bench, Turn(), cached=True) == value(bench, Turn(), cached=False)
+    set_up(workspace, text if "import" in text else text + BECOMES, first)
+    assert value(workspace, Turn(), cached=True) == value(workspace, Turn(), cached=False)
 
 
 SAYS = {
@@ -436,19 +441,19 @@ SAYS = {
 
 @pytest.mark.by_default("another status", "a filter")
 @pytest.mark.parametrize("what", SAYS)
-def test_what_is_said_and_how_it_ends(bench: Workspace, what: str) -> None:
-    set_up(bench, SAYS[what], "#!/bin/sh")
+def test_what_is_said_and_how_it_ends(workspace: Workspace, what: str) -> None:
+    set_up(workspace, SAYS[what], "#!/bin/sh")
     for more in ("", "", "int a = b;\n", "int a = b;\n"):
-        bench.write("a.cu", SOURCE + more)
+        workspace.write("a.cu", SOURCE + more)
         said = []
-        for run in (bench.plain, bench.cached):
-            (bench.directory / "a.o").unlink(missing_ok=True)
+        for run in (workspace.plain, workspace.cached):
+            (workspace.directory / "a.o").unlink(missing_ok=True)
             done = run(*LINE, "a.cu", "-o", "a.o")
-            said.append((done.status, done.stdout, done.stderr, os.path.exists(bench.directory / "a.o")))
+            said.append((done.status, done.stdout, done.stderr, os.path.exists(workspace.directory / "a.o")))
         assert said[0] == said[1]
 
 
-def test_what_a_script_does_beside_it_is_done_once(bench: Workspace) -> None:
+def test_what_a_script_does_beside_it_is_done_once(workspace: Workspace) -> None:
     """A rehearsal changes nothing, and what is behind nvcc is done where nvcc has been."""
     for name, text in {
         "log": 'echo "$*" >> {work}/noted\nexec "{nvcc}" "$@"',
@@ -459,13 +464,13 @@ def test_what_a_script_does_beside_it_is_done_once(bench: Workspace) -> None:
     }.items():
         counts = []
         if name == "log":
-            set_up(bench, text, "#!/bin/sh")
-            real = re.search(r'exec "(\S+)"', Path(bench.nvcc).read_text())
+            set_up(workspace, text, "#!/bin/sh")
+            real = re.search(r'exec "(\S+)"', Path(workspace.nvcc).read_text())
             assert real
-        script(text.replace("{nvcc}", real[1]), "bin/nvcc")(bench)
-        for run in (bench.plain, bench.cached):
-            noted, gone = bench.write("noted", ""), bench.write("gone", "")
-            (bench.directory / "a.o").unlink(missing_ok=True)
+        script(text.replace("{nvcc}", real[1]), "bin/nvcc")(workspace)
+        for run in (workspace.plain, workspace.cached):
+            noted, gone = workspace.write("noted", ""), workspace.write("gone", "")
+            (workspace.directory / "a.o").unlink(missing_ok=True)
             assert run(*LINE, "a.cu", "-o", "a.o").status == 0
             time.sleep(0.4)
             counts.append((noted.read_text().count("\n"), gone.exists()))

@@ -31,10 +31,9 @@ from scenarios.support.cases import (
     value,
     write,
 )
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 HEADER = {"h.h": "#ifndef X\n#define X 0\n#endif\n#define VALUE X\n"}
 TWO = {"one/h.h": value(1), "two/h.h": value(2)}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import both_ways
+from scenarios.support.both_ways import Made, both_ways
 from scenarios.support.cases import (
     DIRECT_HIT,
     EITHER,
@@ -23,7 +23,6 @@ from scenarios.support.cases import (
     OLD_ENOUGH,
     USER,
     Call,
-    Made,
     check_again,
     check_outcome,
     made_by_cache,
@@ -31,10 +30,9 @@ from scenarios.support.cases import (
     value,
     with_empty_cache,
 )
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 ROOT = "{work}/b/"
 BASE = "{work}/b"
@@ -194,7 +192,7 @@ def check_names(workspace: Workspace, made: Made, checkouts: Checkouts) -> None:
     one, two = (str(workspace.directory / "b" / name).encode() + b"/" for name in checkouts.names)
     told = [made.stderr, *(content for _, content in made.files.values())]
     assert not [text for text in told if one in text]
-    assert two in made.files["a.d"][1]
+    assert two in made["a.d"]
 
 
 def check_checkouts(
@@ -202,19 +200,17 @@ def check_checkouts(
 ) -> None:
     """Compile in one, then in the other, then in each again."""
     first, second = check_out(workspace, checkouts, base)
-    before, _ = made_by_cache(workspace, first)
+    before = made_by_cache(workspace, first)
     time.sleep(OLD_ENOUGH)
-    made, outcome = made_by_cache(workspace, second)
-    check_outcome(outcome, checkouts.outcome, made)
+    made = made_by_cache(workspace, second)
+    check_outcome(made.outcome, checkouts.outcome, made)
     check_names(workspace, made, checkouts)
     if checkouts.is_reproducible:
         assert made == made_by_plain(workspace, second, keep)
         here = str(workspace.directory / "b" / checkouts.names[1]).encode()
-        assert (
-            re.search(re.escape(here) + rb"\b", made.files["a.o"][1]) is not None
-        ) == checkouts.names_itself
+        assert (re.search(re.escape(here) + rb"\b", made["a.o"]) is not None) == checkouts.names_itself
     else:
-        assert made == made_by_cache(with_empty_cache(workspace), second)[0]
+        assert made == made_by_cache(with_empty_cache(workspace), second)
     time.sleep(OLD_ENOUGH)
     check_again(workspace, first, before, is_recorded=True)
     check_again(workspace, second, made, is_recorded=True)
@@ -259,7 +255,7 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
     check_again(workspace, second, made_by_plain(workspace, second), is_recorded=True)
     workspace.write("outside/h.h", value(2))
     for call in (first, second):
-        made, _ = made_by_cache(workspace, call)
+        made = made_by_cache(workspace, call)
         assert made == made_by_plain(workspace, call)
 
 
@@ -301,7 +297,7 @@ def check_leading(workspace: Workspace, led_by: str, base: str) -> None:
     for name in ("gcc", "g++"):
         workspace.write(f"b/one/led/{name}", script.format(name, 2)).chmod(0o755)
     time.sleep(OLD_ENOUGH)
-    made, _ = made_by_cache(workspace, second)
+    made = made_by_cache(workspace, second)
     assert made == made_by_plain(workspace, second)
 
 
@@ -321,7 +317,7 @@ def test_a_directory_that_the_assembler_writes_down(workspace: Workspace, option
         here = workspace.directory / "b" / name / "build"
         here.mkdir(exist_ok=True)
         time.sleep(OLD_ENOUGH)
-        _, _, counters = both_ways(workspace, "-c", "../src/a.cu", "-o", "a.o", *options, cwd=here)
+        counters = both_ways(workspace, "-c", "../src/a.cu", "-o", "a.o", *options, cwd=here).counters
         outcomes.append(counters.outcome)
     assert ("direct_hit" in outcomes) == (not options)
 
@@ -338,7 +334,7 @@ def test_a_wrapper_that_calls_the_checkouts_something_else(workspace: Workspace,
         source = workspace.write(f"b/{name}/a.cu", NAMED.format("__FILE__"))
         time.sleep(OLD_ENOUGH)
         argv = ("-ccbin", workspace.directory / "bin/g++", "-c", source, "-o", "a.o")
-        _, made, _ = both_ways(workspace, *argv, cwd=source.parent)
+        made = both_ways(workspace, *argv, cwd=source.parent)
         assert f"checkouts/{name}/a.cu".encode() in made[f"b/{name}/a.o"]
 
 

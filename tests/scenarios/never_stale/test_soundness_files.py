@@ -34,11 +34,10 @@ from scenarios.support.cases import (
     value,
     write,
 )
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import cuda_release, edit
+from scenarios.support.toolkits import cuda_release, edit
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 HEADER = {"inc/h.h": value(1)}
 SEARCHED = Call("-Iinc")
@@ -256,7 +255,7 @@ def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
         for name, date in zip(names, dates, strict=True):
             os.utime(workspace.directory / name, (date, date))
         for _ in ("changed", "unchanged"):
-            made, _ = made_by_cache(workspace, case.call)
+            made = made_by_cache(workspace, case.call)
             assert made == made_by_plain(workspace, case.call)
 
 
@@ -266,8 +265,8 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
     for number in (1, 2, 1, 2):
         workspace.write("inc/h.h", value(number))
         time.sleep(OLD_ENOUGH)
-        now, outcome = made_by_cache(workspace, SEARCHED)
-        assert (outcome == "direct_hit") == (number in made)
+        now = made_by_cache(workspace, SEARCHED)
+        assert (now.outcome == "direct_hit") == (number in made)
         assert made.setdefault(number, now) == now
     assert made[1] != made[2]
     assert made[2] == made_by_plain(workspace, SEARCHED)
@@ -279,10 +278,10 @@ def test_a_header_that_is_generated_all_the_time(workspace: Workspace) -> None:
     set_up(workspace, Case(files=HEADER))
     for number in (1, 2, 1):
         workspace.write("inc/h.h", value(number))
-        made, _ = made_by_cache(workspace, SEARCHED)
+        made = made_by_cache(workspace, SEARCHED)
         assert made == made_by_plain(workspace, SEARCHED)
         rewrite("inc/h.h", value(number + 4))(workspace)
-        made, _ = made_by_cache(workspace, SEARCHED)
+        made = made_by_cache(workspace, SEARCHED)
         assert made == made_by_plain(workspace, SEARCHED)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
+from scenarios.support.both_ways import Made
 from scenarios.support.cases import (
     DIRECT_HIT,
     KERNEL,
@@ -19,7 +20,6 @@ from scenarios.support.cases import (
     OLD_ENOUGH,
     Call,
     Case,
-    Made,
     check_again,
     check_cause,
     check_outcome,
@@ -30,11 +30,10 @@ from scenarios.support.cases import (
     value,
     with_empty_cache,
 )
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import wrap
+from scenarios.support.toolkits import wrap
 from workspaces import Result, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 TOOLS = ("bin/cudafe++", "nvvm/bin/cicc", "bin/ptxas", "bin/fatbinary")
 TALKING = {
@@ -71,7 +70,7 @@ def _link(product: Path) -> None:
 def recorded(workspace: Workspace, case: Case) -> Made:
     """Compile once, and wait until a record of it can be trusted."""
     set_up(workspace, case)
-    made, _ = made_by_cache(workspace, case.call)
+    made = made_by_cache(workspace, case.call)
     assert made.status == 0, made.stderr
     time.sleep(OLD_ENOUGH)
     return made
@@ -140,14 +139,14 @@ def test_a_unit_without_external_definition_is_named_after_its_product(workspace
     """A direct hit under another name is the object that is made cold under that name."""
     recorded(workspace, Case(files=INTERNAL))
     other = Call(line=LINE.replace("a.o", "b.o"), makes=("b.o", "a.d"))
-    warm, _ = made_by_cache(workspace, other)
-    cold, _ = made_by_cache(with_empty_cache(workspace), other)
+    warm = made_by_cache(workspace, other)
+    cold = made_by_cache(with_empty_cache(workspace), other)
     assert warm.files == cold.files
     time.sleep(OLD_ENOUGH)
     objects = []
     for call in (Call(), other, Call(), other):
-        made, outcome = made_by_cache(workspace, call)
-        check_outcome(outcome, DIRECT_HIT, made)
+        made = made_by_cache(workspace, call)
+        check_outcome(made.outcome, DIRECT_HIT, made)
         objects.append(made.files[call.makes[0]])
     assert objects[:2] == objects[2:]
     assert objects[0] != objects[1]
@@ -157,9 +156,9 @@ def test_a_unit_without_external_definition_is_named_after_its_product(workspace
 
 def test_recache_makes_everything_anew(workspace: Workspace) -> None:
     expected = recorded(workspace, Case(files={"h.h": value(1)}))
-    made, outcome = made_by_cache(workspace, Call(variables={"NVCCACHE_RECACHE": "1"}))
+    made = made_by_cache(workspace, Call(variables={"NVCCACHE_RECACHE": "1"}))
     assert made == expected
-    check_outcome(outcome, NO_DIRECT_HIT, made)
+    check_outcome(made.outcome, NO_DIRECT_HIT, made)
     time.sleep(OLD_ENOUGH)
     check_again(workspace, Call(), expected, is_recorded=True)
 
@@ -189,7 +188,7 @@ def test_a_compile_that_failed_is_compiled_again(workspace: Workspace) -> None:
     set_up(workspace, Case(files={"h.h": "#error no\n"}))
     for text in ("#error no\n", "#error no\n", value(1), "#error no\n", value(1)):
         workspace.write("h.h", text)
-        made, _ = made_by_cache(workspace, Call())
+        made = made_by_cache(workspace, Call())
         assert made == made_by_plain(workspace, Call())
 
 
@@ -218,7 +217,7 @@ def test_a_direct_hit_starts_no_tool(workspace: Workspace) -> None:
     for name in TOOLS:
         tool = toolkit(workspace) / name
         wrap(tool, tool.resolve(), before=f"echo {name} >> {log}")
-    expected, _ = made_by_cache(workspace, case.call)
+    expected = made_by_cache(workspace, case.call)
     assert set(log.read_text().split()) == set(TOOLS)
     log.unlink()
     time.sleep(OLD_ENOUGH)

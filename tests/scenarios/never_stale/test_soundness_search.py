@@ -29,10 +29,9 @@ from scenarios.support.cases import (
     value,
     write,
 )
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 SEARCHED = Call("-Iearly -Ilate")
 LATE = {"late/h.h": value(1)}

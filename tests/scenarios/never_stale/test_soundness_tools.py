@@ -24,11 +24,10 @@ from scenarios.support.cases import (
     touch,
     write,
 )
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
+from scenarios.support.toolkits import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 CODE = {"a.cu": "__global__ void kernel(float *x) { x[0] = x[1] * 2.5f / x[2]; x[3] = x[0] + x[4]; }\n"}
 SM_80 = Call("-arch=sm_80")

@@ -28,11 +28,10 @@ from scenarios.support.cases import (
     value,
     write,
 )
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_COMPILER, copy_toolkit, replace, wrap
+from scenarios.support.toolkits import HOST_COMPILER, copy_toolkit, replace, wrap
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 REASON = "because no direct record is kept: "
 
@@ -149,8 +148,8 @@ def test_the_time_of_the_compile_is_the_time_of_now(workspace: Workspace, rule: 
     macro = "__DATE__" if "day" in rule else "__TIME__"
     objects = set()
     for _ in range(2):
-        made, outcome = made_by_cache(workspace, Call())
-        check_outcome(outcome, NO_DIRECT_HIT, made)
+        made = made_by_cache(workspace, Call())
+        check_outcome(made.outcome, NO_DIRECT_HIT, made)
         objects.add(made.files["a.o"])
         time.sleep(1.1)
     check_cause(workspace, Call(), f"{REASON}`cc1plus` asks for the time (`{name}` has `{macro}`)")
@@ -214,7 +213,7 @@ def test_a_header_that_changes_or_appears_after_it_was_read(
     made_by_cache(workspace, call)
     assert (workspace.directory / name).read_text() == value(2)
     time.sleep(OLD_ENOUGH)
-    made, _ = made_by_cache(workspace, call)
+    made = made_by_cache(workspace, call)
     assert made == made_by_plain(workspace, call)
 
 
@@ -242,9 +241,9 @@ def meddling(workspace: Workspace, between: str, after: str = "true", options: s
 def check_rest(workspace: Workspace, call: Call, cause: str = "") -> None:
     """The next compile is right, though the last one was made of two states, and so is the one after."""
     time.sleep(OLD_ENOUGH)
-    made, outcome = made_by_cache(workspace, call)
+    made = made_by_cache(workspace, call)
     assert made == made_by_plain(workspace, call)
-    check_outcome(outcome, NO_DIRECT_HIT, made)
+    check_outcome(made.outcome, NO_DIRECT_HIT, made)
     check_cause(workspace, call, cause)
     time.sleep(OLD_ENOUGH)
     check_again(workspace, call, made, is_recorded=True)
@@ -259,10 +258,10 @@ def test_files_that_are_too_new(workspace: Workspace, when: str) -> None:
         if when == "right before the compile":
             write("h.h", value(number + 3))(workspace)
             write("h.h", value(number))(workspace)
-            made, _ = made_by_cache(workspace, Call())
+            made = made_by_cache(workspace, Call())
         else:
             made_by_cache(workspace, Call())
             rewrite("h.h", value(number))(workspace)
-            made, outcome = made_by_cache(workspace, Call())
-            check_outcome(outcome, NO_DIRECT_HIT, made)
+            made = made_by_cache(workspace, Call())
+            check_outcome(made.outcome, NO_DIRECT_HIT, made)
         assert made == made_by_plain(workspace, Call())

@@ -12,7 +12,7 @@ import pytest
 import kept_records
 from nvccache.records import facts, input_records
 from nvccache.records.base_dir import Relocation
-from scenarios.support.rebuilds import HOST_OPTIONS, cccl_of, toolkit_of
+from scenarios.support.toolkits import HOST_OPTIONS, cccl_of, toolkit_of
 from workspaces import Workspace
 
 STRACE = shutil.which("strace")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-import pytest
-
-from scenarios.support.like_plain import object_by_plain
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
-from workspaces import Result, Workspace, make_workspace
+from scenarios.support.toolkits import HOST_OPTIONS
+from workspaces import Result, Workspace
 
 
 def compile_cached(workspace: Workspace, *others: str | Path, **variables: str) -> Result:
@@ -44,25 +40,3 @@ def check_heals(workspace: Workspace, expected: bytes) -> None:
     workspace.forget_calls()
     check_compiles(workspace, expected)
     check_hits(workspace, expected)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> tuple[Workspace, bytes, Path]:
-    workspace = make_workspace(tmp_path_factory.mktemp("shared"), nvcc)
-    workspace.write("a.cu", SOURCE)
-    expected = object_by_plain(workspace, "a.cu")
-    check_compiles(workspace, expected)
-    saved = workspace.cache.parent / "saved"
-    shutil.copytree(workspace.cache, saved)
-    return workspace, expected, saved
-
-
-@pytest.fixture
-def primed(shared: tuple[Workspace, bytes, Path]) -> tuple[Workspace, bytes]:
-    """A source, its object by plain nvcc, and a cache that has it."""
-    workspace, expected, saved = shared
-    workspace.write("a.cu", SOURCE)
-    workspace.environ["NVCCACHE_DIR"] = str(saved.parent / "cache")
-    shutil.rmtree(workspace.cache, ignore_errors=True)
-    shutil.copytree(saved, workspace.cache)
-    return workspace, expected

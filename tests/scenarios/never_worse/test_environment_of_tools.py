@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 import installations
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 # A shell adds variables of its own, but the kernel shows the ones that it was started with.
 RECORDER = "#!/bin/sh\ncat /proc/$$/environ >{records}/$$\n"

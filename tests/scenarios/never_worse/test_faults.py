@@ -17,20 +17,12 @@ from pathlib import Path
 import pytest
 
 from nvccache.store.store import RECORD, REPLAY
-from scenarios.never_worse.primed_cache import (
-    check_compiles,
-    check_hits,
-    compile_cached,
-    compile_plain,
-    primed,
-    shared,
-)
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.like_plain import check_twice_like_plain, object_by_plain, told
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, compile_plain
+from scenarios.support.both_ways import object_by_plain, told, twice_like_plain
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Result, Workspace
 
-__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 BAD_INPUT = {
     "missing header": '#include "absent.h"\n',
@@ -47,9 +39,10 @@ BAD_INPUT = {
 
 def check_like_plain(workspace: Workspace, *others: str | Path) -> Result:
     """Once cold, and once more: what failed is not remembered."""
-    return check_twice_like_plain(
+    plain, _ = twice_like_plain(
         workspace, lambda: compile_plain(workspace, *others), lambda: compile_cached(workspace, *others)
     )
+    return plain
 
 
 @pytest.mark.by_default(

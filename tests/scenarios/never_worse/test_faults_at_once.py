@@ -34,9 +34,8 @@ from scenarios.support.at_once import (
     wait_until,
     watchdog_of,
 )
-from scenarios.support.light_toolkit import architectures, barrier, light_toolkit, precede
-from scenarios.support.like_plain import check_twice_like_plain, object_by_plain, told
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.support.both_ways import object_by_plain, told, twice_like_plain
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures, barrier, precede
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 THREE = architectures(80, 86, 90)
@@ -45,8 +44,7 @@ AT_ONCE = {"NVCCACHE_JOBS": "64"}
 
 
 @pytest.fixture
-def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
-    toolkit = light_toolkit(workspace, tmp_path / "toolkit")
+def toolkit(workspace: Workspace, toolkit: Path) -> Path:
     workspace.write("a.cu", SOURCE)
     time.sleep(OLD_ENOUGH)
     return toolkit
@@ -107,7 +105,7 @@ def check_fails_like_plain(workspace: Workspace) -> None:
             check_nothing_is_left(workspace, [call])
         return made
 
-    plain = check_twice_like_plain(workspace, lambda: workspace.plain(*WORDS, "-MD", *HOST_OPTIONS), by_cache)
+    plain, _ = twice_like_plain(workspace, lambda: workspace.plain(*WORDS, "-MD", *HOST_OPTIONS), by_cache)
     assert plain.status != 0
 
 

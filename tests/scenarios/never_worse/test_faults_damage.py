@@ -7,13 +7,12 @@ import shutil
 import pytest
 
 from nvccache.store.store import BLOB, BUCKETS
-from scenarios.never_worse.primed_cache import check_compiles, check_heals, compile_cached, primed, shared
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.like_plain import object_by_plain
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.never_worse.primed_cache import check_compiles, check_heals, compile_cached
+from scenarios.support.both_ways import object_by_plain
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 
 def truncated(content: bytes) -> bytes:

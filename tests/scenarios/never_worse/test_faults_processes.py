@@ -16,11 +16,11 @@ import pytest
 
 from installations import launcher_of_tree
 from scenarios.support.at_once import wait_until
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
+from scenarios.support.both_ways import object_by_plain
+from scenarios.support.toolkits import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
 from workspaces import OLD_ENOUGH, Workspace, make_workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 _PATIENCE = 60  # seconds after which a process that should end is taken to hang
 WARNING = "static int unused() { return 1; }\n" + SOURCE
@@ -30,14 +30,10 @@ WARNING = "static int unused() { return 1; }\n" + SOURCE
 def objects(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> dict[int, bytes]:
     """STEP -> the object that plain nvcc makes."""
     workspace = make_workspace(tmp_path_factory.mktemp("plain"), nvcc)
-    keep = workspace.directory / "keep"
-    keep.mkdir()
     found = {}
     for step in range(4):
-        source = workspace.write("a.cu", source_of(step))
-        argv = ("-c", source.name, "-o", "a.o", *HOST_OPTIONS, "-keep", "-keep-dir", keep)
-        assert workspace.plain(*argv).status == 0
-        found[step] = (workspace.directory / "a.o").read_bytes()
+        workspace.write("a.cu", source_of(step))
+        found[step] = object_by_plain(workspace, "a.cu")
     return found
 
 

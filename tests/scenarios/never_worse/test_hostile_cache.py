@@ -23,13 +23,11 @@ import kept_records
 from installations import launcher_of_tree
 from nvccache.store import layout, store
 from nvccache.store.cachedir_tag import NAME as TAG
-from scenarios.never_worse.primed_cache import primed, shared
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from unprivileged import NOBODY
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 PLANTINGS = 40  # of each kind; one by default
 COMMANDS = [
     ("stats",),

@@ -22,13 +22,12 @@ from nvccache.records import facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.toolkit import ld_so, processor
-from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, primed, shared
+from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached
 from scenarios.support.cases import OLD_ENOUGH
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # fixtures
+pytestmark = pytest.mark.light_by_default
 
 LOADER = elf.interpreter("/proc/self/exe") or ""
 LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever

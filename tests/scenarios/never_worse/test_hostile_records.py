@@ -27,10 +27,8 @@ from nvccache.records.record import Front, Pair, Result
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from replays import add_string, edited, put
-from scenarios.never_worse.primed_cache import check_compiles, compile_cached, primed, shared
+from scenarios.never_worse.primed_cache import check_compiles, compile_cached
 from workspaces import Workspace
-
-__all__ = ["primed", "shared"]  # fixtures
 
 HOSTILE = b"hostile"
 DIGEST = keys.digest_bytes(HOSTILE)

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import OLD_ENOUGH, Workspace
 
 LINE = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", *HOST_OPTIONS)
@@ -71,10 +70,9 @@ def wait_for_all(mark: Path) -> None:
 
 @pytest.mark.parametrize("level", ["cold", "stages", "direct"])
 def test_a_process_group_may_be_killed_at_any_moment(
-    workspace: Workspace, tmp_path: Path, level: str, request: pytest.FixtureRequest
+    workspace: Workspace, tmp_path: Path, toolkit: Path, level: str, request: pytest.FixtureRequest
 ) -> None:
     count = _MOMENTS if request.config.getoption("--every-case") else 2
-    light_toolkit(workspace, tmp_path / "toolkit")
     for name in ("tmp", "keep"):
         (tmp_path / name).mkdir()
     workspace.environ["TMPDIR"] = str(tmp_path / "tmp")

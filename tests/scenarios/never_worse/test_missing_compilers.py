@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 MODULE = [sys.executable, "-m", "nvccache"]
 # what is typed -> how a shell ends that is told to run it

@@ -13,10 +13,9 @@ import pytest
 import zstandard
 
 from nvccache.store import store
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 SECRET = "hunter2_correct_horse"  # a name as well, which a script could look for
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\n"

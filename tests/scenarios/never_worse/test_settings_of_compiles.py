@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.never_worse.primed_cache import check_compiles, primed, shared
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import SOURCE
+from scenarios.never_worse.primed_cache import check_compiles
+from scenarios.support.toolkits import SOURCE
 from workspaces import Result, Workspace
 
-__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 # nvccache as a user whom the list of users does not know.
 HOMELESS = """

@@ -16,12 +16,11 @@ from nvccache.files import keys
 from nvccache.store import event_line, event_totals, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.store.store import RECORD, Store
-from scenarios.never_worse.primed_cache import check_compiles, compile_cached, primed, shared
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import SOURCE
+from scenarios.never_worse.primed_cache import check_compiles, compile_cached
+from scenarios.support.toolkits import SOURCE
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc", "primed", "shared"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 DAY = 24 * 3600
 KEY, OTHER_KEY = keys.digest_bytes(b"one"), keys.digest_bytes(b"another")
 HOLDER = """

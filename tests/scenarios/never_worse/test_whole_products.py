@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import OLD_ENOUGH, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 LINES = {
     "object": ("-c", "a.cu", "-o", "out/a.o", "-MD", "-MF", "out/a.d"),

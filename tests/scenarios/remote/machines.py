@@ -21,7 +21,7 @@ from installations import launcher_of_tree
 from nvccache.remote import uploads
 from nvccache.store import events
 from nvccache.store.event_line import LOG, Event
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Result, Workspace, make_workspace
 
 PATIENCE = 120  # seconds for what takes a few, on a busy machine

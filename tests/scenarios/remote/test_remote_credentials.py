@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain, light_nvcc, new_machine
+from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain
 from scenarios.support.both_ways import both_ways
 from support import servers_nginx, servers_redis, servers_s3
 
-__all__ = ["light_nvcc", "new_machine"]  # the fixtures
 SECRET = "hunter2-is-no-password"
 
 
@@ -54,7 +53,7 @@ def check_shown(on: Machine) -> None:
 
 def check_refused(on: Machine) -> None:
     """Compiled as without a remote, which is left alone then; and it is shown why."""
-    assert both_ways(on, *LINE)[2].outcome == "miss"
+    assert both_ways(on, *LINE).outcome == "miss"
     on.wait_for_uploader()
     assert on.outages() == ["bad_credentials"]
     check_shown(on)
@@ -89,7 +88,7 @@ def test_a_reader_of_redis_hits_and_does_not_write(
     three = new_machine("three", f"{reader},rw")
     three.write("a.cu", "int other() { return 1; }\n")
     before = redis.keys()
-    assert both_ways(three, *LINE)[2].outcome == "miss"
+    assert both_ways(three, *LINE).outcome == "miss"
     three.wait_for_uploader()
     assert redis.keys() == before
 
@@ -103,7 +102,7 @@ def test_a_half_of_webdav_that_is_only_read(
     three = new_machine("three", f"{nginx.url(half)},rw")
     three.write("a.cu", "int other() { return 1; }\n")
     before = sorted(nginx.files.rglob("*"))
-    assert both_ways(three, *LINE)[2].outcome == "miss"
+    assert both_ways(three, *LINE).outcome == "miss"
     three.wait_for_uploader()
     assert sorted(nginx.files.rglob("*")) == before
 
@@ -124,7 +123,7 @@ def test_s3_with_the_right_to_get_objects_and_no_other(
     principal = servers_s3.EVERYBODY if who == "anonymous" else servers_s3.READER_PRINCIPAL
     rgw.allow(principal, "s3:GetObject")
     two.write("a.cu", "int other() { return 1; }\n")
-    assert both_ways(two, *LINE)[2].outcome == "miss"
+    assert both_ways(two, *LINE).outcome == "miss"
     assert two.outages() == []
     again = new_machine("again", url, **keys)
     assert compile_like_plain(again).outcome == "direct_hit"

@@ -21,14 +21,15 @@ from fake_engine import FakeEngine
 from nvccache.machine import slots
 from nvccache.remote_execution import shipped
 from nvccache.store import events
-from scenarios.support.light_by_default import light_nvcc, nvcc, with_real_headers
+from scenarios.support.toolkits import with_real_headers
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
-
-pytestmark = pytest.mark.skipif(
-    not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
-)
+pytestmark = [
+    pytest.mark.light_by_default,
+    pytest.mark.skipif(
+        not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
+    ),
+]
 SOURCE = """
 template <int N> __global__ void kernel(float *p) {
     float sum = 0;

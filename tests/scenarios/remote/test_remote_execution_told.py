@@ -20,14 +20,14 @@ import fake_engine
 from fake_engine import FakeEngine
 from nvccache import outcomes
 from nvccache.remote_execution import shipped
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
-
-pytestmark = pytest.mark.skipif(
-    not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
-)
+pytestmark = [
+    pytest.mark.light_by_default,
+    pytest.mark.skipif(
+        not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
+    ),
+]
 busy_machine, serve, patient = sent.busy_machine, sent.serve, sent.patient
 
 

@@ -15,19 +15,11 @@ from pathlib import Path
 import pytest
 
 from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import (
-    LINE,
-    NewMachine,
-    compile_like_plain,
-    filled,
-    light_nvcc,
-    new_machine,
-)
+from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain
 from scenarios.support.both_ways import both_ways
 from support import certificates, fault_server, servers, servers_redis
 from support.proxy import proxy
 
-__all__ = ["filled", "light_nvcc", "new_machine"]  # the fixtures
 TIMEOUT = {"NVCCACHE_REMOTE_TIMEOUT": "1"}
 MOST_SECONDS = 30.0  # for a compile of one second on a busy machine
 # What the server does -> the word for it; "" where nothing is wrong with the server.
@@ -59,7 +51,7 @@ def compile_anew(on: Machine) -> str:
     """As plain nvcc does, with nothing in the machine's own cache; the outcome."""
     on.forget_all()
     begun = time.monotonic()
-    outcome = both_ways(on, *LINE)[2].outcome
+    outcome = both_ways(on, *LINE).outcome
     assert time.monotonic() - begun < MOST_SECONDS
     return outcome
 
@@ -144,11 +136,11 @@ def test_a_full_redis_is_read_and_not_written_to_again(tmp_path: Path, new_machi
     with servers_redis.redis(tmp_path / "redis", *options) as redis, proxy(redis.port) as line:
         redis.command("SET", "filler", bytes(1 << 20))
         one = new_machine("one", f"{redis.url(port=line.port)},rw")
-        assert both_ways(one, *LINE)[2].outcome == "miss"
+        assert both_ways(one, *LINE).outcome == "miss"
         one.wait_for_uploader()
         tried = [request for request in line.counts.requests if request.startswith("SET")]
         one.write("a.cu", "int nothing() { return 0; }\n")
-        assert both_ways(one, *LINE)[2].outcome == "miss"
+        assert both_ways(one, *LINE).outcome == "miss"
         one.wait_for_uploader()
         assert tried == [request for request in line.counts.requests if request.startswith("SET")]
         assert len(tried) < 10

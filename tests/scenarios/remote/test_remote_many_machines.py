@@ -13,13 +13,12 @@ import pytest
 from installations import launcher_of_tree
 from nvccache.remote import uploads
 from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import SOURCE, TWO, NewMachine, light_nvcc, new_machine
+from scenarios.remote.remote_units import SOURCE, TWO, NewMachine
 from scenarios.remote.remotes import remote
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from support.proxy import Proxy, proxy
 from workspaces import OLD_ENOUGH
 
-__all__ = ["light_nvcc", "new_machine"]  # the fixtures
 UNITS = 4
 OPTIONS = ((), TWO)  # of which every second machine has the other
 

@@ -18,21 +18,12 @@ import pytest
 
 from scenarios.remote import poison
 from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import (
-    LINE,
-    TWO,
-    NewMachine,
-    compile_like_plain,
-    filled,
-    light_nvcc,
-    new_machine,
-)
+from scenarios.remote.remote_units import LINE, TWO, NewMachine, compile_like_plain
 from scenarios.remote.sealed import Sealed, opened
 from scenarios.support.both_ways import both_ways
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from support import fault_server
 
-__all__ = ["filled", "light_nvcc", "new_machine"]  # the fixtures
 SECRET = b"-----BEGIN PRIVATE KEY-----\n"
 MOST_MEMORY = 1 << 30  # bytes of data of any process; the tools need a tenth of that
 ROUNDS = range(4)
@@ -139,7 +130,7 @@ def test_a_blob_is_used_by_its_digest_only(filled: dict[str, bytes], new_machine
         crafted = planted(filled, hostile, choose, 1.0)
         store.files = filled | {name: crafted[name] for name in blobs}
         two = new_machine("two", store.url())
-        assert both_ways(two, *LINE)[2].outcome != "direct_hit"
+        assert both_ways(two, *LINE).outcome != "direct_hit"
         assert not any(path.read_bytes() == poison.HOSTILE for path in two.cache.rglob("*") if path.is_file())
 
 
@@ -159,7 +150,7 @@ def test_what_lies_in_a_shared_directory_leads_nowhere(
         path.parent.mkdir(parents=True, exist_ok=True)
         _plant(path, kind, outside)
     two = limited(new_machine("two", f"file://{shared},rw"))
-    assert both_ways(two, *LINE)[2].outcome == "miss"
+    assert both_ways(two, *LINE).outcome == "miss"
     two.wait_for_uploader()
     assert outside.now() == outside.before
     assert outside.victim.read_bytes() == SECRET
@@ -172,7 +163,7 @@ def test_folders_of_a_shared_directory_that_are_links_are_not_followed(
     (tmp_path / "remote").mkdir()
     (tmp_path / "remote" / "1").symlink_to(outside.directory)
     two = new_machine("two", f"file://{tmp_path / 'remote'},rw")
-    assert both_ways(two, *LINE)[2].outcome == "miss"
+    assert both_ways(two, *LINE).outcome == "miss"
     two.wait_for_uploader()
     assert outside.now() == outside.before
 

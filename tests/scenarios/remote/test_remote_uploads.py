@@ -19,11 +19,10 @@ import pytest
 from nvccache import remote_url
 from nvccache.remote import uploads
 from nvccache.store.directory import Directory
-from scenarios.support.light_by_default import light_nvcc, nvcc
 from support import servers_redis
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 LINE = ("-arch=sm_80", "-c", "a.cu", "-o", "a.o")
 SOURCE = "__global__ void k(int *p) { *p = 1; }\n"

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from scenarios.support.edits import BACK, COMMENT, FRONT, Files, check_edit, compare, compile_once, moved, put
-from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.both_ways import rebuild
+from scenarios.support.edits import BACK, COMMENT, FRONT, Files, check_edit, compile_once, moved, put
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 OTHER_CXX = os.environ.get("NVCCACHE_TEST_OTHER_CXX", "")
 SOURCE = """#include "h.h"
@@ -128,12 +128,12 @@ def architectures(*numbers: int) -> list[str]:
 @pytest.mark.full
 def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
     put(workspace, BEFORE)
-    compile_once(workspace, ("-c", "a.cu", *architectures(75, 80, 86)))
+    compile_once(workspace, "-c", "a.cu", *architectures(75, 80, 86))
     put(workspace, {"a.cu": COMMENT + SOURCE})
-    _, counters = compare(workspace, ("-c", "a.cu", *architectures(75, 80, 86, 90)))
-    assert counters.compiled() == {"cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
-    _, counters = compare(workspace, ("-c", "a.cu", *architectures(75)))
-    assert set(counters.compiled()) == {"fatbinary", "host_compile"}
+    made = rebuild(workspace, "-c", "a.cu", *architectures(75, 80, 86, 90))
+    assert made.compiled() == {"cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
+    made = rebuild(workspace, "-c", "a.cu", *architectures(75))
+    assert set(made.compiled()) == {"fatbinary", "host_compile"}
 
 
 @pytest.mark.by_default("-cubin")
@@ -141,13 +141,13 @@ def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
 def test_the_other_modes(workspace: Workspace, mode: str) -> None:
     put(workspace, BEFORE)
     argv = (mode, "a.cu", *architectures(80, 90)[: 4 if mode in ("-fatbin", "-dc") else 2])
-    compile_once(workspace, argv, "a.out")
+    compile_once(workspace, *argv, product="a.out")
     put(workspace, {"a.cu": COMMENT + SOURCE, "h.h": COMMENT + HEADER})
-    _, counters = compare(workspace, argv, "a.out")
-    assert counters.compiled() == {}
+    made = rebuild(workspace, *argv, product="a.out")
+    assert made.compiled() == {}
     put(workspace, edit("x + x", "x * x"))
-    _, counters = compare(workspace, argv, "a.out")
-    assert "cicc" in counters.compiled()
+    made = rebuild(workspace, *argv, product="a.out")
+    assert "cicc" in made.compiled()
 
 
 @pytest.mark.full
@@ -173,29 +173,26 @@ def test_a_header_that_several_units_include(workspace: Workspace) -> None:
     units = ("a.cu", "b.cu")
     for unit in units:
         put(workspace, {unit: SOURCE.replace("launch", f"launch_{unit[0]}")})
-        compile_once(workspace, ("-c", unit))
+        compile_once(workspace, "-c", unit)
     put(workspace, {"h.h": COMMENT + HEADER})
     for unit in units:
-        _, counters = compare(workspace, ("-c", unit))
-        assert counters.compiled() == {}
+        made = rebuild(workspace, "-c", unit)
+        assert made.compiled() == {}
     put(workspace, {"h.h": HEADER.replace("3", "4")})
-    _, counters = compare(workspace, ("-c", "b.cu"))
-    assert set(counters.compiled()) == {*FRONT, *BACK}
+    made = rebuild(workspace, "-c", "b.cu")
+    assert set(made.compiled()) == {*FRONT, *BACK}
 
 
 def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) -> None:
     put(workspace, BEFORE)
     argv = ("-c", "a.cu", "-MD", "-MF", "a.d")
-    compile_once(workspace, argv)
+    compile_once(workspace, *argv)
     put(workspace, {"a.cu": '#include "n.h"\n' + SOURCE, "n.h": COMMENT})
-    (workspace.directory / "a.d").unlink()
-    workspace.cached(*argv, "-o", "a.o")
-    found = (workspace.directory / "a.d").read_bytes()
+    made = rebuild(workspace, *argv)
+    assert b"n.h" in made["a.d"]
     workspace.forget_calls()
-    _, counters = compare(workspace, argv)
-    assert counters.compiled() == {}
-    assert found == (workspace.directory / "a.d").read_bytes()
-    assert b"n.h" in found
+    again = rebuild(workspace, *argv)
+    assert (again, again.compiled()) == (made, {})
 
 
 @pytest.mark.full
@@ -253,8 +250,8 @@ def test_lines_are_ignored_after_a_compile_of_the_same_text_with_line_informatio
 ) -> None:
     """The facts about a pass are shared by both calls."""
     put(workspace, BEFORE)
-    compile_once(workspace, ("-c", "a.cu"))
+    compile_once(workspace, "-c", "a.cu")
     put(workspace, moved(SOURCE)[1])
-    compile_once(workspace, ("-c", "a.cu", "-lineinfo"))
-    _, counters = compare(workspace, ("-c", "a.cu"))
-    assert counters.compiled() == {}
+    compile_once(workspace, "-c", "a.cu", "-lineinfo")
+    made = rebuild(workspace, "-c", "a.cu")
+    assert made.compiled() == {}

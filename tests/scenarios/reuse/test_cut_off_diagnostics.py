@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from scenarios.support.edits import COMMENT, FRONT, Files, compare, compile_once, moved, put
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS
-from workspaces import Counters, Workspace
+from scenarios.support.both_ways import Made, both_ways, rebuild
+from scenarios.support.edits import COMMENT, FRONT, Files, compile_once, moved, put
+from scenarios.support.toolkits import HOST_OPTIONS
+from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 KERNEL = "__global__ void kernel(int *x) { *x = 1; }\n"
 DEVICE_ONLY = "#ifdef __CUDA_ARCH__\n{}\n#endif\n"
@@ -47,9 +47,9 @@ SPEAKERS = {
 def compile_and_edit(workspace: Workspace, before: Files, after: Files, argv: Sequence[str]) -> bytes:
     """Compile, edit, and compile as plain nvcc does; what was said then."""
     put(workspace, before)
-    compile_once(workspace, ("-c", "a.cu", *argv))
+    compile_once(workspace, "-c", "a.cu", *argv)
     put(workspace, after)
-    result, _ = compare(workspace, ("-c", "a.cu", *argv))
+    result = rebuild(workspace, "-c", "a.cu", *argv)
     assert result.status == 0
     return result.stdout + result.stderr
 
@@ -65,17 +65,17 @@ def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: 
     options, text, word = SPEAKERS[speaker]
     argv = ("-c", "a.cu", *options.split())
     put(workspace, {"a.cu": text})
-    first, _ = compare(workspace, argv)
+    first = rebuild(workspace, *argv)
     assert word in first.stdout + first.stderr
     put(workspace, {"a.cu": COMMENT + text})
     workspace.forget_calls()
-    result, _ = compare(workspace, argv)
+    result = rebuild(workspace, *argv)
     assert word in result.stdout + result.stderr
     if speaker != "ptxas":
         assert lines_in(result.stderr).isdisjoint(lines_in(first.stderr))
     put(workspace, {"a.cu": text})
     result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
-    assert result == first
+    assert result == first.said
     assert counters.compiled() == {}
 
 
@@ -109,22 +109,13 @@ def test_diagnostics_that_go_with_the_edit(workspace: Workspace, speaker: str) -
 def test_errors_after_an_edit(workspace: Workspace, error: str) -> None:
     """And then it compiles again."""
     put(workspace, {"a.cu": KERNEL})
-    compile_once(workspace, ("-c", "a.cu"))
+    compile_once(workspace, "-c", "a.cu")
     put(workspace, {"a.cu": COMMENT + KERNEL + error})
-    line = ("-c", "a.cu", "-o", "a.o")
-    result, plain = workspace.cached(*line), workspace.plain(*line)
-    assert result.status == plain.status != 0
-    assert _without_names(result.stderr) == _without_names(plain.stderr)
-    assert result.stdout == plain.stdout
-    assert not (workspace.directory / "a.o").exists()
+    made = both_ways(workspace, "-c", "a.cu", "-o", "a.o")
+    assert (made.status != 0, made.files) == (True, {})
     put(workspace, {"a.cu": COMMENT + KERNEL})
-    _, counters = compare(workspace, ("-c", "a.cu"))
-    assert counters.compiled() == {}
-
-
-def _without_names(said: bytes) -> bytes:
-    """Without the names of intermediates, which are never the same twice."""
-    return re.sub(rb"\S*(?:tmpxft_|nvccache-)[^\s:,']*", b"", said)
+    made = rebuild(workspace, "-c", "a.cu")
+    assert made.compiled() == {}
 
 
 STANDING = "inline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
@@ -142,7 +133,7 @@ def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str,
     said = {}
     for option in (first, second, first):
         workspace.forget_calls()
-        result, _ = compare(workspace, (*argv, option, "inc"))
+        result = rebuild(workspace, *argv, option, "inc")
         said[option] = result.stderr
     assert said["-isystem"] == b""
     assert said["-I"].count(b"unused") >= 2
@@ -158,7 +149,7 @@ def test_a_part_that_a_marker_of_the_users_puts_elsewhere(workspace: Workspace, 
     assert compile_and_edit(workspace, {"a.cu": of_system}, {"a.cu": text}, ())
     workspace.forget_calls()
     put(workspace, {"a.cu": of_system})
-    compare(workspace, ("-c", "a.cu"))
+    rebuild(workspace, "-c", "a.cu")
 
 
 OWN = "static int unused() { return 1; }\n"
@@ -195,24 +186,22 @@ def test_a_comment_and_another_option_of_the_host_compiler_at_once(
     """The host compile runs on text whose lines are elsewhere, unless it has something to say."""
     before, after = moved(host)
     put(workspace, before)
-    compile_once(workspace, ("-c", "a.cu"))
+    compile_once(workspace, "-c", "a.cu")
     put(workspace, after)
-    result, counters = compare(workspace, ("-c", "a.cu", "-Xcompiler", option))
-    assert "host_compile" in counters.compiled()
+    result = rebuild(workspace, "-c", "a.cu", "-Xcompiler", option)
+    assert "host_compile" in result.compiled()
     is_silent = host == KERNEL or "-Wextra" not in option
     assert (result.stderr == b"") == is_silent or b"talk" in result.stderr
-    assert ("cudafe" in counters.compiled()) == bool(result.stderr)
+    assert ("cudafe" in result.compiled()) == bool(result.stderr)
 
 
 def test_errors_of_the_host_compiler_in_moved_text(workspace: Workspace) -> None:
     before, after = moved(KERNEL + HOST_WARNING)
     put(workspace, before)
-    compile_once(workspace, ("-c", "a.cu"))
+    compile_once(workspace, "-c", "a.cu")
     put(workspace, after)
-    line = ("-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wextra,-Werror")
-    result, plain = workspace.cached(*line), workspace.plain(*line)
-    assert result.status == plain.status != 0
-    assert _without_names(result.stderr) == _without_names(plain.stderr)
+    result = both_ways(workspace, "-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wextra,-Werror")
+    assert result.status != 0
     assert lines_in(result.stderr) == {b"7"}
 
 
@@ -227,10 +216,10 @@ def test_pragmas_about_diagnostics_are_text(workspace: Workspace) -> None:
 def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
     """cicc said nothing of the device code, so that its part counts as unchanged."""
     put(workspace, {"a.cu": SPEAKERS["cudafe++"][1]})
-    compile_once(workspace, ("-c", "a.cu"))
+    compile_once(workspace, "-c", "a.cu")
     put(workspace, {"a.cu": COMMENT + SPEAKERS["cudafe++"][1]})
-    _, counters = compare(workspace, ("-c", "a.cu"))
-    assert set(counters.compiled()) == {"cudafe", "host_compile"}
+    made = rebuild(workspace, "-c", "a.cu")
+    assert set(made.compiled()) == {"cudafe", "host_compile"}
 
 
 @pytest.mark.full
@@ -239,15 +228,15 @@ def test_a_call_that_began_again_is_one_hit_the_next_time(workspace: Workspace) 
     options, text, _ = SPEAKERS["host compiler"]
     argv = ("-c", "a.cu", *options.split())
     put(workspace, {"a.cu": text})
-    compile_once(workspace, argv)
+    compile_once(workspace, *argv)
     put(workspace, {"a.cu": COMMENT + text})
-    first, counters = compare(workspace, argv)
-    assert set(counters.compiled()) >= {"cudafe"}
-    again: list[Counters] = []
+    first = rebuild(workspace, *argv)
+    assert set(first.compiled()) >= {"cudafe"}
+    again: list[Made] = []
     for _ in range(2):
-        result, counters = compare(workspace, argv)
+        result = rebuild(workspace, *argv)
         assert result == first
-        again.append(counters)
+        again.append(result)
         workspace.forget_calls()
     assert [counters.outcome for counters in again] == ["direct_hit", "stage_hit"]
     assert FRONT.isdisjoint(again[1].compiled())

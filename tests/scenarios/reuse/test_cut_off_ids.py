@@ -7,12 +7,12 @@ import itertools
 import pytest
 
 from scenarios.same_result.test_links import INTERNAL, compile_cached, identities, link
-from scenarios.support.edits import COMMENT, FRONT, check_edit, compare, compile_once, moved, put
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
+from scenarios.support.both_ways import rebuild
+from scenarios.support.edits import COMMENT, FRONT, check_edit, compile_once, moved, put
+from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Counters, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 TWO = ("-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90")
 MODES = {"-c": (), "-dc": ("-rdc=true",)}
@@ -57,7 +57,7 @@ def test_passes_that_make_up_other_ids(workspace: Workspace, place: str, mode: s
     assert counters.compiled() == {}
     put(workspace, {"a.cu": text.replace("return 1", "return 3").replace("return 2", "return 4")})
     workspace.forget_calls()
-    compare(workspace, ("-c", "a.cu", *argv))
+    rebuild(workspace, "-c", "a.cu", *argv)
 
 
 def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, ...]) -> None:
@@ -65,9 +65,9 @@ def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, .
     made = set()
     for above in ("", COMMENT):
         put(workspace, {"a.cu": above + text})
-        made.add(compile_once(workspace, ("-c", "a.cu", *argv)))
+        made.add(compile_once(workspace, "-c", "a.cu", *argv))
     workspace.environ["NVCCACHE_DIR"] += "-fresh"
-    made.add(compile_once(workspace, ("-c", "a.cu", *argv)))
+    made.add(compile_once(workspace, "-c", "a.cu", *argv))
     assert len(made) == 1
 
 
@@ -76,7 +76,7 @@ def test_a_source_by_its_own_name_and_by_that_of_a_link(workspace: Workspace) ->
     put(workspace, {"a.cu": EXTERNAL + HIDDEN})
     (workspace.directory / "s.cu").symlink_to("a.cu")
     for name in ("a.cu", "s.cu", "./s.cu", "a.cu"):
-        compare(workspace, ("-c", name, "-arch=sm_80"))
+        rebuild(workspace, "-c", name, "-arch=sm_80")
 
 
 @pytest.mark.by_default("static--c")
@@ -89,8 +89,8 @@ def test_internal_names_of_a_unit_with_an_external_definition(
     text = EXTERNAL + text
     assert check_edit(workspace, moved(text), MODES[mode]).compiled() == {}
     put(workspace, {"b.cu": text})
-    _, counters = compare(workspace, ("-c", "b.cu", *MODES[mode]), "b.o")
-    assert counters.compiled().keys() >= {"cudafe"}
+    made = rebuild(workspace, "-c", "b.cu", *MODES[mode], product="b.o")
+    assert made.compiled().keys() >= {"cudafe"}
 
 
 @pytest.mark.by_default("renamed--c")
@@ -159,8 +159,8 @@ def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: s
     if state == "moved":
         put(workspace, {"two.cu": COMMENT + texts["two.cu"]})
         workspace.forget_calls()
-        _, counters = compare(workspace, ("-dc", "two.cu"), "two.o")
-        assert counters.compiled() == {}
+        made = rebuild(workspace, "-dc", "two.cu", product="two.o")
+        assert made.compiled() == {}
         compile_cached(workspace, "-dc", "two.cu", "-o", "two.o")
     link(workspace, ["one.o", "two.o"], ("-dc",))
 
@@ -172,10 +172,10 @@ def test_device_code_alone(workspace: Workspace, mode: str) -> None:
     text = UNLIKE["one of two devices"] + "__device__ int last() { return 1; }\n" + HIDDEN
     put(workspace, {"a.cu": text})
     argv = (mode, "a.cu", *(TWO if mode == "-fatbin" else ("-arch=sm_80",)))
-    compile_once(workspace, argv, "a.out")
+    compile_once(workspace, *argv, product="a.out")
     put(workspace, {"a.cu": COMMENT + text})
-    _, counters = compare(workspace, argv, "a.out")
-    assert not counters.compiled()
+    made = rebuild(workspace, *argv, product="a.out")
+    assert not made.compiled()
 
 
 @pytest.mark.full
@@ -186,7 +186,7 @@ def test_ids_in_two_directories(workspace: Workspace) -> None:
     top = workspace.directory
     for name in ("one", "two", "one"):
         workspace.directory = top / name
-        compare(workspace, ("-c", "a.cu", *MODES["-dc"]), NVCCACHE_LOG=str(log))
+        rebuild(workspace, "-c", "a.cu", *MODES["-dc"], NVCCACHE_LOG=str(log))
         workspace.forget_calls()
     assert "once more" not in log.read_text()
 
@@ -220,7 +220,7 @@ def test_a_result_is_shared_as_widely_as_its_id_allows(workspace: Workspace, sco
         assert set(counters.compiled()) == expected, (name, product)
         made[name, product] = (workspace.directory / product).read_bytes()
         if scope != "seeded":  # nvcc's own id holds the id of a process
-            compare(workspace, line, product)
+            rebuild(workspace, *line, product=product)
             workspace.forget_calls()
     for (name, product), content in made.items():
         workspace.directory = top / name
@@ -243,10 +243,10 @@ def _compiled(workspace: Workspace, *argv: str) -> Counters:
 @pytest.mark.full
 def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace) -> None:
     put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
-    compile_once(workspace, ("-c", "a.cu", *TWO[:2]))
-    _, counters = compare(workspace, ("-c", "a.cu", *TWO))
+    compile_once(workspace, "-c", "a.cu", *TWO[:2])
+    made = rebuild(workspace, "-c", "a.cu", *TWO)
     # On 11.x the cicc of the highest architecture makes up the id, and the call begins again for it.
-    assert counters.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
+    assert made.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
 
 
 def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Workspace) -> None:
@@ -256,8 +256,8 @@ def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Worksp
     counters = check_edit(workspace, ({"a.cu": text}, {"a.cu": text.replace("int g()", "int h()")}))
     assert counters.compiled()["cicc"] == 1
     workspace.forget_calls()
-    _, counters = compare(workspace, ("-c", "a.cu"), NVCCACHE_LOG=str(log))
-    assert counters.compiled() == {}
+    made = rebuild(workspace, "-c", "a.cu", NVCCACHE_LOG=str(log))
+    assert made.compiled() == {}
     assert "once more" in log.read_text()
 
 
@@ -266,8 +266,8 @@ def test_a_call_that_begins_again_counts_all_that_it_ran(workspace: Workspace) -
     log = workspace.directory.parent / "log"
     text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
     put(workspace, {"a.cu": text})
-    compile_once(workspace, ("-c", "a.cu"))
+    compile_once(workspace, "-c", "a.cu")
     put(workspace, {"a.cu": text.replace("int g()", "int h()")})
-    _, counters = compare(workspace, ("-c", "a.cu"), NVCCACHE_LOG=str(log))
+    made = rebuild(workspace, "-c", "a.cu", NVCCACHE_LOG=str(log))
     assert "once more" in log.read_text()
-    assert counters.ran()["cicc"] == counters.ran()["cudafe"] == 1
+    assert made.ran()["cicc"] == made.ran()["cudafe"] == 1

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.edits import BACK, COMMENT, FRONT, check_edit, compare, compile_once, moved, put
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, cuda_release, wrap
+from scenarios.support.both_ways import rebuild
+from scenarios.support.edits import BACK, COMMENT, FRONT, check_edit, compile_once, moved, put
+from scenarios.support.toolkits import HOST_COMPILER, HOST_OPTIONS, cuda_release, wrap
 from workspaces import Workspace
 
 SOURCE = """#include <cstdio>
@@ -60,7 +60,7 @@ def test_an_option_by_which_objects_name_the_intermediate_directory(
     before, after = moved(SOURCE)
     put(workspace, before)
     argv = ("-c", "a.cu", "-Xcompiler", option)
-    first = _without_directory(compile_once(workspace, argv))
+    first = _without_directory(compile_once(workspace, *argv))
     put(workspace, after)
     result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
     assert result.status == 0
@@ -68,7 +68,7 @@ def test_an_option_by_which_objects_name_the_intermediate_directory(
     if option != "-flto":
         found = _without_directory((workspace.directory / "a.o").read_bytes())
         workspace.environ["NVCCACHE_DIR"] += "-fresh"
-        assert found == _without_directory(compile_once(workspace, argv)) != first
+        assert found == _without_directory(compile_once(workspace, *argv)) != first
 
 
 def _without_directory(content: bytes) -> bytes:
@@ -79,10 +79,10 @@ def _without_directory(content: bytes) -> bytes:
 def test_optix_ir(workspace: Workspace) -> None:
     put(workspace, {"a.cu": SOURCE})
     argv = ("-optix-ir", "a.cu")
-    compile_once(workspace, argv, "a.optixir")
+    compile_once(workspace, *argv, product="a.optixir")
     put(workspace, {"a.cu": COMMENT + SOURCE})
-    _, counters = compare(workspace, argv, "a.optixir")
-    assert "cicc" in counters.compiled()
+    made = rebuild(workspace, *argv, product="a.optixir")
+    assert "cicc" in made.compiled()
 
 
 def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
@@ -165,9 +165,8 @@ USES = {
 
 @pytest.mark.by_default("taking(1)")
 @pytest.mark.parametrize("use", USES)
-def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, tmp_path: Path, use: str) -> None:
+def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, toolkit: Path, use: str) -> None:
     """Its own lines stay where they are; those of the user count where what it declares is used by name."""
-    light_toolkit(workspace, tmp_path / "toolkit")
     put(workspace, {"inc/declared.h": DECLARED})
     text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
     argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
@@ -228,9 +227,8 @@ USES_IN_SOURCE = {
 @pytest.mark.by_default("named()-a.cu", "other()-other.h")
 @pytest.mark.parametrize("edited", ["a.cu", "asking.h", "other.h", "plain.h", "rest.h"])
 @pytest.mark.parametrize("use", USES_IN_SOURCE)
-def test_a_header_of_the_user_that_asks(workspace: Workspace, tmp_path: Path, use: str, edited: str) -> None:
+def test_a_header_of_the_user_that_asks(workspace: Workspace, toolkit: Path, use: str, edited: str) -> None:
     """Lines count in that header, and where what it declares is used; the object is that of plain nvcc."""
-    light_toolkit(workspace, tmp_path / "toolkit")
     before = {
         "asking.h": ASKING,
         "other.h": '#include "asking.h"\nHD inline int other() { return named(); }\n',

@@ -11,10 +11,10 @@ import kept_records
 from nvccache.records import record
 from nvccache.store import store
 from nvccache.store.store import Store
-from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.both_ways import both_ways
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 SOURCE = (
     "__global__ void kernel(int *x) { *x = STEP; }\nint launch() { kernel<<<1, 1>>>(nullptr); return 1; }\n"
@@ -34,12 +34,7 @@ class Calls:
         workspace.write("a.cu", f"// Remark {self.count}.\n{SOURCE}")
         log.unlink(missing_ok=True)
         argv = argv or LINE
-        assert workspace.cached(*argv, NVCCACHE_LOG=str(log), **variables).status == 0
-        made = (workspace.directory / "a.o").read_bytes()
-        kept = workspace.directory.parent / "kept"
-        kept.mkdir(exist_ok=True)
-        assert workspace.plain(*argv, "-keep", "-keep-dir", str(kept), **variables).status == 0
-        assert (workspace.directory / "a.o").read_bytes() == made
+        assert both_ways(workspace, *argv, NVCCACHE_LOG=str(log), **variables).status == 0
         return TOLD in log.read_text()
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
 from workspaces import Workspace, make_workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 

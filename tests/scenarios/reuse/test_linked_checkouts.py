@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import both_ways
-from scenarios.support.light_toolkit import light_toolkit
+from scenarios.support.both_ways import Made, both_ways, by_cache, by_plain, keep_of
 from scenarios.support.linking import TWO
-from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release, toolkit_of
-from workspaces import Counters, Workspace
+from scenarios.support.toolkits import HOST_OPTIONS, cuda_release, toolkit_of
+from workspaces import Workspace
 
 # The first external definition has one name for nvcc in both, and two for the linker.
 _FIRST = """
@@ -52,14 +51,14 @@ def check_out(workspace: Workspace, source: str, name: str = "") -> None:
     workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
 
 
-def compile_in(workspace: Workspace, checkout: str, *options: str) -> Counters:
+def compile_in(workspace: Workspace, checkout: str, *options: str) -> Made:
     """In a folder of the checkout; what comes out is what plain nvcc makes there."""
     here = workspace.directory / "b" / checkout
     (here / "build").mkdir(exist_ok=True)
     argv = ("../src/a.cu", "-I../inc", *options, "-o", "a.o")
-    _, made, counters = both_ways(workspace, *argv, cwd=here / "build")
+    made = both_ways(workspace, *argv, cwd=here / "build")
     workspace.write(f"{checkout}.o", made[f"b/{checkout}/build/a.o"])
-    return counters
+    return made
 
 
 @pytest.mark.full
@@ -116,19 +115,15 @@ def compile_shared(workspace: Workspace, checkout: str, *options: str) -> tuple[
         "-arch=sm_80",
         "--no-compress",
         *options,
-        *HOST_OPTIONS,
     )
-    done, counters = workspace.since(lambda: workspace.cached(*argv, "-o", "a.o", cwd=here))
-    assert done.status == 0, done.stderr
-    made = (here / "a.o").read_bytes()
-    keep = workspace.directory.parent / "keep"
-    keep.mkdir(exist_ok=True)
-    plain = workspace.plain(*argv, "-o", "a.o", "-keep", "-keep-dir", keep, cwd=here)
-    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
-    expected = (here / "a.o").read_bytes()
+    ours = by_cache(workspace, *argv, "-o", "a.o", cwd=here, makes=["a.o"])
+    assert ours.status == 0, ours.stderr
+    plain = by_plain(workspace, *argv, "-o", "a.o", cwd=here, keep=keep_of(workspace), makes=["a.o"])
+    assert ours.said == plain.said
+    made, expected = ours["a.o"], plain["a.o"]
     assert _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", expected) or made == expected
     workspace.write(f"{checkout}.o", made)
-    return counters.outcome, made
+    return ours.outcome, made
 
 
 def skip_without_hidden_ids(workspace: Workspace) -> None:
@@ -139,10 +134,9 @@ def skip_without_hidden_ids(workspace: Workspace) -> None:
 @pytest.mark.by_default("a variable of device code")
 @pytest.mark.parametrize("begins_with", list(FIRST_DEFINITIONS)[:-1])
 def test_a_unit_with_an_id_is_shared_where_no_link_takes_both(
-    workspace: Workspace, tmp_path: Path, begins_with: str
+    workspace: Workspace, toolkit: Path, begins_with: str
 ) -> None:
     skip_without_hidden_ids(workspace)
-    light_toolkit(workspace, tmp_path / "toolkit")
     first, is_shared = FIRST_DEFINITIONS[begins_with]
     check_out(workspace, '#include "name.h"\n' + first + _INTERNAL + _NAMED.replace("first()", "1"), "same")
     _, one = compile_shared(workspace, "one")
@@ -177,10 +171,11 @@ def test_what_plain_nvcc_can_link_can_be_linked(
     assert linked.status == 0, linked.stderr
 
 
-def test_a_unit_that_has_to_keep_its_id_does_not_try_again(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_unit_that_has_to_keep_its_id_does_not_try_again(
+    workspace: Workspace, tmp_path: Path, toolkit: Path
+) -> None:
     """And shares it as soon as it can."""
     skip_without_hidden_ids(workspace)
-    light_toolkit(workspace, tmp_path / "toolkit")
     log = tmp_path / "log"
     workspace.environ["NVCCACHE_LOG"] = str(log)
     variable = FIRST_DEFINITIONS["a variable of device code"][0]
@@ -197,8 +192,7 @@ def test_a_unit_that_has_to_keep_its_id_does_not_try_again(workspace: Workspace,
 
 @pytest.mark.by_default("-cubin")
 @pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin"])
-def test_device_code_alone(workspace: Workspace, tmp_path: Path, mode: str) -> None:
-    light_toolkit(workspace, tmp_path / "toolkit")
+def test_device_code_alone(workspace: Workspace, toolkit: Path, mode: str) -> None:
     check_out(workspace, _FIRST + _INTERNAL, "same")
     outcomes = [compile_in(workspace, checkout, mode, "-arch=sm_80").outcome for checkout in CHECKOUTS]
     assert outcomes[1] != "direct_hit"
@@ -206,9 +200,8 @@ def test_device_code_alone(workspace: Workspace, tmp_path: Path, mode: str) -> N
 
 @pytest.mark.by_default("separate")
 @pytest.mark.parametrize("options", [(), ("-rdc=true",)], ids=["whole program", "separate"])
-def test_what_holds_no_id_is_shared(workspace: Workspace, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_what_holds_no_id_is_shared(workspace: Workspace, toolkit: Path, options: tuple[str, ...]) -> None:
     """All of it where no product does; device code, where only the host's part of an object does."""
-    light_toolkit(workspace, tmp_path / "toolkit")
     check_out(workspace, _EXTERNAL)
     compile_in(workspace, "one", "-c", *TWO, *options)
     counters = compile_in(workspace, "two", "-c", *TWO, *options)
@@ -218,19 +211,17 @@ def test_what_holds_no_id_is_shared(workspace: Workspace, tmp_path: Path, option
 
 
 def test_another_checkout_of_a_changed_unit_shares_its_device_code(
-    workspace: Workspace, tmp_path: Path
+    workspace: Workspace, toolkit: Path
 ) -> None:
     """An edit of host code in one of them, with device code that names nothing internal."""
-    light_toolkit(workspace, tmp_path / "toolkit")
     check_out(workspace, _EXTERNAL)
     compile_in(workspace, "one", "-c", *TWO)
     workspace.write("b/two/src/a.cu", _EXTERNAL.replace("return 0", "return 6"))
     assert not {"ptxas", "fatbinary"} & compile_in(workspace, "two", "-c", *TWO).ran().keys()
 
 
-def test_a_warning_that_names_the_id_is_told_with_ones_own(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_warning_that_names_the_id_is_told_with_ones_own(workspace: Workspace, toolkit: Path) -> None:
     """ptxas and cicc say how internal functions are called, and where they were found."""
-    light_toolkit(workspace, tmp_path / "toolkit")
     check_out(workspace, _FIRST + _INTERNAL + "__device__ void unsaid() { int unused; }\n", "same")
     for _ in range(2):
         for checkout in CHECKOUTS:
@@ -239,9 +230,8 @@ def test_a_warning_that_names_the_id_is_told_with_ones_own(workspace: Workspace,
 
 
 def test_a_warning_names_nvccs_id_also_in_a_unit_that_could_share_it(
-    workspace: Workspace, tmp_path: Path
+    workspace: Workspace, toolkit: Path
 ) -> None:
-    light_toolkit(workspace, tmp_path / "toolkit")
     check_out(workspace, FIRST_DEFINITIONS["a function"][0] + _INTERNAL)
     for checkout in CHECKOUTS:
         compile_in(workspace, checkout, "-c", "-arch=sm_80", "-Xptxas=-v")

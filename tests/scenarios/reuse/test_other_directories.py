@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import both_ways
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS
-from workspaces import Counters, Workspace
+from scenarios.support.both_ways import Made, both_ways
+from scenarios.support.toolkits import HOST_COMPILER, HOST_OPTIONS
+from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 OLD_ENOUGH = 0.2  # seconds, for signatures to be believed
 PLAIN = '#include "h.h"\n__global__ void k(int *x) { *x = VALUE; }\nint host() { return VALUE; }\n'
@@ -41,15 +40,14 @@ def check_out(workspace: Workspace, text: str, *names: str) -> None:
 
 def compile_in(
     workspace: Workspace, directory: str, source: str, *options: str, keep: Path | None = None
-) -> Counters:
+) -> Made:
     """Compile in a build directory below a checkout, whose path `{here}` stands for, as plain nvcc does."""
     folder = workspace.directory / directory
     folder.mkdir(parents=True, exist_ok=True)
     here = str(folder.parent)
     words = ("-c", source, *options, "-arch=sm_80", "-MD", "-MF", "a.d", "-o", "a.o")
     argv = [word.replace("{here}", here) for word in words]
-    _, _, counters = both_ways(workspace, *argv, cwd=folder, keep=keep, PWD=str(folder))
-    return counters
+    return both_ways(workspace, *argv, cwd=folder, keep=keep, PWD=str(folder))
 
 
 @pytest.mark.by_default("plain", "id")
@@ -205,8 +203,7 @@ def test_a_copy_that_is_built_where_it_was_unpacked(workspace: Workspace) -> Non
         check_out(workspace, PLAIN, name)
         folder = workspace.directory / name
         argv = ("-c", "src/a.cu", f"-I{folder}/inc", "-DNAME=a", "-o", "build.o")
-        _, _, counters = both_ways(workspace, *argv, cwd=folder, PWD=str(folder))
-        outcomes.append(counters.outcome)
+        outcomes.append(both_ways(workspace, *argv, cwd=folder, PWD=str(folder)).outcome)
         shutil.rmtree(folder)
     assert outcomes == ["miss", "direct_hit"]
 

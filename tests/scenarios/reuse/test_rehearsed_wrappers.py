@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.cases import KERNEL, bench, light
+from scenarios.support.cases import KERNEL
 from scenarios.support.observed_wrappers import script
 from workspaces import Counters, Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 PASSES = {"host_preprocess": 1, "device_preprocess": 1}
@@ -97,35 +97,37 @@ KINDS = {
 KNOWS_DIRECTORY = ("Python that waits",)
 
 
-def put(bench: Workspace, text: str, first: str = "#!/bin/sh", name: str = "bin/wrapper") -> tuple[str, ...]:
+def put(
+    workspace: Workspace, text: str, first: str = "#!/bin/sh", name: str = "bin/wrapper"
+) -> tuple[str, ...]:
     """Put a wrapper there and what those above read; the options that name it."""
-    bench.write("support/utils", UTILS)
-    bench.write("support/cflags", f"-B/usr/bin -idirafter {bench.directory}/more")
-    script(text, name, first)(bench)
-    return ("-ccbin", f"{bench.directory}/{name}", "-arch=sm_75", "-O2")
+    workspace.write("support/utils", UTILS)
+    workspace.write("support/cflags", f"-B/usr/bin -idirafter {workspace.directory}/more")
+    script(text, name, first)(workspace)
+    return ("-ccbin", f"{workspace.directory}/{name}", "-arch=sm_75", "-O2")
 
 
-def compiled(bench: Workspace, *argv: str, cwd: Path | None = None, **variables: str) -> Counters:
+def compiled(workspace: Workspace, *argv: str, cwd: Path | None = None, **variables: str) -> Counters:
     """What was counted of a compile that made what plain nvcc makes."""
-    cwd = cwd or bench.directory
+    cwd = cwd or workspace.directory
     cwd.mkdir(exist_ok=True)
-    return both_ways(bench, *argv, cwd=cwd, PWD=str(cwd), **variables)[2]
+    return both_ways(workspace, *argv, cwd=cwd, PWD=str(cwd), **variables).counters
 
 
 @pytest.mark.by_default("one exec", "as MPICH has it, in bash")
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_much_is_found_as_behind_the_compiler(bench: Workspace, kind: str) -> None:
-    options = put(bench, *KINDS[kind])
-    source = bench.write("a.cu", "// one\n" + SOURCE)
+def test_as_much_is_found_as_behind_the_compiler(workspace: Workspace, kind: str) -> None:
+    options = put(workspace, *KINDS[kind])
+    source = workspace.write("a.cu", "// one\n" + SOURCE)
     line = (*options, "-c", str(source), "-o", "a.o")
-    compiled(bench, *line, cwd=bench.directory / "one")
-    assert compiled(bench, *line, cwd=bench.directory / "one").outcome == "direct_hit"
-    ran = compiled(bench, *line, cwd=bench.directory / "two").ran()
+    compiled(workspace, *line, cwd=workspace.directory / "one")
+    assert compiled(workspace, *line, cwd=workspace.directory / "one").outcome == "direct_hit"
+    ran = compiled(workspace, *line, cwd=workspace.directory / "two").ran()
     assert ran == ({**PASSES, "host_compile": 1} if kind in KNOWS_DIRECTORY else {}), "another directory"
-    ran = compiled(bench, *line[:-1], "b.o", cwd=bench.directory / "two").ran()
+    ran = compiled(workspace, *line[:-1], "b.o", cwd=workspace.directory / "two").ran()
     assert ran == {}, "another name"
-    bench.write("a.cu", "// one\n// two\n" + SOURCE)
-    assert compiled(bench, *line, cwd=bench.directory / "one").ran() == PASSES, "a line of comment"
+    workspace.write("a.cu", "// one\n// two\n" + SOURCE)
+    assert compiled(workspace, *line, cwd=workspace.directory / "one").ran() == PASSES, "a line of comment"
 
 
 LISTED = (
@@ -144,38 +146,38 @@ LISTED = (
 
 @pytest.mark.full
 @pytest.mark.parametrize("word", LISTED)
-def test_words_that_do_not(bench: Workspace, word: str) -> None:
-    options = put(bench, f'exec "{{g++}}" {word} -fstack-protector-strong "$@"')
+def test_words_that_do_not(workspace: Workspace, word: str) -> None:
+    options = put(workspace, f'exec "{{g++}}" {word} -fstack-protector-strong "$@"')
     text = SOURCE.replace("return VALUE", "char a[99]; int b = 0; for (char &c : a) b += c = VALUE; return b")
     for before in ("", "// a line\n", "\n\n"):
-        bench.write("a.cu", before + text)
-        ran = compiled(bench, *options, "-c", "a.cu", "-o", "a.o").ran()
+        workspace.write("a.cu", before + text)
+        ran = compiled(workspace, *options, "-c", "a.cu", "-o", "a.o").ran()
     assert ran == PASSES
 
 
 @pytest.mark.by_default("-finstrument-functions", "@{work}/words")
 @pytest.mark.parametrize("adds", ["-finstrument-functions", "-include {work}/lines.h", "@{work}/words"])
-def test_words_that_may_have_lines_show(bench: Workspace, adds: str) -> None:
+def test_words_that_may_have_lines_show(workspace: Workspace, adds: str) -> None:
     """Only of words that are known not to: text goes by its bytes then."""
-    bench.write("lines.h", "")
-    bench.write("words", "-DWORDS")
-    options = put(bench, f'exec "{{g++}}" {adds} "$@"')
+    workspace.write("lines.h", "")
+    workspace.write("words", "-DWORDS")
+    options = put(workspace, f'exec "{{g++}}" {adds} "$@"')
     for text in (SOURCE, "// a line\n" + SOURCE):
-        bench.write("a.cu", text)
-        ran = compiled(bench, *options, "-c", "a.cu", "-o", "a.o").ran()
+        workspace.write("a.cu", text)
+        ran = compiled(workspace, *options, "-c", "a.cu", "-o", "a.o").ran()
         assert (ran["cicc"], ran["host_compile"]) == (1, 1)
 
 
-def test_a_wrapper_that_asks_for_debug_information(bench: Workspace, reference_directory: Path) -> None:
+def test_a_wrapper_that_asks_for_debug_information(workspace: Workspace, reference_directory: Path) -> None:
     """The object names lines and the directory, and the stub as nvcc's does, which keeps it here."""
-    options = put(bench, 'exec "{g++}" -g "$@"')
+    options = put(workspace, 'exec "{g++}" -g "$@"')
     for text in (SOURCE, "// a line\n" + SOURCE):
-        source = bench.write("a.cu", text)
+        source = workspace.write("a.cu", text)
         for directory in ("one", "two"):
-            here = bench.directory / directory
+            here = workspace.directory / directory
             here.mkdir(exist_ok=True)
             argv = (*options, "-c", str(source), "-o", "a.o")
-            _, _, counters = both_ways(bench, *argv, cwd=here, keep=reference_directory, PWD=str(here))
+            counters = both_ways(workspace, *argv, cwd=here, keep=reference_directory, PWD=str(here)).counters
             assert counters.ran()["host_compile"] == 1
 
 
@@ -251,50 +253,50 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
 
 @pytest.mark.by_default("a descriptor that it opens", "the path of the object", "what it is to compile")
 @pytest.mark.parametrize("what", CHANGEABLE)
-def test_a_wrapper_that_changes_its_mind(bench: Workspace, what: str) -> None:
+def test_a_wrapper_that_changes_its_mind(workspace: Workspace, what: str) -> None:
     """In turns, and once more by the stages alone."""
     text, turns = CHANGEABLE[what]
     if "objcopy" in text and not shutil.which("objcopy"):
         pytest.skip("there is no objcopy")
-    options = put(bench, text)
-    bench.environ["NVCCACHE_BASE_DIR"] = str(bench.directory / "base")
-    set_up(bench)
+    options = put(workspace, text)
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "base")
+    set_up(workspace)
     for _ in range(2):
         for turn in (*turns, *turns):
-            source = turn.source.replace("{work}", str(bench.directory))
-            line = (*options, "-c", source, "-o", turn.output.replace("{work}", str(bench.directory)))
-            compiled(bench, *line, cwd=bench.directory / turn.directory, **turn.variables)
-        bench.forget_calls()
+            source = turn.source.replace("{work}", str(workspace.directory))
+            line = (*options, "-c", source, "-o", turn.output.replace("{work}", str(workspace.directory)))
+            compiled(workspace, *line, cwd=workspace.directory / turn.directory, **turn.variables)
+        workspace.forget_calls()
 
 
-def set_up(bench: Workspace) -> None:
+def set_up(workspace: Workspace) -> None:
     """What the wrappers above look at, one or two of each."""
-    bench.write("a.cu", SOURCE + "static __device__ int hidden;\n")
-    bench.write("marked.cu", SOURCE + "int marked;\n")
-    bench.write("picky.cu", SOURCE.replace("VALUE 0", 'VALUE 0\n#error "another"'))
-    bench.write("includes.cu", '#include "h.h"\n' + KERNEL)
+    workspace.write("a.cu", SOURCE + "static __device__ int hidden;\n")
+    workspace.write("marked.cu", SOURCE + "int marked;\n")
+    workspace.write("picky.cu", SOURCE.replace("VALUE 0", 'VALUE 0\n#error "another"'))
+    workspace.write("includes.cu", '#include "h.h"\n' + KERNEL)
     for number, name in enumerate(("one", "two"), start=1):
-        bench.write(f"{name}/inc/h.h", f"#define VALUE {number}\n")
-        bench.write(f"base/{name}/a.cu", SOURCE)
+        workspace.write(f"{name}/inc/h.h", f"#define VALUE {number}\n")
+        workspace.write(f"base/{name}/a.cu", SOURCE)
     chooses = 'case "$*" in *debug/a.o*) V="--defsym marked=1" ;; esac'
     assembler = f'#!/bin/sh\n{chooses}\nexec {shutil.which("as")} $V "$@"\n'
-    bench.write("tools/as", assembler).chmod(0o755)
-    bench.write("two/mark", "")
-    bench.write("debug/.keep", "")
+    workspace.write("tools/as", assembler).chmod(0o755)
+    workspace.write("two/mark", "")
+    workspace.write("debug/.keep", "")
 
 
-def test_a_file_that_only_the_last_command_has_a_wrapper_read(bench: Workspace) -> None:
+def test_a_file_that_only_the_last_command_has_a_wrapper_read(workspace: Workspace) -> None:
     """Neither the passes nor nvcc's dry run, which asks the wrapper for its version, show it."""
-    options = put(bench, 'case "$*" in *" -c "*) . "{work}/site" ;; esac\n' + BECOMES)
-    bench.write("a.cu", SOURCE)
+    options = put(workspace, 'case "$*" in *" -c "*) . "{work}/site" ;; esac\n' + BECOMES)
+    workspace.write("a.cu", SOURCE)
     outcomes = []
     for number in (2, 2, 3, 2):
-        bench.write("site", f"V=-fpatchable-function-entry={number}\n")
-        outcomes.append(compiled(bench, *options, "-c", "a.cu", "-o", "a.o").outcome)
+        workspace.write("site", f"V=-fpatchable-function-entry={number}\n")
+        outcomes.append(compiled(workspace, *options, "-c", "a.cu", "-o", "a.o").outcome)
     assert outcomes == ["miss", "direct_hit", "partial_hit", "direct_hit"]
 
 
-def test_a_rehearsal_changes_nothing(bench: Workspace) -> None:
+def test_a_rehearsal_changes_nothing(workspace: Workspace) -> None:
     """Neither a log that the wrapper writes, nor the object that it removes, nor what it writes behind."""
     for name, text in {
         "log": 'echo "$*" >> "{work}/noted"\nexec "{g++}" "$@"',
@@ -302,47 +304,48 @@ def test_a_rehearsal_changes_nothing(bench: Workspace) -> None:
         "another": '"{g++}" "$@" && cp /dev/null "{work}/copied" && echo x >> "{work}/noted"',
         "removes": 'rm -f "{work}/gone"\nexec "{g++}" "$@"',
     }.items():
-        options = put(bench, text, name=f"bin/{name}")
+        options = put(workspace, text, name=f"bin/{name}")
         counts = []
-        for command in (bench.plain, bench.cached):
-            noted, gone = bench.write("noted", ""), bench.write("gone", "")
-            bench.write("a.cu", f"// {name}\n" + SOURCE)
+        for command in (workspace.plain, workspace.cached):
+            noted, gone = workspace.write("noted", ""), workspace.write("gone", "")
+            workspace.write("a.cu", f"// {name}\n" + SOURCE)
             assert command(*options, "-c", "a.cu", "-o", "a.o").status == 0
             counts.append((noted.read_text().count("\n"), gone.exists()))
         assert counts[0] == counts[1], name
 
 
-def test_one_that_looks_at_the_text_of_path(bench: Workspace) -> None:
-    options = put(bench, "case :$PATH: in *:/elsewhere:*) V=-DVALUE=2 ;; esac\n" + BECOMES)
-    bench.write("a.cu", SOURCE)
-    path = bench.environ["PATH"]
+def test_one_that_looks_at_the_text_of_path(workspace: Workspace) -> None:
+    options = put(workspace, "case :$PATH: in *:/elsewhere:*) V=-DVALUE=2 ;; esac\n" + BECOMES)
+    workspace.write("a.cu", SOURCE)
+    path = workspace.environ["PATH"]
     for searched in (path, f"{path}:/elsewhere", path, f"{path}:/elsewhere"):
-        compiled(bench, *options, "-c", "a.cu", "-o", "a.o", PATH=searched)
+        compiled(workspace, *options, "-c", "a.cu", "-o", "a.o", PATH=searched)
 
 
-def test_what_it_says_by_itself_is_of_the_call(bench: Workspace) -> None:
+def test_what_it_says_by_itself_is_of_the_call(workspace: Workspace) -> None:
     """It does not show in the command that it becomes."""
-    options = put(bench, 'if [ -s "{work}/said" ]; then cat "{work}/said" >&2; fi\n' + BECOMES)
-    bench.write("a.cu", SOURCE)
+    options = put(workspace, 'if [ -s "{work}/said" ]; then cat "{work}/said" >&2; fi\n' + BECOMES)
+    workspace.write("a.cu", SOURCE)
     for text in ("", "one\n", "two\n", "", "two\n"):
-        bench.write("said", text)
-        compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+        workspace.write("said", text)
+        compiled(workspace, *options, "-c", "a.cu", "-o", "a.o")
 
 
-def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(bench: Workspace) -> None:
+def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(workspace: Workspace) -> None:
     """As for a lock, which is nobody's then: it comes to an end, once."""
-    site = bench.directory.parent / "site"  # where the bytecode that Python writes is no product
+    site = workspace.directory.parent / "site"  # where the bytecode that Python writes is no product
     site.mkdir()
     (site / "sitecustomize.py").write_text(
         "from nvccache.observation import observer\nobserver.LONGEST_REHEARSAL = 1\n"
     )
-    bench.environ["PYTHONPATH"] = str(site)
+    workspace.environ["PYTHONPATH"] = str(site)
     options = put(
-        bench, 'until mkdir "{work}/lock"; do sleep 0.1; done 2>/dev/null\nrmdir "{work}/lock"\n' + BECOMES
+        workspace,
+        'until mkdir "{work}/lock"; do sleep 0.1; done 2>/dev/null\nrmdir "{work}/lock"\n' + BECOMES,
     )
-    bench.write("a.cu", SOURCE)
+    workspace.write("a.cu", SOURCE)
     for _ in range(2):
-        compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+        compiled(workspace, *options, "-c", "a.cu", "-o", "a.o")
 
 
 LOOKS = """
@@ -352,15 +355,17 @@ exec "{g++}" -DVALUE=${mark:-0} "$@"
 
 
 @pytest.mark.parametrize("is_marked", ["by its text", "by line markers"])
-def test_one_that_looks_into_what_stages_hand_on_is_not_relied_on(bench: Workspace, is_marked: str) -> None:
+def test_one_that_looks_into_what_stages_hand_on_is_not_relied_on(
+    workspace: Workspace, is_marked: str
+) -> None:
     """Nor does it find what an attempt has left that was given up."""
-    options = put(bench, LOOKS)
+    options = put(workspace, LOOKS)
     for folder in ("plain", "MARKED"):
-        bench.write(f"{folder}/a.h", "inline int here() { return 1; }\n")
-    bench.write("a.cu", '#include "plain/a.h"\n' + SOURCE)
-    compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+        workspace.write(f"{folder}/a.h", "inline int here() { return 1; }\n")
+    workspace.write("a.cu", '#include "plain/a.h"\n' + SOURCE)
+    compiled(workspace, *options, "-c", "a.cu", "-o", "a.o")
     if is_marked == "by its text":
-        bench.write("plain/a.h", 'static const char* const mark = "MARK";\n')
+        workspace.write("plain/a.h", 'static const char* const mark = "MARK";\n')
     else:
-        bench.write("a.cu", '#include "MARKED/a.h"\n' + SOURCE)
-    compiled(bench, *options, "-c", "a.cu", "-o", "a.o")
+        workspace.write("a.cu", '#include "MARKED/a.h"\n' + SOURCE)
+    compiled(workspace, *options, "-c", "a.cu", "-o", "a.o")

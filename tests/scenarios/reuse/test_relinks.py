@@ -15,7 +15,6 @@ import pytest
 
 from nvccache import outcomes
 from nvccache.store import events, store
-from scenarios.support.light_toolkit import light_toolkit_on_path
 from scenarios.support.linking import (
     CALLER,
     LTO,
@@ -28,7 +27,7 @@ from scenarios.support.linking import (
     skip_without_lto,
     where_libraries_are,
 )
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS, light_toolkit_on_path
 from workspaces import Result, Workspace
 
 SOURCES = ("one.cu", "two.cu", "main.cu")

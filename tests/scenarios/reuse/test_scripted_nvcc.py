@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from scenarios.support.cases import OLD_ENOUGH, Change, bench, call, each, light
+from scenarios.support.cases import OLD_ENOUGH, Change, call, each
 from scenarios.support.observed_wrappers import script
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = """#ifndef VALUE
 #define VALUE 0
@@ -129,68 +129,68 @@ def compile_and_edit(workspace: Workspace, what: str) -> list[str]:
 
 @pytest.mark.by_default("a search path", "it waits for nvcc", "a script behind it that looks for the dry run")
 @pytest.mark.parametrize("what", HANDS_ON)
-def test_a_script_that_becomes_nvcc_is_seen_through(bench: Workspace, what: str) -> None:
-    first, second, third, fourth = compile_and_edit(bench, what)
+def test_a_script_that_becomes_nvcc_is_seen_through(workspace: Workspace, what: str) -> None:
+    first, second, third, fourth = compile_and_edit(workspace, what)
     assert (first, second, fourth) == ("miss", "direct_hit", "direct_hit")
     assert third in ("partial_hit", "miss")
 
 
 @pytest.mark.by_default("it looks at what was made", "a terminal in a script behind it", "where messages go")
 @pytest.mark.parametrize("what", REMAINS)
-def test_a_script_that_does_more_runs_as_it_is(bench: Workspace, what: str) -> None:
-    assert compile_and_edit(bench, what) == ["bypass scripted_nvcc"] * 4
+def test_a_script_that_does_more_runs_as_it_is(workspace: Workspace, what: str) -> None:
+    assert compile_and_edit(workspace, what) == ["bypass scripted_nvcc"] * 4
 
 
 @pytest.mark.parametrize("first", ["#!{python}", "#!/usr/bin/perl"])
-def test_a_script_for_something_else_than_a_shell(bench: Workspace, first: str) -> None:
-    perl = f'exec "{bench.nvcc}", @ARGV;'
-    python = f'import os, sys\nos.execv("{bench.nvcc}", ["nvcc", *sys.argv[1:]])'
-    use(bench, perl if "perl" in first else python, first)
+def test_a_script_for_something_else_than_a_shell(workspace: Workspace, first: str) -> None:
+    perl = f'exec "{workspace.nvcc}", @ARGV;'
+    python = f'import os, sys\nos.execv("{workspace.nvcc}", ["nvcc", *sys.argv[1:]])'
+    use(workspace, perl if "perl" in first else python, first)
     for outcome in ("miss", "direct_hit"):
-        assert compiled(bench, cached=True) == (b"value-0", False, outcome)
+        assert compiled(workspace, cached=True) == (b"value-0", False, outcome)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash"])
-def test_what_a_shell_itself_changes_does_not_count(bench: Workspace, first: str) -> None:
-    use(bench, f'exec "{bench.nvcc}" "$@"', first)
-    bench.environ.update({"BASH_FUNC_f%%": "() {  :\n}", "PWD": "elsewhere", "SHLVL": "3", "a.b": "c"})
-    assert [compiled(bench, cached=True)[-1] for _ in range(2)] == ["miss", "direct_hit"]
+def test_what_a_shell_itself_changes_does_not_count(workspace: Workspace, first: str) -> None:
+    use(workspace, f'exec "{workspace.nvcc}" "$@"', first)
+    workspace.environ.update({"BASH_FUNC_f%%": "() {  :\n}", "PWD": "elsewhere", "SHLVL": "3", "a.b": "c"})
+    assert [compiled(workspace, cached=True)[-1] for _ in range(2)] == ["miss", "direct_hit"]
 
 
-def test_a_script_that_works_elsewhere_runs_as_it_is(bench: Workspace) -> None:
-    use(bench, f'cd inner\nexec "{bench.nvcc}" "$@"')
-    (bench.directory / "inner").mkdir()
-    (bench.directory / "inner" / "a.cu").write_text(SOURCE)
-    result, counters = bench.since(lambda: bench.cached(*CALL.argv(bench)))
+def test_a_script_that_works_elsewhere_runs_as_it_is(workspace: Workspace) -> None:
+    use(workspace, f'cd inner\nexec "{workspace.nvcc}" "$@"')
+    (workspace.directory / "inner").mkdir()
+    (workspace.directory / "inner" / "a.cu").write_text(SOURCE)
+    result, counters = workspace.since(lambda: workspace.cached(*CALL.argv(workspace)))
     assert (result.status, counters.bypass_reasons) == (0, {"scripted_nvcc": 1}), result.stderr
-    assert (bench.directory / "inner" / "a.o").exists()
-    assert not (bench.directory / "a.o").exists()
+    assert (workspace.directory / "inner" / "a.o").exists()
+    assert not (workspace.directory / "a.o").exists()
 
 
-def test_a_script_that_chooses_by_the_name_of_the_output(bench: Workspace) -> None:
-    use(bench, f'case "$*" in *out/*) V=1 ;; *) V=2 ;; esac\nexec "{bench.nvcc}" -DVALUE=$V "$@"')
-    (bench.directory / "out").mkdir()
+def test_a_script_that_chooses_by_the_name_of_the_output(workspace: Workspace) -> None:
+    use(workspace, f'case "$*" in *out/*) V=1 ;; *) V=2 ;; esac\nexec "{workspace.nvcc}" -DVALUE=$V "$@"')
+    (workspace.directory / "out").mkdir()
     for output, value in ("a.o", b"value-2"), ("out/a.o", b"value-1"):
-        argv = [output if word == "a.o" else word for word in CALL.argv(bench)]
-        assert bench.cached(*argv).status == 0
-        assert value in (bench.directory / output).read_bytes()
+        argv = [output if word == "a.o" else word for word in CALL.argv(workspace)]
+        assert workspace.cached(*argv).status == 0
+        assert value in (workspace.directory / output).read_bytes()
 
 
 @pytest.mark.full
-def test_a_script_that_sees_an_option_of_which_the_dry_run_is_not_told(bench: Workspace) -> None:
-    use(bench, f'case "$*" in *-t0*) V=1 ;; *) V=2 ;; esac\nexec "{bench.nvcc}" -DVALUE=$V "$@"')
+def test_a_script_that_sees_an_option_of_which_the_dry_run_is_not_told(workspace: Workspace) -> None:
+    use(workspace, f'case "$*" in *-t0*) V=1 ;; *) V=2 ;; esac\nexec "{workspace.nvcc}" -DVALUE=$V "$@"')
     for options, value in ([], b"value-2"), (["-t0"], b"value-1"):
-        assert bench.cached(*CALL.argv(bench), *options).status == 0
-        assert value in (bench.directory / "a.o").read_bytes()
+        assert workspace.cached(*CALL.argv(workspace), *options).status == 0
+        assert value in (workspace.directory / "a.o").read_bytes()
 
 
-def test_what_a_script_becomes_is_looked_for_again_on_another_path(bench: Workspace) -> None:
-    real = bench.nvcc
-    use(bench, 'exec real-nvcc "$@"')
+def test_what_a_script_becomes_is_looked_for_again_on_another_path(workspace: Workspace) -> None:
+    real = workspace.nvcc
+    use(workspace, 'exec real-nvcc "$@"')
     for option in (ONE, TWO):
-        putting('exec "{nvcc}" {more} "$@"', option, real, f"on{option}/real-nvcc")(bench)
-    path = bench.environ["PATH"]
+        putting('exec "{nvcc}" {more} "$@"', option, real, f"on{option}/real-nvcc")(workspace)
+    path = workspace.environ["PATH"]
     for option, value in (ONE, b"value-1"), (TWO, b"value-2"):
-        bench.environ["PATH"] = f"{bench.directory}/on{option}:{path}"
-        assert compiled(bench, cached=True)[0] == value
+        workspace.environ["PATH"] = f"{workspace.directory}/on{option}:{path}"
+        assert compiled(workspace, cached=True)[0] == value

@@ -25,20 +25,14 @@ from scenarios.support.at_once import (
     tools_of,
     wait_until,
 )
-from scenarios.support.light_toolkit import architectures, barrier, light_toolkit, precede
-from scenarios.support.like_plain import object_by_plain, told
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE
+from scenarios.support.both_ways import object_by_plain, told
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures, barrier, precede
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 NAMES = [f"{number}.o" for number in range(8)]
 BOTH = architectures(80, 90)
 DEVICE_ERROR = "#ifdef __CUDA_ARCH__\n__device__ int x = ;\n#endif\n" + SOURCE
 PTXAS_ERROR = SOURCE + '__global__ void other() { asm volatile("no.such.instruction;"); }\n'
-
-
-@pytest.fixture
-def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
-    return light_toolkit(workspace, tmp_path / "toolkit")
 
 
 def write(workspace: Workspace, text: str) -> None:
@@ -80,10 +74,9 @@ def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str
 @pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", ["-c", "-dc"])
 def test_units_named_after_their_outputs_are_what_they_are_alone(
-    workspace: Workspace, tmp_path: Path, nvcc: str, mode: str
+    workspace: Workspace, toolkit: Path, nvcc: str, mode: str
 ) -> None:
     """They have no external definition: the ids in them depend on the name of the object."""
-    light_toolkit(workspace, tmp_path / "toolkit")
     write(workspace, INTERNAL)
     names = NAMES if mode == "-c" else NAMES[:3]
     alone = {}

@@ -26,9 +26,10 @@ from nvccache.records.base_dir import Relocation
 from nvccache.store import cachedir_tag, store
 from nvccache.store.store import Store
 from nvccache.toolkit import processor
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
-from workspaces import OLD_ENOUGH, Counters, Workspace, make_workspace
+from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
+from workspaces import OLD_ENOUGH, Counters, make_workspace
+
+pytestmark = pytest.mark.light
 
 KEPT = (store.BLOB, store.RECORD)
 SOURCE = """
@@ -171,13 +172,6 @@ class Machine:
         return self.workspace.run(argv).stdout.decode()
 
 
-@pytest.fixture
-def toolkit(workspace: Workspace, tmp_path: Path) -> str:
-    """An nvcc that takes a tenth of a second."""
-    light_toolkit(workspace, tmp_path / "toolkit")
-    return workspace.nvcc
-
-
 def record_as_another_class(machine: Machine) -> None:
     """Have the machine remember of its processor that it is of a class that there is not."""
     cache = Store(str(machine.workspace.cache))
@@ -211,14 +205,14 @@ def is_alike(made: bytes, plain: bytes) -> bool:
 
 @pytest.mark.by_default("another user")
 @pytest.mark.parametrize("how", OTHERS)
-def test_what_differs_for_no_reason(tmp_path: Path, toolkit: str, how: str) -> None:
+def test_what_differs_for_no_reason(tmp_path: Path, nvcc: str, how: str) -> None:
     if OTHERS[how].needs_root and os.geteuid() != 0:
         pytest.skip("only root can be another user or host")
-    check_is_shared(*two_machines(tmp_path, toolkit, OTHERS[how]))
+    check_is_shared(*two_machines(tmp_path, nvcc, OTHERS[how]))
 
 
-def test_all_that_differs_for_no_reason(tmp_path: Path, toolkit: str) -> None:
-    check_is_shared(*two_machines(tmp_path, toolkit, everything()))
+def test_all_that_differs_for_no_reason(tmp_path: Path, nvcc: str) -> None:
+    check_is_shared(*two_machines(tmp_path, nvcc, everything()))
 
 
 def check_is_shared(second: Machine, sent: Path) -> None:
@@ -240,9 +234,9 @@ def check_is_shared(second: Machine, sent: Path) -> None:
     assert is_alike(made, second.plain(ARCHITECTURES[1], "--no-compress"))
 
 
-def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Path, toolkit: str) -> None:
-    first = Machine(tmp_path / "first", toolkit, Other(), "one")
-    second = Machine(tmp_path / "second", toolkit, Other(), "two")
+def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Path, nvcc: str) -> None:
+    first = Machine(tmp_path / "first", nvcc, Other(), "one")
+    second = Machine(tmp_path / "second", nvcc, Other(), "two")
     first.compile(*ARCHITECTURES)
     record_as_another_class(first)
     first.compile(*ARCHITECTURES)
@@ -254,7 +248,7 @@ def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a library in the place of the system's")
-def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, toolkit: str) -> None:
+def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, nvcc: str) -> None:
     """Though it computes the same."""
     library = next(path for path in map(Path, own_libraries()) if path.name.startswith("libm.so"))
     other = tmp_path / "libm"
@@ -263,7 +257,7 @@ def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, toolkit: str
     prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
     if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no file can be mounted here")
-    second, _ = two_machines(tmp_path, toolkit, Other(prefix))
+    second, _ = two_machines(tmp_path, nvcc, Other(prefix))
     counters, _ = second.compile(*ARCHITECTURES, "--no-compress")
     assert {"cicc", "ptxas"} <= counters.ran().keys()
     assert "cudafe" not in counters.ran()
@@ -280,10 +274,10 @@ def own_libraries() -> list[str]:
     ]
 
 
-def test_a_toolkit_that_lies_elsewhere_shares_its_stages(tmp_path: Path, toolkit: str) -> None:
-    second, _ = two_machines(tmp_path, toolkit, Other())
+def test_a_toolkit_that_lies_elsewhere_shares_its_stages(tmp_path: Path, nvcc: str) -> None:
+    second, _ = two_machines(tmp_path, nvcc, Other())
     copy = tmp_path / "opt" / "toolkit"
-    shutil.copytree(Path(toolkit).parents[1], copy, symlinks=True)
+    shutil.copytree(Path(nvcc).parents[1], copy, symlinks=True)
     second.workspace.nvcc = str(copy / "bin/nvcc")
     counters, made = second.compile(*ARCHITECTURES, "--no-compress")
     assert not {"cicc", "ptxas", "cudafe", "fatbinary"} & counters.ran().keys()

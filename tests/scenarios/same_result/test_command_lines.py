@@ -29,16 +29,15 @@ from pathlib import Path
 import pytest
 
 import kept_records
+from scenarios.same_result.bench import LISTED, Bench, Run, release_of
 from scenarios.same_result.command_lines import BY_DEFAULT, EDITED_BY_DEFAULT, LINES, WITH_CUDA_HEADERS
 from scenarios.same_result.lines.line import Line
-from scenarios.support.bench import LISTED, Bench, Run, release_of
-from scenarios.support.light_by_default import light_nvcc, nvcc, with_real_headers
-from scenarios.support.light_toolkit import light_toolkit_on_path
-from scenarios.support.sameness import assert_same_files, assert_same_streams
+from scenarios.same_result.sameness import assert_same_files, assert_same_streams
 from scenarios.support.sources import with_change, with_comment
+from scenarios.support.toolkits import light_toolkit_on_path, with_real_headers
 from workspaces import Counters, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 # Options with which a comment shows in what is made: in the date or length of a source, or in its text.
 _SHOWING = re.compile(r"-g\d?\b|-G\b|line-?info|keep|save-temps")
 

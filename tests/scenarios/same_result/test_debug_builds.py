@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import Files, both_ways, readable
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_OPTIONS, cuda_release
+from scenarios.support.both_ways import Made, both_ways, readable
+from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
 
 HEADER = """#include <stdlib.h>
@@ -77,47 +76,45 @@ _NEVER_THE_SAME = re.compile(rb"(?:ident|checksum)=\w+|\b\d+:FUNCTION|\b[0-9a-f]
 
 
 @pytest.fixture
-def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
-    light_toolkit(workspace, tmp_path / "toolkit")
+def light(workspace: Workspace, toolkit: Path) -> Workspace:
     (workspace.directory / "sub").mkdir()
     workspace.write("h.h", HEADER)
     workspace.write("a.cu", SOURCE)
     return workspace
 
 
-def words_of(bench: Workspace, options: str) -> list[str]:
-    return [word.replace("{work}", str(bench.directory)) for word in options.split()]
+def words_of(light: Workspace, options: str) -> list[str]:
+    return [word.replace("{work}", str(light.directory)) for word in options.split()]
 
 
 @pytest.mark.by_default("-g -G -c")
 @pytest.mark.parametrize("options", COMPILES)
 def test_lines_and_paths_are_those_of_this_compile(
-    bench: Workspace, reference_directory: Path, options: str
+    light: Workspace, reference_directory: Path, options: str
 ) -> None:
     """Cold, warm, with lines moved in the source and in the header, and from elsewhere."""
-    own = bench.directory
-    made: list[Files] = []
+    own = light.directory
+    made: list[Made] = []
 
     def compile_it(source: str = "a.cu", cwd: Path = own) -> str:
-        argv = [*words_of(bench, options), source, "-o", f"{own}/a.out", "-arch=sm_80"]
-        result, files, counters = both_ways(bench, *argv, cwd=cwd, keep=reference_directory)
-        assert result.status == 0 and not counters.calls["bypass"]
-        made.append(files)
-        return counters.outcome
+        argv = [*words_of(light, options), source, "-o", f"{own}/a.out", "-arch=sm_80"]
+        made.append(both_ways(light, *argv, cwd=cwd, keep=reference_directory))
+        assert made[-1].status == 0 and made[-1].outcome != "bypass"
+        return made[-1].outcome
 
     assert compile_it() == "miss"
     assert compile_it() == "direct_hit"
-    bench.forget_calls()
+    light.forget_calls()
     assert compile_it() == "stage_hit"
-    bench.write("a.cu", ABOVE + SOURCE)
+    light.write("a.cu", ABOVE + SOURCE)
     compile_it()
-    bench.write("h.h", ABOVE + HEADER)
+    light.write("h.h", ABOVE + HEADER)
     compile_it()
     compile_it("../a.cu", own / "sub")
     compile_it(f"{own}/a.cu", own / "sub")
     compile_it("sub/../a.cu")
-    bench.write("h.h", HEADER)
-    bench.write("a.cu", SOURCE)
+    light.write("h.h", HEADER)
+    light.write("a.cu", SOURCE)
     compile_it()
 
 
@@ -125,48 +122,48 @@ def test_lines_and_paths_are_those_of_this_compile(
 @pytest.mark.parametrize("base", ["", "{project}"])
 @pytest.mark.parametrize("options", ["-g -c", "-G -c", "-lineinfo -c", "-g -G -c", "-lineinfo -ptx"])
 def test_a_project_that_is_moved(
-    bench: Workspace, reference_directory: Path, options: str, base: str
+    light: Workspace, reference_directory: Path, options: str, base: str
 ) -> None:
     for name in ("one", "two", "one"):
-        project = bench.directory / name
+        project = light.directory / name
         (project / "build").mkdir(parents=True, exist_ok=True)
         for file in ("a.cu", "h.h"):
-            shutil.copy2(bench.directory / file, project / file)
+            shutil.copy2(light.directory / file, project / file)
         variables = {"NVCCACHE_BASE_DIR": str(project)} if base else {}
         argv = (*options.split(), "../a.cu", "-o", "a.out", "-arch=sm_80", f"-I{project}")
-        _, files, _ = both_ways(bench, *argv, cwd=project / "build", keep=reference_directory, **variables)
+        files = both_ways(light, *argv, cwd=project / "build", keep=reference_directory, **variables)
         others = {"one", "two"} - {name}
         assert not any(
-            os.fsencode(bench.directory / other) in files[f"{name}/build/a.out"] for other in others
+            os.fsencode(light.directory / other) in files[f"{name}/build/a.out"] for other in others
         )
 
 
 @pytest.mark.full
 def test_the_host_compilers_information_is_that_of_the_source(
-    bench: Workspace, reference_directory: Path
+    light: Workspace, reference_directory: Path
 ) -> None:
     """As a debugger reads it, so that equal objects are no comparison of nothing."""
     if not shutil.which("readelf"):
         pytest.skip("there is no readelf")
     seen = []
     for text in (SOURCE, ABOVE + SOURCE):
-        bench.write("a.cu", text)
+        light.write("a.cu", text)
         argv = ("-g", "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
-        _, files, _ = both_ways(bench, *argv, keep=reference_directory)
-        (bench.directory.parent / "a.o").write_bytes(files["a.o"])
-        dump = bench.run(["readelf", "--debug-dump=info,decodedline", bench.directory.parent / "a.o"])
+        files = both_ways(light, *argv, keep=reference_directory)
+        (light.directory.parent / "a.o").write_bytes(files["a.o"])
+        dump = light.run(["readelf", "--debug-dump=info,decodedline", light.directory.parent / "a.o"])
         said = dump.stdout.decode(errors="replace")
-        assert re.search(rf"DW_AT_comp_dir.*: {re.escape(str(bench.directory))}\n", said)
+        assert re.search(rf"DW_AT_comp_dir.*: {re.escape(str(light.directory))}\n", said)
         seen.append({int(line) for line in re.findall(r"^a\.cu +(\d+) ", said, re.MULTILINE)})
     assert max(seen[0]) + 2 == max(seen[1])
 
 
 @pytest.mark.full
-def test_the_lines_of_device_code_are_those_of_the_source(bench: Workspace) -> None:
+def test_the_lines_of_device_code_are_those_of_the_source(light: Workspace) -> None:
     seen = []
     for text in (SOURCE, ABOVE + SOURCE):
-        bench.write("a.cu", text)
-        _, files, _ = both_ways(bench, "-lineinfo", "-ptx", "a.cu", "-o", "a.ptx", "-arch=sm_80")
+        light.write("a.cu", text)
+        files = both_ways(light, "-lineinfo", "-ptx", "a.cu", "-o", "a.ptx", "-arch=sm_80")
         (number,) = re.findall(rb'\.file\s+(\d+) "[^"]*/a\.cu"', files["a.ptx"])
         seen.append({int(line) for line in re.findall(rb"\.loc\s+%s (\d+)" % number, files["a.ptx"])})
     assert {line + 2 for line in seen[0]} == seen[1]
@@ -174,55 +171,55 @@ def test_the_lines_of_device_code_are_those_of_the_source(bench: Workspace) -> N
 
 @pytest.mark.by_default("-Xcompiler -save-temps -c")
 @pytest.mark.parametrize("options", LEFT_TO_NVCC)
-def test_builds_that_write_further_files_are_left_to_nvcc(bench: Workspace, options: str) -> None:
+def test_builds_that_write_further_files_are_left_to_nvcc(light: Workspace, options: str) -> None:
     """Which are all there."""
     argv = (*options.split(), "a.cu", "-o", "a.o", "-arch=sm_80")
     for _ in ("cold", "warm"):
-        _, files, counters = both_ways(bench, *argv)
-        assert counters.bypass_reasons == {"host_side_output": 1}
-        assert len(files) > 1 or "-shared" in options
+        made = both_ways(light, *argv)
+        assert made.counters.bypass_reasons == {"host_side_output": 1}
+        assert len(made.files) > 1 or "-shared" in options
 
 
 @pytest.mark.by_default("-g -Xcompiler -gsplit-dwarf")
 @pytest.mark.parametrize("options", BESIDE_OBJECT)
-def test_files_beside_the_object_are_those_of_this_compile(bench: Workspace, options: str) -> None:
+def test_files_beside_the_object_are_those_of_this_compile(light: Workspace, options: str) -> None:
     """The host compiler writes them anew each time; what is made of device code is cached."""
-    (bench.directory / "out").mkdir()
+    (light.directory / "out").mkdir()
     argv = (*options.split(), "-c", "a.cu", "-o", "out/a.b.o", "-arch=sm_80")
     for text in (SOURCE, SOURCE, ABOVE + SOURCE):
-        bench.write("a.cu", text)
-        before = set(bench.directory.rglob("*"))
-        result, counters = bench.since(lambda: bench.cached(*argv, *HOST_OPTIONS))
-        said, made = result, _take_readable(bench, before)
+        light.write("a.cu", text)
+        before = set(light.directory.rglob("*"))
+        result, counters = light.since(lambda: light.cached(*argv, *HOST_OPTIONS))
+        said, made = result, _take_readable(light, before)
         assert counters.outcome in ("miss", "stage_hit", "partial_hit")
-        plain = bench.plain(*argv, *HOST_OPTIONS)
+        plain = light.plain(*argv, *HOST_OPTIONS)
         assert (said.status, readable(said.stderr, Path("/"))) == (
             plain.status,
             readable(plain.stderr, Path("/")),
         )
-        assert made == _take_readable(bench, before)
+        assert made == _take_readable(light, before)
         assert len(made) > 1 or "generate" in options or options.endswith(("-fprofile-arcs", "-fprofile-use"))
     assert counters.ran().get("ptxas", 0) == 0
 
 
 @pytest.mark.full
-def test_two_objects_of_one_source_can_be_told_apart(bench: Workspace) -> None:
+def test_two_objects_of_one_source_can_be_told_apart(light: Workspace) -> None:
     """A unit without external definition has its id from the object's name, also where gcc writes it."""
     kernel = "static __global__ void hidden(int *x) { x[0] = 1; }\n"
-    bench.write("a.cu", f"{kernel}static void (*const keep)(int *) __attribute__((used)) = hidden;\n")
+    light.write("a.cu", f"{kernel}static void (*const keep)(int *) __attribute__((used)) = hidden;\n")
     found = []
     for name in ("one.o", "two.o"):
         argv = ("-dc", "a.cu", "-o", name, "-arch=sm_80", "-Xcompiler", "-fstack-usage", *HOST_OPTIONS)
-        assert bench.cached(*argv).status == 0
-        content = (bench.directory / name).read_bytes()
+        assert light.cached(*argv).status == 0
+        content = (light.directory / name).read_bytes()
         found.append(set(re.findall(rb"_[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}", content)))
     assert found[0] and found[1] and found[0].isdisjoint(found[1])
 
 
-def _take_readable(bench: Workspace, before: set[Path]) -> dict[str, bytes]:
+def _take_readable(light: Workspace, before: set[Path]) -> dict[str, bytes]:
     """What new files hold, as far as it is the same on every run; they are gone then."""
     found = {}
-    for path in sorted(set(bench.directory.rglob("*")) - before):
+    for path in sorted(set(light.directory.rglob("*")) - before):
         dump = ["readelf", "-sW", "--debug-dump=decodedline"]
         if path.suffix == ".gcno":
             dump = ["gcov-dump", "-l"]
@@ -230,7 +227,7 @@ def _take_readable(bench: Workspace, before: set[Path]) -> dict[str, bytes]:
             dump = ["cat"]
         if not shutil.which(dump[0]):
             pytest.skip(f"there is no {dump[0]}")
-        said = bench.run([*dump, path], cwd=path.parent).stdout
+        said = light.run([*dump, path], cwd=path.parent).stdout
         found[str(path)] = _NEVER_THE_SAME.sub(b"#", b"\n".join(_OF_SOURCES.findall(said)))
         path.unlink()
     return found
@@ -241,17 +238,17 @@ PTX_OPTIONS = ("-lineinfo -cubin", "-cubin", "-fatbin")
 
 @pytest.mark.by_default("-cubin")
 @pytest.mark.parametrize("options", PTX_OPTIONS)
-def test_the_dates_of_sources_that_the_users_ptx_names(bench: Workspace, options: str) -> None:
+def test_the_dates_of_sources_that_the_users_ptx_names(light: Workspace, options: str) -> None:
     """Up to 13.2 ptxas looks at the files that `.file` names, which nothing else reads."""
     argv = ("-lineinfo", "-ptx", "a.cu", "-o", "k.ptx", "-arch=sm_80")
-    assert bench.plain(*argv).status == 0
+    assert light.plain(*argv).status == 0
     made = []
     for date in (1_000_000_000, 1_000_000_000, 1_100_000_000, 1_100_000_000):
-        os.utime(bench.directory / "a.cu", (date, date))
-        _, files, _ = both_ways(bench, *options.split(), "k.ptx", "-o", "k.out", "-arch=sm_80")
+        os.utime(light.directory / "a.cu", (date, date))
+        files = both_ways(light, *options.split(), "k.ptx", "-o", "k.out", "-arch=sm_80")
         made.append(files["k.out"])
     assert made[0] == made[1] and made[2] == made[3]
-    assert (made[1] != made[2]) == (cuda_release(bench) <= (13, 2))
+    assert (made[1] != made[2]) == (cuda_release(light) <= (13, 2))
 
 
 @pytest.mark.full
@@ -271,13 +268,12 @@ def test_the_dates_of_sources_in_a_link_that_compiles(workspace: Workspace) -> N
     for date, is_new in ((1_000_000_000, True), (1_100_000_000, has_dates), (1_000_000_000, False)):
         os.utime(header, (date, date))
         for is_warm in (False, True):
-            _, files, counted = both_ways(workspace, *link)
-            assert ("nvlink" in counted.ran()) == (is_new and not is_warm)
+            files = both_ways(workspace, *link)
+            assert ("nvlink" in files.ran()) == (is_new and not is_warm)
             made.append(files["a.cubin"])
     assert made[0] == made[1] == made[4] == made[5] and made[2] == made[3]
     assert (made[1] != made[2]) == has_dates
     workspace.forget_calls()
-    _, _, counted = both_ways(workspace, *link)
-    assert not counted.ran()
+    assert not both_ways(workspace, *link).ran()
     header.unlink()
     both_ways(workspace, *link)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.plan.stages import nvlink
-from scenarios.support.light_by_default import light_nvcc, nvcc
+from scenarios.support.both_ways import by_cache, by_plain
 from scenarios.support.linking import (
     CALLER,
     LTO,
@@ -30,10 +30,10 @@ from scenarios.support.linking import (
     skip_without_lto,
     where_libraries_are,
 )
-from scenarios.support.rebuilds import HOST_OPTIONS, copy_toolkit, replace, toolkit_of
+from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit, replace, toolkit_of
 from workspaces import Counters, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 ROOT_OF_THREAD = "/proc/thread-self/root"
 DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
@@ -48,17 +48,11 @@ def place(workspace: Workspace) -> Workspace:
 
 
 def link(place: Workspace, *argv: str, product: str = "d.o", **variables: str) -> Counters:
-    """Link through the cache and by plain nvcc: status, words and product must be the same."""
-    line = [*argv, *HOST_OPTIONS, "-o", product]
-    path = place.directory / product
-    result, counters = place.since(lambda: place.cached(*line, **variables))
-    found = path.read_bytes() if path.exists() else b""
-    path.unlink(missing_ok=True)
-    plain = place.plain(*line, **variables)
-    assert result == plain
-    assert found == (path.read_bytes() if path.exists() else b"")
-    path.unlink(missing_ok=True)
-    return counters
+    """Link through the cache and by plain nvcc, which names nothing temporary here."""
+    made = by_cache(place, *argv, "-o", product, **variables)
+    assert made == by_plain(place, *argv, "-o", product, **variables)
+    assert made.counters
+    return made.counters
 
 
 @pytest.mark.by_default("object-one", "fatbin-two", smoke={"object-one": "device link"})

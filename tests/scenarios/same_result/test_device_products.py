@@ -10,11 +10,10 @@ import time
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import OLD_ENOUGH, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 SOURCE = "__global__ void kernel(int *x) { x[0] = @; }\n"
 REFUSED = '__global__ void kernel() { asm volatile("no.such.instruction;"); }\n'
@@ -49,21 +48,21 @@ def test_the_second_time_it_is_a_direct_hit(workspace: Workspace, line: str) -> 
     time.sleep(OLD_ENOUGH)
     argv = ["a.cu", *line.split()]
     # Through nvccache, then by plain nvcc, from the same files. It fails where the status, a message or a
-    # byte differs; what nvccache counted meanwhile comes third.
-    outcomes = [both_ways(workspace, *argv)[2].outcome for _ in range(2)]
+    # byte differs; the outcome is what became of the call through nvccache.
+    outcomes = [both_ways(workspace, *argv).outcome for _ in range(2)]
     assert outcomes == ["miss", "direct_hit"]
     # Other device code must not be answered with the old.
     workspace.write("a.cu", SOURCE.replace("@", "2"))
-    assert both_ways(workspace, *argv)[2].outcome == "miss"
+    assert both_ways(workspace, *argv).outcome == "miss"
 
 
 def test_ptx_that_is_refused_is_where_nvcc_leaves_it(workspace: Workspace) -> None:
     """What ptxas says of it names it as it is called this time."""
     workspace.write("a.cu", REFUSED)
     for name in ("one.ptx", "one.ptx", "two.ptx"):
-        result, made, counters = both_ways(workspace, "-ptx", "-arch=sm_90", "a.cu", "-o", name)
-        assert (result.status, list(made), counters.outcome) == (255, [name], "failed")
-        assert f"ptxas {name}, line".encode() in result.stderr
+        made = both_ways(workspace, "-ptx", "-arch=sm_90", "a.cu", "-o", name)
+        assert (made.status, list(made.files), made.outcome) == (255, [name], "failed")
+        assert f"ptxas {name}, line".encode() in made.stderr
 
 
 def test_ptx_is_checked_though_another_file_lies_in_its_place(workspace: Workspace) -> None:

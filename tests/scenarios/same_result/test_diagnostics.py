@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.light_toolkit import architectures, light_toolkit
-from scenarios.support.rebuilds import cuda_release
+from scenarios.support.toolkits import architectures, cuda_release
 from workspaces import Workspace
 
 ARCHITECTURE = "-arch=sm_80"
@@ -44,45 +43,41 @@ WORDS_OF_ALL = (b"of the preprocessor", b"of the device", b"of the header", b"mu
 
 
 @pytest.fixture
-def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
-    light_toolkit(workspace, tmp_path / "toolkit")
+def light(workspace: Workspace, toolkit: Path) -> Workspace:
     workspace.write("inc/h.h", HEADER)
     return workspace
 
 
 @pytest.mark.by_default("all")
 @pytest.mark.parametrize("speaker", [*SOURCES])
-def test_what_is_said_when_only_some_stages_run(bench: Workspace, speaker: str) -> None:
-    source = bench.write("a.cu", SOURCES[speaker])
-    said, _, _ = both_ways(bench, *LINE, ARCHITECTURE)
+def test_what_is_said_when_only_some_stages_run(light: Workspace, speaker: str) -> None:
+    source = light.write("a.cu", SOURCES[speaker])
+    said = both_ways(light, *LINE, ARCHITECTURE)
     assert said.stderr
     assert speaker != "all" or all(word in said.stderr for word in WORDS_OF_ALL)
-    _, _, counters = both_ways(bench, *LINE, ARCHITECTURE)
-    assert counters.outcome == "direct_hit"
-    bench.forget_calls()
-    _, _, counters = both_ways(bench, *LINE, ARCHITECTURE)
-    assert counters.outcome == "stage_hit"
-    _, _, counters = both_ways(bench, *LINE, *architectures(80, 90))
-    assert counters.outcome == "partial_hit"
+    assert both_ways(light, *LINE, ARCHITECTURE).outcome == "direct_hit"
+    light.forget_calls()
+    assert both_ways(light, *LINE, ARCHITECTURE).outcome == "stage_hit"
+    assert both_ways(light, *LINE, *architectures(80, 90)).outcome == "partial_hit"
     for option in (
         ("-Xptxas", "-O1"),
         ("-Xcompiler", "-O1"),
         ("-DX",),
         ("-Xcudafe", "--display_error_number"),
     ):
-        both_ways(bench, *LINE, *architectures(80, 90), *option)
+        both_ways(light, *LINE, *architectures(80, 90), *option)
     source.write_text(SOURCES[speaker] + "int appended() { int alone; return 1; }\n")
-    both_ways(bench, *LINE, *architectures(80, 90))
-    both_ways(bench, *LINE, ARCHITECTURE)
+    both_ways(light, *LINE, *architectures(80, 90))
+    both_ways(light, *LINE, ARCHITECTURE)
 
 
 @pytest.mark.by_default("header")
 @pytest.mark.parametrize("speaker", ["all", "header", "cicc"])
-def test_files_are_named_as_they_were_typed(bench: Workspace, speaker: str) -> None:
+def test_files_are_named_as_they_were_typed(light: Workspace, speaker: str) -> None:
     """Though what is compiled is the same."""
-    bench.write("sub/b.cu", "")
-    bench.write("a.cu", SOURCES[speaker])
-    own = bench.directory
+    light.write("sub/b.cu", "")
+    light.write("a.cu", SOURCES[speaker])
+    own = light.directory
     sub = own / "sub"
     for name, include, cwd in (
         ("a.cu", "inc", own),
@@ -95,7 +90,7 @@ def test_files_are_named_as_they_were_typed(bench: Workspace, speaker: str) -> N
         ("a.cu", "inc", own),
     ):
         argv = ("-c", name, "-o", f"{own}/a.o", *TALK[:-1], f"-I{include}", ARCHITECTURE)
-        said, _, _ = both_ways(bench, *argv, cwd=cwd)
+        said = both_ways(light, *argv, cwd=cwd)
         assert name.encode() in said.stderr
 
 
@@ -151,9 +146,9 @@ SWITCHES = {
 
 @pytest.mark.by_default("-Xcudafe --diag_error=177")
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_an_option_that_changes_what_is_said(bench: Workspace, switch: str) -> None:
+def test_an_option_that_changes_what_is_said(light: Workspace, switch: str) -> None:
     """After a compile without it, again without it, and with a second architecture that is new."""
-    check_switch(bench, SWITCHES[switch], switch.split(), ("-c", "a.cu", "-o", "a.o"))
+    check_switch(light, SWITCHES[switch], switch.split(), ("-c", "a.cu", "-o", "a.o"))
 
 
 @pytest.mark.full
@@ -163,17 +158,17 @@ def test_an_option_about_lambdas(workspace: Workspace, switch: str) -> None:
     check_switch(workspace, CAPTURE, switch.split(), ("-c", "a.cu", "-o", "a.o", "-extended-lambda"))
 
 
-def check_switch(bench: Workspace, text: str, option: list[str], line: tuple[str, ...]) -> None:
-    bench.write("a.cu", KERNEL + text)
-    first, _, _ = both_ways(bench, *line, ARCHITECTURE)
+def check_switch(light: Workspace, text: str, option: list[str], line: tuple[str, ...]) -> None:
+    light.write("a.cu", KERNEL + text)
+    first = both_ways(light, *line, ARCHITECTURE)
     assert first.status == 0
-    there, _, _ = both_ways(bench, *line, ARCHITECTURE, *option)
-    again, _, counters = both_ways(bench, *line, ARCHITECTURE, *option)
+    there = both_ways(light, *line, ARCHITECTURE, *option)
+    again = both_ways(light, *line, ARCHITECTURE, *option)
     assert again.status == there.status
-    assert there.status != 0 or counters.outcome in ("direct_hit", "stage_hit")
-    back, _, _ = both_ways(bench, *line, ARCHITECTURE)
+    assert there.status != 0 or again.outcome in ("direct_hit", "stage_hit")
+    back = both_ways(light, *line, ARCHITECTURE)
     assert back == first
-    both_ways(bench, *line, *architectures(80, 90), *option)
+    both_ways(light, *line, *architectures(80, 90), *option)
 
 
 PRAGMAS = {
@@ -195,42 +190,42 @@ PRAGMAS = {
 
 @pytest.mark.by_default("in a header")
 @pytest.mark.parametrize("pragma", PRAGMAS)
-def test_a_pragma_that_is_put_in_and_taken_out(bench: Workspace, pragma: str) -> None:
-    bench.write("p.h", "#pragma nv_diag_error 177\n")
+def test_a_pragma_that_is_put_in_and_taken_out(light: Workspace, pragma: str) -> None:
+    light.write("p.h", "#pragma nv_diag_error 177\n")
     line = ("-c", "a.cu", "-o", "a.o", ARCHITECTURE, "-Xcompiler", "-Wextra")
     statuses = []
     for text in (UNUSED, PRAGMAS[pragma], PRAGMAS[pragma], UNUSED):
-        bench.write("a.cu", KERNEL + text)
-        statuses.append(both_ways(bench, *line)[0].status)
+        light.write("a.cu", KERNEL + text)
+        statuses.append(both_ways(light, *line).status)
     assert statuses[0] == statuses[-1] == 0
 
 
 @pytest.mark.full
-def test_a_header_that_comes_to_promote_a_warning(bench: Workspace) -> None:
+def test_a_header_that_comes_to_promote_a_warning(light: Workspace) -> None:
     """The call has a record by then, which names the header."""
     line = ("-c", "a.cu", "-o", "a.o", ARCHITECTURE)
-    bench.write("a.cu", '#include "p.h"\n' + KERNEL + UNUSED)
+    light.write("a.cu", '#include "p.h"\n' + KERNEL + UNUSED)
     statuses = []
     for text in ("", "#pragma nv_diag_error 177\n", "", "#pragma nv_diag_suppress 177\n"):
-        bench.write("p.h", text)
+        light.write("p.h", text)
         for _ in ("cold", "warm"):
-            said, _, _ = both_ways(bench, *line)
+            said = both_ways(light, *line)
             statuses.append(said.status)
     assert statuses[:2] == [0, 0] and all(statuses[2:4]) and not any(statuses[4:])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("line", ["-dc a.cu b.cu", "-c b.cu a.cu", "-MD -c a.cu b.cu"])
-def test_what_is_said_of_two_sources(bench: Workspace, line: str) -> None:
+def test_what_is_said_of_two_sources(light: Workspace, line: str) -> None:
     """In the order in which they were typed, whichever is new."""
-    bench.write("a.cu", SOURCES["cudafe++ and cicc"])
-    bench.write("b.cu", SOURCES["preprocessor"].replace("kernel", "other"))
-    both_ways(bench, *line.split(), ARCHITECTURE)
-    both_ways(bench, *line.split(), ARCHITECTURE)
-    bench.write("a.cu", SOURCES["cudafe++ and cicc"] + UNUSED)
-    both_ways(bench, *line.split(), ARCHITECTURE)
-    bench.write("b.cu", "error\n")
-    both_ways(bench, *line.split(), ARCHITECTURE)
+    light.write("a.cu", SOURCES["cudafe++ and cicc"])
+    light.write("b.cu", SOURCES["preprocessor"].replace("kernel", "other"))
+    both_ways(light, *line.split(), ARCHITECTURE)
+    both_ways(light, *line.split(), ARCHITECTURE)
+    light.write("a.cu", SOURCES["cudafe++ and cicc"] + UNUSED)
+    both_ways(light, *line.split(), ARCHITECTURE)
+    light.write("b.cu", "error\n")
+    both_ways(light, *line.split(), ARCHITECTURE)
 
 
 @pytest.mark.full
@@ -240,7 +235,7 @@ def test_what_nvlink_says(workspace: Workspace) -> None:
     recursive = recursive.replace("elsewhere(i)", "i")
     workspace.write("a.cu", recursive + CALLER)
     objects = ("-arch=sm_80", "-dc", "a.cu", "-o", "a.o")
-    assert both_ways(workspace, *objects)[0].status == 0
+    assert both_ways(workspace, *objects).status == 0
     workspace.cached(*objects)
     for argv in ((), (), ("-Xnvlink", "-v"), ("-Xnvlink", "--suppress-stack-size-warning"), ()):
         both_ways(workspace, "-arch=sm_80", "-dlink", "a.o", "-o", "x.o", *argv)
@@ -249,15 +244,15 @@ def test_what_nvlink_says(workspace: Workspace) -> None:
 
 
 @pytest.mark.full
-def test_what_the_driver_says_of_old_architectures(bench: Workspace) -> None:
-    bench.write("a.cu", KERNEL + UNUSED)
-    oldest = bench.plain("--list-gpu-arch").stdout.decode().split()[0]
+def test_what_the_driver_says_of_old_architectures(light: Workspace) -> None:
+    light.write("a.cu", KERNEL + UNUSED)
+    oldest = light.plain("--list-gpu-arch").stdout.decode().split()[0]
     line = ("-c", "a.cu", "-o", "a.o", f"-arch={oldest}")
     for argv in ((), (), ("-Wno-deprecated-gpu-targets",), (), ("-Werror", "all-warnings")):
-        both_ways(bench, *line, *argv)
+        both_ways(light, *line, *argv)
 
 
-def test_errors_are_said_each_time(bench: Workspace) -> None:
+def test_errors_are_said_each_time(light: Workspace) -> None:
     """And after a compile that went well, and before it."""
     good = KERNEL + UNUSED
     line = ("-c", "a.cu", "-o", "a.o", *architectures(80, 90))
@@ -271,17 +266,17 @@ def test_errors_are_said_each_time(bench: Workspace) -> None:
         good + '#include "no such"\n',
         good,
     ):
-        bench.write("a.cu", text)
+        light.write("a.cu", text)
         for _ in ("first", "second"):
-            both_ways(bench, *line)
+            both_ways(light, *line)
 
 
-def test_the_release_at_hand_has_all_switches(bench: Workspace) -> None:
+def test_the_release_at_hand_has_all_switches(light: Workspace) -> None:
     """So that no case compares nothing but two rejected command lines."""
-    bench.write("a.cu", KERNEL)
+    light.write("a.cu", KERNEL)
     rejected = []
     for switch in SWITCHES:
         argv = [word.replace("cross-execution-space-call", "reorder") for word in switch.split()]
-        if b"Unknown option" in bench.plain("--dryrun", "-c", "a.cu", *argv).stderr:
+        if b"Unknown option" in light.plain("--dryrun", "-c", "a.cu", *argv).stderr:
             rejected.append(switch)
-    assert cuda_release(bench) < (12, 0) or not rejected
+    assert cuda_release(light) < (12, 0) or not rejected

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from pathlib import Path
 
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import CCBIN, HOST_COMPILER, cuda_release, replace
+from scenarios.support.toolkits import CCBIN, HOST_COMPILER, cuda_release, replace
 from workspaces import Workspace
+
+pytestmark = pytest.mark.light
 
 LINE = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
 SOURCE = """
@@ -31,9 +31,8 @@ REAL = os.path.realpath(HOST_COMPILER)
 
 
 @pytest.fixture
-def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
+def workspace(workspace: Workspace) -> Workspace:
     """With a directory of compilers, one of which is named as nvcc names it: g++."""
-    light_toolkit(workspace, tmp_path / "toolkit")
     workspace.write("a.cu", SOURCE)
     compilers = workspace.directory / "compilers"
     compilers.mkdir()
@@ -43,17 +42,17 @@ def bench(workspace: Workspace, tmp_path: Path) -> Workspace:
     return workspace
 
 
-def cold_and_warm(bench: Workspace, *argv: str, warm: str = "direct_hit", **variables: str) -> bytes:
+def cold_and_warm(workspace: Workspace, *argv: str, warm: str = "direct_hit", **variables: str) -> bytes:
     """What was made, each time."""
-    result, files, _ = both_ways(bench, *argv, **variables)
-    assert result.status == 0, result.stderr
-    _, again, counters = both_ways(bench, *argv, **variables)
-    assert (again, counters.outcome) == (files, warm)
+    made = both_ways(workspace, *argv, **variables)
+    assert made.status == 0, made.stderr
+    again = both_ways(workspace, *argv, **variables)
+    assert (again, again.outcome) == (made, warm)
     if warm == "direct_hit":
-        bench.forget_calls()
-        _, again, counters = both_ways(bench, *argv, **variables)
-        assert (again, counters.outcome) == (files, "stage_hit")
-    return files["a.o"]
+        workspace.forget_calls()
+        again = both_ways(workspace, *argv, **variables)
+        assert (again, again.outcome) == (made, "stage_hit")
+    return made["a.o"]
 
 
 NAMES = (
@@ -73,28 +72,28 @@ NAMES = (
 
 @pytest.mark.by_default("-ccbin compilers/my-g++")
 @pytest.mark.parametrize("name", NAMES)
-def test_every_way_to_name_it(bench: Workspace, name: str) -> None:
-    argv = name.replace("{real}", REAL).replace("{work}", str(bench.directory)).split()
-    path = f"{bench.directory}/compilers:{bench.environ['PATH']}"
-    cold_and_warm(bench, *argv, *LINE, PATH=path)
+def test_every_way_to_name_it(workspace: Workspace, name: str) -> None:
+    argv = name.replace("{real}", REAL).replace("{work}", str(workspace.directory)).split()
+    path = f"{workspace.directory}/compilers:{workspace.environ['PATH']}"
+    cold_and_warm(workspace, *argv, *LINE, PATH=path)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("option", ["", "-ccbin {other}"])
-def test_the_variable_that_names_it(bench: Workspace, option: str) -> None:
+def test_the_variable_that_names_it(workspace: Workspace, option: str) -> None:
     """The option is stronger; and up to CUDA 12 nvcc knows no such variable."""
     for name, number in (("one", 1), ("two", 2)):
         script = f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n'
-        (bench.directory / name).mkdir()
-        replace(bench.directory / name / "g++", script)
-    argv = option.replace("{other}", f"{bench.directory}/two/g++").split()
+        (workspace.directory / name).mkdir()
+        replace(workspace.directory / name / "g++", script)
+    argv = option.replace("{other}", f"{workspace.directory}/two/g++").split()
     made = [
-        both_ways(bench, *argv, *LINE, NVCC_CCBIN=f"{bench.directory}/{name}/g++")[1]["a.o"]
+        both_ways(workspace, *argv, *LINE, NVCC_CCBIN=f"{workspace.directory}/{name}/g++")["a.o"]
         for name in ("one", "two", "one")
     ]
     assert made[0] == made[2]
     if not CCBIN:
-        assert (made[0] != made[1]) == (not option and cuda_release(bench) >= (13, 0))
+        assert (made[0] != made[1]) == (not option and cuda_release(workspace) >= (13, 0))
 
 
 SCRIPTS = {
@@ -110,81 +109,83 @@ SCRIPTS = {
 
 @pytest.mark.by_default("another script, with an option")
 @pytest.mark.parametrize("kind", SCRIPTS)
-def test_a_script_in_its_place_that_changes(bench: Workspace, kind: str) -> None:
+def test_a_script_in_its_place_that_changes(workspace: Workspace, kind: str) -> None:
     def put(number: int) -> None:
-        bench.write("number", str(number))
-        replace(bench.directory / "inner", f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n')
-        text = SCRIPTS[kind].replace("{g++}", HOST_COMPILER).replace("{work}", str(bench.directory))
-        replace(bench.directory / "wrapped-g++", f"#!/bin/sh\n{text.replace('{n}', str(number))}\n")
+        workspace.write("number", str(number))
+        replace(workspace.directory / "inner", f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n')
+        text = SCRIPTS[kind].replace("{g++}", HOST_COMPILER).replace("{work}", str(workspace.directory))
+        replace(workspace.directory / "wrapped-g++", f"#!/bin/sh\n{text.replace('{n}', str(number))}\n")
 
     made = []
     for number in (1, 2, 1):
         put(number)
-        made.append(both_ways(bench, "-ccbin", f"{bench.directory}/wrapped-g++", *LINE)[1]["a.o"])
-        assert both_ways(bench, "-ccbin", f"{bench.directory}/wrapped-g++", *LINE)[1]["a.o"] == made[-1]
+        made.append(both_ways(workspace, "-ccbin", f"{workspace.directory}/wrapped-g++", *LINE)["a.o"])
+        assert both_ways(workspace, "-ccbin", f"{workspace.directory}/wrapped-g++", *LINE)["a.o"] == made[-1]
     assert made[0] == made[2] != made[1]
 
 
-def test_a_script_that_heeds_a_variable(bench: Workspace) -> None:
-    script = bench.directory / "heeding-g++"
+def test_a_script_that_heeds_a_variable(workspace: Workspace) -> None:
+    script = workspace.directory / "heeding-g++"
     replace(script, f'#!/bin/sh\nexec {HOST_COMPILER} ${{ADD+-DADDED=$ADD}} "$@"\n')
-    made = [both_ways(bench, "-ccbin", str(script), *LINE, ADD=number)[1]["a.o"] for number in "1211"]
+    made = [both_ways(workspace, "-ccbin", str(script), *LINE, ADD=number)["a.o"] for number in "1211"]
     assert made[0] == made[2] == made[3] != made[1]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("is_link", [True, False])
-def test_ccache_in_its_place(bench: Workspace, is_link: bool) -> None:
+def test_ccache_in_its_place(workspace: Workspace, is_link: bool) -> None:
     ccache = shutil.which("ccache")
     if not ccache:
         pytest.skip("there is no ccache")
-    path = bench.directory / "masked" / "g++"
+    path = workspace.directory / "masked" / "g++"
     path.parent.mkdir()
     if is_link:
         path.symlink_to(ccache)
     else:
         replace(path, f'#!/bin/sh\nexec ccache {HOST_COMPILER} "$@"\n')
     for _ in ("cold", "warm", "once more"):
-        both_ways(bench, "-ccbin", str(path), *LINE, CCACHE_DIR=str(bench.directory.parent / "ccache"))
+        both_ways(
+            workspace, "-ccbin", str(path), *LINE, CCACHE_DIR=str(workspace.directory.parent / "ccache")
+        )
 
 
-def test_a_link_that_leads_to_another_compiler(bench: Workspace) -> None:
+def test_a_link_that_leads_to_another_compiler(workspace: Workspace) -> None:
     others = [found for found in map(shutil.which, ("g++-11", "g++-12", "g++-13", "g++-14")) if found]
     others = [found for found in others if os.path.realpath(found) != REAL]
     if not others:
         pytest.skip("there is only one compiler")
-    link = bench.directory / "compilers" / "linked-g++"
+    link = workspace.directory / "compilers" / "linked-g++"
     made = []
     for target in (REAL, others[0], REAL):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-        made.append(both_ways(bench, "-ccbin", str(link), *LINE)[1]["a.o"])
+        made.append(both_ways(workspace, "-ccbin", str(link), *LINE)["a.o"])
     assert made[0] == made[2] != made[1]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["g++-11", "g++-12", "clang++-14", "clang++"])
-def test_other_compilers(bench: Workspace, name: str) -> None:
+def test_other_compilers(workspace: Workspace, name: str) -> None:
     found = shutil.which(name)
     if not found:
         pytest.skip(f"there is no {name}")
     argv = ("-ccbin", found, "-allow-unsupported-compiler", *LINE)
-    result, files, _ = both_ways(bench, *argv)
-    if result.status:
+    made = both_ways(workspace, *argv)
+    if made.status:
         pytest.skip(f"this nvcc does not take {name}")
-    _, again, counters = both_ways(bench, *argv)
-    assert (again, counters.outcome) == (files, "direct_hit")
-    both_ways(bench, *argv, "-Xcompiler", "-Wall,-O2")
+    again = both_ways(workspace, *argv)
+    assert (again, again.outcome) == (made, "direct_hit")
+    both_ways(workspace, *argv, "-Xcompiler", "-Wall,-O2")
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("standard", ["c++03", "c++14", "c++17", "c++20", "c++23"])
 @pytest.mark.parametrize("spelling", ["-std={}", "--std {}"])
-def test_standards(bench: Workspace, standard: str, spelling: str) -> None:
+def test_standards(workspace: Workspace, standard: str, spelling: str) -> None:
     """Those that this nvcc takes, and those that it rejects, after a compile without one."""
-    both_ways(bench, *LINE)
+    both_ways(workspace, *LINE)
     for _ in ("cold", "warm"):
-        both_ways(bench, *LINE, *spelling.format(standard).split())
+        both_ways(workspace, *LINE, *spelling.format(standard).split())
 
 
 OPTIONS = (
@@ -210,8 +211,8 @@ OPTIONS = (
 
 @pytest.mark.by_default("-forward-unknown-to-host-compiler -fno-rtti")
 @pytest.mark.parametrize("options", OPTIONS)
-def test_options_for_it(bench: Workspace, options: str) -> None:
+def test_options_for_it(workspace: Workspace, options: str) -> None:
     """After a compile without them, and before another."""
-    _, plain, _ = both_ways(bench, *LINE)
-    cold_and_warm(bench, *LINE, *shlex.split(options))
-    assert both_ways(bench, *LINE)[1] == plain
+    plain = both_ways(workspace, *LINE)
+    cold_and_warm(workspace, *LINE, *shlex.split(options))
+    assert both_ways(workspace, *LINE) == plain

@@ -17,11 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS, cccl_of, cuda_release, toolkit_of
+from scenarios.support.toolkits import HOST_OPTIONS, cccl_of, cuda_release, toolkit_of
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 MODES = [("-c",), ("-dc",)]
 # Nothing here has external linkage, in device code or in host code.

@@ -16,11 +16,10 @@ import pytest
 
 from installations import launcher_of_tree
 from nvccache.remote import uploads
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.like_plain import files_of, told
+from scenarios.support.both_ways import files_of, told, twice_like_plain
 from workspaces import OLD_ENOUGH, Counters, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 SOURCES = {
     "a.cu": '#include "h.h"\n#if __has_include("maybe.h")\n#include "maybe.h"\n#endif\n'
@@ -76,20 +75,10 @@ def inputs(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def twice_like_plain(inputs: Workspace, *argv: str) -> list[str]:
+def outcomes_like_plain(inputs: Workspace, *argv: str) -> list[str]:
     """The outcomes of a cold and a warm call, which do as plain nvcc does, whatever lay there before."""
-    before = files_of(inputs)
-    plain = inputs.plain(*argv)
-    expected = files_of(inputs)
-    outcomes = []
-    for _ in ("cold", "warm"):
-        for name in files_of(inputs).keys() - before.keys():
-            (inputs.directory / name).unlink()
-        result, counters = inputs.since(lambda: inputs.cached(*argv))
-        assert told(result) == told(plain)
-        assert files_of(inputs) == expected
-        outcomes.append(counters.outcome)
-    return outcomes
+    _, counted = twice_like_plain(inputs, lambda: inputs.plain(*argv), lambda: inputs.cached(*argv))
+    return [counters.outcome for counters in counted]
 
 
 @pytest.mark.by_default(
@@ -109,7 +98,7 @@ def twice_like_plain(inputs: Workspace, *argv: str) -> list[str]:
 @pytest.mark.parametrize("case", ANSWERED)
 def test_a_query_is_answered_as_nvcc_answers_it(inputs: Workspace, case: str) -> None:
     argv, product = ANSWERED[case]
-    assert twice_like_plain(inputs, *argv.split(), *INCLUDED) == ["query_miss", "query_hit"]
+    assert outcomes_like_plain(inputs, *argv.split(), *INCLUDED) == ["query_miss", "query_hit"]
     assert not product or (inputs.directory / product).stat().st_size > 10
 
 
@@ -118,7 +107,7 @@ def test_a_query_is_answered_as_nvcc_answers_it(inputs: Workspace, case: str) ->
     "argv", ["-MM missing.cu", "-E missing.cu", "-M a.cu -DMORE -include nowhere.h", "-MM -MF a.d missing.cu"]
 )
 def test_a_query_that_fails_does_so_each_time(inputs: Workspace, argv: str) -> None:
-    assert twice_like_plain(inputs, *argv.split(), *INCLUDED) == ["failed", "failed"]
+    assert outcomes_like_plain(inputs, *argv.split(), *INCLUDED) == ["failed", "failed"]
 
 
 @pytest.mark.by_default(

@@ -6,14 +6,14 @@ wrote. A comment on that line is in no preprocessed text.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from scenarios.support.edits import compare, compile_once, put
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.both_ways import rebuild
+from scenarios.support.edits import compile_once, put
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Workspace
+
+pytestmark = pytest.mark.light
 
 WORDS = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
 FILES = {
@@ -37,84 +37,78 @@ EDITS = {
 }
 
 
-@pytest.fixture
-def light(workspace: Workspace, tmp_path: Path) -> Workspace:
-    light_toolkit(workspace, tmp_path / "toolkit")
-    return workspace
-
-
-def test_quoted_lines_are_those_of_now(light: Workspace) -> None:
+def test_quoted_lines_are_those_of_now(workspace: Workspace) -> None:
     """After each edit, when it is taken back, and by the record of the call."""
-    put(light, FILES)
-    first, _ = compare(light, WORDS)
+    put(workspace, FILES)
+    first = rebuild(workspace, *WORDS)
     assert all(said in first.stderr for said in (b"one */", b"so */", b"'ab'"))
     before = dict(FILES)
     for edit, (name, old, new) in EDITS.items():
         after = {**before, name: before[name].replace(old, new, 1)}
         assert after != before, edit
-        put(light, after)
-        said, _ = compare(light, WORDS)
-        result, counters = light.since(lambda: light.cached(*WORDS, *HOST_OPTIONS, "-o", "a.o"))
-        assert result == said
+        put(workspace, after)
+        said = rebuild(workspace, *WORDS)
+        result, counters = workspace.since(lambda: workspace.cached(*WORDS, *HOST_OPTIONS, "-o", "a.o"))
+        assert result == said.said
         assert counters.outcome == "direct_hit", edit
         before = after
-    put(light, FILES)
-    light.forget_calls()
-    result, counters = compare(light, WORDS)
+    put(workspace, FILES)
+    workspace.forget_calls()
+    result = rebuild(workspace, *WORDS)
     assert result == first
-    assert counters.compiled() == {}
+    assert result.compiled() == {}
 
 
-def test_an_edit_elsewhere_leaves_a_silent_compile_alone(light: Workspace) -> None:
+def test_an_edit_elsewhere_leaves_a_silent_compile_alone(workspace: Workspace) -> None:
     """Only what said something depends on what it quotes."""
-    put(light, FILES)
+    put(workspace, FILES)
     silent = ("-c", "a.cu", "-w")
-    compile_once(light, silent)
-    put(light, {"h.h": FILES["h.h"].replace("one", "two")})
-    _, counters = compare(light, silent)
-    assert counters.compiled() == {}
+    compile_once(workspace, *silent)
+    put(workspace, {"h.h": FILES["h.h"].replace("one", "two")})
+    made = rebuild(workspace, *silent)
+    assert made.compiled() == {}
 
 
 BY_ALL = '#line 1 "{}"\n#warning said\nint f{}(unsigned u, int i) {{ return u < i; }}\n'
 NAMES = {"other.txt": "other.txt", "sub/../next.txt": "next.txt", "./a b\\\\c.txt": "a b\\c.txt"}
 
 
-def test_a_file_that_only_a_line_directive_names_is_quoted(light: Workspace) -> None:
+def test_a_file_that_only_a_line_directive_names_is_quoted(workspace: Workspace) -> None:
     """No pass enters it; it may be missing, appear, change and go again."""
-    (light.directory / "sub").mkdir()
-    put(light, {"a.cu": "".join(BY_ALL.format(name, number) for number, name in enumerate(NAMES))})
+    (workspace.directory / "sub").mkdir()
+    put(workspace, {"a.cu": "".join(BY_ALL.format(name, number) for number, name in enumerate(NAMES))})
     said = []
     for content in (None, "said\nshown\n", "said anew\nshown anew\n", None):
-        put(light, dict.fromkeys(NAMES.values(), content))
-        result, _ = compare(light, WORDS)
+        put(workspace, dict.fromkeys(NAMES.values(), content))
+        result = rebuild(workspace, *WORDS)
         said.append(result.stderr)
-        light.forget_calls()
-        assert light.cached(*WORDS, *HOST_OPTIONS, "-o", "a.o").stderr == result.stderr
+        workspace.forget_calls()
+        assert workspace.cached(*WORDS, *HOST_OPTIONS, "-o", "a.o").stderr == result.stderr
     assert said[0] == said[-1]
     assert said[2].count(b"shown anew\n") == len(NAMES)
     assert said[2].count(b"said anew\n") == 2 * len(NAMES)
 
 
-def test_what_is_no_file_cannot_be_known_again(light: Workspace) -> None:
-    put(light, {"a.cu": BY_ALL.format("/dev/stdin", 0)})
+def test_what_is_no_file_cannot_be_known_again(workspace: Workspace) -> None:
+    put(workspace, {"a.cu": BY_ALL.format("/dev/stdin", 0)})
     for _ in range(2):
-        compare(light, WORDS)
+        rebuild(workspace, *WORDS)
 
 
 @pytest.mark.parametrize("option", ["-MD", "-MMD"])
-def test_names_of_line_directives_are_in_the_dependency_file(light: Workspace, option: str) -> None:
+def test_names_of_line_directives_are_in_the_dependency_file(workspace: Workspace, option: str) -> None:
     """By nvcc a name that begins a file is a dependency; by us too, in every way to answer a call."""
     text = '#include "h.h"\n#line 1 "/dev/stdin"\n__global__ void k() {}\n#line 1 ""\n#line 1 "none.h"\n'
-    put(light, {**FILES, "a.cu": text + '#line 2 "second.h"\n# 1 "a b.h" 3\nint x;\n'})
+    put(workspace, {**FILES, "a.cu": text + '#line 2 "second.h"\n# 1 "a b.h" 3\nint x;\n'})
     argv = ("-c", "a.cu", option, "-MP", "-MF", "a.d")
-    rule = light.directory / "a.d"
-    assert light.plain(*argv, *HOST_OPTIONS, "-o", "a.o").status == 0
+    rule = workspace.directory / "a.d"
+    assert workspace.plain(*argv, *HOST_OPTIONS, "-o", "a.o").status == 0
     expected = rule.read_bytes()
     assert all(name in expected for name in (b" /dev/stdin ", b" none.h"))
     for outcome in ("miss", "direct_hit", "stage_hit"):
         rule.unlink()
-        result, counters = light.since(lambda: light.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
+        result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
         assert (result.status, rule.read_bytes()) == (0, expected)
         assert counters.outcome == outcome
         if outcome == "direct_hit":
-            light.forget_calls()
+            workspace.forget_calls()

@@ -28,14 +28,13 @@ from generator import values
 from generator.lines import RandomLine, make, seeds
 from generator.sources import make_source
 from nvccache.outcomes import BYPASS, FAULT
+from scenarios.same_result.bench import CCBIN, Bench, Run, release_of
 from scenarios.same_result.lines.line import Line
-from scenarios.support.bench import CCBIN, Bench, Run, release_of
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.sameness import assert_same_files, assert_same_streams
+from scenarios.same_result.sameness import assert_same_files, assert_same_streams
 from scenarios.support.sources import SOURCES
 from workspaces import HIDDEN_PREFIXES, make_workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 _COUNTS = {"line": (6, 300), "source": (3, 120), "name": (2, 60)}  # by default, and with --every-case
 # Names for a source and its product, with bytes that are no text.

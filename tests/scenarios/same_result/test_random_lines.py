@@ -23,7 +23,7 @@ from generator import values
 from generator.claims import SCRATCH, Site, examine, violations
 from generator.lines import RandomLine, make, seeds, variants
 from generator.records import Records
-from scenarios.support.bench import release_of
+from scenarios.same_result.bench import release_of
 from scenarios.support.sources import SOURCES
 from workspaces import Workspace
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.light_toolkit import light_toolkit
-from scenarios.support.rebuilds import HOST_OPTIONS, replace
+from scenarios.support.toolkits import HOST_OPTIONS, replace
 from workspaces import Result, Workspace
 
 # A header of the toolkit that is warned of, and whose name comes into code and into line tables.
@@ -56,12 +55,11 @@ SPELLINGS = {
 
 
 @pytest.fixture
-def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
-    made = light_toolkit(workspace, tmp_path / "toolkit")
-    replace(made / "include/where.h", _HEADER, 0o644)
+def toolkit(workspace: Workspace, toolkit: Path) -> Path:
+    replace(toolkit / "include/where.h", _HEADER, 0o644)
     workspace.write("a.cu", _SOURCE)
-    (workspace.directory / "bin").symlink_to(made / "bin")
-    return made
+    (workspace.directory / "bin").symlink_to(toolkit / "bin")
+    return toolkit
 
 
 def _call(workspace: Workspace, toolkit: Path, spelling: Spelling) -> None:
@@ -82,11 +80,11 @@ def test_dependency_file_object_and_diagnostics_are_nvccs(
     argv = ("-c", "a.cu", "-o", "a.o", "-MD", "-MF", "a.d", "-MP", "-MT", "goal")
     outcomes = []
     for _ in range(2):
-        _, made, counters = both_ways(workspace, *argv)
-        outcomes.append(counters.outcome)
+        made = both_ways(workspace, *argv)
+        outcomes.append(made.outcome)
     workspace.forget_calls()
-    _, again, counters = both_ways(workspace, *argv)
-    assert [*outcomes, counters.outcome] == ["miss", "direct_hit", "stage_hit"]
+    again = both_ways(workspace, *argv)
+    assert [*outcomes, again.outcome] == ["miss", "direct_hit", "stage_hit"]
     assert made == again
     is_absolute = SPELLINGS[rule].path.startswith("{")
     assert (b" /" in made["a.d"].replace(b" /usr/", b"")) == is_absolute
@@ -129,8 +127,8 @@ def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_told_apart(
     outcomes = []
     for name in ("one", "two", "three", "two"):
         argv = ("-c", "a.cu", "-o", "a.o", "-MD")
-        _, _, counters = both_ways(workspace, *argv, cwd=workspace.directory / name / "build", **base)
-        outcomes.append(counters.outcome)
+        here = workspace.directory / name / "build"
+        outcomes.append(both_ways(workspace, *argv, cwd=here, **base).outcome)
     assert outcomes[1] != "direct_hit"
     assert outcomes[3] == "direct_hit"
 

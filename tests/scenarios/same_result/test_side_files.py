@@ -14,10 +14,8 @@ from scenarios.support.cases import (
     Call,
     Case,
     Change,
-    bench,
     call,
     check_both,
-    light,
     made_by_cache,
     made_by_plain,
     set_up,
@@ -25,7 +23,7 @@ from scenarios.support.cases import (
 from scenarios.support.observed_wrappers import script
 from workspaces import Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 WRAPPED = call("-ccbin {work}/wrapper")
@@ -57,49 +55,52 @@ def entries(log: Path) -> int:
 @pytest.mark.parametrize(
     "text", [f"echo x >> log\n{BECOMES}", f"export DEPENDENCIES_OUTPUT=log\n{BECOMES}"], ids=["log", "gcc"]
 )
-def test_what_a_call_makes_and_adds_to_is_whole_from_each(bench: Workspace, text: str) -> None:
+def test_what_a_call_makes_and_adds_to_is_whole_from_each(workspace: Workspace, text: str) -> None:
     """The first stage makes it, and the others append to it: none may be a hit beside one that runs."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
-    log = bench.directory / "log"
-    made_by_plain(bench, WRAPPED)
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    log = workspace.directory / "log"
+    made_by_plain(workspace, WRAPPED)
     expected = entries(log)
     assert expected > 2
     for edit in ("", "", "// one\n", "int more() { return 5; }\n", ""):
-        bench.write("a.cu", (bench.directory / "a.cu").read_text() + edit)
+        workspace.write("a.cu", (workspace.directory / "a.cu").read_text() + edit)
         time.sleep(OLD_ENOUGH)
         for before in (0, expected):  # made, and then added to
             if not before:
                 log.unlink()
-            made, outcome = made_by_cache(bench, WRAPPED)
-            assert entries(log) == before + (0 if outcome == "direct_hit" else expected), (edit, outcome)
+            made = made_by_cache(workspace, WRAPPED)
+            assert entries(log) == before + (0 if made.outcome == "direct_hit" else expected), (
+                edit,
+                made.outcome,
+            )
             time.sleep(OLD_ENOUGH)
         kept = log.read_text()
-        assert made == made_by_plain(bench, WRAPPED)
+        assert made == made_by_plain(workspace, WRAPPED)
         log.write_text(kept)
 
 
-def test_the_log_of_a_wrapper_costs_no_compile_of_device_code(bench: Workspace) -> None:
+def test_the_log_of_a_wrapper_costs_no_compile_of_device_code(workspace: Workspace) -> None:
     set_up(
-        bench,
+        workspace,
         Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(f"echo x >> log\n{BECOMES}"), call=COMMAND),
     )
-    made_by_cache(bench, WRAPPED)
-    bench.write("a.cu", f"{SOURCE}// one\n")
+    made_by_cache(workspace, WRAPPED)
+    workspace.write("a.cu", f"{SOURCE}// one\n")
     time.sleep(OLD_ENOUGH)
-    _, counters = bench.since(lambda: made_by_cache(bench, WRAPPED))
+    _, counters = workspace.since(lambda: made_by_cache(workspace, WRAPPED))
     assert counters.ran().keys().isdisjoint({"cicc", "ptxas"})
 
 
-def directory(bench: Workspace) -> None:
-    (bench.directory / "lock").mkdir()
+def directory(workspace: Workspace) -> None:
+    (workspace.directory / "lock").mkdir()
 
 
-def file(bench: Workspace) -> None:
-    bench.write("lock", "")
+def file(workspace: Workspace) -> None:
+    workspace.write("lock", "")
 
 
-def link(bench: Workspace) -> None:
-    (bench.directory / "lock").symlink_to("nowhere")
+def link(workspace: Workspace) -> None:
+    (workspace.directory / "lock").symlink_to("nowhere")
 
 
 LOCKS: dict[str, tuple[str, str, Change]] = {
@@ -126,20 +127,20 @@ NOT_RECORDED = ("ln", "os.link", "mkfifo")
 
 @pytest.mark.by_default("mkdir", "mkdir, a link", "O_EXCL")
 @pytest.mark.parametrize("lock", LOCKS)
-def test_a_lock_that_was_to_be_had(bench: Workspace, lock: str) -> None:
+def test_a_lock_that_was_to_be_had(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
     prepare = script(text, "bin/wrapper", first)
     files = {"a.cu": SOURCE, "a": ""}
     which = call("-ccbin {work}/bin/wrapper")
     check_both(
-        bench,
+        workspace,
         Case(change=takes, files=files, call=which, prepare=prepare, is_recorded=lock not in NOT_RECORDED),
     )
 
 
 @pytest.mark.by_default("mkdir")
 @pytest.mark.parametrize("lock", [name for name in LOCKS if name != "mkdir, a link"])
-def test_a_lock_that_was_not(bench: Workspace, lock: str) -> None:
+def test_a_lock_that_was_not(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
 
     def prepare(workspace: Workspace) -> None:
@@ -153,7 +154,7 @@ def test_a_lock_that_was_not(bench: Workspace, lock: str) -> None:
     files = {"a.cu": SOURCE, "a": ""}
     which = call("-ccbin {work}/bin/wrapper")
     check_both(
-        bench, Case(change=freed, files=files, call=which, prepare=prepare, is_recorded=lock != "mkfifo")
+        workspace, Case(change=freed, files=files, call=which, prepare=prepare, is_recorded=lock != "mkfifo")
     )
 
 
@@ -169,21 +170,21 @@ REMOVED = {
 
 @pytest.mark.by_default("os.unlink", "os.replace")
 @pytest.mark.parametrize("how", REMOVED)
-def test_what_a_wrapper_removes_is_not_there_the_next_time(bench: Workspace, how: str) -> None:
+def test_what_a_wrapper_removes_is_not_there_the_next_time(workspace: Workspace, how: str) -> None:
     """The compile that found it tells nothing of one that does not."""
     set_up(
-        bench,
+        workspace,
         Case(files={"a.cu": SOURCE}, prepare=script(REMOVED[how], "bin/wrapper", "#!{python}"), call=COMMAND),
     )
     which = call(line="-E -arch=sm_75 -ccbin {work}/bin/wrapper {work}/a.cu -o a.ii", makes=("a.ii",))
-    expected = made_by_plain(bench, which)
-    bench.write("flag", "x")
+    expected = made_by_plain(workspace, which)
+    workspace.write("flag", "x")
     time.sleep(OLD_ENOUGH)
-    made_by_cache(bench, which)
-    assert not (bench.directory / "flag").exists()
+    made_by_cache(workspace, which)
+    assert not (workspace.directory / "flag").exists()
     for _ in range(2):
         time.sleep(OLD_ENOUGH)
-        made, _ = made_by_cache(bench, which)
+        made = made_by_cache(workspace, which)
         assert made == expected
 
 
@@ -196,14 +197,14 @@ def test_what_a_wrapper_removes_is_not_there_the_next_time(bench: Workspace, how
     ],
     ids=["a lock", "a temporary file"],
 )
-def test_wrappers_that_use_one_file_run_in_turns(bench: Workspace, text: str) -> None:
+def test_wrappers_that_use_one_file_run_in_turns(workspace: Workspace, text: str) -> None:
     """As nvcc runs them; other stages go on beside them."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     which: Call = THREE
     for number in range(3):
-        made, _ = made_by_cache(bench, which)
-        assert made == made_by_plain(bench, which), made.stderr
-        bench.write("a.cu", f"{(bench.directory / 'a.cu').read_text()}int more_{number};\n")
+        made = made_by_cache(workspace, which)
+        assert made == made_by_plain(workspace, which), made.stderr
+        workspace.write("a.cu", f"{(workspace.directory / 'a.cu').read_text()}int more_{number};\n")
         time.sleep(OLD_ENOUGH)
 
 
@@ -215,14 +216,14 @@ KEEPING = {
 
 
 @pytest.mark.parametrize("what", KEEPING)
-def test_debug_information_names_the_intermediates_that_are_kept(bench: Workspace, what: str) -> None:
+def test_debug_information_names_the_intermediates_that_are_kept(workspace: Workspace, what: str) -> None:
     """Where they are for the user, as plain nvcc's, and in no directory of ours."""
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(KEEPING[what]), call=COMMAND))
-    options = ("-keep", "-ccbin", f"{bench.directory}/wrapper", "-arch=sm_75", "-c", "a.cu", "-o", "a.o")
-    bench.environ["TMPDIR"] = str(bench.directory.parent)
-    assert bench.plain(*options).status == 0
-    expected = (bench.directory / "a.o").read_bytes()
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(KEEPING[what]), call=COMMAND))
+    options = ("-keep", "-ccbin", f"{workspace.directory}/wrapper", "-arch=sm_75", "-c", "a.cu", "-o", "a.o")
+    workspace.environ["TMPDIR"] = str(workspace.directory.parent)
+    assert workspace.plain(*options).status == 0
+    expected = (workspace.directory / "a.o").read_bytes()
     for _ in range(2):
-        (bench.directory / "a.o").unlink()
-        assert bench.cached(*options).status == 0
-        assert (bench.directory / "a.o").read_bytes() == expected
+        (workspace.directory / "a.o").unlink()
+        assert workspace.cached(*options).status == 0
+        assert (workspace.directory / "a.o").read_bytes() == expected

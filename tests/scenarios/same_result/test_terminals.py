@@ -20,11 +20,10 @@ from collections.abc import Sequence
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import OLD_ENOUGH, Result, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 # A warning of the preprocessor, of both front ends, of ptxas and of the host compiler.
 LOUD = (
@@ -74,7 +73,7 @@ def _read_all(descriptor: int, told: bytearray) -> None:
 
 
 @pytest.fixture
-def bench(workspace: Workspace) -> Workspace:
+def workspace(workspace: Workspace) -> Workspace:
     workspace.write("a.cu", LOUD)
     for name in ("TERM", "COLORTERM", "COLUMNS", "GCC_COLORS", "NO_COLOR"):
         workspace.environ.pop(name, None)
@@ -95,51 +94,53 @@ def compare(
     return cached, counters.outcome
 
 
-def test_colours_cold_and_warm(bench: Workspace) -> None:
-    found, outcome = compare(bench, COLOURED)
+def test_colours_cold_and_warm(workspace: Workspace) -> None:
+    found, outcome = compare(workspace, COLOURED)
     assert (found.stderr.count(ESCAPE) > 8, outcome) == (True, "miss")
-    assert compare(bench, COLOURED)[1] == "direct_hit"
-    bench.forget_calls()
-    assert compare(bench, COLOURED)[1] == "stage_hit"
+    assert compare(workspace, COLOURED)[1] == "direct_hit"
+    workspace.forget_calls()
+    assert compare(workspace, COLOURED)[1] == "stage_hit"
 
 
 @pytest.mark.by_default("True")
 @pytest.mark.parametrize("first_on_terminal", [True, False])
-def test_a_pipe_and_a_terminal_do_not_share_diagnostics(bench: Workspace, first_on_terminal: bool) -> None:
-    plain = _MILLISECONDS.sub(b"", bench.plain(*WORDS).stderr)
+def test_a_pipe_and_a_terminal_do_not_share_diagnostics(
+    workspace: Workspace, first_on_terminal: bool
+) -> None:
+    plain = _MILLISECONDS.sub(b"", workspace.plain(*WORDS).stderr)
     for on_a_terminal in (first_on_terminal, not first_on_terminal, first_on_terminal):
         if on_a_terminal:
-            assert compare(bench, COLOURED)[0].stderr.count(ESCAPE) > 8
+            assert compare(workspace, COLOURED)[0].stderr.count(ESCAPE) > 8
         else:
-            assert _MILLISECONDS.sub(b"", bench.cached(*WORDS, **COLOURED).stderr) == plain
-            bench.forget_calls()
-            assert _MILLISECONDS.sub(b"", bench.cached(*WORDS, **COLOURED).stderr) == plain
+            assert _MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
+            workspace.forget_calls()
+            assert _MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
 
 
 @pytest.mark.full
-def test_a_touched_source(bench: Workspace) -> None:
+def test_a_touched_source(workspace: Workspace) -> None:
     """Without its replay record a call is answered by what it means."""
-    plain = _MILLISECONDS.sub(b"", bench.plain(*WORDS).stderr)
-    bench.cached(*WORDS)
-    os.utime(bench.directory / "a.cu")
-    assert compare(bench, COLOURED)[0].stderr.count(ESCAPE) > 8
-    os.utime(bench.directory / "a.cu")
-    assert _MILLISECONDS.sub(b"", bench.cached(*WORDS, **COLOURED).stderr) == plain
-    os.utime(bench.directory / "a.cu")
-    assert compare(bench, COLOURED)[1] == "direct_hit"
+    plain = _MILLISECONDS.sub(b"", workspace.plain(*WORDS).stderr)
+    workspace.cached(*WORDS)
+    os.utime(workspace.directory / "a.cu")
+    assert compare(workspace, COLOURED)[0].stderr.count(ESCAPE) > 8
+    os.utime(workspace.directory / "a.cu")
+    assert _MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
+    os.utime(workspace.directory / "a.cu")
+    assert compare(workspace, COLOURED)[1] == "direct_hit"
 
 
 @pytest.mark.full
-def test_without_diagnostics_they_share_everything(bench: Workspace) -> None:
-    bench.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
+def test_without_diagnostics_they_share_everything(workspace: Workspace) -> None:
+    workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
     argv = (*HOST_OPTIONS, "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
-    assert compare(bench, COLOURED, argv=argv)[1] == "miss"
-    _, counters = bench.since(lambda: bench.cached(*argv, **COLOURED))
+    assert compare(workspace, COLOURED, argv=argv)[1] == "miss"
+    _, counters = workspace.since(lambda: workspace.cached(*argv, **COLOURED))
     assert counters.outcome == "direct_hit"
-    bench.forget_calls()
-    _, counters = bench.since(lambda: bench.cached(*argv, **COLOURED))
+    workspace.forget_calls()
+    _, counters = workspace.since(lambda: workspace.cached(*argv, **COLOURED))
     assert counters.outcome == "stage_hit"
-    assert compare(bench, COLOURED, argv=argv)[1] == "direct_hit"
+    assert compare(workspace, COLOURED, argv=argv)[1] == "direct_hit"
 
 
 @pytest.mark.by_default("colours")
@@ -148,34 +149,34 @@ def test_without_diagnostics_they_share_everything(bench: Workspace) -> None:
     [{"TERM": "dumb"}, {}, {**COLOURED, "GCC_COLORS": "warning=34"}, {**COLOURED, "NOCOLOR": "1"}],
     ids=["dumb", "unknown", "colours", "none"],
 )
-def test_what_the_terminal_understands(bench: Workspace, variables: dict[str, str]) -> None:
-    compare(bench, COLOURED)
-    compare(bench, variables)
-    bench.forget_calls()
-    assert compare(bench, variables)[1] == "stage_hit"
+def test_what_the_terminal_understands(workspace: Workspace, variables: dict[str, str]) -> None:
+    compare(workspace, COLOURED)
+    compare(workspace, variables)
+    workspace.forget_calls()
+    assert compare(workspace, variables)[1] == "stage_hit"
 
 
-def test_how_wide_it_is(bench: Workspace) -> None:
-    bench.write("a.cu", f"/* {'far ' * 30}*/ {LOUD}")
-    said = {columns: compare(bench, COLOURED, columns)[0].stderr for columns in (80, 40, 0)}
+def test_how_wide_it_is(workspace: Workspace) -> None:
+    workspace.write("a.cu", f"/* {'far ' * 30}*/ {LOUD}")
+    said = {columns: compare(workspace, COLOURED, columns)[0].stderr for columns in (80, 40, 0)}
     assert len(set(said.values())) > 1
-    assert {columns: compare(bench, COLOURED, columns) for columns in said} == {
+    assert {columns: compare(workspace, COLOURED, columns) for columns in said} == {
         columns: (Result(0, b"", text), "direct_hit") for columns, text in said.items()
     }
 
 
 @pytest.mark.full
-def test_errors(bench: Workspace) -> None:
-    bench.write("a.cu", LOUD + "int wrong = no_such_name;\n")
-    assert compare(bench, COLOURED)[1] == "failed"
+def test_errors(workspace: Workspace) -> None:
+    workspace.write("a.cu", LOUD + "int wrong = no_such_name;\n")
+    assert compare(workspace, COLOURED)[1] == "failed"
 
 
 @pytest.mark.full
-def test_line_ends_are_not_doubled(bench: Workspace) -> None:
-    found, _ = compare(bench, COLOURED)
+def test_line_ends_are_not_doubled(workspace: Workspace) -> None:
+    found, _ = compare(workspace, COLOURED)
     assert b"\r\r" not in found.stderr
 
 
-def test_a_bypass_has_the_terminal_itself(bench: Workspace) -> None:
-    found, outcome = compare(bench, COLOURED, argv=(*WORDS, "-objtemp"))
+def test_a_bypass_has_the_terminal_itself(workspace: Workspace) -> None:
+    found, outcome = compare(workspace, COLOURED, argv=(*WORDS, "-objtemp"))
     assert (found.stderr.count(ESCAPE) > 8, outcome) == (True, "bypass")

@@ -12,19 +12,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from scenarios.same_result import other_nvcc
 from scenarios.same_result.other_nvcc import ALTERATIONS, TOOLS
-from scenarios.support.light_by_default import light_nvcc, nvcc
-from scenarios.support.light_toolkit import BIN, light_toolkit
-from scenarios.support.rebuilds import HOST_COMPILER, HOST_OPTIONS, replace
-from workspaces import Result, Workspace
+from scenarios.support.both_ways import by_cache, by_plain
+from scenarios.support.toolkits import BIN, HOST_COMPILER, light_toolkit, replace
+from workspaces import Counters, Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 SOURCE = """
 #ifdef __CUDA_ARCH__
@@ -112,25 +111,14 @@ int main(int argc, char **argv) {{
     subprocess.run(["gcc", "-x", "c", "-", "-o", path], input=text.encode(), check=True)
 
 
-def compile_both(workspace: Workspace, *argv: str, **variables: str) -> tuple[Result, object]:
+def compile_both(workspace: Workspace, *argv: str, **variables: str) -> Counters:
     """By the other nvcc and through the cache: everything is the same."""
-    line = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80", *HOST_OPTIONS, *argv)
-    plain = workspace.plain(*line, **variables)
-    expected = taken(workspace)
-    found, counters = workspace.since(lambda: workspace.cached(*line, **variables))
+    line = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80", *argv)
+    plain = by_plain(workspace, *line, **variables)
+    found = by_cache(workspace, *line, **variables)
     assert found == plain
-    assert taken(workspace) == expected
-    assert not counters.calls["fault"]
-    return found, counters
-
-
-def taken(workspace: Workspace) -> Mapping[str, bytes]:
-    """The files that a compile has made, which are gone then."""
-    made = [path for path in workspace.directory.iterdir() if path.name != "a.cu"]
-    files = {path.name: path.read_bytes() for path in made}
-    for path in made:
-        path.unlink()
-    return files
+    assert found.counters and not found.counters.calls["fault"]
+    return found.counters
 
 
 @pytest.mark.by_default("all tools renamed", "an unknown kind of line")
@@ -143,7 +131,7 @@ def test_what_it_makes_is_what_its_nvcc_makes(workspace: Workspace, tmp_path: Pa
     outcomes = []
     for device, host in STATES:
         workspace.write("a.cu", SOURCE.replace("DEVICE", f"{device}.5f").replace("HOST", str(host)))
-        _, counters = compile_both(workspace, OTHER_TEMPORARY=str(own))
+        counters = compile_both(workspace, OTHER_TEMPORARY=str(own))
         outcomes.append(next(iter(counters.bypass_reasons), counters.outcome))
     expected = WARM.get(alteration, "stage_hit")
     assert outcomes[1] == outcomes[-1] == expected, outcomes
@@ -182,6 +170,6 @@ def test_a_front_end_that_knows_no_seed(workspace: Workspace, tmp_path: Path) ->
 def test_an_option_of_its_own_is_left_to_it(workspace: Workspace, tmp_path: Path) -> None:
     other_release(workspace, tmp_path, "nothing")
     workspace.write("a.cu", SOURCE.replace("DEVICE", "2.5f").replace("HOST", "1"))
-    _, counters = compile_both(workspace, "--new-thing=3")
+    counters = compile_both(workspace, "--new-thing=3")
     assert counters.bypass_reasons == {"unknown_option": 1}
     assert workspace.cached("--version") == workspace.plain("--version")

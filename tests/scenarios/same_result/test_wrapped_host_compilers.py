@@ -13,11 +13,9 @@ from scenarios.support.cases import (
     KERNEL,
     Case,
     Change,
-    bench,
     call,
     check_both,
     each,
-    light,
     made_by_cache,
     made_by_plain,
     set_up,
@@ -26,7 +24,7 @@ from scenarios.support.cases import (
 from scenarios.support.observed_wrappers import compiled_chooser, script
 from workspaces import Counters, Workspace
 
-__all__ = ["bench", "light"]
+pytestmark = pytest.mark.light
 
 SOURCE = KERNEL.replace("VALUE", "1")
 MORE, OTHER = "-fpatchable-function-entry=2", "-fpatchable-function-entry=3"
@@ -93,11 +91,11 @@ UNDECIDED = ("Python", "its command line in /proc")
 
 @pytest.mark.by_default("the word behind -o", "a script behind one that hands on all")
 @pytest.mark.parametrize("what", CHOOSERS)
-def test_a_wrapper_chooses_options_by_the_path_of_the_object(bench: Workspace, what: str) -> None:
+def test_a_wrapper_chooses_options_by_the_path_of_the_object(workspace: Workspace, what: str) -> None:
     files = {"a.cu": SOURCE, "debug/flags": ""}
     is_recorded = None if what in UNDECIDED else True
     check_both(
-        bench,
+        workspace,
         Case(
             change=None,
             files=files,
@@ -107,16 +105,16 @@ def test_a_wrapper_chooses_options_by_the_path_of_the_object(bench: Workspace, w
             is_recorded=is_recorded,
         ),
     )
-    plain, debug = (made_by_plain(bench, which).files for which in (HERE, DEBUG))
+    plain, debug = (made_by_plain(workspace, which).files for which in (HERE, DEBUG))
     assert plain["a.o"] != debug["debug/a.o"]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("what", CHOOSERS)
-def test_such_a_wrapper_is_edited(bench: Workspace, what: str) -> None:
+def test_such_a_wrapper_is_edited(workspace: Workspace, what: str) -> None:
     files = {"a.cu": SOURCE, "debug/flags": ""}
     check_both(
-        bench,
+        workspace,
         Case(
             change=CHOOSERS[what](OTHER),
             files=files,
@@ -157,94 +155,95 @@ def compiled_anew(workspace: Workspace, *, cached: bool = True) -> tuple[set[str
 @pytest.mark.by_default("a script-coverage", "a script-the use of the stack")
 @pytest.mark.parametrize("what", BESIDE)
 @pytest.mark.parametrize("adds", ADDS)
-def test_a_wrapper_has_more_written_beside_the_object(bench: Workspace, adds: str, what: str) -> None:
+def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds: str, what: str) -> None:
     options, beside = BESIDE[what]
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(ADDS[adds] % options), call=COMMAND))
-    expected, _, _ = compiled_anew(bench, cached=False)
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(ADDS[adds] % options), call=COMMAND))
+    expected, _, _ = compiled_anew(workspace, cached=False)
     assert beside <= expected
     for _ in range(3):
-        found, image, counters = compiled_anew(bench)
+        found, image, counters = compiled_anew(workspace)
         assert beside <= found
         assert b"product-" not in image
         assert counters.outcome in ("miss", "partial_hit"), "what lies beside is in no record"
     assert counters.ran() == {"host_compile": 1}, "what comes before it is cached, and it runs once"
-    write("a.cu", SOURCE.replace("return 1", "return 2"))(bench)
-    assert beside <= compiled_anew(bench)[0]
+    write("a.cu", SOURCE.replace("return 1", "return 2"))(workspace)
+    assert beside <= compiled_anew(workspace)[0]
 
 
 @pytest.mark.full
 @pytest.mark.by_default("hands on")
 @pytest.mark.parametrize("how", ["hands on", "heeds its arguments"])
-def test_a_wrapper_sets_the_mode_of_the_object(bench: Workspace, how: str) -> None:
+def test_a_wrapper_sets_the_mode_of_the_object(workspace: Workspace, how: str) -> None:
     text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     for cached in (False, True, True):
-        compiled_anew(bench, cached=cached)
-        assert (bench.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
+        compiled_anew(workspace, cached=cached)
+        assert (workspace.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_wrapper_looks_whether_there_is_an_object(bench: Workspace) -> None:
+def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace) -> None:
     text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
-    for command in (bench.plain, bench.cached, bench.cached):
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    for command in (workspace.plain, workspace.cached, workspace.cached):
         images = []
-        (bench.directory / "a.o").unlink(missing_ok=True)
+        (workspace.directory / "a.o").unlink(missing_ok=True)
         for _ in range(2):
-            assert command(*HERE.argv(bench)).status == 0
-            images.append((bench.directory / "a.o").read_bytes())
+            assert command(*HERE.argv(workspace)).status == 0
+            images.append((workspace.directory / "a.o").read_bytes())
         assert images[0] != images[1]
 
 
-def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(bench: Workspace) -> None:
+def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(workspace: Workspace) -> None:
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
-    set_up(bench, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
     for _ in range(2):
-        found, _, _ = compiled_anew(bench)
+        found, _, _ = compiled_anew(workspace)
         assert found == {"a.o", "a.log"}
-        assert (bench.directory / "out/a.log").read_text() == "out/a.o\n"
+        assert (workspace.directory / "out/a.log").read_text() == "out/a.o\n"
 
 
 @pytest.mark.full
-def test_a_wrapper_has_objects_name_their_path_and_directory(bench: Workspace) -> None:
+def test_a_wrapper_has_objects_name_their_path_and_directory(workspace: Workspace) -> None:
     """Of one source, which the passes and the module id know by one path."""
     set_up(
-        bench, Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"'), call=COMMAND)
+        workspace,
+        Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"'), call=COMMAND),
     )
     which = call(WRAPPED, line="-c {work}/a.cu -o out/a.o")
     for name in ("one", "one", "two", "two"):
-        directory = bench.directory / name
+        directory = workspace.directory / name
         (directory / "out").mkdir(parents=True, exist_ok=True)
         (directory / "out/a.o").unlink(missing_ok=True)
-        assert bench.cached(*which.argv(bench), cwd=directory).status == 0
+        assert workspace.cached(*which.argv(workspace), cwd=directory).status == 0
         assert f"{directory.resolve()}/out/a.gcda".encode() in (directory / "out/a.o").read_bytes()
 
 
 @pytest.mark.full
-def test_a_compressed_name_of_the_scratch_directory_is_not_kept(bench: Workspace) -> None:
+def test_a_compressed_name_of_the_scratch_directory_is_not_kept(workspace: Workspace) -> None:
     set_up(
-        bench,
+        workspace,
         Case(
             files={"a.cu": SOURCE},
             prepare=script(f": >> noted\n{BECOMES.replace('$V', '-g -gz')}"),
             call=COMMAND,
         ),
     )
-    bench.write("noted", "")  # which it writes to, so that it is not rehearsed
+    workspace.write("noted", "")  # which it writes to, so that it is not rehearsed
     for _ in range(2):
-        _, image, counters = compiled_anew(bench)
+        _, image, counters = compiled_anew(workspace)
         assert b"nvccache" not in image, "it is not compressed here"
         assert counters.ran()["host_compile"] == 1
 
 
 @pytest.mark.full
-def test_a_wrapper_sees_the_path_where_nothing_is_observed(bench: Workspace) -> None:
+def test_a_wrapper_sees_the_path_where_nothing_is_observed(workspace: Workspace) -> None:
     which = dataclasses.replace(DEBUG, variables={"NVCCACHE_OBSERVE": "0"})
     set_up(
-        bench,
+        workspace,
         Case(
             files={"a.cu": SOURCE, "debug/flags": ""},
             prepare=CHOOSERS["the word behind -o"](MORE),
             call=COMMAND,
         ),
     )
-    assert made_by_cache(bench, which)[0] == made_by_plain(bench, which)
+    assert made_by_cache(workspace, which) == made_by_plain(workspace, which)

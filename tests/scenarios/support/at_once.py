@@ -18,7 +18,7 @@ from subprocess import DEVNULL, PIPE
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Result, Workspace
 
 PATIENCE = 60  # seconds after which a process that should end is taken to hang

@@ -1,25 +1,63 @@
 """One command line through nvccache and by plain nvcc, from the same files: everything must be the same.
 
-Compared are the exit status, both streams, and every file that is there afterwards and was not before. The
+Compared are the exit status, both streams, and every file that is new or was written anew, with its mode. The
 reference is made with `-keep`, whose names for intermediates are the same on every run, unless nvccache has
 left the call to nvcc.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from scenarios.support.rebuilds import HOST_OPTIONS
+from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Counters, Result, Workspace
 
-Files = Mapping[str, bytes]
+Files = Mapping[str, tuple[int, bytes]]  # name -> mode and content
 
 _TEMPORARY = re.compile(rb"(?:/tmp/)?tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")
+_ANYWHERE = re.compile(rb"(?:/[^\s:;'\"]*/)?tmpxft_[0-9a-f]{8}_[0-9a-f]{8}(?:-\d+_)?|/[^\s:;'\"]*/cc\w{6}\.s")
 _MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """What a compile has said and left behind; of one through nvccache also what was counted."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    files: Files
+    counters: Counters | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __getitem__(self, name: str) -> bytes:
+        """The content of a file."""
+        return self.files[name][1]
+
+    @property
+    def outcome(self) -> str:
+        """What became of the call through nvccache."""
+        assert self.counters
+        return self.counters.outcome if any(self.counters.calls.values()) else "not counted"
+
+    @property
+    def said(self) -> Result:
+        return Result(self.status, self.stdout, self.stderr)
+
+    def ran(self) -> dict[str, int]:
+        """Stage -> how often it was run."""
+        assert self.counters
+        return self.counters.ran()
+
+    def compiled(self) -> dict[str, int]:
+        """Like `ran`, without preprocessing."""
+        assert self.counters
+        return self.counters.compiled()
 
 
 def both_ways(
@@ -28,26 +66,126 @@ def both_ways(
     cwd: Path | None = None,
     keep: Path | None = None,
     **variables: str,
-) -> tuple[Result, Files, Counters]:
-    """What was said and made, the same both ways; and what nvccache counted."""
-    line = (*argv, *(HOST_OPTIONS if not {"-ccbin", "--compiler-bindir"}.intersection(argv) else ()))
-    before = _names(workspace.directory)
-    found, counters = workspace.since(lambda: workspace.cached(*line, cwd=cwd, **variables))
-    made = _take(workspace.directory, before)
-    keep = keep or workspace.directory.parent / "keep"
-    keep.mkdir(exist_ok=True)
-    kept = () if counters.calls["bypass"] else ("-keep", "-keep-dir", keep)
-    plain = workspace.plain(*line, *kept, cwd=cwd, **variables)
-    expected = _take(workspace.directory, before)
+) -> Made:
+    """What nvccache makes of a command line, which is what plain nvcc makes; new files are gone then."""
+    found = by_cache(workspace, *argv, cwd=cwd, **variables)
+    assert found.counters
+    assert not found.counters.calls["fault"]
+    is_bypassed = bool(found.counters.calls["bypass"])
+    keep = keep or keep_of(workspace)
+    plain = by_plain(workspace, *argv, cwd=cwd, keep=None if is_bypassed else keep, **variables)
     for stream in ("stderr", "stdout"):
         assert readable(getattr(found, stream), keep) == readable(getattr(plain, stream), keep), argv
     assert found.status == plain.status
-    assert made.keys() == expected.keys(), argv
-    if not counters.calls["bypass"]:  # nvcc alone may write the time and its own process id
-        differing = [name for name in made if made[name] != expected[name]]
+    assert found.files.keys() == plain.files.keys(), argv
+    if not is_bypassed:  # nvcc alone may write the time and its own process id
+        differing = [name for name in found.files if found.files[name] != plain.files[name]]
         assert not differing, f"{differing} differ for {argv}"
-    assert not counters.calls["fault"]
-    return plain, made, counters
+    return found
+
+
+def rebuild(
+    workspace: Workspace,
+    *argv: str | Path,
+    product: str = "a.o",
+    cwd: Path | None = None,
+    keep: Path | None = None,
+    **variables: str,
+) -> Made:
+    """The same of a compile that succeeds and is not left to nvcc."""
+    made = both_ways(workspace, *argv, "-o", product, cwd=cwd, keep=keep, **variables)
+    assert made.status == 0, made.stderr
+    assert made.counters
+    assert not made.counters.calls["bypass"], made.counters.bypass_reasons
+    assert not _TEMPORARY.search(made.stdout + made.stderr)  # with -keep nvcc says no such name
+    return made
+
+
+def by_cache(
+    workspace: Workspace,
+    *argv: str | Path,
+    cwd: Path | None = None,
+    makes: Collection[str] = (),
+    **variables: str,
+) -> Made:
+    """What nvccache makes, and what it counts; a direct hit runs no stage."""
+    counters = Counters({"calls": {}, "bypass_reasons": {}, "stages": {}})
+
+    def compile_and_count() -> Result:
+        nonlocal counters
+        line = _with_host_compiler(argv)
+        result, counters = workspace.since(lambda: workspace.cached(*line, cwd=cwd, **variables))
+        return result
+
+    made = _made(workspace, cwd, makes, compile_and_count)
+    made = dataclasses.replace(made, counters=counters)
+    assert made.outcome != "direct_hit" or counters.ran() == {}
+    return made
+
+
+def by_plain(
+    workspace: Workspace,
+    *argv: str | Path,
+    cwd: Path | None = None,
+    keep: Path | None = None,
+    makes: Collection[str] = (),
+    **variables: str,
+) -> Made:
+    """What plain nvcc makes; with `keep`, where its names for intermediates are the same on every run."""
+    kept: tuple[str | Path, ...] = ()
+    if keep:
+        keep.mkdir(exist_ok=True)
+        kept = ("-keep", "-keep-dir", keep)
+    line = (*_with_host_compiler(argv), *kept)
+    return _made(workspace, cwd, makes, lambda: workspace.plain(*line, cwd=cwd, **variables))
+
+
+def object_by_plain(workspace: Workspace, *argv: str | Path) -> bytes:
+    """The object that plain nvcc makes with `-keep`, which is not there any more then."""
+    made = by_plain(workspace, "-c", *argv, "-o", "plain.o", keep=keep_of(workspace))
+    assert made.status == 0, made.stderr
+    return made["plain.o"]
+
+
+def keep_of(workspace: Workspace) -> Path:
+    """Where plain nvcc keeps its intermediates."""
+    return workspace.directory.parent / "keep"
+
+
+def twice_like_plain(
+    workspace: Workspace, by_plain: Callable[[], Result], by_cache: Callable[[], Result]
+) -> tuple[Result, list[Counters]]:
+    """The same status, words and files, cold and warm, whatever lay there before; and what was counted.
+
+    For calls that fail, where what is left of a product matters, and for those that make none.
+    """
+    before = files_of(workspace)
+    plain = by_plain()
+    expected = files_of(workspace)
+    counted = []
+    for _ in ("cold", "warm"):
+        for name in files_of(workspace).keys() - before.keys():
+            (workspace.directory / name).unlink()
+        for name, content in before.items():
+            (workspace.directory / name).write_bytes(content)
+        result, counters = workspace.since(by_cache)
+        assert told(result) == told(plain)
+        assert files_of(workspace) == expected
+        counted.append(counters)
+    return plain, counted
+
+
+def told(result: Result) -> tuple[int, bytes, bytes]:
+    """What a user sees, without the names of temporary files."""
+    return result.status, result.stdout, _ANYWHERE.sub(b"", result.stderr)
+
+
+def files_of(workspace: Workspace) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(workspace.directory)): path.read_bytes()
+        for path in workspace.directory.rglob("*")
+        if path.is_file()
+    }
 
 
 def readable(said: bytes, keep: Path) -> bytes:
@@ -56,20 +194,51 @@ def readable(said: bytes, keep: Path) -> bytes:
     return _MILLISECONDS.sub(b"Compile time = # ms", said)
 
 
-def _names(directory: Path) -> set[Path]:
-    return set(directory.rglob("*"))
+def _with_host_compiler(argv: Collection[str | Path]) -> tuple[str | Path, ...]:
+    names_one = any(str(word).partition("=")[0] in ("-ccbin", "--compiler-bindir") for word in argv)
+    return (*argv, *(() if names_one else HOST_OPTIONS))
 
 
-def _take(directory: Path, before: set[Path]) -> Files:
-    """The files that are new, which are gone then."""
-    new = sorted(_names(directory) - before)
-    files = {
-        _TEMPORARY.sub(b"", os.fsencode(path.relative_to(directory))).decode(): path.read_bytes()
-        for path in new
-        if path.is_file()
-    }
-    for path in new:
-        if path.is_dir():
+def _made(workspace: Workspace, cwd: Path | None, makes: Collection[str], run: Callable[[], Result]) -> Made:
+    """Run a call; what it makes are files of these names, none of which is there before, or all it writes."""
+    place = cwd or workspace.directory
+    if makes:
+        for name in makes:
+            (place / name).unlink(missing_ok=True)
+        result = run()
+        files = {name: _file(place / name) for name in makes if (place / name).is_file()}
+        assert result.status != 0 or files.keys() == set(makes), result.stderr
+    else:
+        before = _stamps(workspace.directory, place)
+        result = run()
+        files = _take(workspace.directory, place, before)
+    return Made(result.status, result.stdout, result.stderr, files)
+
+
+def _file(path: Path) -> tuple[int, bytes]:
+    return stat.S_IMODE(path.stat().st_mode), path.read_bytes()
+
+
+def _stamps(*directories: Path) -> dict[Path, tuple[int, ...]]:
+    """Path -> what is another when a file is written anew; nothing for a directory."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for path in {path for directory in directories for path in directory.rglob("*")}:
+        status = path.lstat()
+        is_file = stat.S_ISREG(status.st_mode)
+        found[path] = (status.st_ino, status.st_mtime_ns, status.st_size) if is_file else ()
+    return found
+
+
+def _take(directory: Path, place: Path, before: Mapping[Path, tuple[int, ...]]) -> Files:
+    """The files that were written; those that are new are gone then."""
+    files = {}
+    stamps = _stamps(directory, place)
+    for path in sorted(path for path, stamp in stamps.items() if before.get(path) != stamp):
+        if path.is_file():
+            name = _TEMPORARY.sub(b"", os.fsencode(os.path.relpath(path, directory)))
+            files[name.decode()] = _file(path)
+    for path in sorted(stamps.keys() - before.keys()):
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)

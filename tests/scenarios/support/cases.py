@@ -3,8 +3,7 @@
 Each theme has a table of cases in a test file of its own. A case compares what the cache makes with what
 plain nvcc makes of the same files: status, words, bytes and modes. A case that may not be answered from the
 record changes what plain nvcc makes, so that a stale answer is seen. `check` also compares what `explain`
-says; `check_both` compiles by the stages alone, too. `bench` is a workspace whose toolkit has next to no
-headers.
+says; `check_both` compiles by the stages alone, too.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.light_toolkit import light_toolkit, remember_digests
-from scenarios.support.rebuilds import HOST_OPTIONS, copy_toolkit
-from workspaces import Result, Workspace, make_workspace
+from scenarios.support.both_ways import Made, by_cache, by_plain, keep_of
+from scenarios.support.toolkits import HOST_OPTIONS, copy_toolkit
+from workspaces import Workspace
 
 # Seconds after which a file is old enough to be recorded, with those that `Workspace.cached` waits;
 # test_files_that_are_too_new
@@ -106,22 +105,11 @@ class Case:
     undo: Change | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Made:
-    """What a compile leaves behind: file name -> mode and content."""
-
-    status: int
-    stdout: bytes
-    stderr: bytes
-    files: Mapping[str, tuple[int, bytes]]
-
-
 def check(workspace: Workspace, case: Case, keep: Path | None = None) -> None:
     """Compile, compile again, change one thing, compile, and compile again: never a stale answer."""
     set_up(workspace, case)
     before = made_by_plain(workspace, case.call, keep)
-    made, _ = made_by_cache(workspace, case.call)
-    assert made == before
+    assert made_by_cache(workspace, case.call) == before
     time.sleep(OLD_ENOUGH)
     check_again(workspace, case.call, before, case.is_recorded)
     if case.is_recorded is False:
@@ -130,12 +118,12 @@ def check(workspace: Workspace, case: Case, keep: Path | None = None) -> None:
     if case.change:
         case.change(workspace)
         time.sleep(OLD_ENOUGH)
-    made, outcome = made_by_cache(workspace, then)
+    made = made_by_cache(workspace, then)
     after = made_by_plain(workspace, then, keep)
     assert made == after
     if case.changes_product is not None:
         assert (after != before) == case.changes_product, "what the change does to plain nvcc's product"
-    check_outcome(outcome, case.outcome, after)
+    check_outcome(made.outcome, case.outcome, after)
     check_cause(workspace, then, case.cause if case.outcome != DIRECT_HIT else UNCHANGED)
     if after.status == 0:
         time.sleep(OLD_ENOUGH)
@@ -157,8 +145,8 @@ def check_both(workspace: Workspace, case: Case) -> None:
 
 
 def compile_twice(workspace: Workspace, which: Call, is_recorded: bool | None) -> Made:
-    made, outcome = made_by_cache(workspace, which)
-    assert outcome in ("miss", "stage_hit"), (outcome, made.stderr)
+    made = made_by_cache(workspace, which)
+    assert made.outcome in ("miss", "stage_hit"), (made.outcome, made.stderr)
     time.sleep(OLD_ENOUGH)
     check_again(workspace, which, made, is_recorded)
     return made
@@ -168,13 +156,13 @@ def check_after(workspace: Workspace, stages_alone: Workspace, case: Case, befor
     then = case.then or case.call
     expected = made_by_plain(workspace, then)
     assert expected != before, "the change shows in nothing that plain nvcc makes"
-    made, outcome = made_by_cache(workspace, then)
-    assert made == expected, f"stale: {outcome}"
+    made = made_by_cache(workspace, then)
+    assert made == expected, f"stale: {made.outcome}"
     time.sleep(OLD_ENOUGH)
-    made, outcome = made_by_cache(workspace, then)
-    assert made == expected, f"stale the second time: {outcome}"
-    made, outcome = made_by_cache(stages_alone, then)
-    assert made == expected, f"stale by the stages alone: {outcome}"
+    made = made_by_cache(workspace, then)
+    assert made == expected, f"stale the second time: {made.outcome}"
+    made = made_by_cache(stages_alone, then)
+    assert made == expected, f"stale by the stages alone: {made.outcome}"
 
 
 def _without_records(workspace: Workspace) -> Workspace:
@@ -229,64 +217,34 @@ def toolkit(workspace: Workspace) -> Path:
 
 def made_by_plain(workspace: Workspace, call: Call, keep: Path | None = None) -> Made:
     """Made with `-keep`, whose names for intermediates are the same on every run."""
-    keep = keep or workspace.directory.parent / "keep"
-    keep.mkdir(exist_ok=True)
-    return _made(
+    return by_plain(
         workspace,
-        call,
-        lambda: workspace.plain(
-            *call.argv(workspace),
-            "-keep",
-            "-keep-dir",
-            keep,
-            cwd=workspace.directory / call.directory,
-            **call.environ(workspace),
-        ),
+        *call.argv(workspace),
+        cwd=workspace.directory / call.directory,
+        keep=keep or keep_of(workspace),
+        makes=call.makes,
+        **call.environ(workspace),
     )
 
 
-def made_by_cache(workspace: Workspace, call: Call) -> tuple[Made, str]:
-    """What nvccache makes, and the outcome; a direct hit runs no stage."""
-    outcomes = []
-
-    def compile_and_count() -> Result:
-        result, counters = workspace.since(
-            lambda: workspace.cached(
-                *call.argv(workspace),
-                cwd=workspace.directory / call.directory,
-                **call.environ(workspace),
-            )
-        )
-        outcomes.append(counters.outcome if any(counters.calls.values()) else "not counted")
-        assert outcomes != ["fault"]
-        assert outcomes != ["direct_hit"] or counters.ran() == {}
-        return result
-
-    return _made(workspace, call, compile_and_count), outcomes[0]
-
-
-def _made(workspace: Workspace, call: Call, compile_it: Callable[[], Result]) -> Made:
-    """Compile where no product is left from earlier, and collect what is there then."""
-    paths = {name: workspace.directory / call.directory / name for name in call.makes}
-    for path in paths.values():
-        path.unlink(missing_ok=True)
-    result = compile_it()
-    files = {
-        name: (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
-        for name, path in paths.items()
-        if path.is_file()
-    }
-    if result.status == 0:
-        assert files.keys() == paths.keys(), result.stderr
-    return Made(result.status, result.stdout, result.stderr, files)
+def made_by_cache(workspace: Workspace, call: Call) -> Made:
+    made = by_cache(
+        workspace,
+        *call.argv(workspace),
+        cwd=workspace.directory / call.directory,
+        makes=call.makes,
+        **call.environ(workspace),
+    )
+    assert made.outcome != "fault"
+    return made
 
 
 def check_again(workspace: Workspace, call: Call, expected: Made, is_recorded: bool | None) -> None:
     """Compile once more, with nothing changed."""
-    made, outcome = made_by_cache(workspace, call)
+    made = made_by_cache(workspace, call)
     assert made == expected
     if is_recorded is not None:
-        check_outcome(outcome, DIRECT_HIT if is_recorded else NO_DIRECT_HIT, expected)
+        check_outcome(made.outcome, DIRECT_HIT if is_recorded else NO_DIRECT_HIT, expected)
 
 
 def check_outcome(outcome: str, expected: str, made: Made) -> None:
@@ -313,23 +271,6 @@ def check_cause(workspace: Workspace, call: Call, cause: str | tuple[str, ...]) 
 
 def _filled(text: str, workspace: Workspace) -> str:
     return text.replace("{work}", str(workspace.directory)).replace("{path}", workspace.environ["PATH"])
-
-
-@pytest.fixture(scope="session")
-def light(tmp_path_factory: pytest.TempPathFactory, nvcc: str, request: pytest.FixtureRequest) -> Path:
-    """A light toolkit for all cases of a session."""
-    directory = tmp_path_factory.mktemp("light")
-    workspace = make_workspace(directory, nvcc)
-    toolkit = light_toolkit(workspace, directory / "toolkit")
-    if not request.config.getoption("--every-case"):
-        remember_digests(workspace, toolkit)
-    return Path(workspace.nvcc).parents[1]
-
-
-@pytest.fixture
-def bench(tmp_path: Path, light: Path) -> Workspace:
-    """An empty workspace with that toolkit."""
-    return make_workspace(tmp_path, str(light / "bin" / "nvcc"))
 
 
 def own_toolkit(workspace: Workspace) -> Path:

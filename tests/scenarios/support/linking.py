@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.rebuilds import HOST_OPTIONS, toolkit_of
+from scenarios.support.toolkits import HOST_OPTIONS, toolkit_of
 from workspaces import Counters, Workspace
 
 CALLER = "extern __device__ int f(int);\n__global__ void kernel(int *x) { x[0] = f(x[1]); }\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.cases import Change
-from scenarios.support.rebuilds import HOST_COMPILER, replace
+from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
 # It adds what a file beside it and variables say, and becomes the real compiler.

@@ -10,7 +10,7 @@ import pytest
 
 import preprocessed
 from nvccache.preprocessed import passes
-from scenarios.support.rebuilds import HOST_COMPILER
+from scenarios.support.toolkits import HOST_COMPILER
 
 MAIN = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "a.cu"\n'
 

@@ -1,18 +1,35 @@
-"""A toolkit with the real tools and next to no headers, so that a compile costs a tenth of a second.
+"""Toolkits whose parts can be replaced, and those with the real tools and next to no headers.
 
-Its tools can be replaced by scripts that wait for something, fail or hang, and then become the real one.
+With few headers a compile costs a tenth of a second. Tools can be replaced by scripts that wait for
+something, fail or hang, and then become the real one.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from nvccache.store import cachedir_tag, store
-from scenarios.support.rebuilds import HOST_OPTIONS, SOURCE, copy_toolkit, replace, toolkit_of
 from workspaces import OLD_ENOUGH, REMEMBERED, Workspace
 
+CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
+HOST_COMPILER = CCBIN or shutil.which("g++") or "g++"
+HOST_OPTIONS = ("-ccbin", CCBIN) if CCBIN else ()
+
+SOURCE = """
+#ifndef STEP
+#define STEP 1
+#endif
+__global__ void kernel(float *values) { values[threadIdx.x] = values[threadIdx.x] * 2.5f / 3.5f + STEP; }
+int launch(float *values) { kernel<<<1, 32>>>(values); return STEP; }
+"""
 # What a stub needs of cuda_runtime.h. The macro keeps the internal headers from warning.
 _RUNTIME = """#pragma once
 #define __CUDA_INCLUDE_COMPILER_INTERNAL_HEADERS__
@@ -43,8 +60,60 @@ BIN = {
     "ptxas": "bin/ptxas",
     "fatbinary": "bin/fatbinary",
 }
-
 _SUFFICES: dict[str, bool] = {}  # nvcc -> whether it compiles with these headers, which one test finds out
+
+
+def toolkit_of(workspace: Workspace) -> Path:
+    """The directory of the toolkit, as nvcc itself says it: what is found on PATH may be a script."""
+    transcript = workspace.plain("--dryrun", "-c", "x.cu", *HOST_OPTIONS).stderr.decode()
+    found = re.search(r"^#\$ _HERE_=(.+)$", transcript, re.MULTILINE)
+    assert found, transcript
+    return Path(found[1]).resolve().parent
+
+
+def cuda_release(workspace: Workspace) -> tuple[int, int]:
+    found = re.search(rb"release (\d+)\.(\d+)", workspace.plain("--version").stdout)
+    assert found
+    return int(found[1]), int(found[2])
+
+
+def copy_toolkit(workspace: Workspace, destination: Path) -> Path:
+    """A toolkit of links, whose parts can be replaced; makes the workspace use it."""
+    original = toolkit_of(workspace)
+    for folder in ("bin", "nvvm/bin", "include", "include/crt"):
+        (destination / folder).mkdir(parents=True)
+        for child in (original / folder).iterdir():
+            if not (destination / folder / child.name).exists() and child.name != "crt":
+                (destination / folder / child.name).symlink_to(child.resolve())
+    workspace.nvcc = str(destination / "bin" / "nvcc")
+    return destination
+
+
+def replace(path: Path, content: str, mode: int = 0o755) -> None:
+    """Put another file in the place of one, which may be a link into a real toolkit."""
+    path.unlink(missing_ok=True)
+    path.write_text(content)
+    path.chmod(mode)
+
+
+def edit(path: Path, added: str) -> None:
+    """Add to a file that may be a link into a real toolkit."""
+    replace(path, path.read_text() + added, 0o644)
+
+
+def wrap(
+    path: Path, real: str | Path, before: str = "", after: str = "", options: Sequence[str] = ()
+) -> None:
+    """Put a script in the place of a tool, with shell commands around the real one."""
+    argv = " ".join(options)
+    replace(path, f'#!/bin/sh\n{before}\n"{real}" "$@" {argv} || exit\n{after}\n')
+
+
+def cccl_of(workspace: Workspace) -> None:
+    """Skip the test where the toolkit comes without thrust."""
+    toolkit = toolkit_of(workspace)
+    if not any((toolkit / folder / "thrust").is_dir() for folder in ("include/cccl", "include")):
+        pytest.skip(f"no thrust in {toolkit}")
 
 
 def light_toolkit(workspace: Workspace, destination: Path) -> Path:
@@ -93,7 +162,7 @@ def light_toolkit_on_path(workspace: Workspace, destination: Path) -> Path:
     for target in (original / "targets").glob("*"):  # where some installations have their headers
         (made / "targets" / target.name).mkdir(parents=True)
         for child in target.iterdir():
-            real = made / "include" if child.name == "include" else child.resolve()
+            real = "../../include" if child.name == "include" else child.resolve()  # in copies, too
             (made / "targets" / target.name / child.name).symlink_to(real)
     workspace.environ["PATH"] = f"{made / 'bin'}:{workspace.environ['PATH']}"
     return made
@@ -120,3 +189,9 @@ def barrier(directory: Path, count: int) -> str:
 def architectures(*numbers: int) -> list[str]:
     """The options for these real architectures."""
     return [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
+
+
+def with_real_headers(workspace: Workspace, real_nvcc: str) -> Workspace:
+    """The workspace of a test that needs them all the same."""
+    path = f"{Path(real_nvcc).parent}:{workspace.environ['PATH']}"
+    return dataclasses.replace(workspace, nvcc=real_nvcc, environ={**workspace.environ, "PATH": path})

@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-from scenarios.support.bench import TEMPORARY, Bench, File, Run
+from scenarios.same_result.bench import TEMPORARY, Bench, File, Run
 
 _NVVM_CONTAINER = b"\xed\x43\x4e\x7f"  # the beginning of OptiX-IR
 _COVERAGE_NOTES, _STAMP = b"oncg", 16  # the beginning, and where a checksum ends

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.light_by_default import light_nvcc, nvcc, with_real_headers
+from scenarios.support.toolkits import with_real_headers
 from workspaces import Workspace
 
-__all__ = ["light_nvcc", "nvcc"]  # the fixtures
+pytestmark = pytest.mark.light_by_default
 
 
 def lines_read(workspace: Workspace) -> int:

@@ -1,0 +1,16 @@
+"""A toolkit of its own for the workspace of a scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.toolkits import light_toolkit
+from workspaces import Workspace
+
+
+@pytest.fixture
+def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
+    """One with next to no headers, whose parts can be replaced; the workspace uses it."""
+    return light_toolkit(workspace, tmp_path / "toolkit")

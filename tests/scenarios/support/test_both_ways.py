@@ -1,0 +1,65 @@
+"""That whatever differs from plain nvcc is seen by what all scenarios compare with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scenarios.support.both_ways import both_ways, rebuild
+from workspaces import Result, Workspace
+
+pytestmark = pytest.mark.light_by_default
+
+LINE = ("-ptx", "a.cu", "-o", "a.ptx", "-arch=sm_80")
+Fault = Callable[[Path, Result], Result | None]
+FAULTS: dict[str, Fault] = {
+    "a byte of a product": lambda here, _: (here / "a.ptx").write_text("another") and None,
+    "the mode of a product": lambda here, _: (here / "a.ptx").chmod(0o600),
+    "no product": lambda here, _: (here / "a.ptx").unlink(),
+    "a file more": lambda here, _: (here / "more").write_text("") and None,
+    "a file that was there, and is another": lambda here, _: (here / "old").write_text("new") and None,
+    "the status": lambda _, result: dataclasses.replace(result, status=1),
+    "a message": lambda _, result: dataclasses.replace(result, stderr=b"said\n"),
+    "text on standard output": lambda _, result: dataclasses.replace(result, stdout=b"said\n"),
+}
+
+
+@pytest.fixture
+def kernel(workspace: Workspace) -> Workspace:
+    workspace.write("a.cu", "__global__ void kernel(int *x) { *x = 1; }\n")
+    workspace.write("old", "old")
+    return workspace
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_differs_is_seen(kernel: Workspace, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    compiled = Workspace.cached
+
+    def cached(self: Workspace, *argv: str | Path, **how: str) -> Result:
+        result = compiled(self, *argv, **how)
+        return FAULTS[fault](self.directory, result) or result
+
+    monkeypatch.setattr(Workspace, "cached", cached)
+    with pytest.raises(AssertionError):
+        both_ways(kernel, *LINE)
+
+
+def test_what_is_the_same_is_no_fault_and_is_gone_afterwards(kernel: Workspace) -> None:
+    before = set(kernel.directory.iterdir())
+    kernel.write("a.ptx", "made earlier")
+    first, second = (both_ways(kernel, *LINE) for _ in range(2))
+    assert (first.outcome, second.outcome, first) == ("miss", "direct_hit", second)
+    assert [*first.files] == ["a.ptx"] and b"kernel" in first["a.ptx"]
+    (kernel.directory / "a.ptx").unlink()
+    both_ways(kernel, *LINE)
+    assert set(kernel.directory.iterdir()) == before
+
+
+@pytest.mark.parametrize("argv", [("-c", "a.cu", "--no-such"), ("-c", "a.cu", "-objtemp")])
+def test_what_fails_or_is_left_to_nvcc_is_no_rebuild(kernel: Workspace, argv: tuple[str, ...]) -> None:
+    both_ways(kernel, *argv, "-o", "a.o")
+    with pytest.raises(AssertionError):
+        rebuild(kernel, *argv)
