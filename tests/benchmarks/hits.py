@@ -241,7 +241,7 @@ def measure(unit: str, present: list[Contender], rounds: int, work: Path) -> Non
     report(f"{unit}, hit beside {loops} busy loops", lanes)
     source = work / f"{unit}.cu"
     compiling = [lane for lane in lanes if lane.contender.hits and lane.contender.every == 1]
-    take_turns(compiling, rounds // 2, lambda: (os.utime(source), time.sleep(0.3)))
+    take_turns(compiling, max(1, rounds // 2), lambda: (os.utime(source), time.sleep(0.3)))
     report(f"{unit}, source touched", compiling)
     if unit == "small":
         os.utime(source, (1, 1))
