@@ -282,12 +282,12 @@ def signature_of_directory(
     found = signatures.of(directory)
     if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
         return UNKNOWN
-    if not signatures.is_settled(found, since_ns):
+    if not signatures.is_settled(found, since_ns):  # or its dates tell nothing
         return UNKNOWN
     for name in names:
         if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
             return UNKNOWN
-    return found if signatures.dates_tell(found[0], found[4]) else UNKNOWN
+    return found
 
 
 def differences(

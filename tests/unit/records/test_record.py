@@ -261,7 +261,7 @@ def test_one_with_diagnostics_made_without_a_terminal_is_none_for_one(header, ca
         sections.pack("record-2", [b"a", b"b", b"c"]),
         body_of(b"a", b"b"),
         body_of(b"\xff", b"", b""),
-        body_of(*[b"a", b"b", b"c"] * 17),
+        body_of(*[keys.digest_bytes(b"a").encode(), b"b", b"c"] * 17),
     ],
 )
 def test_what_is_no_record_is_absent_and_removed(header, cache, body):

@@ -117,7 +117,10 @@ def test_records_come_last_and_nothing_else_is_shared(toolkit):
     assert {key for bucket, key in items if bucket == store.RECORD} == records
     for bucket in PRIVATE:
         toolkit.store().add_record(bucket, "0" * 64, b"text")
-        assert Transfer(toolkit.store()).sealed((bucket, "0" * 64)) is None
+        digest = keys.digest_bytes(b"text")
+        toolkit.store().add_blob(digest, b"text", compress=False)
+        for key in ("0" * 64, digest):  # nor a blob under the name of a private bucket
+            assert Transfer(toolkit.store()).sealed((bucket, key)) is None
 
 
 def test_records_of_two_machines_come_together(toolkit, far, other):
