@@ -109,23 +109,15 @@ def always(argv: Argv) -> bool:
     return True
 
 
-def never(argv: Argv) -> bool:
+def never(*_: object) -> bool:
     return False
 
 
-def _is_unnamed(argv: Argv, cwd: str, pwd: str) -> bool:
-    return False
-
-
-def _finds_none(argv: Argv, environ: Environ) -> list[str]:
-    return []
-
-
-def _no_options(argv: Argv, scratch: str) -> tuple[str, ...]:
+def _none(*_: object) -> tuple[str, ...]:
     return ()
 
 
-def _no_obstacle(argv: Argv, environ: Environ, named: Sequence[str]) -> str:
+def _no_obstacle(*_: object) -> str:
     return ""
 
 
@@ -163,7 +155,7 @@ class Tool:
     # What its key holds.
     is_located_anywhere: bool = False  # its content and what it loads stand for it, wherever it lies
     folds_mathematics: bool = False  # computes by functions of the libm that it loads
-    found_files: Callable[[Argv, Environ], list[str]] = _finds_none  # which no word names, and it reads
+    found_files: Callable[[Argv, Environ], Sequence[str]] = _none  # which no word names, and it reads
     digest_of_named: Callable[[str], str] = keys.digest_file  # of a file named by a word; raises OSError
     # By tag, the parts of further components; raise OSError.
     key_components: Mapping[str, Callable[[Argv, Environ, Store], list[str]]] = field(default_factory=dict)
@@ -173,10 +165,10 @@ class Tool:
     is_found_by_meaning: bool = False  # also for text whose lines are elsewhere, unless lines matter
     lines_matter: Callable[[Argv], bool] = always  # whether its result shows where a line is
     shows_lines: bool = False  # its messages tell lines of the user's, which have gone through other stages
-    names_directory: Callable[[Argv, str, str], bool] = _is_unnamed  # by cwd and PWD, what it makes may
+    names_directory: Callable[[Argv, str, str], bool] = never  # by cwd and PWD, what it makes may
     obstacle: Callable[[Argv, Environ, Sequence[str]], str] = _no_obstacle  # why not, if so; by files named
 
     # How it is run, and what becomes of its result.
-    added_options: Callable[[Argv, str], Sequence[str]] = _no_options  # that nvcc does not give; by scratch
+    added_options: Callable[[Argv, str], Sequence[str]] = _none  # that nvcc does not give; by scratch
     complains: bool = False  # a failure with a message is the user's error, and leaves no product behind
     unlinks_output: bool = False  # a product of its is unlinked before it is written
