@@ -125,18 +125,20 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define BUILD_TOOLS {"bmake", "buck2", "cmake", "gmake", "make", "meson", "n2", "ninja", "ninja-build", \
     "samu", "scons", "waf", "xmake", 0}
 
-#define COMPLETE_WORDS {"--compile", "--cubin", "--debug", "--device-c", "--device-debug", \
-    "--device-link", "--device-w", "--dlink-time-opt", "--expt-extended-lambda", \
-    "--expt-relaxed-constexpr", "--extended-lambda", "--fatbin", "--generate-dependencies", \
+#define COMPLETE_WORDS {"--Wno-deprecated-declarations", "--Wno-deprecated-gpu-targets", "--compile", \
+    "--cubin", "--debug", "--device-c", "--device-debug", "--device-link", "--device-w", \
+    "--disable-warnings", "--dlink-time-opt", "--expt-extended-lambda", "--expt-relaxed-constexpr", \
+    "--extended-lambda", "--fatbin", "--forward-unknown-to-host-compiler", "--generate-dependencies", \
     "--generate-dependencies-with-compile", "--generate-dependency-targets", "--generate-line-info", \
     "--generate-nonsystem-dependencies", "--generate-nonsystem-dependencies-with-compile", "--help", \
-    "--list-gpu-arch", "--list-gpu-code", "--preprocess", "--ptx", "--resource-usage", "--shared", \
-    "--use_fast_math", "--version", "-E", "-G", "-M", "-MD", "-MM", "-MMD", "-MP", "-O0", "-O1", "-O2", \
-    "-O3", "-V", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-Wno-deprecated-gpu-targets", \
-    "-Wno-unused", "-Wpedantic", "-arch-ls", "-c", "-code-ls", "-cubin", "-dc", "-dlink", "-dlto", "-dw", \
-    "-expt-extended-lambda", "-expt-relaxed-constexpr", "-extended-lambda", "-fPIC", "-fPIE", "-fatbin", \
-    "-fopenmp", "-forward-unknown-to-host-compiler", "-fpic", "-fpie", "-g", "-h", "-lineinfo", "-m64", \
-    "-pipe", "-pthread", "-ptx", "-res-usage", "-restrict", "-shared", "-use_fast_math", "-w", 0}
+    "--list-gpu-arch", "--list-gpu-code", "--m64", "--preprocess", "--ptx", "--resource-usage", \
+    "--restrict", "--shared", "--use_fast_math", "--version", "-E", "-G", "-M", "-MD", "-MM", "-MMD", \
+    "-MP", "-O0", "-O1", "-O2", "-O3", "-V", "-Wall", "-Wextra", "-Wno-deprecated-declarations", \
+    "-Wno-deprecated-gpu-targets", "-Wno-unused", "-Wpedantic", "-arch-ls", "-c", "-code-ls", "-cubin", \
+    "-dc", "-dlink", "-dlto", "-dw", "-expt-extended-lambda", "-expt-relaxed-constexpr", \
+    "-extended-lambda", "-fPIC", "-fPIE", "-fatbin", "-fopenmp", "-forward-unknown-to-host-compiler", \
+    "-fpic", "-fpie", "-g", "-h", "-lineinfo", "-m64", "-pipe", "-pthread", "-ptx", "-res-usage", \
+    "-restrict", "-shared", "-use_fast_math", "-w", 0}
 
 #define OUTPUT_OPTION {"-o", "--output-file", 0}
 
