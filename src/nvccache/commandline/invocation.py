@@ -70,10 +70,10 @@ _LATE_BYPASSING = (
     ("device_tool_files", ("apply-controls",)),
 )
 
-# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
-# three are in our dryrun already, and nvcc would warn of another directory.
 # Whose content is not the same when it is read again.
 _OF_DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
+# three are in our dryrun already, and nvcc would warn of another directory.
 _REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
@@ -95,8 +95,6 @@ class Bypass:
 class Dependencies:
     """The dependency file that -MD or -MMD asks for."""
 
-    __slots__ = ("omit_system", "output", "phony", "targets")
-
     targets: tuple[str, ...]  # the last -MT, verbatim, none without it; -odir goes in front of it
     output: str  # the last -MF, or empty
     phony: bool  # -MP
@@ -112,22 +110,6 @@ class Dependencies:
 
 class Invocation:
     """A call that compiles, or a query."""
-
-    __slots__ = (
-        "arguments",
-        "dependencies",
-        "dryrun_arguments",
-        "host_flags",
-        "inputs",
-        "keeps_in",
-        "mode",
-        "option_files",
-        "options",
-        "output",
-        "output_directory",
-        "replaces_variables",
-        "threads",
-    )
 
     arguments: tuple[Argument, ...]  # all of them, those of variables and option files in their place
     mode: str  # one of MODES, LINKS or QUERIES
@@ -150,8 +132,6 @@ class Invocation:
 
 class _Words:
     """All arguments of a call, and those among them that stand in no option file."""
-
-    __slots__ = ("arguments", "in_variables", "option_files", "own")
 
     arguments: list[Argument]
     own: list[Argument]  # on the command line itself

@@ -240,5 +240,5 @@ WORDS: dict[str, tuple[str, ...]] = {}  # long name -> words as typed, with thei
 for _arity, _names in ((SWITCH, _SWITCHES), (VALUE, _VALUES), (OPTIONAL, _OPTIONALS), (LIST, _LISTS)):
     for _long, _short in _names.items():
         ARITIES[_long] = _arity
-        WORDS[_long] = ("-" + _short, "--" + _long) if _short else ("--" + _long,)
+        WORDS[_long] = ("--" + _long, "-" + _short) if _short else ("--" + _long,)
 SPELLINGS = {word: name for name, words in WORDS.items() for word in words}

@@ -83,10 +83,6 @@ class _Piece:
         return self.where.rpartition(b'"')[0][1:]
 
 
-def digest_of(text: bytes) -> str:
-    return said_in(text).digest
-
-
 def said_in(text: bytes) -> Said:
     """What a preprocessed text says."""
     kept = _with_raw_strings_kept(text)
