@@ -1,7 +1,7 @@
 """What a tool is: all that the rest of the program needs to know of one kind of stage.
 
 What a single command line says is in its Grammar; what holds for every command of the tool is here. Knows no
-tool. What does not fit together is found by the tests (tool_checks.py).
+tool. What does not fit together is found by the tests (test_check.py).
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ Argv = Sequence[str]
 
 Environ = Mapping[str, str]
 
-# The tags of key components that do not depend on the tool, see stage_key.py.
-TAGS = frozenset(
-    {"stage", "tool", "arguments", "inputs", "files", "wrapper", "sources", "directory", "names", "dates"}
-)  # fmt: skip
 WRITES = "writes"
 READS = "reads"
 MENTIONS = "mentions"  # copied into an output, which thereby includes the intermediate of that name
