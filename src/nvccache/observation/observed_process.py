@@ -148,16 +148,14 @@ def _kind_called(name: str) -> str:
     return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, name)), UNKNOWN)
 
 
+@dataclass(slots=True)
 class _Life:
     """What is known of one process id."""
 
-    __slots__ = ("awaited", "is_forked", "process", "state")
-
-    def __init__(self, process: Process, is_forked: bool) -> None:
-        self.process = process
-        self.state = _RUNS
-        self.awaited = ""  # the program that has still to report, where the state is _BECOMES
-        self.is_forked = is_forked  # it began as a copy of its parent, not with a program's start
+    process: Process
+    is_forked: bool  # it began as a copy of its parent, not with a program's start
+    state: str = _RUNS
+    awaited: str = ""  # the program that has still to report, where the state is _BECOMES
 
 
 class Starts:
