@@ -38,7 +38,6 @@ class Grammar:
     names: Mapping[str, str] = field(default_factory=dict)
     placeholders: Mapping[str, str] = field(default_factory=dict)  # role -> what is passed instead
     ignored: frozenset[str] = frozenset()  # roles whose value does not reach any output
-    told: frozenset[str] = frozenset()  # roles of names that reach messages, and an id by their base name
     unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
     unwritten: frozenset[str] = frozenset()  # those of them that the tool is asked for, but does not write
     sees_directory: bool = False  # the working directory reaches the outputs
