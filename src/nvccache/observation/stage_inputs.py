@@ -16,7 +16,7 @@ from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
 from nvccache.files.signatures import Signature
 from nvccache.observation import becoming, known_programs, process_checks
-from nvccache.observation.lookups import Lookups
+from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import COMPILERS, HOST, MADE_WHEN_READ, SHELL, Process, for_all
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
@@ -71,7 +71,7 @@ class ObservedInputs:
         self._special = (scratch, self._own[1][:-1], *process_checks.OF_KERNEL)
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
-        self.lookups = Lookups(since_ns)
+        self.names = CallNames(since_ns)
 
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
         """Everything a stage depends on beside its key; raises UnreadableError or OSError."""
@@ -110,7 +110,7 @@ class ObservedInputs:
             libraries = {path: LIBRARY for known in loaded for path in known.files}
             self.files.put_into(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
             self.add_machine(made, questions_of(loaded, subject) if loaded else [], subject)
-            looked = self.lookups.begin(made.files)
+            looked = self.names.begin(made.files)
             for known in loaded:
                 looked.add_absent(known.absent)
             looked.call(subject.word, subject.search_path)
@@ -147,7 +147,7 @@ class ObservedInputs:
             setattr(made, name, list(found))
         made.search_path = environ.get("PATH", "") if made.sought else ""
         self.add_variables(made, variables_asked, environ)
-        self.lookups.add_names(made, names, set(made.plain))
+        self.names.add_names(made, names, set(made.plain))
         made.identities = presence.identities(sorted(searched))
         made.duplicates = _duplicates(made)
         return made
@@ -355,7 +355,7 @@ class _StageInputs:
         return names
 
     def _add_lookups(self, made: InputRecord) -> None:
-        looked = self._call.lookups.begin(made.files)
+        looked = self._call.names.begin(made.files)
         here = self._names_of_directory()
 
         def counts(path: str) -> bool:

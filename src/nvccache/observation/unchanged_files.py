@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from nvccache.files import keys, presence, signatures, untrusted
 from nvccache.files.signatures import Signature
-from nvccache.observation.lookups import CLOCK_TICK
+from nvccache.observation.looked_up import CLOCK_TICK
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 from nvccache.store import store
 from nvccache.store.store import Store
