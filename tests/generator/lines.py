@@ -23,6 +23,7 @@ from nvccache.commandline.options import (
     SPELLINGS,
     SWITCH,
     UNSUPPORTED,
+    WORDS,
 )
 from nvccache.commandline.tokens import FORWARDED, INPUT
 
@@ -30,9 +31,6 @@ Option = tuple[str, str | None]  # long name, INPUT or FORWARDED, and value
 
 VALID, ODD, DAMAGED = "valid", "odd", "damaged"
 _ODDITY = {VALID: 0.0, ODD: 0.2, DAMAGED: 0.08}
-_WORDS: dict[str, list[str]] = {}  # long name -> its spellings
-for _word, _name in SPELLINGS.items():
-    _WORDS.setdefault(_name, []).append(_word)
 _COMMON_SWITCHES = (
     "debug",
     "device-debug",
@@ -106,7 +104,7 @@ def spell(option: Option, chance: random.Random) -> list[str]:
     name, value = option
     if name in (INPUT, FORWARDED):
         return [value or ""]
-    word = chance.choice(_WORDS[name])
+    word = chance.choice(WORDS[name])
     if value is None:
         return [word]
     spellings = [[word, value]]
@@ -326,7 +324,7 @@ def variants(line: RandomLine) -> list[RandomLine]:
 def _spelled_alike(option: Option, line: RandomLine, chance: random.Random) -> list[str]:
     """The words of an option; of a switch as the line spells it, since that is in the key of its record."""
     if option[1] is None:
-        return [word for word in _WORDS[option[0]] if word in line.arguments][:1]
+        return [word for word in WORDS[option[0]] if word in line.arguments][:1]
     return spell(option, chance)
 
 

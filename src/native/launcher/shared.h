@@ -125,30 +125,32 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define BUILD_TOOLS {"bmake", "buck2", "cmake", "gmake", "make", "meson", "n2", "ninja", "ninja-build", \
     "samu", "scons", "waf", "xmake", 0}
 
-#define COMPLETE_WORDS {"--compile", "--cubin", "--debug", "--device-c", "--device-debug", \
-    "--device-link", "--device-w", "--dlink-time-opt", "--expt-extended-lambda", \
-    "--expt-relaxed-constexpr", "--extended-lambda", "--fatbin", "--generate-dependencies", \
+#define COMPLETE_WORDS {"--Wno-deprecated-declarations", "--Wno-deprecated-gpu-targets", "--compile", \
+    "--cubin", "--debug", "--device-c", "--device-debug", "--device-link", "--device-w", \
+    "--disable-warnings", "--dlink-time-opt", "--expt-extended-lambda", "--expt-relaxed-constexpr", \
+    "--extended-lambda", "--fatbin", "--forward-unknown-to-host-compiler", "--generate-dependencies", \
     "--generate-dependencies-with-compile", "--generate-dependency-targets", "--generate-line-info", \
     "--generate-nonsystem-dependencies", "--generate-nonsystem-dependencies-with-compile", "--help", \
-    "--list-gpu-arch", "--list-gpu-code", "--preprocess", "--ptx", "--resource-usage", "--shared", \
-    "--use_fast_math", "--version", "-E", "-G", "-M", "-MD", "-MM", "-MMD", "-MP", "-O0", "-O1", "-O2", \
-    "-O3", "-V", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-Wno-deprecated-gpu-targets", \
-    "-Wno-unused", "-Wpedantic", "-arch-ls", "-c", "-code-ls", "-cubin", "-dc", "-dlink", "-dlto", "-dw", \
-    "-expt-extended-lambda", "-expt-relaxed-constexpr", "-extended-lambda", "-fPIC", "-fPIE", "-fatbin", \
-    "-fopenmp", "-forward-unknown-to-host-compiler", "-fpic", "-fpie", "-g", "-h", "-lineinfo", "-m64", \
-    "-pipe", "-pthread", "-ptx", "-res-usage", "-restrict", "-shared", "-use_fast_math", "-w", 0}
+    "--list-gpu-arch", "--list-gpu-code", "--m64", "--preprocess", "--ptx", "--resource-usage", \
+    "--restrict", "--shared", "--use_fast_math", "--version", "-E", "-G", "-M", "-MD", "-MM", "-MMD", \
+    "-MP", "-O0", "-O1", "-O2", "-O3", "-V", "-Wall", "-Wextra", "-Wno-deprecated-declarations", \
+    "-Wno-deprecated-gpu-targets", "-Wno-unused", "-Wpedantic", "-arch-ls", "-c", "-code-ls", "-cubin", \
+    "-dc", "-dlink", "-dlto", "-dw", "-expt-extended-lambda", "-expt-relaxed-constexpr", \
+    "-extended-lambda", "-fPIC", "-fPIE", "-fatbin", "-fopenmp", "-forward-unknown-to-host-compiler", \
+    "-fpic", "-fpie", "-g", "-h", "-lineinfo", "-m64", "-pipe", "-pthread", "-ptx", "-res-usage", \
+    "-restrict", "-shared", "-use_fast_math", "-w", 0}
 
-#define OUTPUT_OPTION {"-o", "--output-file", 0}
+#define OUTPUT_OPTION {"--output-file", "-o", 0}
 
-#define DEPFILE_OPTION {"-MF", "--dependency-output", 0}
+#define DEPFILE_OPTION {"--dependency-output", "-MF", 0}
 
-#define DIRECTORY_OPTION {"-odir", "--output-directory", 0}
+#define DIRECTORY_OPTION {"--output-directory", "-odir", 0}
 
-#define OPTIONS_FILE_OPTION {"-optf", "--options-file", 0}
+#define OPTIONS_FILE_OPTION {"--options-file", "-optf", 0}
 
-#define DEVICE_LINK_OPTION {"-dlink", "--device-link", 0}
+#define DEVICE_LINK_OPTION {"--device-link", "-dlink", 0}
 
-#define TARGET_OPTION {"-MT", "--dependency-target-name", 0}
+#define TARGET_OPTION {"--dependency-target-name", "-MT", 0}
 
 #define WITH_DEPENDENCIES {"--generate-dependencies-with-compile", \
     "--generate-nonsystem-dependencies-with-compile", "-MD", "-MMD", 0}
@@ -163,9 +165,9 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
     "ifeq", "ifndef", "ifneq", "include", "load", "override", "private", "sinclude", "undefine", \
     "unexport", "vpath", 0}
 
-#define MODES {{"-c", ".o"}, {"--compile", ".o"}, {"-dc", ".o"}, {"--device-c", ".o"}, {"-dw", ".o"}, \
-    {"--device-w", ".o"}, {"-ptx", ".ptx"}, {"--ptx", ".ptx"}, {"-cubin", ".cubin"}, {"--cubin", \
-    ".cubin"}, {"-fatbin", ".fatbin"}, {"--fatbin", ".fatbin"}}
+#define MODES {{"--compile", ".o"}, {"-c", ".o"}, {"--device-c", ".o"}, {"-dc", ".o"}, {"--device-w", \
+    ".o"}, {"-dw", ".o"}, {"--ptx", ".ptx"}, {"-ptx", ".ptx"}, {"--cubin", ".cubin"}, {"-cubin", \
+    ".cubin"}, {"--fatbin", ".fatbin"}, {"-fatbin", ".fatbin"}}
 
 #define MEANT_FOR_MAKE {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, \
     24, 25, 26, 27, 28, 29, 30, 31, 36, 59, 61, 127}

@@ -8,7 +8,7 @@ diagnostics.
 
 from __future__ import annotations
 
-from nvccache.commandline.tokens import UnknownOption, values
+from nvccache.commandline.tokens import UnknownOption, split_words, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,34 +72,11 @@ def flatten(arguments: Sequence[Argument], forwarded: Sequence[str]) -> tuple[st
         return None
     found: list[str] = []
     for element in [*elements, *forwarded]:
-        argv = _shell_words(element)
+        argv = split_words(element, " \t", _MORE_THAN_WORDS)
         if argv is None:
             return None
         found += argv
     return tuple(found)
-
-
-def _shell_words(text: str) -> list[str] | None:
-    argv: list[str] = []
-    word, started, quote = "", False, ""
-    for character in text:
-        if quote == "" and character in " \t":
-            if started:
-                argv.append(word)
-            word, started = "", False
-            continue
-        if character in _MORE_THAN_WORDS[quote]:
-            return None
-        started = True
-        if character == quote:
-            quote = ""
-        elif quote == "" and character in "\"'":
-            quote = character
-        else:
-            word += character
-    if quote:
-        return None
-    return [*argv, word] if started else argv
 
 
 def uncacheable_host_option(argv: Sequence[str]) -> tuple[str, str] | None:

@@ -44,11 +44,15 @@ MODES = tuple(
 LINKS = ("device-link", "link")  # what a call does without one of these
 # Calls that nvcc answers and that compile nothing. Each mode is also the reason for which it may be left to
 # nvcc (outcomes.REASONS). Highest first: with `--version -M` nvcc tells its version, with `-M -E` it lists.
-_QUERIES = (
-    ("information", ("version", "help", "list-gpu-code", "list-gpu-arch")),
-    ("preprocess_only", ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies")),
+OPTIONS_OF_QUERIES = {
+    "information": ("version", "help", "list-gpu-code", "list-gpu-arch"),
+    "preprocess_only": ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies"),
+}
+QUERIES = tuple(OPTIONS_OF_QUERIES)
+ASK_FOR_DEPENDENCIES = (
+    "generate-dependencies-with-compile",
+    "generate-nonsystem-dependencies-with-compile",
 )
-QUERIES = tuple(mode for mode, _ in _QUERIES)
 _OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
 
 # Reason -> the options that mean it, most telling reason first.
@@ -66,10 +70,10 @@ _LATE_BYPASSING = (
     ("device_tool_files", ("apply-controls",)),
 )
 
-# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
-# three are in our dryrun already, and nvcc would warn of another directory.
 # Whose content is not the same when it is read again.
 _OF_DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
+# three are in our dryrun already, and nvcc would warn of another directory.
 _REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
@@ -87,14 +91,9 @@ class Bypass:
         self.reason = reason
         self.detail = detail
 
-    def __repr__(self) -> str:
-        return f"Bypass({self.reason!r}, {self.detail!r})"
-
 
 class Dependencies:
     """The dependency file that -MD or -MMD asks for."""
-
-    __slots__ = ("omit_system", "output", "phony", "targets")
 
     targets: tuple[str, ...]  # the last -MT, verbatim, none without it; -odir goes in front of it
     output: str  # the last -MF, or empty
@@ -111,22 +110,6 @@ class Dependencies:
 
 class Invocation:
     """A call that compiles, or a query."""
-
-    __slots__ = (
-        "arguments",
-        "dependencies",
-        "dryrun_arguments",
-        "host_flags",
-        "inputs",
-        "keeps_in",
-        "mode",
-        "option_files",
-        "options",
-        "output",
-        "output_directory",
-        "replaces_variables",
-        "threads",
-    )
 
     arguments: tuple[Argument, ...]  # all of them, those of variables and option files in their place
     mode: str  # one of MODES, LINKS or QUERIES
@@ -150,8 +133,6 @@ class Invocation:
 class _Words:
     """All arguments of a call, and those among them that stand in no option file."""
 
-    __slots__ = ("arguments", "in_variables", "option_files", "own")
-
     arguments: list[Argument]
     own: list[Argument]  # on the command line itself
     in_variables: tuple[list[Argument], list[Argument]]  # before those and after them
@@ -164,12 +145,13 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     if isinstance(argv, Bypass):
         return argv
     options = _options(argv.arguments)
-    query = next((mode for mode, names in _QUERIES if not options.isdisjoint(names)), "")
-    bypass = (
-        _information(argv.arguments, query)
-        or _unknown(argv.arguments, query)
-        or _bypass_of(_BYPASSING, options)
-    )
+    query = next((mode for mode, names in OPTIONS_OF_QUERIES.items() if not options.isdisjoint(names)), "")
+    if query != "information" and not _inputs(argv.arguments):
+        return Bypass("information", "no input file")
+    resolved = resolve(argv.arguments)
+    if isinstance(resolved, UnknownOption):
+        return Bypass("information" if query == "information" else "unknown_option", resolved.word)
+    bypass = _bypass_of(_BYPASSING, options)
     if bypass:
         return bypass
     if query:
@@ -213,9 +195,7 @@ def _build(argv: _Words, options: frozenset[str], mode: str, host_flags: tuple[s
     kept = [argument for argument in kept if argument.name not in _REMOVED]
     invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
     invocation.threads = int(last_value(spelled, "threads") or 0)
-    asked = not options.isdisjoint(
-        ["generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"]
-    )
+    asked = not options.isdisjoint(ASK_FOR_DEPENDENCIES)
     is_compile = asked and mode not in QUERIES  # which write no file beside their answer
     invocation.dependencies = Dependencies(argv.arguments, options) if is_compile else None
     return invocation
@@ -308,19 +288,6 @@ def _options(arguments: Sequence[Argument]) -> frozenset[str]:
 
 def _inputs(arguments: Sequence[Argument]) -> tuple[str, ...]:
     return tuple(argument.tokens[0] for argument in arguments if argument.name == INPUT)
-
-
-def _information(arguments: Sequence[Argument], query: str) -> Bypass | None:
-    if query == "information" or _inputs(arguments):
-        return None
-    return Bypass("information", "no input file")
-
-
-def _unknown(arguments: list[Argument], query: str) -> Bypass | None:
-    resolved = resolve(arguments)
-    if not isinstance(resolved, UnknownOption):
-        return None
-    return Bypass(query if query == "information" else "unknown_option", resolved.word)
 
 
 def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozenset[str]) -> Bypass | None:

@@ -236,10 +236,9 @@ UNSUPPORTED = frozenset(
 )
 
 ARITIES: dict[str, str] = {}  # long name -> arity
-SPELLINGS: dict[str, str] = {}  # word as typed, with its dashes -> long name
+WORDS: dict[str, tuple[str, ...]] = {}  # long name -> words as typed, with their dashes
 for _arity, _names in ((SWITCH, _SWITCHES), (VALUE, _VALUES), (OPTIONAL, _OPTIONALS), (LIST, _LISTS)):
     for _long, _short in _names.items():
         ARITIES[_long] = _arity
-        SPELLINGS["--" + _long] = _long
-        if _short:
-            SPELLINGS["-" + _short] = _long
+        WORDS[_long] = ("--" + _long, "-" + _short) if _short else ("--" + _long,)
+SPELLINGS = {word: name for name, words in WORDS.items() for word in words}

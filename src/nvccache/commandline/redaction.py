@@ -60,11 +60,16 @@ def shown(argument: Argument) -> str:
         return " ".join(argument.tokens)
     *before, last = argument.tokens
     value = argument.value if argument.name != tokens.FORWARDED and argument.value else last
-    match = re.match(_MACRO if argument.name == "define-macro" else _OPTIONS, value)
+    shown_value = _beginning(_MACRO if argument.name == "define-macro" else _OPTIONS, value)
+    return " ".join([*before, last[: len(last) - len(value)] + shown_value])
+
+
+def _beginning(pattern: str, text: str) -> str:
+    """What of a text the pattern matches, and a sign that there is more."""
+    match = re.match(pattern, text)
     kept = match[0] if match else ""
-    sign = "=" if value[len(kept) :].startswith("=") else ""
-    hidden = HIDDEN if len(kept) < len(value) else ""
-    return " ".join([*before, last[: len(last) - len(value)] + kept + sign + hidden])
+    sign = "=" if text[len(kept) :].startswith("=") else ""
+    return kept + sign + (HIDDEN if len(kept) < len(text) else "")
 
 
 def line(argv: Iterable[str]) -> list[str]:
@@ -107,13 +112,7 @@ def _shown_of_tool(word: str) -> str:
     name = re.split("[= ]", word, maxsplit=1)[0]
     if name in _OWN_VALUES or word.startswith(_GLUED_VALUES) or word.endswith(_FILES) or word[:1] == "<":
         return word
-    if word.startswith("-D"):
-        rest = word[2:]
-        kept = "-D" + (match[0] if (match := re.match(_MACRO, rest)) else "")
-    else:
-        kept = match[0] if (match := re.match(_NAME, word)) else ""
-    sign = "=" if word[len(kept) :].startswith("=") else ""
-    return kept + sign + (HIDDEN if len(kept) < len(word) else "")
+    return f"-D{_beginning(_MACRO, word[2:])}" if word.startswith("-D") else _beginning(_NAME, word)
 
 
 def hide(text: str, argv: Iterable[str], environ: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from nvccache.commandline.options import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 INPUT = ""  # the name of an input file
 FORWARDED = "-"  # the name of a word that nvcc would give to the host compiler or linker
@@ -45,17 +45,6 @@ class Argument:
         self.value = value
         self.tokens = tokens
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Argument):
-            return NotImplemented
-        return (self.name, self.value, self.tokens) == (other.name, other.value, other.tokens)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.value, self.tokens))
-
-    def __repr__(self) -> str:
-        return f"Argument({self.name!r}, {self.value!r}, {self.tokens!r})"
-
 
 class UnknownOption:
     """A word that nvcc rejects, or that its versions understand differently."""
@@ -66,15 +55,6 @@ class UnknownOption:
 
     def __init__(self, word: str) -> None:
         self.word = word
-
-    def __repr__(self) -> str:
-        return f"UnknownOption({self.word!r})"
-
-
-def split(argv: Sequence[str]) -> list[Argument] | UnknownOption:
-    """The arguments in order; words of no option only where an option asks nvcc to forward them."""
-    arguments = scan(argv)
-    return arguments if isinstance(arguments, UnknownOption) else resolve(arguments)
 
 
 def resolve(arguments: list[Argument]) -> list[Argument] | UnknownOption:
@@ -193,7 +173,7 @@ def split_variable(text: str) -> list[str] | None:
     They end at blanks and tabs alone, other white space belongs to them. Double quotes protect blanks but
     stay in the word. CUDA 11.2 lets a backslash protect a quote, later ones do not.
     """
-    return None if "\\" in text else _words(text, " \t", keep_quotes=True)
+    return split_words(text, " \t", dict.fromkeys(("", '"'), "\\"), keep_quotes=True)
 
 
 def split_file(text: str) -> list[str] | None:
@@ -202,24 +182,32 @@ def split_file(text: str) -> list[str] | None:
     They end at blanks, tabs and line ends. Double quotes protect blanks and go. Comments do not exist.
     What a backslash does depends on what follows, and was not fathomed; a NUL ends the file.
     """
-    return None if "\\" in text or "\0" in text else _words(text, " \t\r\n", keep_quotes=False)
+    return split_words(text, " \t\r\n", dict.fromkeys(("", '"'), "\\\0"))
 
 
-def _words(text: str, blanks: str, keep_quotes: bool) -> list[str] | None:
+def split_words(
+    text: str, blanks: str, refused: Mapping[str, str], keep_quotes: bool = False
+) -> list[str] | None:
+    """The words of a text; None where one is not certain, or a quote is left open.
+
+    `refused` has for each kind of quote, and for none, the characters that make it so between these.
+    """
     found: list[str] = []
-    word, started, quoted = "", False, False
+    word, started, quote = "", False, ""
     for character in text:
-        if character in blanks and not quoted:
+        if not quote and character in blanks:
             if started:
                 found.append(word)
             word, started = "", False
             continue
+        if character in refused[quote]:
+            return None
         started = True
-        if character == '"':
-            quoted = not quoted
-            if not keep_quotes:
-                continue
-        word += character
-    if quoted:
+        is_quote = character == quote if quote else character in refused
+        if is_quote:
+            quote = "" if quote else character
+        if keep_quotes or not is_quote:
+            word += character
+    if quote:
         return None
     return [*found, word] if started else found

@@ -6,9 +6,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 
-from nvccache.observation import known_programs
-from nvccache.observation.known_programs import INTERPRETER, SHELL, UTILITY
-from nvccache.observation.observed_process import Process
+from nvccache.observation.observed_process import HOST, INTERPRETER, SHELL, UTILITY, Process
 from nvccache.observation.observer import VARIABLE
 from nvccache.observation.observer_log import LINK, Observation
 from nvccache.records.rehearsed import Becoming
@@ -34,7 +32,7 @@ def of_run(observation: Observation, environ: Mapping[str, str]) -> Becoming | N
     given, root = compiler.given, observation.images[0].given
     if not given or not root or given.limits != root.limits:
         return None
-    if not is_last(observation) and not all(map(_is_of_compiler, behind_compiler(observation))):
+    if not is_last(observation) and not all(process.kind == HOST for process in behind_compiler(observation)):
         return None
     changes = _changes(compiler, environ, _OF_SHELLS)
     if compiler.environ.get("PWD", compiler.directory) == compiler.directory:
@@ -97,10 +95,6 @@ def before_compiler(observation: Observation) -> list[Process]:
     return [process for process in observation.processes if id(process) not in behind and not process.environ]
 
 
-def _is_of_compiler(process: Process) -> bool:
-    return known_programs.kind_of(process) == known_programs.HOST
-
-
 def _is_nvcc(process: Process) -> bool:
     return bool(process.environ) and "nvcc" in os.path.basename(process.program)
 
@@ -110,12 +104,11 @@ def _sees_streams(process: Process, streams: Collection[int]) -> bool:
 
     Beside the shells only those programs ask for terminals that do something else for it.
     """
-    kind = known_programs.kind_of(process)
-    is_told = kind != UTILITY or os.path.basename(process.program) in ("[", "test")
+    is_told = process.kind != UTILITY or os.path.basename(process.program) in ("[", "test")
     asked = {
         number
         for name, number, phase in process.questions
-        if name == "isatty" and is_told and (phase or kind not in (SHELL, INTERPRETER))
+        if name == "isatty" and is_told and (phase or process.kind not in (SHELL, INTERPRETER))
     }  # which ask before they open their script
     if not asked.isdisjoint(streams):
         return True

@@ -14,6 +14,7 @@ Records of different processes stand in no order. How a log is read is not known
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Sequence
@@ -22,6 +23,33 @@ from nvccache.files import elf
 from nvccache.files.signatures import Signature
 from nvccache.values import dataclass, field
 
+HOST, EDG, DEVICE, SHELL, INTERPRETER, UTILITY, UNKNOWN = (
+    "host compiler",
+    "EDG front end",
+    "device tool",
+    "shell",
+    "interpreter",
+    "utility",
+    "unknown",
+)
+COMPILERS = (HOST, EDG, DEVICE)
+_KINDS = (
+    (EDG, r"cudafe\+\+|cicc"),
+    (DEVICE, r"nvcc|ptxas|fatbinary|nvlink|tileiras|bin2c"),
+    (
+        HOST,
+        r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
+        # Behind its own name, what a wrapper that has taken that calls it (Debian's diversions, containers).
+        r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?",
+    ),
+    (SHELL, r"sh|dash|bash"),
+    (INTERPRETER, r"python[\d.]*|perl[\d.]*"),
+    (
+        UTILITY,  # of these only what they are asked to do
+        r"\[|basename|cat|chmod|cmp|cp|cut|dirname|echo|expr|false|e?grep|fgrep|head|ln|ls|mkdir|mktemp|mv|printf|pwd"
+        r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
+    ),
+)
 _SETS = (
     *("absent", "executable", "links", "resolved", "listed", "written", "appended", "removed"),
     *("variables", "questions", "sought", "inputs", "used", "statuses", "attributes", "permissions"),
@@ -31,6 +59,9 @@ RENAMED = re.compile(r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])")
 _SHELL = "/bin/sh"
 _MOST_INTERPRETERS = 5  # where interpreters are scripts, too; the kernel stops there
 _MOST_OF_FIRST_LINE = 256
+# Made when they are read, also where something else is mounted: their dates say nothing. What /proc only
+# renames the library calls by another name.
+MADE_WHEN_READ = ("/proc/", "/sys/")
 _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 
@@ -87,6 +118,19 @@ class Process:
     permissions: set[str] = field(default_factory=set)  # asked whether they can be read or written
     started: list[str] = field(default_factory=list)
 
+    @property
+    def kind(self) -> str:
+        """The kind of program that it ran; of a script that of what reads it."""
+        name = os.path.basename(self.program)
+        if name == "env" and self.started:  # as scripts call it, to find their interpreter
+            return UTILITY
+        return _kind_called(name)
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether it may do anything with what it is given."""
+        return self.kind in (UNKNOWN, INTERPRETER)
+
     def take(self, child: Process) -> None:
         """Add what a forked child did."""
         for name in ("files", "others", "denied", "loaded"):
@@ -99,16 +143,19 @@ class Process:
         self.started += child.started
 
 
+@functools.cache
+def _kind_called(name: str) -> str:
+    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, name)), UNKNOWN)
+
+
+@dataclass(slots=True)
 class _Life:
     """What is known of one process id."""
 
-    __slots__ = ("awaited", "is_forked", "process", "state")
-
-    def __init__(self, process: Process, is_forked: bool) -> None:
-        self.process = process
-        self.state = _RUNS
-        self.awaited = ""  # the program that has still to report, where the state is _BECOMES
-        self.is_forked = is_forked  # it began as a copy of its parent, not with a program's start
+    process: Process
+    is_forked: bool  # it began as a copy of its parent, not with a program's start
+    state: str = _RUNS
+    awaited: str = ""  # the program that has still to report, where the state is _BECOMES
 
 
 class Starts:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from nvccache.files import signatures
 from nvccache.files.signatures import Signature
-from nvccache.observation.observed_process import Given, Process, Starts
+from nvccache.observation.observed_process import MADE_WHEN_READ, Given, Process, Starts
 from nvccache.values import dataclass, field
 
 VERSION = 7  # LOG_VERSION in observer/observer.h
@@ -39,9 +39,6 @@ _COUNTS: dict[str, tuple[int, ...]] = {
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
 LINK = "observer.so"  # beside the log, made just before the run
-# Made when they are read, also where something else is mounted: their dates say nothing. What /proc only
-# renames the library calls by another name.
-_MADE_WHEN_READ = ("/proc/", "/sys/")
 
 
 @dataclass(slots=True)
@@ -258,7 +255,7 @@ class _Reader:
             return
         if (
             stat.S_ISREG(numbers[4])
-            and not path.startswith(_MADE_WHEN_READ)
+            and not path.startswith(MADE_WHEN_READ)
             and not signatures.makes_when_read(numbers[2])
         ):
             self._note_file(process.files, path, numbers[2:])

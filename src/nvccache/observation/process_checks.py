@@ -14,17 +14,14 @@ from nvccache import environment
 from nvccache.files import signatures
 from nvccache.files.presence import ATTRIBUTES, STATUS_OF_LINK, WHOLE_STATUS
 from nvccache.observation import known_programs, shell_text
-from nvccache.observation.known_programs import DEVICE, EDG, HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.observation.observed_process import Process, for_all
+from nvccache.observation.observed_process import DEVICE, EDG, HOST, MADE_WHEN_READ, SHELL, UTILITY, Process
+from nvccache.observation.shell_text import text_of
 from nvccache.records.input_records import UnreadableError
 
 _NO_FILES = (stat.S_ISREG, stat.S_ISCHR, stat.S_ISBLK)
 _HANDED_DOWN = (0, *range(3, 20))  # as in observer/input.c
 _CLOSED = {(0, 0): "a descriptor that its caller has not opened"}
-_LARGEST_SCRIPT = 1 << 20
-_LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _OPTIONS_OF_CLANG = ".cfg"
-MADE_WHEN_READ = ("/proc/", "/sys/")
 OF_KERNEL = ("/dev/", *MADE_WHEN_READ)
 _NO_PLACES = (
     "/dev/null",
@@ -58,7 +55,6 @@ _HARMLESS_TO_COMPILERS = (
 )
 # What a shell reads from there may be text that it runs.
 _IN_NO_FILE = r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*"
-_TELLS_OF_CALLER = rf"{_SELF}/(?:status|limits)"
 _TELLS_OF_PROCESSOR = r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?"
 # What gcc's driver hands on beside what it made of the former, wherever that stood.
 _NATIVE = rb"=native\b|\bl1-cache-size="
@@ -66,21 +62,22 @@ _RESPONSE_FILE = rb"(?:^|(?<=\s))@(\S+)"
 _TIME_WORD = rb"\b__(?:DATE|TIME|TIMESTAMP)__\b"
 
 
-def object_to(process: Process, kind: str) -> None:
+def object_to(process: Process) -> None:
     """Raise UnreadableError where a result may hold what no input record can tell."""
+    kind = process.kind
     program = os.path.basename(process.program)
     from_caller = handed_down() if process.inputs else {}
     for read in process.inputs.intersection(from_caller):
         raise UnreadableError(f"`{program}` reads {from_caller[read]}")
-    if known_programs.heeds_descriptors(process, kind):
+    if known_programs.heeds_descriptors(process):
         for used in process.used.intersection(at_hand := _open_for_caller() | _CLOSED):
             raise UnreadableError(f"`{program}` uses {at_hand[used]}")
-    _object_to_names_of_descriptors(process, kind)
-    asked = known_programs.clock_of(process, kind)
+    _object_to_names_of_descriptors(process)
+    asked = known_programs.clock_of(process)
     if asked:
         raise UnreadableError(f"`{program}` asks for {asked}{_perhaps_for(process)}")
     if kind == SHELL:
-        texts = scripts_of(process)
+        texts = shell_text.scripts_of(process)
         if not texts:
             raise UnreadableError(f"what `{program}` runs is not known")
         word = shell_text.asks_anew(texts)
@@ -89,7 +86,7 @@ def object_to(process: Process, kind: str) -> None:
     if kind == DEVICE:
         return
     harmless = _HARMLESS_TO_COMPILERS if kind in (HOST, EDG) else _TELLS_NOTHING
-    if known_programs.looks_at_its_memory(process, kind):
+    if known_programs.looks_at_its_memory(process):
         harmless = _HARMLESS_TO_PROGRAMS
     named = {path: 0 for path in process.files if path.startswith(OF_KERNEL)}
     for path, mode in (named | process.others).items():
@@ -103,12 +100,13 @@ def object_to(process: Process, kind: str) -> None:
             raise UnreadableError(f"`{program}` reads `{path}`")
 
 
-def _object_to_names_of_descriptors(process: Process, kind: str) -> None:
+def _object_to_names_of_descriptors(process: Process) -> None:
     """Raise UnreadableError where a process looks which descriptors its caller has open, by their names.
 
     Programs that are about to close all of them list them first, without having been told to.
     """
-    is_told = kind in (SHELL, UTILITY) or any(re.search(_DESCRIPTORS, word) for word in process.arguments)
+    is_told = any(re.search(_DESCRIPTORS, word) for word in process.arguments)
+    is_told |= process.kind in (SHELL, UTILITY)
     for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed if is_told else ()):
         raise UnreadableError(f"`{os.path.basename(process.program)}` lists `{path}`")
     looked = {*process.absent, *process.found, *process.links, *process.resolved, *process.permissions}
@@ -168,64 +166,30 @@ def reads_nothing(process: Process) -> bool:
 def _perhaps_for(process: Process) -> str:
     """For whom a compiler may ask for the time: the first file with a word for it."""
     for path in process.files:
-        word = re.search(_TIME_WORD, _text(path))
+        word = re.search(_TIME_WORD, text_of(path))
         if word:
             return f" (`{path}` has `{word[0].decode()}`)"
     return ""
-
-
-def asks_for_caller(process: Process, kind: str, scripts: Iterable[bytes]) -> bool:
-    """Whether a process may see users, limits and the like."""
-    is_told = any(re.fullmatch(_TELLS_OF_CALLER, path) for path in process.others)
-    return is_told or known_programs.asks_for_caller(kind, scripts)
 
 
 def depends_on_processor(process: Process) -> bool:
     if any(re.fullmatch(_TELLS_OF_PROCESSOR, path) for path in (*process.files, *process.others)):
         return True
     texts = [os.fsencode("\n".join(process.arguments))]
-    texts += [_text(path) for path in process.files if path.endswith(_OPTIONS_OF_CLANG)]
+    texts += [text_of(path) for path in process.files if path.endswith(_OPTIONS_OF_CLANG)]
     named: set[str] = set()
     for text in texts:  # which grows
         if re.search(_NATIVE, text):
             return True
         inner = {os.fsdecode(name) for name in re.findall(_RESPONSE_FILE, text)} - named
         named |= inner
-        texts += [_text(path) for path in inner.intersection(process.files)]
+        texts += [text_of(path) for path in inner.intersection(process.files)]
     return False
-
-
-def scripts_of(process: Process) -> list[bytes]:
-    """The text that a shell has read, or was given as an argument; none if that is not known."""
-    argv = process.arguments[1:]
-    texts = [_text(path) for path in process.files]
-    is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
-    is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in argv)
-    begun = shell_text.begun_by(argv)
-    if not is_whole or not begun or not (begun.is_command or _has_read(process, begun.operand)):
-        return []
-    return [*texts, *map(os.fsencode, argv)]
-
-
-def _own_texts(process: Process) -> list[bytes]:
-    """The text that a shell runs, without the arguments of its script."""
-    begun = shell_text.begun_by(process.arguments[1:])
-    texts = [_text(path) for path in process.files]
-    return texts + ([os.fsencode(begun.operand)] if begun and begun.is_command else [])
-
-
-def _has_read(process: Process, script: str) -> bool:
-    """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
-    script = for_all(script, process.directory)
-    path = os.path.join(process.directory, script)
-    if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
-        return True
-    return "/" not in script and any(os.path.basename(path) == script for path in process.files)
 
 
 def heeds_arguments(process: Process) -> bool:
     """Whether a shell does more with the arguments of its script than hand all of them on."""
-    return shell_text.heeds_arguments(_own_texts(process))
+    return shell_text.heeds_arguments(shell_text.own_texts(process))
 
 
 def may_heed(process: Process, word: str) -> bool:
@@ -235,18 +199,18 @@ def may_heed(process: Process, word: str) -> bool:
 
 def may_choose(process: Process) -> bool:
     """Whether a process may do something else for other arguments than hand them on."""
-    kind = known_programs.kind_of(process)
-    return heeds_arguments(process) if kind == SHELL else kind in (UNKNOWN, INTERPRETER)
+    return heeds_arguments(process) if process.kind == SHELL else process.is_open_ended
 
 
-def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def places_looked_at(process: Process, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Directories, links and others that are no files, of which a process may have seen the whole status.
 
     Each with how it looked. A shell looks at where it works when it starts.
     """
-    if not known_programs.asks_for_status(process, kind, scripts_of(process) if kind == SHELL else []):
+    if not known_programs.asks_for_status(process):
         return []
-    own = (".", process.directory, environ.get("PWD", ""), environ.get("OLDPWD", "")) if kind == SHELL else ()
+    own = {".", process.directory, environ.get("PWD", ""), environ.get("OLDPWD", "")}
+    own = own if process.kind == SHELL else set()
     found = [
         (path, WHOLE_STATUS)
         for path, mode in process.found.items()
@@ -255,9 +219,7 @@ def places_looked_at(process: Process, kind: str, environ: Mapping[str, str]) ->
     return found + [(path, STATUS_OF_LINK) for path in process.links if os.path.islink(path)]
 
 
-def files_looked_at(
-    process: Process, kind: str, opened: Mapping[tuple[int, int], str]
-) -> list[tuple[str, str]]:
+def files_looked_at(process: Process, opened: Mapping[tuple[int, int], str]) -> list[tuple[str, str]]:
     """Regular files of which a process that is no compiler may have seen the whole status; and attributes.
 
     Each with how it looked. `opened` are the paths of files by device and inode: every program asks for the
@@ -265,8 +227,8 @@ def files_looked_at(
     """
     found = {path for path, mode in process.found.items() if stat.S_ISREG(mode)}
     found.update(filter(os.path.isfile, process.permissions))
-    is_told = kind == SHELL and known_programs.asks_for_status(process, kind, scripts_of(process))
-    if is_told or kind in (UNKNOWN, INTERPRETER):
+    is_told = process.kind == SHELL and known_programs.asks_for_status(process)
+    if is_told or process.is_open_ended:
         found.update(opened[file] for file in process.statuses if file in opened)
     attributed = filter(os.path.exists, process.attributes)
     return [*((path, WHOLE_STATUS) for path in found), *((path, ATTRIBUTES) for path in attributed)]
@@ -303,7 +265,7 @@ def looks_for_product(process: Process, product: str, *, lay_there: bool) -> boo
 
     One that was not there before, and is found, has been made by then.
     """
-    if not known_programs.heeds_what_lies_there(process, known_programs.kind_of(process)):
+    if not known_programs.heeds_what_lies_there(process):
         return False
     seen = process.absent | (process.found.keys() | process.files.keys() if lay_there else set())
     name, path = os.path.basename(product), _with_real_directory(product)
@@ -315,23 +277,15 @@ def _with_real_directory(path: str) -> str:
     return os.path.join(os.path.realpath(directory), name)
 
 
-def variables_of(process: Process, kind: str, environ: Mapping[str, str]) -> set[str]:
+def variables_of(process: Process, environ: Mapping[str, str]) -> set[str]:
     """Those that may have reached a process unseen; environment.WHOLE for all of them."""
-    if kind == SHELL:
+    if process.kind == SHELL:
         begun = shell_text.begun_by(process.arguments[1:])
         is_remote_command = bool(begun and begun.is_command and os.path.basename(process.program) == "bash")
-        texts = _own_texts(process) if scripts_of(process) else []
+        texts = shell_text.own_texts(process) if shell_text.scripts_of(process) else []
         names = shell_text.variables_in(texts)
         return names | shell_text.variables_at_start(process.arguments, is_remote_command, environ)
-    if kind in (UNKNOWN, INTERPRETER):
-        texts = [*map(os.fsencode, process.arguments), *(_text(path) for path in process.files)]
+    if process.is_open_ended:
+        texts = [*map(os.fsencode, process.arguments), *(text_of(path) for path in process.files)]
         return {environment.WHOLE} | shell_text.ignored_variables_in(texts)
-    return set(environment.OF_DATES) if kind == UTILITY else set()
-
-
-def _text(path: str) -> bytes:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(_LARGEST_SCRIPT)
-    except OSError:
-        return b""
+    return set(environment.OF_DATES) if process.kind == UTILITY else set()

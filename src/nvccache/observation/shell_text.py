@@ -1,4 +1,4 @@
-"""What a shell may depend on by the text of its scripts: it takes variables from its environment unseen.
+"""What a shell runs, and what it may depend on by that text: it takes variables from its environment unseen.
 
 A variable can only reach a script that names it. Where text makes up names or other text, or has others look,
 all of the environment counts.
@@ -6,11 +6,16 @@ all of the environment counts.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import environment
+from nvccache.observation.observed_process import Process, for_all
+from nvccache.values import dataclass
 
+_LARGEST_SCRIPT = 1 << 20
+_LARGEST_ARGUMENT = 4096  # where the observer cuts them
 _NAME = rb"[A-Za-z_]\w*"
 _MADE_UP = (
     rb"(?m)\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
@@ -80,14 +85,48 @@ _LONG_OPTIONS = frozenset(
 _WITH_A_FILE = ("init-file", "rcfile")
 
 
+def text_of(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(_LARGEST_SCRIPT)
+    except OSError:
+        return b""
+
+
+def scripts_of(process: Process) -> list[bytes]:
+    """The text that a shell has read, or was given as an argument; none if that is not known."""
+    argv = process.arguments[1:]
+    texts = [text_of(path) for path in process.files]
+    is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
+    is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in argv)
+    begun = begun_by(argv)
+    if not is_whole or not begun or not (begun.is_command or _has_read(process, begun.operand)):
+        return []
+    return [*texts, *map(os.fsencode, argv)]
+
+
+def own_texts(process: Process) -> list[bytes]:
+    """The text that a shell runs, without the arguments of its script."""
+    begun = begun_by(process.arguments[1:])
+    texts = [text_of(path) for path in process.files]
+    return texts + ([os.fsencode(begun.operand)] if begun and begun.is_command else [])
+
+
+def _has_read(process: Process, script: str) -> bool:
+    """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
+    script = for_all(script, process.directory)
+    path = os.path.join(process.directory, script)
+    if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
+        return True
+    return "/" not in script and any(os.path.basename(path) == script for path in process.files)
+
+
+@dataclass(frozen=True, slots=True)
 class Begun:
-    """What a shell was told to run: a command, or the script of this name."""
+    """What a shell was given to run: a command, or the script of this name."""
 
-    __slots__ = ("is_command", "operand")
-
-    def __init__(self, is_command: bool, operand: str) -> None:
-        self.is_command = is_command
-        self.operand = operand
+    is_command: bool
+    operand: str
 
 
 def begun_by(words: Sequence[str]) -> Begun | None:

@@ -9,18 +9,16 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
 from nvccache.files.signatures import Signature
 from nvccache.observation import becoming, known_programs, process_checks
-from nvccache.observation.known_programs import HOST, INTERPRETER, SHELL, UNKNOWN, UTILITY
-from nvccache.observation.lookups import Lookups, StageLookups
-from nvccache.observation.observed_process import Process, for_all
+from nvccache.observation.looked_up import CallNames
+from nvccache.observation.observed_process import COMPILERS, HOST, MADE_WHEN_READ, SHELL, Process, for_all
 from nvccache.observation.observer_log import Observation
-from nvccache.observation.process_checks import MADE_WHEN_READ
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import facts
 from nvccache.records.facts import FACTS
@@ -31,7 +29,6 @@ from nvccache.values import dataclass
 
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
 _MAPS = "-prefix-map="
-_NOT_COMPILERS = (UNKNOWN, UTILITY, INTERPRETER, SHELL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,15 @@ class Subject:
     intermediates: frozenset[str] | None = None
     argv: tuple[str, ...] = ()  # its command
     is_rehearsed: bool = False  # the key says which command its wrapper becomes
+
+    @property
+    def search_path(self) -> str:
+        return self.environ.get("PATH", "")
+
+    @property
+    def program(self) -> str:
+        """Where the tool lies, or empty."""
+        return toolchain.resolve(self.word, self.search_path)
 
 
 class ObservedInputs:
@@ -65,7 +71,7 @@ class ObservedInputs:
         self._special = (scratch, self._own[1][:-1], *process_checks.OF_KERNEL)
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
-        self._lookups = Lookups(since_ns)
+        self.names = CallNames(since_ns)
 
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
         """Everything a stage depends on beside its key; raises UnreadableError or OSError."""
@@ -98,17 +104,17 @@ class ObservedInputs:
     def of_tool(self, subject: Subject) -> InputRecord:
         """A tool of which a stage's key may hold the content, and what it loads; raises UnreadableError."""
         made = InputRecord()
-        called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
+        called = subject.program
         if called:  # also where it is known by its content no longer, since a script has taken its place
             loaded = [subject.loaded] if subject.loaded else []
             libraries = {path: LIBRARY for known in loaded for path in known.files}
             self.files.put_into(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
             self.add_machine(made, questions_of(loaded, subject) if loaded else [], subject)
-            looked = self._lookups.begin(made.files)
+            looked = self.names.begin(made.files)
             for known in loaded:
                 looked.add_absent(known.absent)
-            looked.call(subject.word, subject.environ.get("PATH", ""))
-            looked.put_into(made, subject.environ.get("PATH", ""))
+            looked.call(subject.word, subject.search_path)
+            looked.put_into(made, subject.search_path)
         return made
 
     def union(
@@ -141,13 +147,10 @@ class ObservedInputs:
             setattr(made, name, list(found))
         made.search_path = environ.get("PATH", "") if made.sought else ""
         self.add_variables(made, variables_asked, environ)
-        self._lookups.add_names(made, names, set(made.plain))
+        self.names.add_names(made, names, set(made.plain))
         made.identities = presence.identities(sorted(searched))
         made.duplicates = _duplicates(made)
         return made
-
-    def begin_lookups(self, files: Iterable[str]) -> StageLookups:
-        return self._lookups.begin(files)
 
     def counts(self, path: str) -> bool:
         """Whether a path is neither this call's own nor each process's; raises UnreadableError."""
@@ -155,21 +158,6 @@ class ObservedInputs:
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
         return not is_own and process_checks.tells_of_all(path)
-
-    def tells_of_checkout(self, argv: Iterable[str]) -> bool:
-        """Whether arguments tell where the checkout is; this call's own files are called something else."""
-        checkout = self.checkout
-        return bool(checkout) and any(checkout in word.replace(self.scratch, "") for word in argv)
-
-    def maps_checkout(self, argv: Iterable[str], given: Collection[str]) -> bool:
-        """Whether a wrapper has a compiler call the checkout something else, which a text may say then.
-
-        What the call itself gives is in its key.
-        """
-        checkout = self.checkout
-        words = [word for word in argv if word not in given and self.scratch not in word] if checkout else []
-        mapped = [word.partition(_MAPS)[2].partition("=")[0] for word in words if _MAPS in word]
-        return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
@@ -201,7 +189,7 @@ class ObservedInputs:
 
 
 class _StageInputs:
-    """One stage: its processes, each with the kind of its program."""
+    """One stage and its processes."""
 
     def __init__(self, call: ObservedInputs, observation: Observation, subject: Subject) -> None:
         self._call = call
@@ -211,19 +199,18 @@ class _StageInputs:
             # All that the wrapper has learnt is in what it became, and in the record of its rehearsal.
             before = set(map(id, becoming.before_compiler(observation)))
             own = [process for process in own if id(process) not in before]
-        self._processes = [(process, known_programs.kind_of(process)) for process in own]
+        self._processes = own
         self._written = observation.written
-        called = toolchain.resolve(subject.word, subject.environ.get("PATH", ""))
         self._in_key = subject.known
         if subject.loaded:
-            self._in_key |= {called, os.path.realpath(called), *subject.loaded.files}
+            self._in_key |= {subject.program, os.path.realpath(subject.program), *subject.loaded.files}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
         programs = [process.program for process in own]
         self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
 
     def input_record(self) -> InputRecord:
-        for process, kind in self._processes:
-            process_checks.object_to(process, kind)
+        for process in self._processes:
+            process_checks.object_to(process)
         made = InputRecord()
         self._add_files(made)
         for process in self._all:
@@ -231,34 +218,51 @@ class _StageInputs:
             process_checks.object_to_products(process, self._call.scratch, own)
         if self._subject.loaded:
             self._object_to_neighbours(made)
-        questions = questions_of(self._libraries, self._subject) if self._libraries else []
-        for process, kind in self._processes:
-            questions += [(facts.NATIVE, "")] if process_checks.depends_on_processor(process) else []
-            questions += [(facts.HOST, "")] if known_programs.asks_for_machine(process, kind) else []
-            scripts = process_checks.scripts_of(process) if kind == SHELL else []
-            if process_checks.asks_for_caller(process, kind, scripts):
-                questions.append((facts.CALLER, ""))
-            is_told = self._call.tells_of_checkout(process.arguments)
-            is_told = is_told and kind == SHELL and process_checks.heeds_arguments(process)
-            is_told |= kind == HOST and self._call.maps_checkout(process.arguments, self._subject.argv)
-            questions += [(facts.CHECKOUT, self._call.checkout)] if is_told else []
-            if known_programs.asks_for_directory(process, kind, scripts):
-                questions.append((facts.DIRECTORY, ""))
-        self._call.add_machine(made, questions, self._subject)
+        self._call.add_machine(made, self._questions(), self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
-        if any(process_checks.reads_nothing(process) for process, _ in self._processes):
+        if any(process_checks.reads_nothing(process) for process in self._processes):
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
+
+    def _questions(self) -> Iterator[tuple[str, str]]:
+        """What is to be asked of the machine and of the caller."""
+        if self._libraries:
+            yield from questions_of(self._libraries, self._subject)
+        for process in self._processes:
+            if process_checks.depends_on_processor(process):
+                yield facts.NATIVE, ""
+            if known_programs.asks_for_machine(process):
+                yield facts.HOST, ""
+            if known_programs.asks_for_caller(process):
+                yield facts.CALLER, ""
+            if self._tells_of_checkout(process):
+                yield facts.CHECKOUT, self._call.checkout
+            if known_programs.asks_for_directory(process):
+                yield facts.DIRECTORY, ""
+
+    def _tells_of_checkout(self, process: Process) -> bool:
+        """Whether arguments tell where the checkout is; this call's own files are called something else.
+
+        A wrapper may have a compiler call it something else, which a text may say then. What the call itself
+        gives is in its key.
+        """
+        checkout, scratch = self._call.checkout, self._call.scratch
+        if not checkout or process.kind not in (SHELL, HOST):
+            return False
+        if process.kind == SHELL:
+            is_named = any(checkout in word.replace(scratch, "") for word in process.arguments)
+            return is_named and process_checks.heeds_arguments(process)
+        added = {word for word in process.arguments if _MAPS in word and scratch not in word}
+        mapped = [word.partition(_MAPS)[2].partition("=")[0] for word in added.difference(self._subject.argv)]
+        return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
 
     def _object_to_neighbours(self, made: InputRecord) -> None:
         """Raise UnreadableError where a tool that is known by its content reads what lies beside it.
 
         Another one with this content would read its own neighbours.
         """
-        program = os.path.realpath(
-            toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
-        )
+        program = os.path.realpath(self._subject.program)
         root = os.path.dirname(os.path.dirname(program)) + "/"
         for path, kind in zip(made.files, made.kinds, strict=True):
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
@@ -266,25 +270,25 @@ class _StageInputs:
 
     def _add_files(self, made: InputRecord) -> None:
         kinds: dict[str, str] = {}
-        opened = {shown[:2]: path for process, _ in self._processes for path, shown in process.files.items()}
-        for process, kind in self._processes:
+        opened = {shown[:2]: path for process in self._processes for path, shown in process.files.items()}
+        for process in self._processes:
             self._object_to_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
-            if kind == HOST:
+            if process.kind == HOST:
                 made.dates += self._dates_compared(process)
             self._expect(process.loaded, kinds, LIBRARY)
-            is_compiler = kind not in _NOT_COMPILERS  # which heed dates only of what they read
-            for path, how in () if is_compiler else process_checks.files_looked_at(process, kind, opened):
+            is_compiler = process.kind in COMPILERS  # which heed dates only of what they read
+            for path, how in () if is_compiler else process_checks.files_looked_at(process, opened):
                 if self._counts(path) and not path.startswith(MADE_WHEN_READ):
                     if how == WHOLE_STATUS or os.path.isfile(path):
                         kinds.setdefault(path, SOURCE)
                     made.dates.append((path, presence.status_of(path, how)))
-            for path, how in process_checks.places_looked_at(process, kind, self._subject.environ):
+            for path, how in process_checks.places_looked_at(process, self._subject.environ):
                 if self._counts(path):
                     made.dates.append((path, self._call.files.status(path, how)))
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._counts(path))
-        called = toolchain.resolve(self._subject.word, self._subject.environ.get("PATH", ""))
+        called = self._subject.program
         kinds |= {called: PROGRAM} if called and self._counts(called) else {}
         for known in self._libraries:
             kinds.update((path, LIBRARY) for path in known.files)
@@ -341,37 +345,35 @@ class _StageInputs:
         if not self._subject.loaded:  # whose loader has been asked for the key
             names.update(environment.OF_LOADER)
         # A wrapper may ask for them in words of its own.
-        is_coloured = any(environment.asks_for_colours(process.arguments) for process, _ in self._processes)
-        for process, kind in self._processes:
+        is_coloured = any(environment.asks_for_colours(process.arguments) for process in self._processes)
+        for process in self._processes:
             for name in process.variables:
-                is_noise = known_programs.is_noise(name, kind, is_coloured)
+                is_noise = known_programs.is_noise(name, process.kind, is_coloured)
                 if name != "PATH" and not is_noise:
                     names.add(name)
-            names |= process_checks.variables_of(process, kind, self._subject.environ)
+            names |= process_checks.variables_of(process, self._subject.environ)
         return names
 
     def _add_lookups(self, made: InputRecord) -> None:
-        search_path = self._subject.environ.get("PATH", "")
-        looked = self._call.begin_lookups(made.files)
+        looked = self._call.names.begin(made.files)
         here = self._names_of_directory()
 
         def counts(path: str) -> bool:
             return self._counts(path) and path not in here
 
-        for process, kind in self._processes:
-            scripts = process_checks.scripts_of(process) if kind == SHELL else []
-            tells_apart = known_programs.tells_directories_apart(process, kind, scripts)
+        for process in self._processes:
+            tells_apart = known_programs.tells_directories_apart(process)
             looked.take(process, counts if here else self._counts, tells_apart)
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
         looked.add_absent(path for known in self._libraries for path in known.absent)
         if not self._subject.loaded:
-            looked.call(self._subject.word, search_path)
-        looked.put_into(made, search_path)
+            looked.call(self._subject.word, self._subject.search_path)
+        looked.put_into(made, self._subject.search_path)
         listed = sorted(
             {
                 path
-                for process, _ in self._processes
+                for process in self._processes
                 for path in process.listed
                 if self._counts(path) and not path.startswith(MADE_WHEN_READ)
             }

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from nvccache.files import keys, presence, signatures, untrusted
 from nvccache.files.signatures import Signature
-from nvccache.observation.lookups import CLOCK_TICK
+from nvccache.observation.looked_up import CLOCK_TICK
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -38,13 +38,17 @@ _COMMENT_OR_LITERAL = rb"(?s)//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|
 
 
 class UnchangedFiles:
-    """The files of one call, that began at `since_ns`; each is looked at once."""
+    """The files of one call, that began at `since_ns`; each of them, and each record, is looked at once."""
 
     def __init__(self, cache: Store, cwd: str, since_ns: int) -> None:
         self._cache = cache
+        self._cwd = cwd
         self._since_ns = since_ns
-        self._digests = Digests(cache, cwd, since_ns)
         self._signatures: dict[str, Signature] = {}
+        self._digests: dict[tuple[str, Signature], str] = {}
+        self._comparing: set[tuple[str, Signature]] = set()
+        self._records: dict[str, dict[str, Any]] = {}  # by directory
+        self._added: dict[str, dict[str, Any]] = {}
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""
@@ -76,72 +80,31 @@ class UnchangedFiles:
         made.files = sorted(kinds)
         made.kinds = "".join(kinds[path] for path in made.files)
         made.signatures = [self.signature(path) for path in made.files]
-        made.digests = list(map(self._digest, made.files, made.kinds, made.signatures))
+        for path, kind, signature in zip(made.files, made.kinds, made.signatures, strict=True):
+            if kind != SOURCE and (path, signature) not in self._digests:  # where keys of stages have it from
+                self._digests[path, signature] = toolchain.digest_of_program(path, self._cache)
+        made.digests = list(map(self.digest, made.files, made.signatures))
         if not all(made.digests):
             raise UnreadableError(CHANGED_MEANWHILE)
 
-    def _digest(self, path: str, kind: str, signature: Signature) -> str:
-        """The digest of a file; that of a program is remembered where keys of stages have it from."""
-        if kind != SOURCE and not self._digests.knows(path, signature):
-            self._digests.learn(path, signature, toolchain.digest_of_program(path, self._cache))
-        return self._digests.of(path, signature)
-
     def learn(self, path: str, digest: str) -> None:
         """Take a digest that is known to belong to a file; raises UnreadableError if that has changed."""
-        self._digests.learn(path, self.signature(path), digest)
+        self._digests[path, self.signature(path)] = digest
 
-    def compares_dates(self, path: str, signature: Signature) -> bool:
-        """Whether a source may have the compiler compare dates; raises OSError."""
-        return self._digests.has_word(path, signature)
-
-    def remember(self) -> None:
-        """Keep the digests of files for the calls to come."""
-        self._digests.store()
-
-
-def _may_compare_dates(content: bytes) -> bool:
-    """Whether a source has a word that may have the compiler compare dates of files."""
-    text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
-    if not re.search(_COMPARING, text):
-        return False
-    if b'R"' not in text:  # in whose literals a comment may seem to begin
-        text = re.sub(_COMMENT_OR_LITERAL, lambda found: found[1] or b" ", text)
-    return bool(re.search(_COMPARING, text))
-
-
-class Digests:
-    """The digests that a call needs, each record read once; `since_ns` is when the call began."""
-
-    def __init__(self, cache: Store, cwd: str, since_ns: int) -> None:
-        self._cache = cache
-        self._cwd = cwd
-        self._since_ns = since_ns
-        self._records: dict[str, dict[str, Any]] = {}  # by directory
-        self._added: dict[str, dict[str, Any]] = {}
-        self._known: dict[tuple[str, Signature], str] = {}
-        self._comparing: set[tuple[str, Signature]] = set()
-
-    def of(self, path: str, signature: Signature) -> str:
+    def digest(self, path: str, signature: Signature) -> str:
         """The digest of the file while it has this signature; empty if it is another file by now.
 
         Raises OSError.
         """
-        known = self._known.get((path, signature))
+        known = self._digests.get((path, signature))
         if known is None:
             known = self._find(path, signature) or self._take(path, signature)
-            self._known[path, signature] = known
+            self._digests[path, signature] = known
         return known
 
-    def knows(self, path: str, signature: Signature) -> bool:
-        return (path, signature) in self._known
-
-    def learn(self, path: str, signature: Signature, digest: str) -> None:
-        """Take a digest that is known to belong to the file while it has this signature."""
-        self._known[path, signature] = digest
-
-    def has_word(self, path: str, signature: Signature) -> bool:
-        """Whether the file, with this signature, has the compiler compare dates; raises OSError."""
-        self.of(path, signature)
+    def compares_dates(self, path: str, signature: Signature) -> bool:
+        """Whether a source may have the compiler compare dates; raises OSError."""
+        self.digest(path, signature)
         return (path, signature) in self._comparing
 
     def _find(self, path: str, signature: Signature) -> str:
@@ -179,8 +142,8 @@ class Digests:
             ]
         return digest
 
-    def store(self) -> None:
-        """Write the records to which something was added."""
+    def remember(self) -> None:
+        """Keep the digests of files for the calls to come."""
         for directory, rows in self._added.items():
             older = {name: row for name, row in self._record(directory).items() if name not in rows}
             kept = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
@@ -205,3 +168,13 @@ class Digests:
 
     def _key(self, directory: str) -> str:
         return keys.key_of("digests", [("directory", (os.path.join(self._cwd, directory),))])
+
+
+def _may_compare_dates(content: bytes) -> bool:
+    """Whether a source has a word that may have the compiler compare dates of files."""
+    text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
+    if not re.search(_COMPARING, text):
+        return False
+    if b'R"' not in text:  # in whose literals a comment may seem to begin
+        text = re.sub(_COMMENT_OR_LITERAL, lambda found: found[1] or b" ", text)
+    return bool(re.search(_COMPARING, text))

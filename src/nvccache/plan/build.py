@@ -18,6 +18,7 @@ from nvccache.toolkit.dryrun import Command, Transcript
 from nvccache.values import replace
 
 _ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
+_IDENTIFIER = "-D__NV_MODULE_ID="
 _INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include
 
 
@@ -41,11 +42,8 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
             preprocessed = []
     stages = [step for step in steps if isinstance(step, Stage)]
     included = _inclusions(stages, scratch)
-    problem = unexplained(steps, included, transcript, invocation, scratch)
-    if problem:
-        return problem
-    destinations = _destinations(stages, included)
-    return Plan(tuple(steps), included, destinations, scratch)
+    plan = Plan(tuple(steps), included, _destinations(stages, included), scratch)
+    return _unexplained(plan, transcript, invocation) or plan
 
 
 class _Versions:
@@ -190,41 +188,17 @@ def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> 
     return {path: tuple(sorted(ends)) for path, ends in flows.items()}
 
 
-_IDENTIFIER = "-D__NV_MODULE_ID="
-
-
-def unexplained(
-    steps: list[Stage | DependencyFile],
-    included: dict[str, tuple[str, ...]],
-    transcript: Transcript,
-    invocation: Invocation,
-    scratch: str,
-) -> Bypass | None:
-    """The first reason why these steps are not a plan."""
-    stages = [step for step in steps if isinstance(step, Stage)]
-    return (
-        _problem(steps, stages, included, invocation)
-        or _problem_of_names(stages, scratch)
-        or _problem_of_removal(transcript, scratch)
-        or cannot_be_kept(stages, invocation.keeps_in)
-    )
-
-
-def _problem(
-    steps: list[Stage | DependencyFile],
-    stages: list[Stage],
-    included: dict[str, tuple[str, ...]],
-    invocation: Invocation,
-) -> Bypass | None:
-    """Why these stages are not a plan: every intermediate read needs a producer, every product too."""
+def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> Bypass | None:
+    """The first reason why this is no plan: all that is read needs a producer, and so does each product."""
+    stages = plan.stages
     if invocation.mode == "cuda":
         return Bypass("preprocessed_product", "--cuda")
-    problem = _problem_of_flow(stages, included)
+    problem = _problem_of_flow(stages, plan.included)
     if problem:
         return problem
     if not any(stage.grammar.is_cached and not stage.is_preprocessor for stage in stages):
         return Bypass("nothing_to_cache")
-    writes_dependencies = any(isinstance(step, DependencyFile) for step in steps)
+    writes_dependencies = bool(plan.dependency_files)
     # Where nothing is preprocessed nvcc writes none, though it is asked for one.
     may_write_them = writes_dependencies or any(stage.is_preprocessor for stage in stages)
     if may_write_them and writes_dependencies != (invocation.dependencies is not None):
@@ -233,26 +207,19 @@ def _problem(
     wanted += [word for stage in stages if stage.grammar.stays_in_order for word in stage.argv]
     if not wanted or (invocation.output and invocation.output not in wanted):
         return Bypass("unexplained", "no command writes the product")
-    return None
+    # nvcc makes an identifier of an object's path: a product would name the scratch directory.
+    made_of_it = (re.sub(r"\W", "_", plan.scratch), "tmpxft_")
+    for word in (word for stage in stages for word in stage.argv if word.startswith(_IDENTIFIER)):
+        if any(name in word for name in made_of_it):
+            return Bypass("names_temporary_file", word)
+    # Our scratch directory goes as a whole, and nothing else.
+    left = [path for path in transcript.removed if not path.startswith(plan.scratch + "/")]
+    if left:
+        return Bypass("unexplained", f"nvcc removes {left[0]}")
+    return cannot_be_kept(stages, invocation.keeps_in)
 
 
-def _problem_of_names(stages: list[Stage], scratch: str) -> Bypass | None:
-    """Why a product would name the scratch directory: nvcc makes an identifier of an object's path."""
-    made_of_it = (re.sub(r"\W", "_", scratch), "tmpxft_")
-    for stage in stages:
-        for word in stage.argv:
-            if word.startswith(_IDENTIFIER) and any(name in word for name in made_of_it):
-                return Bypass("names_temporary_file", word)
-    return None
-
-
-def _problem_of_removal(transcript: Transcript, scratch: str) -> Bypass | None:
-    """Why something would be left behind: our scratch directory goes as a whole, and nothing else."""
-    left = [path for path in transcript.removed if not path.startswith(scratch + "/")]
-    return Bypass("unexplained", f"nvcc removes {left[0]}") if left else None
-
-
-def _problem_of_flow(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:
+def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:
     written: set[str] = set()
     readable: set[str] = set()
     for stage in stages:

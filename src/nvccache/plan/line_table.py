@@ -35,17 +35,12 @@ def dates_in(images: Iterable[bytes], since_ns: int) -> list[tuple[str, str]]:
 def _date_now(path: str, date: int, size: int, since_ns: int) -> str | None:
     """The date and size of a source; None if the tool does not write those of sources that are there."""
     now = presence.date_and_size(path)
-    if not now:
-        is_same = not date and not size
-    elif now == f"{path}:{date}:{size}":
-        is_same = True
-    else:
-        is_same = not date and not size and os.stat(path).st_ctime_ns < since_ns - _CLOCK_TICK
-        if is_same:
-            return None
-    if not is_same:
-        raise UnreadableError(f"`{path}` changed while it was linked")
-    return now
+    is_undated = not date and not size
+    if now == f"{path}:{date}:{size}" if now else is_undated:
+        return now
+    if now and is_undated and os.stat(path).st_ctime_ns < since_ns - _CLOCK_TICK:
+        return None
+    raise UnreadableError(f"`{path}` changed while it was linked")
 
 
 def sources_in(image: bytes) -> list[Source]:

@@ -110,11 +110,10 @@ class Plan:
 
     def end_of_passes(self, number: int) -> int:
         """Up to where passes can run before a step: those behind the next that stays in order cannot."""
-        later = range(number + 1, len(self.steps))
-        return next((at for at in later if self._stays_in_order(self.steps[at])), len(self.steps))
-
-    def _stays_in_order(self, step: Stage | DependencyFile) -> bool:
-        return isinstance(step, Stage) and step.grammar.stays_in_order
+        for at, step in enumerate(self.steps[number + 1 :], number + 1):
+            if isinstance(step, Stage) and step.grammar.stays_in_order:
+                return at
+        return len(self.steps)
 
     @property
     def keeps_intermediates(self) -> bool:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _FORBIDDEN = "forbidden"  # in place of a digest
+# The role of a name that only messages have, and an id (tried on 13.0: PTX, stubs and C++ text are the same).
+_SOURCE_NAME = "source name"
 
 
 def of_stage(
@@ -100,21 +102,20 @@ def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.
 def by_meaning(
     stage: Stage, components: Iterable[KeyComponent], digests: Sequence[str]
 ) -> list[KeyComponent]:
-    """The same for a silent result: with these inputs, and without the names that messages alone tell."""
-    others = {"inputs": ("meaning", *digests), "arguments": _untold(stage)}
+    """The same for a silent result: with these inputs, and without the name that only messages have."""
+    others = {"inputs": ("meaning", *digests), "arguments": _without_source_name(stage)}
     return [(tag, others.get(tag, parts)) for tag, parts in components]
 
 
-def _untold(stage: Stage) -> tuple[str, ...]:
-    roles, told = stage.grammar.names, stage.grammar.told
-    before = ("", *stage.key_argv)
+def _without_source_name(stage: Stage) -> tuple[str, ...]:
+    roles = stage.grammar.names
     # Of a source that is a link, the id has the name of the link, and the checksum of the path it leads to.
     is_in_id = "source path" not in stage.grammar.ignored
     return tuple(
-        f"<{roles[option]}>{os.path.basename(word) if is_in_id else ''}"
-        if roles.get(option, "") in told
+        f"<{_SOURCE_NAME}>{os.path.basename(word) if is_in_id else ''}"
+        if roles.get(option) == _SOURCE_NAME
         else word
-        for option, word in zip(before, stage.key_argv, strict=False)
+        for option, word in zip(("", *stage.key_argv), stage.key_argv, strict=False)
     )
 
 

@@ -61,8 +61,8 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a text says."""
+class Meaning:
+    """What a text says apart from where its lines are."""
 
     digest: str = ""  # empty where any of its lines may be part of it
     files: tuple[tuple[bytes, str], ...] = ()  # the user's, by name in line markers: short digests of each
@@ -83,15 +83,10 @@ class _Piece:
         return self.where.rpartition(b'"')[0][1:]
 
 
-def digest_of(text: bytes) -> str:
-    return said_in(text).digest
-
-
-def said_in(text: bytes) -> Said:
-    """What a preprocessed text says."""
+def meaning_of(text: bytes) -> Meaning:
     kept = _with_raw_strings_kept(text)
     if not kept:
-        return Said()
+        return Meaning()
     kept = b"\n" + kept
     first = _MARKER.match(kept)
     main = first[2] if first else b'""'
@@ -101,13 +96,13 @@ def said_in(text: bytes) -> Said:
         if piece.where:
             files.setdefault(piece.file, []).append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
     of_files = {name: b"\n".join(parts) for name, parts in files.items()}
-    digests = tuple((name, keys.digest_bytes(said)[:_SHORT]) for name, said in of_files.items())
+    digests = tuple((name, keys.digest_bytes(content)[:_SHORT]) for name, content in of_files.items())
     try:
         asking = _asking(pieces, of_files) if line_readers.are_in(kept) else set()
     except UnknownError:
-        return Said("", digests)
-    said = _said(pieces, main, asking)
-    return Said(keys.digest_bytes(b"\n".join(said)), digests, frozenset(asking))
+        return Meaning("", digests)
+    kept_parts = _without_lines(pieces, main, asking)
+    return Meaning(keys.digest_bytes(b"\n".join(kept_parts)), digests, frozenset(asking))
 
 
 def _asking(pieces: Iterable[_Piece], of_files: dict[bytes, bytes]) -> set[bytes]:
@@ -164,30 +159,30 @@ def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
             yield _Piece(body, number, where)
 
 
-def _said(pieces: Iterable[_Piece], main: bytes, asking: set[bytes]) -> list[bytes]:
+def _without_lines(pieces: Iterable[_Piece], main: bytes, asking: set[bytes]) -> list[bytes]:
     """The text without markers and blank lines, with a mark where a file of another standing begins.
 
     Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
     there are, and what a declaration means. System headers stand as they are, each behind its length, and
     so do files that are `asking`, each behind its marker.
     """
-    said: list[bytes] = []
+    found: list[bytes] = []
     standings: dict[bytes, bytes] = {}
     standing = b""
     for piece in pieces:
         if not piece.where:
-            said += (b"%s%d" % (_AS_IT_IS, len(piece.body)), piece.body)
+            found += (b"%s%d" % (_AS_IT_IS, len(piece.body)), piece.body)
             standing = b""
         elif piece.file in asking:
-            said += (b"%s%s %s" % (_WITH_LINES, piece.number, piece.where), piece.body)
+            found += (b"%s%s %s" % (_WITH_LINES, piece.number, piece.where), piece.body)
             standing = b""
         else:
             of_piece = standings.setdefault(piece.where, _standing_of(piece.where, main))
             if of_piece is not standing:
                 standing = of_piece
-                said.append(standing)
-            said.append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
-    return said
+                found.append(standing)
+            found.append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
+    return found
 
 
 def _standing_of(where: bytes, main: bytes) -> bytes:
@@ -266,10 +261,10 @@ class Pass:
 
 def of_text(preprocessed: bytes, places: Iterable[str]) -> Pass:
     """The facts about a pass from what it wrote; `places` are the call's checkout and a directory in it."""
-    said = said_in(preprocessed)
-    free = (place for place in places if place and not _may_use(place, preprocessed, said.asking))
+    meaning = meaning_of(preprocessed)
+    free = (place for place in places if place and not _may_use(place, preprocessed, meaning.asking))
     listed = tuple(listed_files(preprocessed))
-    return Pass(listed, next(free, ""), said.digest, said.files, are_absolute(preprocessed))
+    return Pass(listed, next(free, ""), meaning.digest, meaning.files, are_absolute(preprocessed))
 
 
 def _may_use(directory: str, text: bytes, asking: frozenset[bytes] | None) -> bool:
@@ -297,10 +292,10 @@ def decoded(facts: bytes) -> Pass:
     try:
         rows, free_of, meaning, files, is_absolute = json.loads(facts)
         listed = tuple((_bytes(name), bool(is_system)) for name, is_system in rows)
-        said = tuple((_bytes(name), str(digest)) for name, digest in files)
+        digests = tuple((_bytes(name), str(digest)) for name, digest in files)
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
-    return Pass(listed, str(free_of), str(meaning), said, is_absolute is True)
+    return Pass(listed, str(free_of), str(meaning), digests, is_absolute is True)
 
 
 def _text(name: bytes) -> str:

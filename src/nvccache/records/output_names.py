@@ -11,6 +11,9 @@ from __future__ import annotations
 import os
 import stat
 
+from nvccache.commandline.invocation import ASK_FOR_DEPENDENCIES, OPTIONS_OF_QUERIES
+from nvccache.commandline.options import WORDS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,53 +37,33 @@ DIRECTIVES = frozenset(
     b"include -include sinclude load -load define endef undefine override export unexport private vpath"
     b" ifdef ifndef ifeq ifneq else endif".split()
 )
-SPELLINGS_OF_MODES = {
-    "-c": "compile",
-    "--compile": "compile",
-    "-dc": "device-c",
-    "--device-c": "device-c",
-    "-dw": "device-w",
-    "--device-w": "device-w",
-    "-ptx": "ptx",
-    "--ptx": "ptx",
-    "-cubin": "cubin",
-    "--cubin": "cubin",
-    "-fatbin": "fatbin",
-    "--fatbin": "fatbin",
-}
-OUTPUT = ("-o", "--output-file")
-DEPENDENCY_FILE = ("-MF", "--dependency-output")
-DIRECTORY = ("-odir", "--output-directory")
-OPTIONS_FILE = ("-optf", "--options-file")
-DEVICE_LINK = ("-dlink", "--device-link")
-TARGET = ("-MT", "--dependency-target-name")
-WITH_DEPENDENCIES = frozenset(
-    [
-        "-MD",
-        "-MMD",
-        "--generate-dependencies-with-compile",
-        "--generate-nonsystem-dependencies-with-compile",
-    ]
-)
-QUERIES = frozenset(
-    (
-        *("-E", "--preprocess", "-V", "--version", "-h", "--help"),
-        *("-M", "--generate-dependencies", "-MM", "--generate-nonsystem-dependencies"),
-        *("-arch-ls", "--list-gpu-arch", "-code-ls", "--list-gpu-code"),
-    )
-)
-# Words that take no other as their value, whatever they are: what follows them is an option by itself. Some
-# are no options of nvcc's, and thus values themselves.
+_OF_MODES = ("compile", "device-c", "device-w", "ptx", "cubin", "fatbin")
+SPELLINGS_OF_MODES = {word: name for name in _OF_MODES for word in WORDS[name]}
+OUTPUT = WORDS["output-file"]
+DEPENDENCY_FILE = WORDS["dependency-output"]
+DIRECTORY = WORDS["output-directory"]
+OPTIONS_FILE = WORDS["options-file"]
+DEVICE_LINK = WORDS["device-link"]
+TARGET = WORDS["dependency-target-name"]
+WITH_DEPENDENCIES = frozenset(word for name in ASK_FOR_DEPENDENCIES for word in WORDS[name])
+QUERIES = frozenset(word for names in OPTIONS_OF_QUERIES.values() for name in names for word in WORDS[name])
+# Options that take no other word as their value, whatever it is: what follows them is an option by itself.
 _WITHOUT_VALUE = (
-    "-c --compile -dc --device-c -dw --device-w -dlink --device-link -ptx --ptx -cubin --cubin -fatbin"
-    " --fatbin -MP --generate-dependency-targets -g --debug -G --device-debug -lineinfo --generate-line-info"
-    " -w -m64 -O0 -O1 -O2 -O3 -dlto --dlink-time-opt -shared --shared -use_fast_math --use_fast_math"
-    " -restrict -extended-lambda --extended-lambda -expt-extended-lambda --expt-extended-lambda"
-    " -expt-relaxed-constexpr --expt-relaxed-constexpr -res-usage --resource-usage"
-    " -Wno-deprecated-gpu-targets -Wno-deprecated-declarations -forward-unknown-to-host-compiler"
-    " -fPIC -fpic -fPIE -fpie -fopenmp -pthread -pipe -Wall -Wextra -Wpedantic -Wno-unused"
+    "generate-dependency-targets debug device-debug generate-line-info disable-warnings m64 dlink-time-opt"
+    " shared use_fast_math restrict extended-lambda expt-extended-lambda expt-relaxed-constexpr"
+    " resource-usage Wno-deprecated-gpu-targets Wno-deprecated-declarations forward-unknown-to-host-compiler"
 )
-COMPLETE = WITH_DEPENDENCIES.union(QUERIES, _WITHOUT_VALUE.split())
+# Nor do these, of which most are no options of nvcc's, and thus values themselves.
+_OF_HOST = (
+    "-O0 -O1 -O2 -O3 -fPIC -fpic -fPIE -fpie -fopenmp -pthread -pipe -Wall -Wextra -Wpedantic -Wno-unused"
+)
+COMPLETE = WITH_DEPENDENCIES.union(
+    QUERIES,
+    SPELLINGS_OF_MODES,
+    DEVICE_LINK,
+    (word for name in _WITHOUT_VALUE.split() for word in WORDS[name]),
+    _OF_HOST.split(),
+)
 GLUED = ("-D", "-I", "-L", "-U")
 
 

@@ -11,7 +11,7 @@ from nvccache.environment import WHOLE
 from nvccache.files import presence, signatures
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
-from nvccache.records import facts, input_records
+from nvccache.records import facts
 from nvccache.records.input_records import SOURCE, UnreadableError
 from nvccache.store.store import Store
 from observed_stages import (
@@ -21,6 +21,7 @@ from observed_stages import (
     LATER,
     PIPE,
     asked,
+    changes_since,
     inputs,
     kinds,
     place,
@@ -147,15 +148,9 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, wha
     process = ran(name, *argv, found={"sub": mode}, links={"sub"} if what == "link" else set())
     made = read_by(place, process)
     assert [path for path, _ in made.dates] == ["sub"]
-    answers = {(topic, what): answer for topic, what, answer in made.machine}
-
-    def unlike() -> list[tuple[str, str]]:
-        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *asked: answers[asked])
-        return [(one.what, one.path) for one in found]
-
-    assert unlike() == []
+    assert changes_since(made) == []
     os.utime("sub", (1, 1), follow_symlinks=False)
-    assert unlike() == [("redated", "sub")]
+    assert changes_since(made) == [("redated", "sub")]
 
 
 @pytest.mark.parametrize(
@@ -199,20 +194,16 @@ def test_who_asks_for_attributes_or_permissions(place):
     assert [(path, date[0]) for path, date in made.dates] == [("a.h", "%"), ("b.h", "="), ("sub", "%")]
     assert {"a.h", "b.h"} <= kinds(made).keys()
 
-    def unlike() -> list[str]:
-        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
-        return [one.path for one in found]
-
-    assert unlike() == []
+    assert changes_since(made) == []
     os.chmod("b.h", 0o400)
-    assert unlike() == ["b.h"]
+    assert [path for _, path in changes_since(made)] == ["b.h"]
     try:
         os.setxattr("a.h", "user.one", b"1")
     except OSError:
         pytest.skip("there are no attributes here")
-    assert unlike() == ["a.h", "b.h"]
+    assert [path for _, path in changes_since(made)] == ["a.h", "b.h"]
     os.setxattr("sub", "user.one", b"2")
-    assert unlike() == ["a.h", "b.h", "sub"]
+    assert [path for _, path in changes_since(made)] == ["a.h", "b.h", "sub"]
 
 
 @pytest.mark.parametrize("name", ["wrapper", "python3", "find", "cat", "lld"])
@@ -294,11 +285,10 @@ def test_who_finds_an_empty_standard_input_depends_on_that(place):
         status = os.fstat(0)
         process = ran("cat", inputs={(status.st_dev, status.st_ino)})
         made = read_by(place, process)
-        assert input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "") == []
+        assert changes_since(made) == []
         assert not [path for path, _ in read_by(place, ran("cat", inputs={(1, 2)})).links if "fd" in path]
         os.dup2(reads, 0)
-        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
-        assert [(one.what, one.path) for one in found] == [("moved", "/proc/self/fd/0")]
+        assert changes_since(made) == [("moved", "/proc/self/fd/0")]
         assert made.links[-1] not in read_by(place, process).links, "a tool has read /dev/null by its name"
     finally:
         os.dup2(kept, 0)

@@ -12,7 +12,7 @@ import pytest
 import damage
 from nvccache.files import keys, signatures
 from nvccache.observation import unchanged_files
-from nvccache.observation.unchanged_files import Digests
+from nvccache.observation.unchanged_files import UnchangedFiles
 from nvccache.store.store import MEMO, Store
 
 LATER = 60 * 10**9  # nanoseconds
@@ -32,7 +32,7 @@ def place(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-class Call(Digests):
+class Call(UnchangedFiles):
     """A call that begins so late that what was written is settled; `taken` are the files it has read."""
 
     def __init__(self, cache: Store, since_ns: int = 0) -> None:
@@ -46,8 +46,8 @@ class Call(Digests):
 
 def digests_of(call: Call, *paths: str) -> list[str]:
     """What the call finds, and keeps."""
-    found = [call.of(path, signatures.of(path)) for path in paths]
-    call.store()
+    found = [call.digest(path, signatures.of(path)) for path in paths]
+    call.remember()
     return found
 
 
@@ -84,14 +84,14 @@ def test_the_second_call_reads_no_file(place, cache):
 def test_a_call_reads_each_file_once(place, cache):
     call = Call(cache)
     for _ in range(2):
-        assert call.of(BOTH[0], signatures.of(BOTH[0])) == fresh(BOTH[0])[0]
+        assert call.digest(BOTH[0], signatures.of(BOTH[0])) == fresh(BOTH[0])[0]
     assert call.taken == [BOTH[0]]
 
 
 def test_what_is_learnt_is_not_read(place, cache):
     call = Call(cache)
-    call.learn(BOTH[0], signatures.of(BOTH[0]), "1" * 64)
-    assert call.of(BOTH[0], signatures.of(BOTH[0])) == "1" * 64
+    call.learn(BOTH[0], "1" * 64)
+    assert call.digest(BOTH[0], signatures.of(BOTH[0])) == "1" * 64
     assert call.taken == []
 
 
@@ -146,8 +146,8 @@ def test_a_file_that_is_another_one_by_now_has_no_digest(place, cache):
     time.sleep(0.02)
     (place / BOTH[0]).write_text("A.H")
     call = Call(cache)
-    assert call.of(BOTH[0], before) == ""
-    call.store()
+    assert call.digest(BOTH[0], before) == ""
+    call.remember()
     assert records(cache) == []
 
 
@@ -159,7 +159,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkey
 
     monkeypatch.setattr(keys, "digest_bytes", digest)
     call = Call(cache)
-    assert call.of(BOTH[0], signatures.of(BOTH[0])) == ""
+    assert call.digest(BOTH[0], signatures.of(BOTH[0])) == ""
 
 
 def test_what_has_just_changed_is_not_remembered(place, cache):
@@ -176,13 +176,13 @@ def test_what_lies_where_dates_say_nothing_is_not_remembered(place, cache, monke
 
 def test_a_missing_file_is_no_fault_of_the_record(place, cache):
     with pytest.raises(OSError):
-        Call(cache).of("inc/never.h", (1, 2, 3, 4, 5))
+        Call(cache).digest("inc/never.h", (1, 2, 3, 4, 5))
 
 
 def test_a_file_that_is_no_regular_one_is_not_read(place, cache):
     os.mkfifo("inc/pipe")
     with pytest.raises(OSError):
-        Call(cache).of("inc/pipe", signatures.of("inc/pipe"))
+        Call(cache).digest("inc/pipe", signatures.of("inc/pipe"))
 
 
 @pytest.mark.parametrize("name", ["ü.h", "a b.h", "new\nline.h", '"quoted".h', "back\\slash.h", "\udcff.h"])
@@ -238,5 +238,5 @@ def test_damaged_records_are_refused_or_hold_the_files_signature(place, cache):
     whole = path.read_bytes()
     for content in (*damage.torn(whole), *damage.changed(whole), *damage.shuffled(whole, 200)):
         path.write_bytes(content)
-        assert [Call(cache).of(name, signatures.of(name)) for name in BOTH] == fresh(*BOTH)
+        assert [Call(cache).digest(name, signatures.of(name)) for name in BOTH] == fresh(*BOTH)
         path.parent.mkdir(exist_ok=True)

@@ -145,11 +145,6 @@ def test_words_of_variables_may_name_the_product(monkeypatch, name):
     assert not output_names.of_argv(["-c", "a.cu"]).is_known
 
 
-@pytest.mark.parametrize("word", sorted(output_names.SPELLINGS_OF_MODES))
-def test_modes_are_nvccs(word):
-    assert SPELLINGS[word] == output_names.SPELLINGS_OF_MODES[word]
-
-
 WORDS = [
     *("-o", "-o=p.o", "--output-file", "--output-file=q.o", "-MF", "-MF=r.d", "--dependency-output", "-MT"),
     *(

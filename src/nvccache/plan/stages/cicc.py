@@ -38,7 +38,6 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         reads=reads,
         mentions={"--include_file_name": "fatbin.c", "--include_alt_file_name": "alternative fatbin.c"},
         names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
-        told=frozenset({"source name"}),  # tried on 13.0: PTX, stubs, C++ text are the same
         # The path reaches the outputs through the module id and through debug or line information.
         ignored=frozenset() if generates_id or has_lines else frozenset({"source path"}),
         unread=frozenset(unread | unwritten),

@@ -60,22 +60,16 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
 
 
 def _compile(argv: Sequence[str], sees_names: bool) -> Grammar:
-    if writes_beside_object(argv[1:]):  # which it does where the object is to lie
-        return Grammar(
-            kind="host_compile",
-            names={"-o": "program"},
-            sees_directory=asks_for_debug_info(argv),
-            is_cached=False,
-            may_include=True,
-            stays_in_order=True,
-        )
+    is_beside = writes_beside_object(argv[1:])  # which it does where the object is to lie
     return Grammar(
         kind="host_compile",
-        writes={"-o": "object"},
+        writes={} if is_beside else {"-o": "object"},
+        names={"-o": "program"} if is_beside else {},
         sees_directory=asks_for_debug_info(argv),
-        sees_names=sees_names,
-        is_cached=not any(word.startswith(_UNCACHED) for word in argv[1:]),
+        sees_names=sees_names and not is_beside,
+        is_cached=not is_beside and not any(word.startswith(_UNCACHED) for word in argv[1:]),
         may_include=True,
+        stays_in_order=is_beside,
     )
 
 

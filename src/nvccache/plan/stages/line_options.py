@@ -72,28 +72,37 @@ _CUDA_OPTIONS = frozenset(
         "-w",
     )
 )
-_HOST_OPTIONS = r"""
-    -[DUI].*|-i(?:system|quote|dirafter)|-std=.*|-pthread|-pipe|-w|-c|-x|-o|-ansi|-pedantic(?:-errors)?
-    |-O[0-3s]?|-Ofast
-    |-W(?![alp],).*
-    |-m(?:32|64|arch=.*|tune=.*|avx.*|sse.*|ssse3|fma|f16c|bmi2?|popcnt|lzcnt|aes|pclmul|cx16|no-.*|cmodel=.*
-        |prefer-vector-width=.*|fpmath=.*|recip)
-    |-fopenmp
-    |-f(?:no-)?(?:
-        PIC|pic|PIE|pie|plt|exceptions|rtti|strict-aliasing|omit-frame-pointer|fast-math|math-errno
-        |trapping-math|signed-zeros|associative-math|reciprocal-math|finite-math-only|unsafe-math-optimizations
-        |wrapv|common|function-sections|data-sections|unroll-loops|tree-vectorize|inline|permissive|signed-char
-        |unsigned-char|stack-protector|stack-protector-strong|semantic-interposition|visibility-inlines-hidden
-        |delete-null-pointer-checks|asynchronous-unwind-tables|threadsafe-statics|sized-deallocation
-        |aligned-new|gnu-unique|stack-clash-protection|unwind-tables|operator-names|char8_t|gnu-keywords|builtin
-        |rounding-math|cx-limited-range|lax-vector-conversions|tree-slp-vectorize|inline-functions
-        |strict-overflow|strict-enums|merge-all-constants|elide-constructors|use-cxa-atexit|show-column
-    )
-    |-ftemplate-(?:backtrace-limit=|depth[-=]).*|-fconstexpr-(?:depth|loop-limit|ops-limit)=.*|-fmax-errors=.*
-    |-fexcess-precision=.*|-finline-limit=.*|-falign-functions(?:=.*)?|-fno-lto
-    |-fvisibility=.*|-ffp-contract=.*|-fabi-version=.*|-fdiagnostics-.*|-fmessage-length=.*|-fno-diagnostics-.*
-    |-f(?:file|macro|debug)-prefix-map=.*
+_HOST_OPTIONS = frozenset(
     """
+    -isystem -iquote -idirafter -pthread -pipe -w -c -x -o -ansi -pedantic -pedantic-errors
+    -O -O0 -O1 -O2 -O3 -Os -Ofast
+    -m32 -m64 -mssse3 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mlzcnt -maes -mpclmul -mcx16 -mrecip
+    -fopenmp -falign-functions -fno-lto
+    """.split()
+)
+_HOST_STARTS = tuple(
+    """
+    -D -U -I -std= -march= -mtune= -mavx -msse -mno- -mcmodel= -mprefer-vector-width= -mfpmath=
+    -ftemplate-backtrace-limit= -ftemplate-depth- -ftemplate-depth= -fconstexpr-depth= -fconstexpr-loop-limit=
+    -fconstexpr-ops-limit= -fmax-errors= -fexcess-precision= -finline-limit= -falign-functions= -fvisibility=
+    -ffp-contract= -fabi-version= -fdiagnostics- -fmessage-length= -fno-diagnostics-
+    -ffile-prefix-map= -fmacro-prefix-map= -fdebug-prefix-map=
+    """.split()
+)
+# Behind `-f` or `-fno-`.
+_HOST_FEATURES = frozenset(
+    """
+    PIC pic PIE pie plt exceptions rtti strict-aliasing omit-frame-pointer fast-math math-errno
+    trapping-math signed-zeros associative-math reciprocal-math finite-math-only unsafe-math-optimizations
+    wrapv common function-sections data-sections unroll-loops tree-vectorize inline permissive signed-char
+    unsigned-char stack-protector stack-protector-strong semantic-interposition visibility-inlines-hidden
+    delete-null-pointer-checks asynchronous-unwind-tables threadsafe-statics sized-deallocation
+    aligned-new gnu-unique stack-clash-protection unwind-tables operator-names char8_t gnu-keywords builtin
+    rounding-math cx-limited-range lax-vector-conversions tree-slp-vectorize inline-functions
+    strict-overflow strict-enums merge-all-constants elide-constructors use-cxa-atexit show-column
+    """.split()
+)
+_FOR_OTHER_PROGRAMS = ("-Wa,", "-Wl,", "-Wp,")
 # What wrappers add beside these: where programs, headers and libraries are, what only a link heeds, and what
 # distributions harden by.
 _ADDED = (
@@ -101,27 +110,6 @@ _ADDED = (
     r"|--param=ssp-buffer-size=\d+"
 )
 _IN_TWO_WORDS = "--param\n"
-# Those of an ordinary call. The pattern takes longer to compile than all of the tools' other tables.
-_ORDINARY = frozenset(
-    (
-        "-c",
-        "-x",
-        "-o",
-        "-w",
-        "-isystem",
-        "-m64",
-        "-pthread",
-        "-pipe",
-        "-fPIC",
-        "-O0",
-        "-O1",
-        "-O2",
-        "-O3",
-        "-Wno-psabi",
-        "-Wall",
-    )
-)
-_ORDINARY_STARTS = ("-D", "-U", "-I", "-std=")
 
 
 def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
@@ -130,7 +118,7 @@ def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
 
 
 def matter_to_host_compiler(argv: Sequence[str]) -> bool:
-    return not all(_is_ordinary(option) or _is_listed(option) for option in _options(argv))
+    return not all(map(_is_listed, _options(argv)))
 
 
 def matter_if_added(words: Sequence[str]) -> bool:
@@ -141,12 +129,12 @@ def matter_if_added(words: Sequence[str]) -> bool:
     return may_hold_more or matter_to_host_compiler(["", *unknown])
 
 
-def _is_ordinary(option: str) -> bool:
-    return option in _ORDINARY or (option.startswith(_ORDINARY_STARTS) and "\n" not in option)
-
-
 def _is_listed(option: str) -> bool:
-    return re.fullmatch(_HOST_OPTIONS, option, re.VERBOSE) is not None
+    if "\n" in option or option.startswith(_FOR_OTHER_PROGRAMS):
+        return False
+    if option in _HOST_OPTIONS or option.startswith(("-W", *_HOST_STARTS)):
+        return True
+    return option.startswith("-f") and option[2:].removeprefix("no-") in _HOST_FEATURES
 
 
 def _options(words: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """What a tool is: all that the rest of the program needs to know of one kind of stage.
 
 What a single command line says is in its Grammar; what holds for every command of the tool is here. Knows no
-tool. What does not fit together is found by the tests (tool_checks.py).
+tool. What does not fit together is found by the tests (test_check.py).
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ Argv = Sequence[str]
 
 Environ = Mapping[str, str]
 
-# The tags of key components that do not depend on the tool, see stage_key.py.
-TAGS = frozenset(
-    {"stage", "tool", "arguments", "inputs", "files", "wrapper", "sources", "directory", "names", "dates"}
-)  # fmt: skip
 WRITES = "writes"
 READS = "reads"
 MENTIONS = "mentions"  # copied into an output, which thereby includes the intermediate of that name
@@ -42,7 +38,6 @@ class Grammar:
     names: Mapping[str, str] = field(default_factory=dict)
     placeholders: Mapping[str, str] = field(default_factory=dict)  # role -> what is passed instead
     ignored: frozenset[str] = frozenset()  # roles whose value does not reach any output
-    told: frozenset[str] = frozenset()  # roles of names that reach messages, and an id by their base name
     unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
     unwritten: frozenset[str] = frozenset()  # those of them that the tool is asked for, but does not write
     sees_directory: bool = False  # the working directory reaches the outputs
@@ -109,23 +104,15 @@ def always(argv: Argv) -> bool:
     return True
 
 
-def never(argv: Argv) -> bool:
+def never(*_: object) -> bool:
     return False
 
 
-def _is_unnamed(argv: Argv, cwd: str, pwd: str) -> bool:
-    return False
-
-
-def _finds_none(argv: Argv, environ: Environ) -> list[str]:
-    return []
-
-
-def _no_options(argv: Argv, scratch: str) -> tuple[str, ...]:
+def _none(*_: object) -> tuple[str, ...]:
     return ()
 
 
-def _no_obstacle(argv: Argv, environ: Environ, named: Sequence[str]) -> str:
+def _no_obstacle(*_: object) -> str:
     return ""
 
 
@@ -163,7 +150,7 @@ class Tool:
     # What its key holds.
     is_located_anywhere: bool = False  # its content and what it loads stand for it, wherever it lies
     folds_mathematics: bool = False  # computes by functions of the libm that it loads
-    found_files: Callable[[Argv, Environ], list[str]] = _finds_none  # which no word names, and it reads
+    found_files: Callable[[Argv, Environ], Sequence[str]] = _none  # which no word names, and it reads
     digest_of_named: Callable[[str], str] = keys.digest_file  # of a file named by a word; raises OSError
     # By tag, the parts of further components; raise OSError.
     key_components: Mapping[str, Callable[[Argv, Environ, Store], list[str]]] = field(default_factory=dict)
@@ -173,10 +160,10 @@ class Tool:
     is_found_by_meaning: bool = False  # also for text whose lines are elsewhere, unless lines matter
     lines_matter: Callable[[Argv], bool] = always  # whether its result shows where a line is
     shows_lines: bool = False  # its messages tell lines of the user's, which have gone through other stages
-    names_directory: Callable[[Argv, str, str], bool] = _is_unnamed  # by cwd and PWD, what it makes may
+    names_directory: Callable[[Argv, str, str], bool] = never  # by cwd and PWD, what it makes may
     obstacle: Callable[[Argv, Environ, Sequence[str]], str] = _no_obstacle  # why not, if so; by files named
 
     # How it is run, and what becomes of its result.
-    added_options: Callable[[Argv, str], Sequence[str]] = _no_options  # that nvcc does not give; by scratch
+    added_options: Callable[[Argv, str], Sequence[str]] = _none  # that nvcc does not give; by scratch
     complains: bool = False  # a failure with a message is the user's error, and leaves no product behind
     unlinks_output: bool = False  # a product of its is unlinked before it is written

@@ -115,14 +115,6 @@ def test_they_matter_to_a_command_that_is_not_understood():
     assert opaque.lines_matter
 
 
-@pytest.mark.parametrize(
-    "option", [*sorted(line_options._ORDINARY), *(f"{start}x=1" for start in line_options._ORDINARY_STARTS)]
-)
-def test_what_is_ordinary_is_listed_too(option):
-    """The shorter list only saves time."""
-    assert line_options._is_ordinary(option) and line_options._is_listed(option)
-
-
 @pytest.mark.parametrize("option", ["-DX=a\nb", "-I/a\nb", "-std=c++17\n", "-O2\n", "-DX\n"])
-def test_a_line_break_in_an_option_is_not_ordinary(option):
-    assert not line_options._is_ordinary(option) and not line_options._is_listed(option)
+def test_a_line_break_in_an_option_may_begin_another(option):
+    assert line_options.matter_to_host_compiler(["g++", option])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import signatures
-from nvccache.observation.lookups import Lookups, StageLookups
+from nvccache.observation.looked_up import CallNames, StageNames
 from nvccache.observation.observed_process import Process
 from nvccache.records import facts, input_records
 from nvccache.records.input_records import InputRecord, UnreadableError
@@ -35,9 +35,9 @@ def place(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def begin(*files: str) -> StageLookups:
+def begin(*files: str) -> StageNames:
     """A stage of a call that began when all of this had been there for long."""
-    return Lookups(time.time_ns() + LATER).begin(files)
+    return CallNames(time.time_ns() + LATER).begin(files)
 
 
 def taken(process: Process, *files: str, search_path: str = "", counts=lambda _: True) -> InputRecord:
@@ -46,7 +46,7 @@ def taken(process: Process, *files: str, search_path: str = "", counts=lambda _:
     return finished(looked, *files, search_path=search_path)
 
 
-def finished(looked: StageLookups, *files: str, search_path: str = "") -> InputRecord:
+def finished(looked: StageNames, *files: str, search_path: str = "") -> InputRecord:
     made = InputRecord()
     made.files, made.kinds = sorted(files), input_records.SOURCE * len(files)
     looked.put_into(made, search_path)
@@ -149,7 +149,7 @@ def test_what_is_otherwise_by_now_has_changed_meanwhile(place, seen):
 
 
 def test_a_link_that_was_made_meanwhile_is_none_that_was_seen(place):
-    looked = Lookups(os.lstat("link").st_ctime_ns - 1).begin(())
+    looked = CallNames(os.lstat("link").st_ctime_ns - 1).begin(())
     looked.follow("link")
     with pytest.raises(UnreadableError, match="while it was compiled"):
         finished(looked)
@@ -248,7 +248,7 @@ def test_a_directory_whose_dates_tell_nothing_says_for_no_name(place, monkeypatc
 
 
 def test_each_name_is_looked_at_once_in_a_call(place):
-    call = Lookups(time.time_ns() + LATER)
+    call = CallNames(time.time_ns() + LATER)
     first = call.begin(())
     first.take(process(absent={"inc/x.h"}), lambda _: True)
     (place / "inc" / "x.h").write_text("")
@@ -259,7 +259,7 @@ def test_each_name_is_looked_at_once_in_a_call(place):
 
 def test_names_of_two_stages_come_together(place):
     made = InputRecord()
-    Lookups(time.time_ns() + LATER).add_names(made, {"inc": {"-y.h", "-x.h"}, "bin": {"xtool"}}, set())
+    CallNames(time.time_ns() + LATER).add_names(made, {"inc": {"-y.h", "-x.h"}, "bin": {"xtool"}}, set())
     assert names(made) == {"bin": ["xtool"], "inc": ["-x.h", "-y.h"]}
     assert made.directory_signatures == [signatures.UNKNOWN, signatures.of("inc")]
 
@@ -340,7 +340,7 @@ def test_no_link_on_the_way_may_have_changed_since_the_call_began(place, changed
     for path, leads_to in ways.items():
         os.symlink(leads_to, path)
     time.sleep(0.05)
-    looked = Lookups(time.time_ns()).begin([])
+    looked = CallNames(time.time_ns()).begin([])
     time.sleep(0.01)
     if changed:
         os.unlink(changed)

@@ -21,7 +21,7 @@ CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lag
 _APPEARED = "files appeared or went while it was compiled"
 
 
-class Lookups:
+class CallNames:
     """What is known of names and directories in a call that began at `since_ns`, each looked at once."""
 
     def __init__(self, since_ns: int) -> None:
@@ -34,9 +34,9 @@ class Lookups:
         self._of_process: dict[str, bool] = {}
         self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
 
-    def begin(self, files: Iterable[str]) -> StageLookups:
+    def begin(self, files: Iterable[str]) -> StageNames:
         """What one stage looked for, beside the files that it read."""
-        return StageLookups(self, frozenset(files))
+        return StageNames(self, frozenset(files))
 
     def state(self, path: str) -> str:
         if path not in self._states:
@@ -74,21 +74,21 @@ class Lookups:
             known = self._links[path] = os.path.islink(path)
         return known
 
-    def links_on_way(self, path: str) -> set[str]:
+    def links_along(self, path: str) -> set[str]:
         """All links by which a path leads to what it stands for."""
         found: set[str] = set()
-        ways = [path]
-        while ways:
-            way = ways.pop()
-            while way not in ("", "/") and way not in found and not RENAMED.fullmatch(way):
-                if self.is_link(way):
-                    found.add(way)
-                    ways.append(os.path.join(os.path.dirname(way), os.readlink(way)))
-                way = os.path.dirname(way)
+        rest = [path]
+        while rest:
+            path = rest.pop()
+            while path not in ("", "/") and path not in found and not RENAMED.fullmatch(path):
+                if self.is_link(path):
+                    found.add(path)
+                    rest.append(os.path.join(os.path.dirname(path), os.readlink(path)))
+                path = os.path.dirname(path)
         return found
 
-    def object_to_way(self, path: str) -> None:
-        """Raise UnreadableError where a way leads elsewhere for each process: by a link to `/proc/self/cwd`.
+    def object_to_path(self, path: str) -> None:
+        """Raise UnreadableError where a path leads elsewhere for each process: by a link to `/proc/self/cwd`.
 
         Not where a name begins so that the caller has given, and we ourselves look for.
         """
@@ -134,11 +134,11 @@ class Lookups:
         return of_names[listed]
 
     def _drop_implied(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Drop names of files that were read, perhaps by another way.
+        """Drop names of files that were read, perhaps by another path.
 
         gcc looks a system header up by the name that the search path gives it, and reads it by the path
-        without links. That the way leads there is seen from its directories, and the file's signature says
-        that it is there and no link: a thousand names less that a hit would have to look at.
+        without links. That the former leads there is seen from its directories, and the file's signature
+        says that it is there and no link: a thousand names less that a hit would have to look at.
         """
         read = {path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE}
         real = {self._without_links(path) for path in read}
@@ -167,10 +167,10 @@ class Lookups:
         return self._real[directory]
 
 
-class StageLookups:
+class StageNames:
     """Gathers what the processes of one stage looked for. Its methods raise UnreadableError."""
 
-    def __init__(self, call: Lookups, files: Collection[str]) -> None:
+    def __init__(self, call: CallNames, files: Collection[str]) -> None:
         self._call = call
         self._files = files
         self._names: dict[str, set[str]] = {}
@@ -222,7 +222,7 @@ class StageLookups:
             self._add(path, (state,))
 
     def follow(self, path: str) -> None:
-        """Watch each directory on a way, and the end of it: the link that it is, or that it is none."""
+        """Watch a path and each directory on it: the link that it is, or that it is none."""
         path = path.rstrip("/") or "/"
         if path in self._followed:
             return
@@ -239,7 +239,7 @@ class StageLookups:
             self._plain.add(path)
         directory = os.path.dirname(path)
         while directory not in ("", "/") and directory not in self._plain and directory not in self._links:
-            if RENAMED.fullmatch(directory):  # a link, but the same for whoever compares
+            if RENAMED.fullmatch(directory):  # a link, but the same for all who compare
                 break
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
@@ -255,14 +255,14 @@ class StageLookups:
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""
         for path in {*map(os.path.dirname, made.files), *self._names, *self._links, *self._plain}:
-            self._call.object_to_way(path)
+            self._call.object_to_path(path)
         self._call.add_names(made, self._names, self._plain)
         made.identities = presence.identities(sorted(self._folders))
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)
         # One that leads on may be another by now, too: the last one says which file it was.
-        for path in set[str]().union(*map(self._call.links_on_way, self._links)):
+        for path in set[str]().union(*map(self._call.links_along, self._links)):
             shown = signatures.of_status(os.lstat(path))
             if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:
                 raise UnreadableError(_APPEARED)
