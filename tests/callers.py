@@ -10,29 +10,17 @@ import sys
 from subprocess import PIPE
 
 CALLER = """
-import atexit, os, signal, subprocess, sys
-from nvccache.machine import watchdog as watchdog, jobserver
+import atexit, os, subprocess, sys
+from nvccache.machine import jobserver, watchdog
 
 def tool(script):
     environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}
     return subprocess.Popen(["sh", "-c", script], env=environ, stdout=subprocess.DEVNULL)
 
-class LastWords:
-    # Its other end dies as soon as something is sent, and has not read that when it was stopped before.
-    def __init__(self, line):
-        self.line = line
-
-    def __getattr__(self, name):
-        return getattr(self.line, name)
-
-    def send(self, *arguments):
-        self.line.send(*arguments)
-        os.kill(g.pid, signal.SIGKILL)
-        os.waitid(os.P_PID, g.pid, os.WEXITED | os.WNOWAIT)
-
 scratch = sys.argv[1]
 atexit.register(open, f"{scratch}-ended", "w")
-g = watchdog.Watchdog.start(scratch, jobserver.find(os.environ))
+tokens = jobserver.find(os.environ)
+g = watchdog.Watchdog.start(scratch, tokens)
 os.makedirs(f"{scratch}/tmp/deep")
 for line in sys.stdin:
     print(repr(eval(line)), flush=True)

@@ -41,7 +41,7 @@ def carry_out(request: Request, known: CallResult, config: Config) -> Report | N
     if not scratch.can_be_named(path):
         return None
     try:
-        report = within_scratch(path, None, lambda _: _link(request, known, path, cache))
+        report = within_scratch(path, None, lambda: _link(request, known, path, cache))
     except OSError as error:
         log.write(config.log, f"not linked by itself: {error}")
         return None

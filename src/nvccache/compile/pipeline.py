@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
-    from nvccache.machine.watchdog import Watchdog
     from nvccache.plan.model import Plan
     from nvccache.preprocessed.passes import Pass
     from nvccache.toolkit.dryrun import Transcript
@@ -71,14 +70,12 @@ def carry_out(request: Request, config: Config, explaining: Explaining | None = 
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
+    tokens = jobserver.find(request.environ)
+    at_once = _slots(request, config, tokens)
     with streams.silenced_stderr(bool(config.remote)):
         try:
             report = within_scratch(
-                path,
-                jobserver.find(request.environ),
-                lambda watchdog: _compile(
-                    request, config, cache, path, _slots(request, config, watchdog), explaining
-                ),
+                path, tokens, lambda: _compile(request, config, cache, path, at_once, explaining)
             )
         except LostResultError:
             cache.forget_read_records()  # the next call would fail by the same one
@@ -90,13 +87,12 @@ def carry_out(request: Request, config: Config, explaining: Explaining | None = 
     return report
 
 
-def _slots(request: Request, config: Config, watchdog: Watchdog | None) -> slots.Slots:
+def _slots(request: Request, config: Config, tokens: jobserver.Jobserver | None) -> slots.Slots:
     """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
-    has_jobserver = watchdog is not None and watchdog.has_jobserver
     share = cgroups.Share()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
-    own = 1 if has_jobserver else max(1, share.cores if wants_all else request.invocation.threads)
-    return slots.Slots(own, slots.pool_of(share, slots.pool_directory(), config.jobs), watchdog)
+    own = 1 if tokens else max(1, share.cores if wants_all else request.invocation.threads)
+    return slots.Slots(own, slots.pool_of(share, slots.pool_directory(), config.jobs), tokens)
 
 
 def _compile(

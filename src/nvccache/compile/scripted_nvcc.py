@@ -56,7 +56,7 @@ def carry_out(script: Script, config: Config) -> Request | Report:
     path = scratch.choose(script.environ)
     if problem or not scratch.can_be_named(path):
         return Report(leave_to_nvcc=problem or "shell_expansion")
-    behind = within_scratch(path, None, lambda _: _rehearse(script, path, cache, config))
+    behind = within_scratch(path, None, lambda: _rehearse(script, path, cache, config))
     if isinstance(behind, str):
         return _left_to_script(REASON, behind, script, config)
     outcome = levels.answer_behind(behind, script, config)

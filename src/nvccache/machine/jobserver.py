@@ -1,8 +1,8 @@
 """The client side of the GNU make jobserver: finding it in the environment, taking and giving tokens.
 
 A token is one byte in a pipe or fifo that make and all its clients share; who has read it may run one
-more job, and writes the same byte back afterwards. Knows nothing of what is run, nor of who keeps the
-tokens meanwhile: `watchdog` does.
+more job, and writes the same byte back afterwards. Knows nothing of what is run, nor of the watchdog, which
+hears what is held and gives it back for a call that was killed.
 """
 
 from __future__ import annotations
@@ -12,43 +12,68 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 # `--jobserver-fds` is what make called it before 4.2.
 _OPTION = re.compile(r"--jobserver-(?:auth|fds)=(.*)", re.DOTALL)
 # make puts a backslash before blanks and backslashes in a word, as in the path of a fifo.
 _WORD = re.compile(r"(?:[^\s\\]|\\.)+", re.DOTALL)
 _FULL_PIPE_SECONDS = 0.01
+_TAKEN, _RETURNED = b"T", b"R"  # before the token, in what is told of it
+MESSAGE_BYTES = 2
 
 
 class Jobserver:
-    """One open jobserver; its descriptor is no one else's and is closed by exec."""
+    """One open jobserver; its descriptor is no one else's and is closed by exec.
 
-    __slots__ = ("descriptor",)
+    A signal handler that raises must neither lose a token nor double one. So what is read and written is
+    noted by the same call of C, in whose midst no handler runs.
+    """
+
+    __slots__ = ("_taken", "_written", "descriptor", "tell")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self.tell: Callable[[bytes], None] = lambda message: None  # hears of each token
+        self._taken: list[bytes] = []
+        self._written: list[int] = []  # bytes, by each write
 
-    def take(self) -> bytes | None:
-        """One token, or None when there is none at this moment.
-
-        Whoever may get a Python signal handler that raises must not call it: the byte would be lost.
-        """
+    def take(self) -> bool:
+        """Take one more token, if there is one at this moment."""
         try:
-            return os.read(self.descriptor, 1) or None
+            self._taken.extend(map(os.read, (self.descriptor,), (1,)))
         except OSError:
-            return None
+            return False
+        self.tell(_TAKEN + self._taken[-1])
+        return True
 
-    def give_back(self, token: bytes) -> None:
-        """Write a token back, the very byte that was read; raises OSError when the jobserver is broken."""
+    def give_back(self) -> None:
+        """Write one of the tokens back, the very byte that was read; without one nothing happens."""
+        if len(self._written) >= len(self._taken):
+            return
+        token = self._taken[len(self._written)]
+        self.tell(_RETURNED + token)
         while True:
             try:
-                os.write(self.descriptor, token)
+                self._written.extend(map(os.write, (self.descriptor,), (token,)))
             except BlockingIOError:
                 # Where a user has too many pipes, Linux gives one a single page: full until read empty.
                 time.sleep(_FULL_PIPE_SECONDS)
+            except OSError:
+                return  # the jobserver is broken
             else:
                 return
+
+    def give_back_all(self) -> None:
+        for _ in self._taken[len(self._written) :]:
+            self.give_back()
+
+    def hear(self, message: bytes) -> None:
+        """Note what the process that takes and gives back has told."""
+        if message[:1] == _TAKEN:
+            self._taken.append(message[1:])
+        else:
+            self._written.append(1)
 
 
 def find(environ: Mapping[str, str]) -> Jobserver | None:

@@ -128,12 +128,13 @@ def remove(path: str) -> None:
 
     As `shutil.rmtree` does, whose module loads all that there is for archives.
     """
-    for _, folders, files, descriptor in os.fwalk(path, topdown=False):
-        for name in files:
-            _drop(os.unlink, name, descriptor)
-        for name in folders:
-            _drop(os.rmdir, name, descriptor)
-            _drop(os.unlink, name, descriptor)  # a link to a directory
+    with contextlib.suppress(FileNotFoundError):
+        for _, folders, files, descriptor in os.fwalk(path, topdown=False):
+            for name in files:
+                _drop(os.unlink, name, descriptor)
+            for name in folders:
+                _drop(os.rmdir, name, descriptor)
+                _drop(os.unlink, name, descriptor)  # a link to a directory
     _drop(os.rmdir, path, None)
 
 

@@ -13,7 +13,7 @@ before it has run; it grows with its input, so it is estimated from that, and fo
 largest tool that this call has seen end. What is free is the least of what the kernel says and what the
 control groups of this process leave, less what the tools already running may still come to take.
 
-Knows nothing of the tools that run, nor of where tokens come from: `jobserver` and `watchdog` do.
+Knows nothing of the tools that run, nor of where tokens come from: `jobserver` does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from nvccache.files import flock
 from nvccache.machine import cgroups
 from nvccache.machine.cgroups import Share
-from nvccache.machine.watchdog import Watchdog
+from nvccache.machine.jobserver import Jobserver
 
 # Not TMPDIR and not the cache: both may differ between calls, and the cache may be shared by machines.
 _BASES = ("/dev/shm", "/tmp")
@@ -72,13 +72,14 @@ def _candidates(bases: tuple[str, ...]) -> Iterator[str]:
 
 
 class PoolSlot:
-    """One slot of the pool, taken until it is released or this process dies."""
+    """One slot of a pool, taken until it is released or this process dies."""
 
-    __slots__ = ("_descriptor", "number")
+    __slots__ = ("_descriptor", "number", "pool")
 
-    def __init__(self, descriptor: int, number: int = -1) -> None:
-        self._descriptor = descriptor
+    def __init__(self, pool: Pool, number: int, descriptor: int) -> None:
+        self.pool = pool
         self.number = number
+        self._descriptor = descriptor
 
     def release(self) -> None:
         """Give the slot up; again is once."""
@@ -113,22 +114,23 @@ class Pool:
         if not self._directory:
             return None
         for number in self._numbers:
-            found = _lock(f"{self._directory}/{self._name}{number}", number)
-            if found:
-                return found
+            descriptor = _lock(f"{self._directory}/{self._name}{number}")
+            if descriptor >= 0:
+                return PoolSlot(self, number, descriptor)
         return None
 
 
-def _lock(path: str, number: int) -> PoolSlot | None:
+def _lock(path: str) -> int:
+    """The descriptor of a file that is locked now; negative where it cannot be."""
     try:
         # Opened anew each time: the lock belongs to the open file, so this process excludes itself as well.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if flock.take_or_close(descriptor):
-            return PoolSlot(descriptor, number)
+            return descriptor
     except OSError:
-        return None
+        return -1
     os.close(descriptor)
-    return None
+    return -1
 
 
 def pool_of(share: Share, directory: str, jobs: int = 0) -> Pool:
@@ -142,43 +144,31 @@ def pool_of(share: Share, directory: str, jobs: int = 0) -> Pool:
 class Slot:
     """The right to run one tool."""
 
-    __slots__ = ("_of_pool", "_slots", "_token_from", "is_own")
+    __slots__ = ("_slots", "has_token", "in_pool", "is_own")
 
-    def __init__(
-        self, slots: Slots, is_own: bool, of_pool: PoolSlot | None, token_from: Watchdog | None
-    ) -> None:
+    def __init__(self, slots: Slots, is_own: bool, has_token: bool, in_pool: PoolSlot | None) -> None:
         self._slots = slots
         self.is_own = is_own  # the call had it from the start
-        self._of_pool = of_pool
-        self._token_from = token_from
+        self.has_token = has_token
+        self.in_pool = in_pool  # by which others see that it is in use
 
     @property
     def is_in_pool(self) -> bool:
-        """Whether others see that it is in use."""
-        return self._of_pool is not None
+        return self.in_pool is not None
 
     @property
     def is_idle_core(self) -> bool:
         """Whether it is a core that has nothing else to do."""
-        return self.is_in_pool and not self._slots.is_machine_busy()
+        return self.in_pool is not None and not self.in_pool.pool.is_busy()
 
     @property
     def number(self) -> int:
         """That of the pool's slot, or -1."""
-        return self._of_pool.number if self._of_pool else -1
-
-    def occupy(self, of_pool: PoolSlot | None) -> None:
-        """Let others see, by a slot of the pool if one is free, that it is in use."""
-        self._of_pool = of_pool
+        return self.in_pool.number if self.in_pool else -1
 
     def release(self) -> None:
         """Give the slot up; again is once."""
-        if not self._slots.forget(self):
-            return
-        if self._of_pool:
-            self._of_pool.release()
-        if self._token_from:
-            self._token_from.return_token()
+        self._slots.release(self)
 
 
 class Slots:
@@ -189,58 +179,54 @@ class Slots:
     takes one all the same if one is free, so that other calls see that the machine is busy.
     """
 
-    __slots__ = ("_in_use", "_own", "_pool", "_watchdog")
+    __slots__ = ("_in_use", "_jobserver", "_own", "_pool")
 
-    def __init__(self, own: int, pool: Pool | None, watchdog: Watchdog | None) -> None:
+    def __init__(self, own: int, pool: Pool | None, jobserver: Jobserver | None) -> None:
         self._own = own
         self._pool = pool
-        self._watchdog = watchdog
+        self._jobserver = jobserver
         self._in_use: list[Slot] = []
 
     def take(self) -> Slot | None:
         """A slot, its own first, or None at once; never raises OSError."""
         is_own = sum(slot.is_own for slot in self._in_use) < self._own
-        token_from = None
-        if not is_own and self._watchdog and self._watchdog.has_jobserver:
-            if not self._watchdog.take_token():
-                return None
-            token_from = self._watchdog
-        of_pool = self._from_pool(is_own)
-        if not (is_own or token_from or of_pool):
+        has_token = not is_own and self._jobserver is not None and self._jobserver.take()
+        if self._jobserver and not (is_own or has_token):
             return None
-        slot = Slot(self, is_own, of_pool, token_from)
+        in_pool = self._from_pool(is_own)
+        if not (is_own or has_token or in_pool):
+            return None
+        slot = Slot(self, is_own, has_token, in_pool)
         self._in_use.append(slot)
         return slot
 
     def may_become_free(self) -> bool:
         """Whether another call, or make, could give up what this one may then take."""
-        if self._watchdog and self._watchdog.has_jobserver:
+        if self._jobserver:
             return True
         return self._pool is not None and sum(slot.is_in_pool for slot in self._in_use) < self._pool.size
-
-    def is_machine_busy(self) -> bool:
-        return self._pool is not None and self._pool.is_busy()
 
     def _from_pool(self, is_own: bool) -> PoolSlot | None:
         """One of the pool for a further slot; those in use that have none come first, or too much runs."""
         if not self._pool:
             return None
         for slot in self._in_use:
-            if not is_own and not slot.is_in_pool:
-                slot.occupy(self._pool.take())
+            if not is_own and not slot.in_pool:
+                slot.in_pool = self._pool.take()
         return self._pool.take()
+
+    def release(self, slot: Slot) -> None:
+        if slot in self._in_use:
+            self._in_use.remove(slot)
+            if slot.in_pool:
+                slot.in_pool.release()
+            if slot.has_token and self._jobserver:
+                self._jobserver.give_back()
 
     def release_all(self) -> None:
         """Give up every slot still in use."""
         for slot in list(self._in_use):
-            slot.release()
-
-    def forget(self, slot: Slot) -> bool:
-        """Count the slot as free again; False when it already was."""
-        if slot not in self._in_use:
-            return False
-        self._in_use.remove(slot)
-        return True
+            self.release(slot)
 
 
 def memory_of(factor: int, input_bytes: int, *, is_heavy: bool) -> int:

@@ -211,7 +211,7 @@ def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) ->
     def changed() -> bytes:
         return _joined([made, *(other for other in _parts_here(front_key, cache) if other[0] != pair.key)])
 
-    cache.change_record(store.RECORD, front_key, changed, is_received=pair.is_received or not is_sent)
+    cache.add_record(store.RECORD, front_key, changed, is_received=pair.is_received or not is_sent)
 
 
 def adopt(pair: Pair, cache: Store, now: Present) -> None:
@@ -272,7 +272,7 @@ def take_in(front_key: str, received: bytes, cache: Store) -> bool:
     here = _parts_here(front_key, cache)
     if len(here) >= _MOST_PAIRS or not further(here):
         return False
-    cache.change_record(store.RECORD, front_key, changed, is_received=True)
+    cache.add_record(store.RECORD, front_key, changed, is_received=True)
     return True
 
 

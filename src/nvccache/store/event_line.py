@@ -61,7 +61,7 @@ class Field:
         self, kind: tuple[Callable[[Any], str], Callable[[str], Any]], default: object, adds: str, gap: bool
     ) -> None:
         self.write, self.read = kind
-        self.default = default  # or a function that makes it
+        self.default = default
         self.adds = adds
         self.gap = gap
 
@@ -72,15 +72,14 @@ class Field:
 class Record:
     """What has the fields of a table. LEAST are how many of them lines of any version have."""
 
-    __slots__ = ()
     FIELDS: tuple[Field, ...] = ()
-    READERS: tuple[tuple[str, Callable[[str], Any]], ...] = ()  # of these: a log has a million of them
     LEAST = 0
 
-    def clear(self, known: int = 0) -> None:
-        """Set all fields but the first ones to their defaults."""
-        for field in self.FIELDS[known:]:
-            setattr(self, field.name, field.default() if callable(field.default) else field.default)
+    def __init_subclass__(cls) -> None:
+        """Gather the rows; in their place stand the defaults, for what an instance is not told."""
+        cls.FIELDS = tuple(value for value in vars(cls).values() if isinstance(value, Field))
+        for field in cls.FIELDS:
+            setattr(cls, field.name, field.default)
 
     def texts(self) -> list[str]:
         return [field.write(getattr(self, field.name)) for field in self.FIELDS]
@@ -91,22 +90,9 @@ class Record:
         if len(texts) < cls.LEAST:
             raise ValueError(texts)
         made = cls.__new__(cls)
-        made.clear(known=len(texts))
-        for (name, read), text in zip(cls.READERS, texts, strict=False):
-            setattr(made, name, read(text))
+        for field, text in zip(cls.FIELDS, texts, strict=False):
+            setattr(made, field.name, field.read(text))
         return made
-
-
-def table(made: type[R]) -> type[R]:
-    """The class with its rows in FIELDS, and slots for them and for what it names in `further`."""
-    rows = tuple(value for value in vars(made).values() if isinstance(value, Field))
-    namespace = {name: value for name, value in vars(made).items() if value not in rows}
-    for name in ("__dict__", "__weakref__"):
-        namespace.pop(name, None)
-    further = namespace.pop("further", ())
-    namespace |= {"FIELDS": rows, "READERS": tuple((row.name, row.read) for row in rows)}
-    namespace["__slots__"] = (*(row.name for row in rows), *further)
-    return type(made.__name__, (Record,), namespace)
 
 
 def row(
@@ -185,7 +171,6 @@ REMOTE = (
 )
 
 
-@table
 class RemoteUse(Record):
     """What a call asked of remotes."""
 
@@ -206,7 +191,6 @@ class RemoteUse(Record):
         self.faults = faults
 
 
-@table
 class StageEvent(Record):
     """What became of one stage of a call. Seconds are wall-clock seconds, but for `cpu`."""
 
@@ -235,7 +219,6 @@ class StageEvent(Record):
         architecture: str = "",
         cpu: float = 0.0,
     ) -> None:
-        self.clear()
         self.kind = kind
         self.architecture = architecture
         self.result = result
@@ -254,21 +237,19 @@ class StageEvent(Record):
         return self.cpu or self.seconds
 
 
-@table
 class Event(Record):
     """What became of one call. Seconds are wall-clock seconds."""
 
     LEAST = 16
-    further = ("stages", "replayed")
     started: float = row(MOMENT, 0.0, gap=True)
     seconds: float = row(SECONDS, 0.0, "seconds", gap=True)
     outcome: str = row(WORD, adds="calls")
     reason: str = row(WORD)  # why it was a bypass, or `outcomes.LINKED`
     directory: str = row(TEXT)
     product: str = row(TEXT)  # the absolute path of what the call makes, empty where that is not known
-    sources: list[str] = row(TEXTS, list)  # the inputs as they were typed
+    sources: Sequence[str] = row(TEXTS, ())  # the inputs as they were typed
     cause: str = row(CLAUSE)  # why the call was not replayed
-    pid: int = row(INTEGER, os.getpid, gap=True)
+    pid: int = row(INTEGER, 0, gap=True)
     store_fault: str = row(WORD, adds="store_faults")  # of outcomes.STORE_FAULTS, or empty
     # The settings that are wrong, so that their defaults were in force, with commas between them.
     wrong_settings: str = row(WORD, adds="wrong_settings")
@@ -281,18 +262,14 @@ class Event(Record):
     jobs: int = row(AT_LEAST_ONE, 1, gap=True)  # of the build, that share the clock
 
     stages: list[StageEvent]
-    replayed: list[str]  # further stages, as texts
+    replayed: Sequence[str] = ()  # further stages, as texts
 
     def __init__(self, outcome: str = "", reason: str = "", started: float = 0.0) -> None:
-        self.clear()
         self.outcome = outcome
         self.reason = reason
         self.started = started
-
-    def clear(self, known: int = 0) -> None:
-        Record.clear(self, known)
+        self.pid = os.getpid()
         self.stages = []
-        self.replayed = []
 
     @property
     def ended(self) -> float:

@@ -16,7 +16,7 @@ import time
 
 from nvccache import outcomes
 from nvccache.store import directory as directories
-from nvccache.store import events
+from nvccache.store import events, locks
 from nvccache.store.directory import Directory, StrangeFileError
 from nvccache.store.event_line import CLOSED, FOLDER, LOG, Event, Record, RemoteUse, StageEvent, open_log
 from nvccache.store.events import KEPT, LARGEST_LOG, Away, JournalError, cause, names, where
@@ -24,36 +24,14 @@ from nvccache.store.events import KEPT, LARGEST_LOG, Away, JournalError, cause, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
-    from typing import Any, TypedDict
-
-    class StageTotals(TypedDict):
-        hit: int
-        miss: int
-        replayed: int
-        seconds: float
-        seconds_saved: float
-
-    class Totals(TypedDict):
-        calls: dict[str, int]
-        bypass_reasons: dict[str, int]
-        store_faults: dict[str, int]
-        wrong_settings: dict[str, int]
-        stages: dict[str, StageTotals]
-        remote: dict[str, Any]
-        executor: dict[str, Any]
-        in_vain: dict[str, Any]
-        seconds_saved: float
-        wall_seconds_saved: float
-        seconds: float
-        since: float
+    from typing import Any
 
 
 _TOTALS = "totals-v1.json"
 # Of the counters those that are no sums: when the first call counted began, and when they were set to zero.
 _FIRST, _ZEROED = "first", "zeroed"
 _SNAPSHOT_TRIES = 50  # a fold comes between once in a MiB of log
-_LOCK_SECONDS = 10.0
+_LOCK, _LOCK_SECONDS = f"{locks.FOLDER}/journal.lock", 10.0
 _LARGEST_TOTALS = 1 << 24
 _MOST_KEPT = 1 << 25  # bytes of events
 _TABLES: tuple[type[Record], ...] = (RemoteUse, Away, StageEvent, Event)
@@ -80,7 +58,7 @@ _ADDING = {record: [(field.name, field.adds) for field in record.FIELDS if field
 _OF_A_STAGE = {"hit": int, "miss": int, "replayed": int, "seconds": float, "seconds_saved": float}
 
 
-def read(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
+def read(place: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
     """What all calls add up to, and of these kinds of stages; raises JournalError.
 
     Nothing is written. A missing journal is all zeros.
@@ -92,18 +70,18 @@ def read(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
         raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
-def nothing(stages: Iterable[str] = ()) -> Totals:
+def nothing(stages: Iterable[str] = ()) -> dict[str, Any]:
     """The totals where calls are counted nowhere."""
     return _totals({}, stages)
 
 
-def reset(place: str | Directory, stages: Iterable[str] = ()) -> Totals:
+def reset(place: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
     """Set every count to zero and return what was counted until now; raises JournalError."""
     root = directories.at(place)
     if not names(root):
         return _totals({}, stages)
     try:
-        with _lock(root, _LOCK_SECONDS):
+        with locks.held(root, _LOCK, _LOCK_SECONDS):
             folded, counters = _fold(root)
             now = time.time()
             _write_totals(root, folded, {_FIRST: now, _ZEROED: now})
@@ -126,11 +104,8 @@ def counted(found: Iterable[Event], place: str | Directory) -> list[Event]:
 def fold(place: str | Directory) -> None:
     """Fold what has been appended, unless somebody else is doing it: one fold is as good as another."""
     root = directories.at(place)
-    try:
-        with _lock(root, 0.0):
-            _fold(root)
-    except OSError:
-        pass
+    with contextlib.suppress(OSError), locks.held(root, _LOCK, 0.0):
+        _fold(root)
 
 
 def is_current(name: str) -> bool:
@@ -138,19 +113,12 @@ def is_current(name: str) -> bool:
     return name in (LOG, _TOTALS) or name.startswith(KEPT)
 
 
-def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
+def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> dict[str, Any]:
     """What some events add up to."""
     counters: dict[str, float] = {}
     for event in found:
         _add(counters, event)
     return _totals(counters, stages)
-
-
-def _lock(root: Directory, seconds: float) -> AbstractContextManager[object]:
-    """The lock that folds take, waited for at most `seconds`; raises OSError, Timeout included."""
-    from nvccache.store import locks
-
-    return locks.held(root, f"{locks.FOLDER}/journal.lock", seconds)
 
 
 def _fold(root: Directory) -> tuple[str, dict[str, float]]:
@@ -320,7 +288,7 @@ def _write_totals(root: Directory, folded: str, counters: dict[str, float]) -> N
     root.write(f"{FOLDER}/{_TOTALS}", text.encode())
 
 
-def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
+def _totals(counters: dict[str, float], stages: Iterable[str]) -> dict[str, Any]:
     """The counters this version and the caller know, all of them present, in the shape that `stats` prints.
 
     What another version counted stays in the file for that version.
@@ -343,4 +311,4 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> Totals:
         for stage in stages
     }
     made["since"] = round(counters.get(_FIRST, 0), 3)
-    return made  # type: ignore[return-value]
+    return made

@@ -28,7 +28,6 @@ from nvccache.store.event_line import (
     StageEvent,
     quote,
     row,
-    table,
 )
 
 TYPE_CHECKING = False
@@ -180,7 +179,6 @@ class Follower:
         return (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino)
 
 
-@table
 class Away(Record):
     """What a stage cost that ran on another machine, as StageEvent.away has it, with blanks between."""
 

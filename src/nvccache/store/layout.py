@@ -1,6 +1,7 @@
 """Every name that may be in the cache directory, what is left alone there, and how many bytes there are.
 
-store.py draws the layout and says what the buckets hold. Buckets of other versions are ours as well.
+store.py draws the layout and says what the buckets hold. Whatever is named as buckets and their entries are
+was put there by this version or another one.
 
     $NVCCACHE_DIR/journal/usage-v4    the slice to count next, when one was counted last, bytes of each slice
 
@@ -18,7 +19,6 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 
-from nvccache.files import keys
 from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
 from nvccache.store import directory as directories
 from nvccache.store.directory import TEMPORARY, Directory
@@ -27,19 +27,16 @@ from nvccache.values import dataclass
 
 # In a folder, where files of others may be replaced: the directory itself may be like /tmp.
 USAGE = f"{JOURNAL}/usage-v4"
-# Stems of buckets that earlier versions had under another name.
-_FORMER = ("basis", "digest", "input-record", "manifest", "reading", "stage", "survey", "tool")
-_STEMS = "|".join(sorted({*_FORMER, *(bucket.partition("-v")[0] for bucket in store.BUCKETS)}))
-BUCKET = re.compile(rf"(?:{_STEMS})-v\d{{1,4}}")
+_VERSIONED = r"[a-z]+(?:-[a-z]+)*-v\d{1,4}"
+BUCKET = re.compile(_VERSIONED)
 SHARD = re.compile(r"[0-9a-f]{2}")
-# Keys and digests of this version, and those of earlier ones.
-_KEY = rf"[0-9a-f]{{{keys.LENGTH}}}|[0-9a-f]{{32}}"
-ENTRY = re.compile(rf"(?:{_KEY})(?:{re.escape(store.COMPRESSED)})?")
+_KEY = r"(?:[0-9a-f]{32}){1,2}"
+ENTRY = re.compile(_KEY + f"(?:{re.escape(store.COMPRESSED)})?")
 # What is beside the buckets: in which folder, and which names.
 BESIDE = {
-    "": re.compile(rf"usage-v\d{{1,4}}|{re.escape(cachedir_tag.NAME)}"),
+    "": re.compile(f"{_VERSIONED}|{re.escape(cachedir_tag.NAME)}"),
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
-    JOURNAL: re.compile(r"(?:calls|recent|folding|events|totals)-v\d{1,4}\.[0-9a-z.-]{1,64}|usage-v\d{1,4}"),
+    JOURNAL: re.compile(_VERSIONED + r"(?:\.[0-9a-z.-]{1,64})?"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
     # What has still to be sent to remotes (remote/uploads.py).
     "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)"),

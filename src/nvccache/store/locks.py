@@ -13,6 +13,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from nvccache.files import flock
 from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
@@ -24,39 +25,22 @@ _LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
 
-@contextlib.contextmanager
-def to_publish(directory: Directory, shard: str) -> Iterator[None]:
+def to_publish(directory: Directory, shard: str) -> AbstractContextManager[None]:
     """Hold the lock of one of the sixteen shards while something is added.
 
-    Raises LockTimeoutError when the call has waited long enough, and OSError.
+    Raises LockTimeoutError when the call has waited long enough, and OSError; so do the next two.
     """
-    with _held_by_call(directory, shard, flock.take):
-        yield
+    return _held(directory, shard, flock.take)
 
 
-@contextlib.contextmanager
-def to_remove(directory: Directory, shard: str) -> Iterator[None]:
+def to_remove(directory: Directory, shard: str) -> AbstractContextManager[None]:
     """The same lock, for who removes."""
-    with _held_by_call(directory, shard, _take_by_filelock):
-        yield
+    return _held(directory, shard, _take_by_filelock)
 
 
-@contextlib.contextmanager
-def briefly(directory: Directory, shard: str, seconds: float) -> Iterator[None]:
-    """The same lock, for what a call can do as well another time: waited for so long at most.
-
-    Raises LockTimeoutError and OSError.
-    """
-    directory.prepare()
-    path = f"{FOLDER}/{shard}.lock"
-    try:
-        descriptor = _acquire(directory, path, seconds, flock.take)
-    except TimeoutError:
-        raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
-    try:
-        yield
-    finally:
-        flock.let_go(descriptor)
+def briefly(directory: Directory, shard: str, seconds: float) -> AbstractContextManager[None]:
+    """The same lock, for what a call can do as well another time: waited for so long at most."""
+    return _held(directory, shard, flock.take, seconds)
 
 
 @contextlib.contextmanager
@@ -89,17 +73,20 @@ def open_to_lock(directory: Directory, path: str) -> int:
 
 
 @contextlib.contextmanager
-def _held_by_call(directory: Directory, shard: str, take: Callable[[int], bool]) -> Iterator[None]:
+def _held(
+    directory: Directory, shard: str, take: Callable[[int], bool], seconds: float | None = None
+) -> Iterator[None]:
     directory.prepare()
     path = f"{FOLDER}/{shard}.lock"
     started = time.monotonic()
+    left = max(0.0, _LOCK_SECONDS - directory.seconds_waited) if seconds is None else seconds
     try:
-        seconds = max(0.0, _LOCK_SECONDS - directory.seconds_waited)
-        descriptor = _acquire(directory, path, seconds, take)
+        descriptor = _acquire(directory, path, left, take)
     except TimeoutError:
         raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
     finally:
-        directory.seconds_waited += time.monotonic() - started
+        if seconds is None:
+            directory.seconds_waited += time.monotonic() - started
     try:
         yield
     finally:

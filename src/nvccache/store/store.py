@@ -106,28 +106,27 @@ class Store:
         return body
 
     def add_record(
-        self, bucket: str, key: str, body: bytes, lock: bool = True, is_received: bool = False
+        self,
+        bucket: str,
+        key: str,
+        body: bytes | Callable[[], bytes],
+        lock: bool = True,
+        is_received: bool = False,
     ) -> None:
-        """Put a record in the place of an older one. Nothing depends on what is put there without a lock."""
-        if bucket == RECORD and not is_received:
-            self.published[bucket, key] = None
-        content = body if bucket in _SUMMED_BY_THEMSELVES else _checksum(key, body) + b"\n" + body
-        if len(content) <= LARGEST_RECORD:
-            mode = 0o600 if bucket in _SECRET else 0o666
-            self._publish(self.name(bucket, key), content, key[0] if lock else "", True, mode)
+        """Put a record in the place of an older one. Nothing depends on what is put there without a lock.
 
-    def change_record(
-        self, bucket: str, key: str, changed: Callable[[], bytes], is_received: bool = False
-    ) -> None:
-        """Put a record in the place of the one that is there, made while nobody else adds to its shard."""
+        A body that depends on the older one is made while nobody else adds to its shard.
+        """
         if bucket == RECORD and not is_received:
             self.published[bucket, key] = None
 
         def content() -> bytes:
-            body = changed()
-            return _checksum(key, body) + b"\n" + body
+            made = body() if callable(body) else body
+            return made if bucket in _SUMMED_BY_THEMSELVES else _checksum(key, made) + b"\n" + made
 
-        self._publish(self.name(bucket, key), content, key[0], replace=True)
+        mode = 0o600 if bucket in _SECRET else 0o666
+        shard = key[0] if lock else ""
+        self._publish(self.name(bucket, key), content, shard, LARGEST_RECORD, replace=True, mode=mode)
 
     def find_memo(self, key: str) -> str:
         if key not in self._memos:
@@ -183,8 +182,8 @@ class Store:
             return
         if (compress or len(content) >= SUMMED_FROM) and not self.directory.exists(name):
             content = as_stored(content, digest, compress)
-        if len(content) <= (_LARGEST_COMPRESSED if compress else _LARGEST_BLOB):
-            self._publish(name, content, digest[0])
+        most = _LARGEST_COMPRESSED if compress else _LARGEST_BLOB
+        self._publish(name, lambda: content, digest[0], most)
 
     def name(self, bucket: str, name: str) -> str:
         """Where a record or a blob lies in the directory; a name that is none leads nowhere."""
@@ -225,24 +224,45 @@ class Store:
     def _publish(
         self,
         name: str,
-        content: bytes | Callable[[], bytes],
+        content: Callable[[], bytes],
         shard: str,
+        most: int,
         replace: bool = False,
         mode: int = 0o666,
     ) -> None:
+        """Write a file, unless it is there and is to stay, or has more bytes than would be read again.
+
+        `shard` is empty for a file that no entry depends on: renaming alone is enough for those. What depends
+        on the file that is there is made under the lock.
+        """
         if self.is_readonly or self._has_stopped:
             return
         try:
-            grown = publish(self.directory, name, content, shard, replace, mode)
-            if grown is None:
-                self.directory.mark_used(name)
+            if not shard:
+                self._write(name, content(), most, mode)
             else:
-                self._count(name, grown)
+                from nvccache.store import locks
+
+                with locks.to_publish(self.directory, shard):
+                    if replace or not self.directory.exists(name):
+                        self._write(name, content(), most, mode)
+                    else:
+                        self.directory.mark_used(name)
             self.used[name] = None
         except (OSError, StoreError) as error:
             self.trouble = str(error)
             self.fault = self.fault or fault_of(error)
             self._has_stopped = isinstance(error, LockTimeoutError)
+
+    def _write(self, name: str, content: bytes, most: int, mode: int) -> None:
+        if len(content) > most:
+            return
+        try:
+            replaced = self.directory.status(name).st_size
+        except FileNotFoundError:
+            replaced = 0
+        self.directory.write(name, content, mode)
+        self._count(name, len(content) - replaced)
 
     def _remove(self, name: str) -> None:
         self.trouble = f"removed damaged {self.root}/{name}"
@@ -336,38 +356,6 @@ def decompress(content: bytes, digest: str) -> bytes | None:
         return text if is_summed or keys.digest_bytes(text) == digest else None
     except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(str(error)) from None
-
-
-def publish(
-    directory: Directory,
-    path: str,
-    content: bytes | Callable[[], bytes],
-    shard: str,
-    replace: bool,
-    mode: int = 0o666,
-) -> int | None:
-    """Write a file unless it is there; by how many bytes the cache has grown, None if it was there.
-
-    `shard` is empty for a file that no entry depends on: renaming alone is enough for those. What depends on
-    the file that is there is made under the lock. Raises OSError and StoreError.
-    """
-    if not shard:
-        return _write(directory, path, content() if callable(content) else content, mode)
-    from nvccache.store import locks
-
-    with locks.to_publish(directory, shard):
-        if not replace and directory.exists(path):
-            return None
-        return _write(directory, path, content() if callable(content) else content, mode)
-
-
-def _write(directory: Directory, path: str, content: bytes, mode: int) -> int:
-    try:
-        replaced = directory.status(path).st_size
-    except FileNotFoundError:
-        replaced = 0
-    directory.write(path, content, mode)
-    return len(content) - replaced
 
 
 def fault_of(error: Exception) -> str:

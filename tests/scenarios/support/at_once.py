@@ -144,11 +144,11 @@ def is_below(pid: int, ancestor: int) -> bool:
 
 
 def watchdog_of(call: Call) -> int:
-    """The child of a call that leads a session of its own; 0 if there is none."""
+    """The child of a call that leads a process group of its own; 0 if there is none."""
     children = [pid for pid in all_processes() if parent_of(pid) == call.pid]
     for pid in children:
         with contextlib.suppress(OSError):
-            if os.getsid(pid) == pid:
+            if os.getpgid(pid) == pid:
                 return pid
     return 0
 

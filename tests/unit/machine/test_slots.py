@@ -287,21 +287,20 @@ def test_without_a_directory_the_pool_has_no_slots(tmp_path, kind):
     assert Pool(directory, range(1)).take() is None
 
 
-class CountingGuardian:
-    """Grants as many tokens as it has."""
+class Tokens:
+    """A jobserver that has so many."""
 
-    def __init__(self, tokens, has_jobserver=True):
-        self.tokens = tokens
-        self.has_jobserver = has_jobserver
+    def __init__(self, left):
+        self.left = left
 
-    def take_token(self):
-        if not self.tokens:
+    def take(self):
+        if not self.left:
             return False
-        self.tokens -= 1
+        self.left -= 1
         return True
 
-    def return_token(self):
-        self.tokens += 1
+    def give_back(self):
+        self.left += 1
 
 
 def count(take):
@@ -357,22 +356,22 @@ def test_further_slots_come_from_the_pool(tmp_path):
 
 
 def test_with_a_jobserver_further_slots_need_a_token_and_nothing_else(tmp_path):
-    watchdog = CountingGuardian(2)
-    slots = Slots(1, Pool(str(tmp_path), range(1)), watchdog)
+    tokens = Tokens(2)
+    slots = Slots(1, Pool(str(tmp_path), range(1)), tokens)
     taken = [slots.take(), slots.take(), slots.take()]
     assert [slot.is_own for slot in taken] == [True, False, False]
     assert slots.take() is None
     taken[0].release()
-    assert watchdog.tokens == 0
+    assert tokens.left == 0
     taken[1].release()
     taken[1].release()
-    assert watchdog.tokens == 1
+    assert tokens.left == 1
     slots.release_all()
-    assert watchdog.tokens == 2
+    assert tokens.left == 2
 
 
 def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), range(3)), CountingGuardian(1))
+    slots = Slots(1, Pool(str(tmp_path), range(3)), Tokens(1))
     assert count(slots.take) == 2
     assert free_in_pool(tmp_path, 3) == 1
     slots.release_all()
@@ -380,15 +379,9 @@ def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
 
 
 def test_without_a_token_nothing_of_the_pool_is_taken(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), range(3)), CountingGuardian(0))
+    slots = Slots(1, Pool(str(tmp_path), range(3)), Tokens(0))
     assert count(slots.take) == 1
     assert free_in_pool(tmp_path, 3) == 2
-    slots.release_all()
-
-
-def test_a_watchdog_without_a_jobserver_leaves_it_to_the_pool(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), range(2)), CountingGuardian(0, has_jobserver=False))
-    assert count(slots.take) == 2
     slots.release_all()
 
 

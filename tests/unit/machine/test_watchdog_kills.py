@@ -19,7 +19,7 @@ __all__ = ["pipe", "start"]  # the fixtures
 # Many callers in a row, forked by one process that inherits and waits for whatever they leave behind.
 MANY = """
 import ctypes, os, random, signal, subprocess, sys, time
-from nvccache.machine import watchdog as watchdog, jobserver
+from nvccache.machine import jobserver, watchdog
 
 class Told(BaseException):
     pass
@@ -36,12 +36,14 @@ def be_called(scratch, found):
         held = watchdog.Watchdog.start(scratch, found)
         os.makedirs(f"{scratch}/tmp")
         while True:
-            taken = [held.take_token() for _ in range(3)]
+            for _ in range(3):
+                found.take()
             if ending == signal.SIGKILL:
                 subprocess.Popen(["sleep", "1000"], env=environ, stdout=subprocess.DEVNULL)
-            for _ in range(sum(taken)):
-                held.return_token()
+                time.sleep(1000)
+            found.give_back_all()
     except Told:
+        found.give_back_all()
         if held:
             held.dismiss()
         while True:  # what a call that was told to stop does: nothing may be left that does not end
@@ -70,12 +72,13 @@ for number in range(rounds):
             os.wait()
     except ChildProcessError:
         pass
-    tokens = list(iter(found.take, None))
-    assert sorted(tokens) == [b"a", b"b", b"c", b"d"], (number, tokens)
+    tokens = os.read(found.descriptor, 9)
+    # Of one that is killed between two instructions a token may be lost.
+    lost = set(b"abcd") - set(tokens)
+    assert len(tokens) + len(lost) == 4 and len(lost) <= (ending == signal.SIGKILL), (number, tokens)
     if ending == signal.SIGKILL:
         assert not os.path.exists(f"{scratch}/{number}"), number
-    for token in tokens:
-        found.give_back(token)
+    os.write(found.descriptor, b"abcd")
 print("all well")
 """
 
@@ -90,19 +93,11 @@ def test_callers_may_be_killed_or_told_to_stop_at_any_moment(tmp_path, pipe, end
         assert many.communicate(timeout=300) == (b"all well\n", b"")
 
 
-SLOW = """
+AT_WORK = """
 import os, sys, time
-from nvccache.machine import watchdog as watchdog, scratch
+from nvccache.machine import watchdog
 
-original = os.setsid
-
-def slowly():
-    time.sleep(0.5)
-    original()
-
-os.setsid = slowly
-
-def work(held):
+def work():
     print(os.path.exists(sys.argv[1]), flush=True)
     time.sleep(1000)
 
@@ -114,7 +109,7 @@ watchdog.within_scratch(sys.argv[1], None, work)
 def test_before_a_directory_is_made_its_watchdog_has_left_the_process_group(tmp_path, signum):
     """Or a kill of the group would leave the directory, and a stop would keep it."""
     path = tmp_path / "scratch"
-    command = [sys.executable, "-c", SLOW, str(path)]
+    command = [sys.executable, "-c", AT_WORK, str(path)]
     with subprocess.Popen(command, stdout=PIPE, start_new_session=True) as process:
         assert process.stdout.readline() == b"True\n"
         os.killpg(process.pid, signum)
@@ -124,9 +119,10 @@ def test_before_a_directory_is_made_its_watchdog_has_left_the_process_group(tmp_
 
 KILLED_IN_MAKE = """
 import os, signal, sys
-from nvccache.machine import watchdog as watchdog, jobserver
-g = watchdog.Watchdog.start(sys.argv[1], jobserver.find(os.environ))
-print(sum(g.take_token() for _ in range(9)), flush=True)
+from nvccache.machine import jobserver, watchdog
+tokens = jobserver.find(os.environ)
+watchdog.Watchdog.start(sys.argv[1], tokens)
+print(sum(tokens.take() for _ in range(9)), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

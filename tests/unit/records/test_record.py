@@ -460,13 +460,13 @@ def test_what_comes_in_beside_a_compile_takes_nothing_from_it(cache, tmp_path, m
     """The compile adds its pair in the moment before what was received is written."""
     path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
     theirs = add_state(other, path, "int t;\n")
-    publish, ours = store.publish, []
+    publish, ours = Store._publish, []
 
-    def publish_later(*arguments):
-        monkeypatch.setattr(store, "publish", publish)
+    def publish_later(*arguments, **options):
+        monkeypatch.setattr(Store, "_publish", publish)
         ours.append(add_state(Store(cache.root), path, "int o;\n"))
-        return publish(*arguments)
+        publish(*arguments, **options)
 
-    monkeypatch.setattr(store, "publish", publish_later)
+    monkeypatch.setattr(Store, "_publish", publish_later)
     assert record.take_in(FRONT.key, record.without_hints(encoded(other)), cache)
     assert kept(cache) == [*ours, theirs]

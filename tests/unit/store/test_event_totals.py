@@ -104,13 +104,9 @@ def test_events_come_back_as_they_were_in_the_order_in_which_calls_ended(cache_d
     event_line.append(cache_dir, made("/later.o"))
     found = list(events.read(cache_dir))
     assert [event.product for event in found] == [first.product, "/later.o"]
-    for name in first.__slots__:
-        if name != "stages":
-            assert getattr(found[0], name) == getattr(first, name), name
-    for stage, wanted in zip(found[0].stages, first.stages, strict=True):
-        assert [getattr(stage, name) for name in stage.__slots__] == [
-            getattr(wanted, name) for name in stage.__slots__
-        ]
+    for read, written in zip([found[0], *found[0].stages], [first, *first.stages], strict=True):
+        for field in written.FIELDS:
+            assert getattr(read, field.name) == getattr(written, field.name), field.name
     assert [event.product for event in events.read(cache_dir, since=1001.0)] == []
 
 

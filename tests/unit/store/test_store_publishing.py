@@ -89,15 +89,22 @@ def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeyp
     assert not cache.trouble
 
 
-def test_what_is_there_is_written_again_only_to_replace_it(root, cache):
-    path = cache.name(BLOB, DIGEST)
-    for content, replace, grown in (
-        (b"first", False, 5),
-        (b"second", False, None),
-        (b"a third", True, 2),
-    ):
-        assert store.publish(cache.directory, path, content, DIGEST[0], replace) == grown
-    assert (root / path).read_bytes() == b"a third"
+def test_a_blob_that_is_there_stays_and_a_record_is_replaced(root, cache):
+    for content in (b"first", b"second"):
+        cache.add_blob(DIGEST, content, compress=False)
+        cache.add_record(REPLAY, KEY, content)
+    assert (root / cache.name(BLOB, DIGEST)).read_bytes() == b"first"
+    assert cache.find_record(REPLAY, KEY) == b"second"
+    assert cache.added == {DIGEST[:2]: 5, KEY[:2]: 6}
+
+
+@pytest.mark.parametrize("lock", [True, False])
+def test_what_would_not_be_read_again_is_not_written(root, cache, lock, monkeypatch):
+    monkeypatch.setattr(store, "LARGEST_RECORD", 100)
+    for body in (bytes(101), lambda: bytes(101)):
+        cache.add_record(REPLAY, KEY, body, lock=lock)
+    assert not (root / cache.name(REPLAY, KEY)).exists()
+    assert not cache.trouble
 
 
 def test_what_is_compressed_comes_back(cache):
