@@ -17,7 +17,6 @@ from nvccache.config import Config
 from nvccache.endpoint import Endpoint
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults, prefix, shipped
-from nvccache.remote_execution.client import Client
 from nvccache.remote_execution.faults import AwayError
 
 _ADVICE = {
@@ -46,6 +45,8 @@ def of_executor(settings: Config) -> Iterator[Finding]:
 def _of_engine(where: Endpoint, settings: Config) -> Finding:
     began = time.monotonic()
     try:
+        from nvccache.remote_execution.client import Client
+
         client = Client(where)
         try:
             client.check()

@@ -33,7 +33,7 @@ from nvccache.execution.run_stage import Costs
 from nvccache.files import untrusted
 from nvccache.machine import process
 from nvccache.machine.process import Handle
-from nvccache.remote_execution import engine, faults, shipped
+from nvccache.remote_execution import faults, shipped
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.shipped import ShippedTool
 from nvccache.remote_execution.work import PLACE, CameBack, Work
@@ -158,8 +158,8 @@ class LauncherTry:
         done = time.monotonic()
         os.listdir(self._folder)  # has a network file system look again
         if not os.path.exists(f"{self._folder}/{_STDOUT}"):
-            if engine.CHECK_NAME in stderr:
-                raise engine.failure(status, stderr)
+            if shipped.CHECK_NAME in stderr:
+                raise shipped.failure(status, stderr)
             text = stderr.decode(errors="replace").strip()[-200:]
             raise AwayError(faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}")
         if status:
@@ -230,13 +230,9 @@ def _read_checked(path: str, most: int) -> bytes:
     try:
         if os.path.islink(path):
             raise AwayError(faults.WRONG_RESULT, f"`{name}` is a link")
-        descriptor = untrusted.open_named(path, most)
+        return untrusted.read_named(path, most)
     except OSError as error:
         raise AwayError(faults.FAILED, f"`{name}` did not come back: {error.strerror}") from None
-    try:
-        return untrusted.read_all(descriptor, os.fstat(descriptor).st_size)
-    finally:
-        os.close(descriptor)
 
 
 def _install(tool: ShippedTool, folder: str) -> None:

@@ -21,6 +21,8 @@ from nvccache.toolkit.loader import Loaded
 from nvccache.values import dataclass
 
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
+CHECK_NAME = b"nvccache class-check:"  # at the start of its messages
+_OTHER_CLASS, _CANNOT_RUN = 97, 98  # as worker/class_check.c ends
 _PROGRAMS, _LIBRARIES = "bin", "lib"
 # The loader would load further libraries for them.
 _OBSTACLES = ("LD_PRELOAD", "LD_AUDIT")  # LD_LIBRARY_PATH was heeded when the files were found
@@ -107,3 +109,12 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
     if signatures.is_settled(shown, time.time_ns()) and signatures.of(real_path) == shown:
         store.add_memo(memo_key, f"{digest[0]} {digest[1]}")
     return digest
+
+
+def failure(status: int, stderr: bytes) -> AwayError:
+    """Why a stage that ended with this status runs here; its messages are those of the local run alone."""
+    if status == _OTHER_CLASS and CHECK_NAME in stderr:
+        return AwayError(faults.OTHER_MACHINE, "the worker's processor is of another class")
+    if status == _CANNOT_RUN and CHECK_NAME in stderr:
+        return AwayError(faults.BROKEN, stderr.decode(errors="replace").strip())
+    return AwayError(faults.FAILED, f"status {status}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,29 +18,9 @@ from nvccache import config, endpoint, outcomes
 from nvccache.cli import doctor, remote_checks
 from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
-from nvccache.machine import slots
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
-from nvccache.remote_execution import checks, faults, protocol, shipped
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution import checks, faults, shipped
 from unprivileged import read_only
-
-
-@pytest.fixture(autouse=True)
-def own_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., FakeEngine]]:
-    started: list[FakeEngine] = []
-
-    def start(trouble: str = "") -> FakeEngine:
-        started.append(FakeEngine(tmp_path, trouble))
-        return started[-1]
-
-    yield start
-    for engine in started:
-        engine.stop()
 
 
 def findings(text: str, **variables: str) -> list[Finding]:
@@ -94,12 +75,12 @@ def test_an_engine_that_is_not_there_is_told_in_time(serve: Callable[..., FakeEn
 
 
 def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load() -> None:
-        raise AwayError(faults.NOT_INSTALLED, "grpc is not installed")
-
-    monkeypatch.setattr(protocol, "_load_grpc", load)
+    for name in ("client", "protocol"):
+        monkeypatch.delitem(sys.modules, f"nvccache.remote_execution.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "grpc", None)
     (finding,) = findings("grpc://127.0.0.1:1")
     assert (finding.state, finding.mend) == (BAD, (adding("exec"),))
+    assert finding.details == ("grpc is not installed",)
 
 
 def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,27 +19,15 @@ from remote_execution.sent_work import NEEDS_CHECK, sorting
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache import endpoint
-from nvccache.remote_execution import client, faults, protocol
+from nvccache.remote_execution import client, faults
 from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.protocol import messages
 from nvccache.remote_execution.work import CameBack, Work
 from nvccache.store.store import Store
 
 pytestmark = NEEDS_CHECK
 Serve = Callable[..., FakeEngine]
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    started: list[FakeEngine] = []
-
-    def start(trouble: str = "", compresses: bool = False) -> FakeEngine:
-        started.append(FakeEngine(tmp_path, trouble, compresses))
-        return started[-1]
-
-    yield start
-    for engine in started:
-        engine.stop()
 
 
 def run(engine: FakeEngine, work: Work, options: str = "") -> CameBack:
@@ -221,7 +209,7 @@ def test_a_failure_that_an_engine_keeps_is_not_the_last_word(
     work = sorting(tmp_path, cache)
     run(engine, work)
     for name in engine.results:
-        engine.results[name] = protocol.make("ActionResult", exit_code=1)
+        engine.results[name] = messages.ActionResult(exit_code=1)
     assert run(engine, work).outputs == {"out.txt": b"a\nb\n"}
     assert engine.executed == 2
 
@@ -232,7 +220,7 @@ def test_a_tool_on_the_worker_is_named_by_its_digest(serve: Serve, tmp_path: Pat
     assert run(engine, work, "?toolchain=worker").outputs == {"out.txt": b"a\nb\n"}
     assert work.tool.digest not in engine.blobs
     (request,) = [request for name, request in engine.seen if name == "Execute"]
-    action = protocol.of("Action").FromString(engine.blobs[request.action_digest.hash])
+    action = messages.Action.FromString(engine.blobs[request.action_digest.hash])
     asked = {each.name: each.value for each in action.platform.properties}
     assert asked["nvccache-tool"] == work.tool.digest
     assert asked["OSFamily"] == "linux"
