@@ -101,7 +101,6 @@ class Source:
         remote: Remote,
         environ: Mapping[str, str],
         timeout: float,
-        breaker: Breaker,
         log: Callable[[str], None],
     ) -> None:
         self.shown = remote.shown  # the URL without credentials
@@ -115,7 +114,7 @@ class Source:
         self._remote = remote
         self._environ = environ
         self._timeout = timeout
-        self._breaker = breaker
+        self._breaker = Breaker(remote.identity)
         self._log = log
         self._service: Service | None = None
         self._making = threading.Lock()
@@ -203,17 +202,13 @@ class Tier:
         remotes: list[Remote],
         environ: Mapping[str, str],
         timeout: float,
-        log: Callable[[str], None] | None = None,
-        directory: str | None = None,
+        log: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._budget = Budget(timeout)
         self._changed = threading.Condition()
         self._is_closed = False
         self._asked: dict[tuple[str, str, bool], Answers] = {}  # by bucket, key, and whether it is fetched
-        self._sources = [
-            Source(each, environ, timeout, Breaker(each.identity, directory), log or (lambda sentence: None))
-            for each in remotes
-        ]
+        self._sources = [Source(each, environ, timeout, log) for each in remotes]
 
     @property
     def counts(self) -> list[Source]:

@@ -22,10 +22,12 @@ NOBODY = {"HOME": "/nonexistent"}
 _ASK = """
 import os, resource, sys
 from nvccache import remote_url
+from nvccache.machine import slots
 from nvccache.remote.tier import Tier
 import nvccache.remote.object_store
+slots.pool_directory = lambda: sys.argv[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + int(sys.argv[2]),) * 2)
-asked = Tier(remote_url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print, sys.argv[1])
+asked = Tier(remote_url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print)
 print(asked.get("blob", "ab" * 32, 1000), flush=True)
 os._exit(0)
 """
@@ -54,7 +56,7 @@ def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_tier_without_threads_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    asked = Tier(remote_url.parse(f"file://{tmp_path}"), NOBODY, 5.0, None, str(tmp_path))
+    asked = Tier(remote_url.parse(f"file://{tmp_path}"), NOBODY, 5.0)
     assert asked.get("blob", KEY, 1000) is None
     assert not asked.has("blob", KEY)
     assert asked.waited < 1.0

@@ -30,18 +30,16 @@ class Place:
     """Two directories as remotes, and tiers of them or of what a test names."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         self.said: list[str] = []
         self.one = f"file://{folder}/one"
         self.two = f"file://{folder}/two"
-        (folder / "pool").mkdir()
 
     def put(self, place: str, key: str, body: bytes = BODY, sealed_as: str = "") -> None:
         content = envelope.seal("blob", sealed_as or key, body)
         SharedDirectory(place.removeprefix("file://")).put(envelope.name_of("blob", key), content)
 
     def tier(self, text: str, timeout: float = 0.5) -> Tier:
-        return Tier(remote_url.parse(text), NOBODY, timeout, self.said.append, str(self.folder / "pool"))
+        return Tier(remote_url.parse(text), NOBODY, timeout, self.said.append)
 
 
 @pytest.fixture
@@ -115,7 +113,7 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
         assert 0.4 < time.monotonic() - began < 1.5
         assert 0.4 < asked.waited < 1
         assert asked.counts[0].faults.keys() == {"timeout"}
-        outage = Breaker(remote_url.parse(text)[0].identity, str(place.folder / "pool")).outage()
+        outage = Breaker(remote_url.parse(text)[0].identity).outage()
         assert outage is not None
         assert outage.word == "timeout"
         began = time.monotonic()
@@ -162,32 +160,35 @@ def test_absence_is_no_fault_and_bad_credentials_are(place: Place) -> None:
 
 def test_remote_that_is_back_is_asked_by_all(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = remote_url.parse(place.one)[0].identity
-    pool = str(place.folder / "pool")
-    Breaker(identity, pool).trip("timeout", "")
+    Breaker(identity).trip("timeout", "")
     assert not place.tier(place.one).has("blob", KEYS[0])
-    outage = Breaker(identity, pool).outage()
+    outage = Breaker(identity).outage()
     assert outage is not None
     monkeypatch.setattr("nvccache.remote.breaker.time.time", lambda: outage.until + 1)
     assert not place.tier(place.one).has("blob", KEYS[0])
-    assert Breaker(identity, pool).outage() is None
+    assert Breaker(identity).outage() is None
 
 
-def test_extra_that_is_missing_is_said_and_no_outage(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extra_that_is_missing_is_said_and_no_outage(
+    place: Place, own_pool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "opendal", None)
     asked = place.tier("s3://bucket")
     assert asked.get("blob", KEYS[0], 1000) is None
     assert asked.get("blob", KEYS[1], 1000) is None
     assert asked.counts[0].faults == {"not_installed": 1}
     assert len(place.said) == 1
-    assert list((place.folder / "pool").iterdir()) == []
+    assert list(own_pool.iterdir()) == []
 
 
 PROGRAM = """
 import sys
 import threading
 from nvccache import remote_url
+from nvccache.machine import slots
 from nvccache.remote.tier import Tier
-asked = Tier(remote_url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]), None, "")
+slots.pool_directory = lambda: ""
+asked = Tier(remote_url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]))
 asked.prefetch([("blob", "%064x" % number, 1000) for number in range(20)])
 print("asking", flush=True)
 asked.get("blob", "%064x" % 0, 1000)
@@ -218,7 +219,7 @@ def test_interrupt_is_heard_while_waiting() -> None:
 
 def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
     with FaultyServer(faulty_server.is_silent) as server:
-        asked = Tier(remote_url.parse(f"{server.url}/p"), NOBODY, 30.0, None, "")
+        asked = Tier(remote_url.parse(f"{server.url}/p"), NOBODY, 30.0)
         began = time.monotonic()
         threading.Timer(0.2, asked.close).start()
         assert asked.get("blob", KEYS[0], 1000) is None

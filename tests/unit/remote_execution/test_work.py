@@ -10,11 +10,10 @@ import hand_made_plans
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS
 from nvccache.plan.model import Plan, Stage
 from nvccache.plan.stages import tool_of
-from nvccache.remote_execution import executor, work
+from nvccache.remote_execution import work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.shipped import ShippedTool
 from nvccache.remote_execution.work import PLACE
-from nvccache.store.store import Store
 
 TOOL = ShippedTool((), (), "bin/tool", "lib/ld.so", "/toolkit/tool")
 
@@ -92,21 +91,3 @@ def test_what_lies_outside_the_scratch_directory_is_not_sent() -> None:
     found = stage("ptxas", planned())
     with pytest.raises(AwayError):
         work.of_stage(found, found.argv, ["/elsewhere/a.ptx"], "/s", TOOL, {})
-
-
-def test_a_stage_is_expected_to_take_what_it_took_the_last_time(cache: Store) -> None:
-    found = stage("cicc", planned())
-    by_size = executor.expected_seconds(found, "/work", 4 << 20, cache)
-    assert by_size == pytest.approx(4 * tool_of("cicc").seconds_per_mib)
-    executor.remember_seconds(found, "/work", 17.5, cache)
-    assert executor.expected_seconds(found, "/work", 4 << 20, cache) == 17.5
-    executor.remember_seconds(found, "/work", 0.0, cache)  # of a result that an engine has kept
-    assert executor.expected_seconds(found, "/work", 4 << 20, cache) == 17.5
-    assert executor.expected_seconds(found, "/other", 4 << 20, cache) == by_size
-    assert executor.expected_seconds(stage("ptxas", planned()), "/work", 1 << 20, cache) != 17.5
-
-
-def test_nothing_is_remembered_of_stages_that_are_never_sent(cache: Store) -> None:
-    found = stage("cudafe", planned())
-    executor.remember_seconds(found, "/work", 17.5, cache)
-    assert executor.expected_seconds(found, "/work", 0, cache) == 0

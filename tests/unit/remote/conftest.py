@@ -1,0 +1,11 @@
+"""What is remembered of remotes is by calls of this test alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def alone(own_pool: Path) -> None: ...
