@@ -217,7 +217,7 @@ def test_refusal_with_a_password_is_no_absence() -> None:
 def test_bucket_is_asked_without_a_signature_where_there_is_none(
     environ: dict[str, str], query: str, is_signed: bool
 ) -> None:
-    _, options = object_store.options_to_read(remote_url.parse(f"s3://b/p{query}")[0], {**NOBODY, **environ})
+    _, options = object_store.options_of(remote_url.parse(f"s3://b/p{query}")[0], {**NOBODY, **environ})
     assert ("skip_signature" not in options) == is_signed
     assert ("disable_ec2_metadata" in options) == ("ec2" not in query)
 
@@ -228,19 +228,19 @@ def test_credentials_in_files_of_the_tools(tmp_path: Path) -> None:
         ("s3://b", ".aws/credentials"),
         ("gs://b", ".config/gcloud/application_default_credentials.json"),
     ):
-        assert "skip_signature" in object_store.options_to_read(remote_url.parse(text)[0], environ)[1]
+        assert "skip_signature" in object_store.options_of(remote_url.parse(text)[0], environ)[1]
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
-        assert "skip_signature" not in object_store.options_to_read(remote_url.parse(text)[0], environ)[1]
+        assert "skip_signature" not in object_store.options_of(remote_url.parse(text)[0], environ)[1]
 
 
 def test_credentials_in_variables() -> None:
     remote = remote_url.parse("azblob://c?account=a")[0]
     key = {"AZURE_STORAGE_KEY": "k"}
-    assert object_store.options_to_read(remote, key)[1]["account_key"] == "k"
+    assert object_store.options_of(remote, key)[1]["account_key"] == "k"
     token = {"AZURE_STORAGE_SAS_TOKEN": "?t"}
-    assert object_store.options_to_read(remote, token)[1]["sas_token"] == "t"
-    assert "skip_signature" in object_store.options_to_read(remote, NOBODY)[1]
+    assert object_store.options_of(remote, token)[1]["sas_token"] == "t"
+    assert "skip_signature" in object_store.options_of(remote, NOBODY)[1]
 
 
 def test_without_opendal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
