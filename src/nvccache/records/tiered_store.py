@@ -87,13 +87,13 @@ class TieredStore(Store):
 
     def remote_use(self) -> RemoteUse | None:
         """What remotes were asked so far, for the event log; None if nothing was."""
-        counts = self._tier.counts
-        asked = max((each.asked for each in counts), default=0)  # all are asked for each name
-        faults = dict.fromkeys(word for each in counts for word in each.faults)
+        remotes = self._tier.remotes
+        asked = max((each.asked for each in remotes), default=0)  # all are asked for each name
+        faults = dict.fromkeys(word for each in remotes for word in each.faults)
         if not asked and not faults:
             return None
-        found = sum(each.found for each in counts)
-        size = sum(each.bytes_in for each in counts)
+        found = sum(each.found for each in remotes)
+        size = sum(each.bytes_in for each in remotes)
         return RemoteUse(asked, min(found, asked), size, self._tier.waited, tuple(faults))
 
 

@@ -4,7 +4,7 @@ All remotes are asked for a name at once, on threads: one after the other, a nam
 the sum of their distances instead of the longest, and one that hangs would hide those behind it. The first
 usable answer counts. An answer is unsealed on its thread: only what was asked for gets out of here.
 
-Whatever goes wrong is an absent name, a fault in `counts`, and an outage of that remote (breaker.py).
+Whatever goes wrong is an absent name, a fault that is counted, and an outage of that remote (breaker.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
@@ -23,18 +24,18 @@ from nvccache.remote_url import Remote
 _THREADS = 8  # for each remote, so that one that hangs does not keep those of others
 _GARBAGE = 3  # unusable answers without a usable one, after which a remote is left alone
 Answer = bytes | bool | None  # a body, or whether the name is there; None for absent, whatever the reason
-Answers = dict[int, Answer]  # to one name, by the number of the remote, as far as there are any
+Answers = dict["RemoteInUse", Answer]  # to one name, as far as there are any
 
 
 class Budget:
-    """How long a call may still wait for remotes; shared by its threads.
+    """How long a call may still wait for remotes; shared by its threads, which hold the condition's lock.
 
     Only time in which the call really waits counts, and once where several of its threads wait.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, changed: threading.Condition, seconds: float) -> None:
+        self._changed = changed
         self._seconds = seconds
-        self._lock = threading.Lock()
         self._waiting = 0  # threads
         self._since = 0.0  # when the first of them began
         self._waited = 0.0  # seconds, before that
@@ -42,28 +43,26 @@ class Budget:
     @property
     def waited(self) -> float:
         """Seconds in which at least one thread waited."""
-        with self._lock:
+        with self._changed:
             return self._waited + (time.monotonic() - self._since if self._waiting else 0.0)
 
     @property
     def left(self) -> float:
         return max(0.0, self._seconds - self.waited)
 
-    def wait(self, condition: threading.Condition, until: Callable[[], bool]) -> bool:
-        """Wait with the condition's lock until something holds; False if the time is over before."""
+    def wait(self, until: Callable[[], bool]) -> bool:
+        """Wait until something holds; False if the time is over before."""
         if until():
             return True
-        with self._lock:
-            if not self._waiting:
-                self._since = time.monotonic()
-            self._waiting += 1
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting += 1
         try:
-            return condition.wait_for(until, self.left)
+            return self._changed.wait_for(until, self.left)
         finally:
-            with self._lock:
-                self._waiting -= 1
-                if not self._waiting:
-                    self._waited += time.monotonic() - self._since
+            self._waiting -= 1
+            if not self._waiting:
+                self._waited += time.monotonic() - self._since
 
 
 class Pool:
@@ -93,7 +92,7 @@ class Pool:
             self._work.get()()
 
 
-class Source:
+class RemoteInUse:
     """One remote in use, and what came of it."""
 
     def __init__(
@@ -204,16 +203,11 @@ class Tier:
         timeout: float,
         log: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self._budget = Budget(timeout)
         self._changed = threading.Condition()
+        self._budget = Budget(self._changed, timeout)
         self._is_closed = False
         self._asked: dict[tuple[str, str, bool], Answers] = {}  # by bucket, key, and whether it is fetched
-        self._sources = [Source(each, environ, timeout, log) for each in remotes]
-
-    @property
-    def counts(self) -> list[Source]:
-        """What the remotes were asked for and what came of it, in their order."""
-        return self._sources
+        self.remotes = [RemoteInUse(each, environ, timeout, log) for each in remotes]
 
     @property
     def waited(self) -> float:
@@ -233,11 +227,11 @@ class Tier:
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
         """What the remotes have under a key, of each that has it, as it comes."""
         answers = self._ask(bucket, key, most)
-        given: set[int] = set()
+        given: set[RemoteInUse] = set()
         while True:
             self._wait(answers, lambda: len(answers) > len(given))
             with self._changed:
-                new = {number: answer for number, answer in answers.items() if number not in given}
+                new = {remote: answer for remote, answer in answers.items() if remote not in given}
             if not new:
                 return
             given.update(new)
@@ -253,10 +247,9 @@ class Tier:
         """What came under a key is unusable after all: the remote that sent it has it no more."""
         with self._changed:
             answers = self._asked[bucket, key, True]
-            for number, answer in answers.items():
-                if answer == body:
-                    answers[number] = None
-                    self._sources[number].note_refusal()
+            for remote in [remote for remote, answer in answers.items() if answer == body]:
+                answers[remote] = None
+                remote.note_refusal()
 
     def close(self) -> None:
         """Ask no more, and wait no more for what is on its way, also where a thread waits already."""
@@ -272,25 +265,22 @@ class Tier:
             if answers is not None:
                 return answers
             answers = self._asked[identity] = {}
-            for number, source in enumerate(self._sources):
-                if not (self._budget.left and not self._is_closed and source.may_be_asked()):
-                    answers[number] = None
+            for remote in self.remotes:
+                if not (self._budget.left and not self._is_closed and remote.may_be_asked()):
+                    answers[remote] = None
                     continue
-                source.asked += 1
-                if not source.pool.start(self._work(answers, number, bucket, key, most)):
-                    answers[number] = None
+                remote.asked += 1
+                if not remote.pool.start(partial(self._have_answered, answers, remote, bucket, key, most)):
+                    answers[remote] = None
         return answers
 
-    def _work(
-        self, answers: Answers, number: int, bucket: str, key: str, most: int | None
-    ) -> Callable[[], None]:
-        def work() -> None:
-            answer = None if self._is_closed else self._sources[number].answer(bucket, key, most)
-            with self._changed:
-                answers[number] = answer
-                self._changed.notify_all()
-
-        return work
+    def _have_answered(
+        self, answers: Answers, remote: RemoteInUse, bucket: str, key: str, most: int | None
+    ) -> None:
+        answer = None if self._is_closed else remote.answer(bucket, key, most)
+        with self._changed:
+            answers[remote] = answer
+            self._changed.notify_all()
 
     def _first(self, answers: Answers) -> Answer:
         """The first answer of a remote that has the name, waited for."""
@@ -305,11 +295,9 @@ class Tier:
     def _wait(self, answers: Answers, until: Callable[[], bool]) -> None:
         """Wait for an answer; remotes that have given none at all when the time is over are left alone."""
         with self._changed:
-            if self._budget.wait(
-                self._changed, lambda: self._is_closed or len(answers) == len(self._sources) or until()
-            ):
+            if self._budget.wait(lambda: self._is_closed or len(answers) == len(self.remotes) or until()):
                 return
-            late = [source for number, source in enumerate(self._sources) if number not in answers]
-        for source in late:
-            if not source.has_answered:
-                source.note_fault(ServiceError("timeout"))
+            late = [remote for remote in self.remotes if remote not in answers]
+        for remote in late:
+            if not remote.has_answered:
+                remote.note_fault(ServiceError("timeout"))

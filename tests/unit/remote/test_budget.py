@@ -10,9 +10,13 @@ import time
 from nvccache.remote.tier import Budget, Pool
 
 
+def budget_of(seconds: float) -> Budget:
+    return Budget(threading.Condition(), seconds)
+
+
 def wait(budget: Budget, seconds: float) -> bool:
     """Wait for what holds after so many seconds."""
-    condition, ready = threading.Condition(), threading.Event()
+    condition, ready = budget._changed, threading.Event()
 
     def end() -> None:
         with condition:
@@ -23,11 +27,11 @@ def wait(budget: Budget, seconds: float) -> bool:
     timer.daemon = True
     timer.start()
     with condition:
-        return budget.wait(condition, ready.is_set)
+        return budget.wait(ready.is_set)
 
 
 def test_what_is_waited_is_spent() -> None:
-    budget = Budget(0.5)
+    budget = budget_of(0.5)
     assert wait(budget, 0.1)
     assert 0.05 <= budget.waited < 0.3
     assert not wait(budget, 5)
@@ -38,13 +42,13 @@ def test_what_is_waited_is_spent() -> None:
 
 
 def test_time_without_waiting_is_free() -> None:
-    budget = Budget(1)
+    budget = budget_of(1)
     time.sleep(0.05)
     assert budget.left == 1
 
 
 def test_overlapped_waits_count_once() -> None:
-    budget = Budget(5)
+    budget = budget_of(5)
     threads = [threading.Thread(target=wait, args=(budget, 0.2)) for _ in range(5)]
     for thread in threads:
         thread.start()
@@ -54,7 +58,7 @@ def test_overlapped_waits_count_once() -> None:
 
 
 def test_a_wait_within_another_takes_nothing_from_it() -> None:
-    budget = Budget(5)
+    budget = budget_of(5)
     longer = threading.Thread(target=wait, args=(budget, 0.4))
     longer.start()
     time.sleep(0.2)
@@ -64,9 +68,7 @@ def test_a_wait_within_another_takes_nothing_from_it() -> None:
 
 
 def test_what_holds_is_not_waited_for() -> None:
-    condition = threading.Condition()
-    with condition:
-        assert Budget(0).wait(condition, lambda: True)
+    assert budget_of(0).wait(lambda: True)
 
 
 def test_pool_starts_no_more_threads_than_it_may() -> None:

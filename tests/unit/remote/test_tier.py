@@ -51,8 +51,8 @@ def test_absent(place: Place) -> None:
     asked = place.tier(f"{place.one} {place.two}")
     assert asked.get("blob", KEYS[0], 1000) is None
     assert not asked.has("blob", KEYS[0])
-    assert [counts.asked for counts in asked.counts] == [1, 1]
-    assert [counts.faults for counts in asked.counts] == [{}, {}]
+    assert [each.asked for each in asked.remotes] == [1, 1]
+    assert [each.faults for each in asked.remotes] == [{}, {}]
 
 
 @pytest.mark.parametrize("which", ["one", "two"])
@@ -62,8 +62,8 @@ def test_found_at_either(place: Place, which: str) -> None:
     assert asked.get("blob", KEYS[0], 1000) == BODY
     assert asked.has("blob", KEYS[0])
     assert place.tier(f"{place.one} {place.two}").has("blob", KEYS[0])
-    assert sum(counts.found for counts in asked.counts) == 1
-    assert sum(counts.bytes_in for counts in asked.counts) == len(envelope.seal("blob", KEYS[0], BODY))
+    assert sum(each.found for each in asked.remotes) == 1
+    assert sum(each.bytes_in for each in asked.remotes) == len(envelope.seal("blob", KEYS[0], BODY))
 
 
 def test_too_large(place: Place) -> None:
@@ -88,7 +88,7 @@ def test_another_name_is_garbage(place: Place) -> None:
     place.put(place.one, KEYS[0], sealed_as=KEYS[1])
     asked = place.tier(place.one)
     assert asked.get("blob", KEYS[0], 1000) is None
-    assert asked.counts[0].faults == {"broken": 1}
+    assert asked.remotes[0].faults == {"broken": 1}
     assert place.said == []
 
 
@@ -112,7 +112,7 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
             assert asked.get("blob", key, 1000) is None
         assert 0.4 < time.monotonic() - began < 1.5
         assert 0.4 < asked.waited < 1
-        assert asked.counts[0].faults.keys() == {"timeout"}
+        assert asked.remotes[0].faults.keys() == {"timeout"}
         outage = Breaker(remote_url.parse(text)[0].identity).outage()
         assert outage is not None
         assert outage.word == "timeout"
@@ -121,7 +121,7 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
         for key in KEYS:
             assert later.get("blob", key, 1000) is None
         assert time.monotonic() - began < 0.2
-        assert (later.counts[0].asked, later.counts[0].faults) == (0, {"left_alone": 1})
+        assert (later.remotes[0].asked, later.remotes[0].faults) == (0, {"left_alone": 1})
         until = time.strftime("%H:%M:%S", time.localtime(outage.until))
         assert place.said == [
             f"`{text}` is left alone for 60 s: {outage.text}",
@@ -150,9 +150,9 @@ def test_absence_is_no_fault_and_bad_credentials_are(place: Place) -> None:
         text = f"http://user:SECRET@127.0.0.1:{server.port}/q"
         asked = place.tier(text)
         assert asked.get("blob", KEYS[0], 1000) is None
-        assert asked.counts[0].faults == {"bad_credentials": 1}
+        assert asked.remotes[0].faults == {"bad_credentials": 1}
         assert len(place.said) == 1
-        assert "SECRET" not in place.said[0] + asked.counts[0].shown
+        assert "SECRET" not in place.said[0] + asked.remotes[0].shown
         before = len(server.requests)
         assert asked.get("blob", KEYS[1], 1000) is None
         assert len(server.requests) == before
@@ -176,7 +176,7 @@ def test_extra_that_is_missing_is_said_and_no_outage(
     asked = place.tier("s3://bucket")
     assert asked.get("blob", KEYS[0], 1000) is None
     assert asked.get("blob", KEYS[1], 1000) is None
-    assert asked.counts[0].faults == {"not_installed": 1}
+    assert asked.remotes[0].faults == {"not_installed": 1}
     assert len(place.said) == 1
     assert list(own_pool.iterdir()) == []
 
@@ -239,7 +239,7 @@ def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
         asked.refuse("blob", KEYS[0], found)
     assert asked.get("blob", KEYS[0], 1000) is None
     assert not asked.has("blob", KEYS[0])
-    assert [counts.faults for counts in asked.counts] == [{"broken": 1}, {"broken": 1}]
+    assert [each.faults for each in asked.remotes] == [{"broken": 1}, {"broken": 1}]
 
 
 def test_each_remote_may_have_something_else_under_a_key(place: Place) -> None:
@@ -263,5 +263,5 @@ def test_what_has_come_is_looked_at_before_the_rest_is_waited_for(place: Place) 
         assert time.monotonic() - began < 1
         assert list(found) == []
         assert 2 < time.monotonic() - began < 5
-        assert asked.counts[0].faults == {"timeout": 1}
+        assert asked.remotes[0].faults == {"timeout": 1}
         assert list(asked.each("blob", KEYS[0], 1000)) == [BODY]
