@@ -20,11 +20,11 @@ from typing import Any
 from nvccache.endpoint import WORKER, Endpoint
 from nvccache.execution.run_stage import Costs
 from nvccache.machine import slots
-from nvccache.remote_execution import client, faults, protocol, shipped
+from nvccache.remote_execution import client, faults, protocol
 from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.protocol import Digest, messages, serialized
-from nvccache.remote_execution.work import PLACE, CameBack, Work
+from nvccache.remote_execution.work import PLACE, CameBack, Work, failure
 from nvccache.values import dataclass
 
 _LARGE = 4 << 20  # bytes that two calls do not send at the same time
@@ -160,7 +160,7 @@ class EngineTry:
         if result.exit_code:
             fetched = engine.fetch(further) if further else {}
             stderr = result.stderr_raw or fetched.get(result.stderr_digest.hash, b"")
-            raise shipped.failure(result.exit_code, stderr)
+            raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
             raise AwayError(faults.FAILED, f"`{missing[0]}` did not come back")

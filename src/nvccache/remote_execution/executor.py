@@ -29,7 +29,7 @@ from nvccache.module_id import ROLE
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
-from nvccache.remote_execution import faults, shipped, work
+from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE, CameBack, Work
 from nvccache.values import replace
@@ -169,7 +169,7 @@ class Executor:
     def _work(self, stage: Stage) -> Work:
         call = self._call
         loaded = stage_key.loaded_by(stage, call.environ, call.store)
-        tool = shipped.of_tool(stage.argv[0], loaded, call.environ, call.store)
+        tool = work.of_tool(stage.argv[0], loaded, call.environ, call.store)
         is_told = call.own_ids.tell(stage)
         argv = run_stage.argv_to_run(call, stage, is_told=is_told)
         read = call.read_by(stage)

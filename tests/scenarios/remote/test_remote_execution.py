@@ -19,16 +19,14 @@ import fake_engine
 import slurm
 from fake_engine import FakeEngine
 from nvccache.machine import slots
-from nvccache.remote_execution import shipped
+from nvccache.remote_execution import work
 from nvccache.store import events
 from scenarios.support.toolkits import with_real_headers
 from workspaces import Workspace
 
 pytestmark = [
     pytest.mark.light_by_default,
-    pytest.mark.skipif(
-        not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
-    ),
+    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"),
 ]
 SOURCE = """
 template <int N> __global__ void kernel(float *p) {

@@ -19,14 +19,12 @@ import casd
 import fake_engine
 from fake_engine import FakeEngine
 from nvccache import outcomes
-from nvccache.remote_execution import shipped
+from nvccache.remote_execution import work
 from workspaces import Workspace
 
 pytestmark = [
     pytest.mark.light_by_default,
-    pytest.mark.skipif(
-        not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
-    ),
+    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"),
 ]
 busy_machine, serve, patient = sent.busy_machine, sent.serve, sent.patient
 

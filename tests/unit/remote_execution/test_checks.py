@@ -19,7 +19,7 @@ from nvccache.cli import doctor, remote_checks
 from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
-from nvccache.remote_execution import checks, faults, shipped
+from nvccache.remote_execution import checks, faults, work
 from unprivileged import read_only
 
 
@@ -170,7 +170,7 @@ def test_an_outage_is_told(tmp_path: Path) -> None:
 
 
 def test_without_the_check_of_processors_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "CHECK", "/dev/null/nothing")
+    monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
     assert found("prefix:no-such-launcher")[0][1].startswith("nothing is sent")
 
 

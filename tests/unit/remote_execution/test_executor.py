@@ -18,7 +18,7 @@ from nvccache.module_id import ROLE, independent
 from nvccache.plan import stage_key
 from nvccache.plan.model import Stage
 from nvccache.plan.stages import tool_of
-from nvccache.remote_execution import executor, faults, shipped, work
+from nvccache.remote_execution import executor, faults, work
 from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE, CameBack
@@ -83,7 +83,7 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(
     monkeypatch.setattr(run_stage, "argv_to_run", argv_to_run)
     monkeypatch.setattr(run_stage, "take_in", lambda *_: {})
     monkeypatch.setattr(stage_key, "loaded_by", lambda *_: [])
-    monkeypatch.setattr(shipped, "of_tool", lambda *_: None)
+    monkeypatch.setattr(work, "of_tool", lambda *_: None)
     sent = here._work(stage)
     own = stage.output(ROLE).path.removeprefix(f"{tmp_path}/")
     assert own in sent.inputs and own not in sent.outputs
