@@ -74,6 +74,22 @@ class Permissions:
             os.close(descriptor)
 
 
+def enter(name: str, above: int, permissions: Permissions | None = None) -> int:
+    """A descriptor of a folder, which is made with `permissions` if it is not there."""
+    try:
+        return os.open(name, FOLDER, dir_fd=above)
+    except FileNotFoundError:
+        if permissions is None:
+            raise
+    try:
+        os.mkdir(name, 0o777, dir_fd=above)
+    except FileExistsError:
+        pass
+    else:
+        permissions.give_to_folder(name, above)
+    return os.open(name, FOLDER, dir_fd=above)
+
+
 def open_named(path: str, most: int = 0) -> int:
     """A descriptor to read the regular file that a record may have named, links followed.
 
