@@ -42,7 +42,8 @@ class TieredStore(Store):
         self._tier = tier
 
     def has_blob(self, digest: str) -> bool:
-        return super().has_blob(digest) or self._tier.has(store.BLOB, digest)
+        """Whether a blob can be had, which is kept here from then on: servers forget them by age."""
+        return super().has_blob(digest) or self.read_blob(digest) is not None
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, which is kept here from now on."""
@@ -64,10 +65,6 @@ class TieredStore(Store):
         wanted, is_here = list(digests), super().has_blob
         self._tier.prefetch([(store.BLOB, digest, LARGEST) for digest in wanted if not is_here(digest)])
         return super().read_blobs(wanted)
-
-    def fetch_blob(self, digest: str) -> bool:
-        """Have a blob in this cache: servers forget them by age; whether it can be had."""
-        return super().has_blob(digest) or self.read_blob(digest) is not None
 
     def prefetch_records(self, front_keys: Iterable[str]) -> None:
         """Begin to fetch what is going to be asked for, all at once."""

@@ -23,8 +23,8 @@ from nvccache.remote_url import Remote
 
 _THREADS = 8  # for each remote, so that one that hangs does not keep those of others
 _GARBAGE = 3  # unusable answers without a usable one, after which a remote is left alone
-Answer = bytes | bool | None  # a body, or whether the name is there; None for absent, whatever the reason
-Answers = dict["RemoteInUse", Answer]  # to one name, as far as there are any
+# To one name, as far as there are any: a body, or None for absent, whatever the reason.
+Answers = dict["RemoteInUse", bytes | None]
 
 
 class Budget:
@@ -130,8 +130,8 @@ class RemoteInUse:
                 self._log(f"`{self.shown}` is left alone until {until}: {outage.text}")
         return not self.is_out
 
-    def answer(self, bucket: str, key: str, most: int | None) -> Answer:
-        """What the remote answers, waited for; `most` is None to ask only whether it has the name."""
+    def answer(self, bucket: str, key: str, most: int) -> bytes | None:
+        """The body that the remote has, waited for."""
         if self.is_out:
             return None
         name = envelope.name_of(bucket, key)
@@ -139,10 +139,6 @@ class RemoteInUse:
             with self._making:
                 if self._service is None:
                     self._service = connect(self._remote, self._environ, self._timeout)
-            if most is None:
-                is_there = self._service.has(name)
-                self._note_answer(None, is_there)
-                return is_there
             content = self._service.get(name, envelope.most_sealed(most))
             body = None if content is None else envelope.unseal(content, bucket, key, most)
             self._note_answer(content, body is not None)
@@ -206,7 +202,7 @@ class Tier:
         self._changed = threading.Condition()
         self._budget = Budget(self._changed, timeout)
         self._is_closed = False
-        self._asked: dict[tuple[str, str, bool], Answers] = {}  # by bucket, key, and whether it is fetched
+        self._asked: dict[tuple[str, str], Answers] = {}  # by bucket and key
         self.remotes = [RemoteInUse(each, environ, timeout, log) for each in remotes]
 
     @property
@@ -221,8 +217,7 @@ class Tier:
 
     def get(self, bucket: str, key: str, most: int) -> bytes | None:
         """The body that was put under a key; None where no remote has it, or none answers in time."""
-        found = self._first(self._ask(bucket, key, most))
-        return found if isinstance(found, bytes) and len(found) <= most else None
+        return next(self.each(bucket, key, most), None)
 
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
         """What the remotes have under a key, of each that has it, as it comes."""
@@ -235,18 +230,12 @@ class Tier:
             if not new:
                 return
             given.update(new)
-            yield from [body for body in new.values() if isinstance(body, bytes) and len(body) <= most]
-
-    def has(self, bucket: str, key: str) -> bool:
-        """Whether some remote answers that it has a key: what it has may still be unusable."""
-        with self._changed:
-            answers = self._asked.get((bucket, key, True))
-        return self._first(self._ask(bucket, key, None) if answers is None else answers) is not None
+            yield from [body for body in new.values() if body is not None and len(body) <= most]
 
     def refuse(self, bucket: str, key: str, body: bytes) -> None:
         """What came under a key is unusable after all: the remote that sent it has it no more."""
         with self._changed:
-            answers = self._asked[bucket, key, True]
+            answers = self._asked[bucket, key]
             for remote in [remote for remote, answer in answers.items() if answer == body]:
                 answers[remote] = None
                 remote.note_refusal()
@@ -257,14 +246,13 @@ class Tier:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _ask(self, bucket: str, key: str, most: int | None) -> Answers:
-        """Ask for a name, unless it has been asked for; `most` is None to ask only whether it is there."""
-        identity = (bucket, key, most is not None)
+    def _ask(self, bucket: str, key: str, most: int) -> Answers:
+        """Ask for a name, unless it has been asked for."""
         with self._changed:
-            answers = self._asked.get(identity)
+            answers = self._asked.get((bucket, key))
             if answers is not None:
                 return answers
-            answers = self._asked[identity] = {}
+            answers = self._asked[bucket, key] = {}
             for remote in self.remotes:
                 if not (self._budget.left and not self._is_closed and remote.may_be_asked()):
                     answers[remote] = None
@@ -274,23 +262,11 @@ class Tier:
                     answers[remote] = None
         return answers
 
-    def _have_answered(
-        self, answers: Answers, remote: RemoteInUse, bucket: str, key: str, most: int | None
-    ) -> None:
+    def _have_answered(self, answers: Answers, remote: RemoteInUse, bucket: str, key: str, most: int) -> None:
         answer = None if self._is_closed else remote.answer(bucket, key, most)
         with self._changed:
             answers[remote] = answer
             self._changed.notify_all()
-
-    def _first(self, answers: Answers) -> Answer:
-        """The first answer of a remote that has the name, waited for."""
-
-        def found() -> Answer:
-            return next((answer for answer in answers.values() if answer not in (None, False)), None)
-
-        self._wait(answers, lambda: found() is not None)
-        with self._changed:
-            return found()
 
     def _wait(self, answers: Answers, until: Callable[[], bool]) -> None:
         """Wait for an answer; remotes that have given none at all when the time is over are left alone."""
