@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -17,22 +16,22 @@ NAME = "0123456789abcdef"
 class Clock:
     """The time of day, as a test sets it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.now = time.time()
         monkeypatch.setattr(breaker.time, "time", lambda: self.now)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-def test_closed() -> None:
+def test_closed():
     assert Breaker(NAME).may_ask()
     assert Breaker(NAME).outage() is None
 
 
-def test_others_leave_it_alone_and_know_why(clock: Clock) -> None:
+def test_others_leave_it_alone_and_know_why(clock):
     Breaker(NAME).trip("timeout", "no answer in time")
     other = Breaker(NAME)
     assert not other.may_ask()
@@ -43,7 +42,7 @@ def test_others_leave_it_alone_and_know_why(clock: Clock) -> None:
     assert Breaker("fedcba9876543210").may_ask()
 
 
-def test_one_makes_the_trial(clock: Clock) -> None:
+def test_one_makes_the_trial(clock):
     Breaker(NAME).trip("timeout", "")
     clock.now += 61
     first, second = Breaker(NAME), Breaker(NAME)
@@ -55,7 +54,7 @@ def test_one_makes_the_trial(clock: Clock) -> None:
     assert second.outage() is None
 
 
-def test_the_trial_of_a_dead_process_is_over_after_a_minute(clock: Clock) -> None:
+def test_the_trial_of_a_dead_process_is_over_after_a_minute(clock):
     Breaker(NAME).trip("timeout", "")
     clock.now += 61
     assert Breaker(NAME).may_ask()
@@ -67,7 +66,7 @@ def test_the_trial_of_a_dead_process_is_over_after_a_minute(clock: Clock) -> Non
     assert again.trip("timeout", "").trips == 2
 
 
-def test_longer_each_time_up_to_ten_minutes(clock: Clock) -> None:
+def test_longer_each_time_up_to_ten_minutes(clock):
     lengths = []
     for _ in range(6):
         trial = Breaker(NAME)
@@ -78,18 +77,18 @@ def test_longer_each_time_up_to_ten_minutes(clock: Clock) -> None:
     assert lengths == [60, 120, 240, 480, 600, 600]
 
 
-def test_throttled_is_shorter(clock: Clock) -> None:
+def test_throttled_is_shorter(clock):
     outage = Breaker(NAME).trip("throttled", "")
     assert round(outage.until - clock.now) == 5
 
 
-def test_many_that_fail_at_once_are_one_failure(clock: Clock) -> None:
+def test_many_that_fail_at_once_are_one_failure(clock):
     breakers = [Breaker(NAME) for _ in range(5)]
     assert all(each.may_ask() for each in breakers)
     assert [each.trip("timeout", "").trips for each in breakers] == [1] * 5
 
 
-def test_clock_set_back(clock: Clock) -> None:
+def test_clock_set_back(clock):
     Breaker(NAME).trip("timeout", "")
     clock.now -= 10**6
     assert Breaker(NAME).may_ask()
@@ -102,7 +101,7 @@ def test_clock_set_back(clock: Clock) -> None:
         *("1 2 3 4", "0 1 1e300", "x y z"),
     ],
 )
-def test_an_outage_that_cannot_be_is_none(own_pool: Path, numbers: str) -> None:
+def test_an_outage_that_cannot_be_is_none(own_pool, numbers):
     breaker = Breaker(NAME)
     breaker.trip("timeout", "")
     (path,) = own_pool.glob("remote-*")
@@ -112,16 +111,14 @@ def test_an_outage_that_cannot_be_is_none(own_pool: Path, numbers: str) -> None:
     assert breaker.trip("timeout", "").trips == 1
 
 
-def test_writing_fails_by_itself() -> None:
+def test_writing_fails_by_itself():
     Breaker(NAME, for_writing=True).trip("full", "")
     assert not Breaker(NAME, for_writing=True).may_ask()
     assert Breaker(NAME).may_ask()
 
 
 @pytest.mark.parametrize("folder", ["", "/nowhere"])
-def test_where_nothing_can_be_kept_nothing_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
+def test_where_nothing_can_be_kept_nothing_is_left_alone(monkeypatch, folder):
     monkeypatch.setattr(breaker.slots, "pool_directory", lambda: folder)
     alone = Breaker(NAME)
     assert alone.trip("timeout", "").trips == 1
@@ -131,7 +128,7 @@ def test_where_nothing_can_be_kept_nothing_is_left_alone(
     assert alone.outage() is None
 
 
-def test_losses_in_a_row_are_counted_by_all_calls() -> None:
+def test_losses_in_a_row_are_counted_by_all_calls():
     assert [Breaker(NAME).count_loss() for _ in range(2)] == [1, 2]
     assert Breaker("fedcba9876543210").count_loss() == 1
     Breaker(NAME).close()
@@ -141,12 +138,12 @@ def test_losses_in_a_row_are_counted_by_all_calls() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"1 2\n", b"a b c\nd\ne\n", b"\xff" * 9000])
-def test_file_that_is_none(own_pool: Path, content: bytes) -> None:
+def test_file_that_is_none(own_pool, content):
     (own_pool / f"remote-{NAME}").write_bytes(content)
     assert Breaker(NAME).may_ask()
 
 
-def test_what_is_planted_is_neither_followed_nor_waited_for(own_pool: Path, tmp_path: Path) -> None:
+def test_what_is_planted_is_neither_followed_nor_waited_for(own_pool, tmp_path):
     (tmp_path / "target").touch()
     for number, end in enumerate(("", ".lost")):
         os.mkfifo(own_pool / f"remote-{number}{end}")

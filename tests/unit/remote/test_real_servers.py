@@ -7,15 +7,13 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from nvccache import remote_url
 from nvccache.remote import envelope
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import ServiceError
 from support import certificates
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
@@ -25,7 +23,7 @@ NAME = envelope.name_of("blob", KEY)
 CONTENT = envelope.seal("blob", KEY, b"body" * 1000)
 
 
-def started(program: str, *words: str) -> Iterator[int]:
+def started(program, *words):
     """The port of a server, for which `{port}` stands; ended with the test."""
     path = shutil.which(program)
     if not path:
@@ -47,14 +45,14 @@ def started(program: str, *words: str) -> Iterator[int]:
 
 
 @pytest.fixture
-def redis() -> Iterator[int]:
+def redis():
     reader = ("--user", "reader", "on", ">SECRET", "~*", "+get", "+exists", "+strlen", "+select", "+ping")
     options = ("--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--requirepass", "SECRET")
     yield from started("redis-server", *options, *reader, "+client", "+hello", "+auth")
 
 
 @pytest.fixture
-def bucket() -> Iterator[str]:
+def bucket():
     for port in started("moto_server", "-H", "127.0.0.1", "-p", "{port}"):
         endpoint = f"http://127.0.0.1:{port}"
         request = urllib.request.Request(f"{endpoint}/bucket", method="PUT")
@@ -62,7 +60,7 @@ def bucket() -> Iterator[str]:
             yield f"s3://bucket/prefix?endpoint={endpoint}"
 
 
-def round_trip(service: Service) -> None:
+def round_trip(service):
     assert service.get(NAME, 10**6) is None
     assert not service.has(NAME)
     service.put(NAME, CONTENT)
@@ -74,7 +72,7 @@ def round_trip(service: Service) -> None:
     assert service.get(NAME, 10) is None
 
 
-def word_of(text: str, does: str, environ: dict[str, str] | None = None) -> str:
+def word_of(text, does, environ=None):
     with pytest.raises(ServiceError) as raised:
         service = connect(remote_url.parse(text)[0], environ or {}, 2)
         service.put(NAME, CONTENT) if does == "put" else service.get(NAME, 10)
@@ -82,7 +80,7 @@ def word_of(text: str, does: str, environ: dict[str, str] | None = None) -> str:
     return raised.value.word
 
 
-def test_redis(redis: int) -> None:
+def test_redis(redis):
     service = connect(
         remote_url.parse(f"redis://:SECRET@127.0.0.1:{redis}/1?prefix=a/b&ttl=100,rw")[0], {}, 5
     )
@@ -92,7 +90,7 @@ def test_redis(redis: int) -> None:
     round_trip(connect(remote_url.parse(f"redis://127.0.0.1:{redis}/2")[0], {"REDISCLI_AUTH": "SECRET"}, 5))
 
 
-def test_what_redis_has(redis: int) -> None:
+def test_what_redis_has(redis):
     service = connect(remote_url.parse(f"redis://:SECRET@127.0.0.1:{redis}?prefix=a*,rw")[0], {}, 5)
     names = [f"1/{number:02x}/{number:064x}" for number in range(1500)]
     for name in names:
@@ -107,7 +105,7 @@ def test_what_redis_has(redis: int) -> None:
     assert [name for name, _, _ in other.list("")] == names[:1]
 
 
-def test_redis_with_tls(tmp_path: Path) -> None:
+def test_redis_with_tls(tmp_path):
     trusted, other = certificates.authority(tmp_path / "a"), certificates.authority(tmp_path / "b")
     certificate, key = trusted.sign("redis")
     options = (
@@ -131,7 +129,7 @@ def test_redis_with_tls(tmp_path: Path) -> None:
         assert word_of(f"redis://127.0.0.1:{port}", "get") in ("unreachable", "broken")
 
 
-def test_users_of_redis(redis: int) -> None:
+def test_users_of_redis(redis):
     reader = f"redis://reader:SECRET@127.0.0.1:{redis}"
     assert connect(remote_url.parse(reader)[0], {}, 2).get(NAME, 10) is None
     assert word_of(reader, "put") == "bad_credentials"
@@ -139,7 +137,7 @@ def test_users_of_redis(redis: int) -> None:
     assert word_of(f"redis://:SECRETS@127.0.0.1:{redis}", "get") == "bad_credentials"
 
 
-def test_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3(bucket, monkeypatch):
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "SECRET"}
     for name, value in keys.items():
         monkeypatch.setenv(name, value)
@@ -152,7 +150,7 @@ def test_s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not service.has(NAME)
 
 
-def test_directory(tmp_path: Path) -> None:
+def test_directory(tmp_path):
     service = connect(remote_url.parse(f"file://{tmp_path}/cache")[0], {})
     round_trip(service)
     assert [name for name, _, _ in service.list("1/")] == [NAME]

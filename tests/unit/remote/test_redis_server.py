@@ -7,7 +7,6 @@ import errno
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -22,26 +21,26 @@ MOST = 1 << 20
 class Fake:
     """Answers what it receives at a time with the next of its `answers`; `heard` has what that was."""
 
-    def __init__(self, *answers: bytes, then: Callable[[socket.socket], None] | None = None) -> None:
+    def __init__(self, *answers, then=None):
         self.answers = list(answers)
-        self.heard: list[bytes] = []
+        self.heard = []
         self.connections = 0
         self._then = then
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = []
+        self._open = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def server(self, user: str = "", query: str = "", timeout: float = 0.3) -> RedisServer:
+    def server(self, user="", query="", timeout=0.3):
         port = self._listener.getsockname()[1]
         return RedisServer(remote_url.parse(f"redis://{user}127.0.0.1:{port}/{query}")[0], {}, timeout)
 
-    def close(self) -> None:
+    def close(self):
         for each in [self._listener, *self._open]:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
 
-    def _accept(self) -> None:
+    def _accept(self):
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
@@ -49,7 +48,7 @@ class Fake:
                 self.connections += 1
                 self._serve(connection)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection):
         with contextlib.suppress(OSError):
             while said := connection.recv(1 << 20):
                 self.heard.append(said)
@@ -63,10 +62,10 @@ class Fake:
 
 
 @pytest.fixture
-def fake() -> Iterator[Callable[..., Fake]]:
-    made: list[Fake] = []
+def fake():
+    made = []
 
-    def make(*answers: bytes, then: Callable[[socket.socket], None] | None = None) -> Fake:
+    def make(*answers, then=None):
         made.append(Fake(*answers, then=then))
         return made[-1]
 
@@ -75,14 +74,14 @@ def fake() -> Iterator[Callable[..., Fake]]:
         each.close()
 
 
-def word_of(server: RedisServer) -> str:
+def word_of(server):
     with pytest.raises(ServiceError) as raised:
         server.get(NAME, MOST)
     assert "SECRET" not in raised.value.text
     return raised.value.word
 
 
-def test_greeting_database_and_question_go_in_one_write(fake: Callable[..., Fake]) -> None:
+def test_greeting_database_and_question_go_in_one_write(fake):
     there = fake(b"+OK\r\n+OK\r\n$7\r\ncontent\r\n", b"$-1\r\n")
     server = there.server("me:SECRET@", "3?prefix=p")
     assert server.get(NAME, MOST) == b"content"
@@ -116,14 +115,14 @@ def test_greeting_database_and_question_go_in_one_write(fake: Callable[..., Fake
         (b"end", "unreachable"),
     ],
 )
-def test_answers_that_are_none(fake: Callable[..., Fake], answer: bytes, word: str) -> None:
+def test_answers_that_are_none(fake, answer, word):
     began = time.monotonic()
     assert word_of(fake(answer).server()) == word
     assert time.monotonic() - began < 2
 
 
-def test_no_more_is_taken_than_may_come(fake: Callable[..., Fake]) -> None:
-    def sends_for_ever(connection: socket.socket) -> None:
+def test_no_more_is_taken_than_may_come(fake):
+    def sends_for_ever(connection):
         while True:
             connection.sendall(b"x" * 65536)
 
@@ -131,8 +130,8 @@ def test_no_more_is_taken_than_may_come(fake: Callable[..., Fake]) -> None:
     assert word_of(fake(b"$", then=sends_for_ever).server()) == "broken"
 
 
-def test_what_drips_is_given_up(fake: Callable[..., Fake]) -> None:
-    def drips(connection: socket.socket) -> None:
+def test_what_drips_is_given_up(fake):
+    def drips(connection):
         while True:
             connection.sendall(b"x")
             time.sleep(0.05)
@@ -142,21 +141,21 @@ def test_what_drips_is_given_up(fake: Callable[..., Fake]) -> None:
     assert time.monotonic() - began < 2
 
 
-def test_what_nobody_reads_is_not_sent_for_ever(fake: Callable[..., Fake]) -> None:
+def test_what_nobody_reads_is_not_sent_for_ever(fake):
     there = fake(then=lambda _: time.sleep(5))
     with pytest.raises(ServiceError) as raised:
         there.server().put(NAME, bytes(50 << 20))
     assert raised.value.word == "timeout"
 
 
-def test_a_connection_that_was_ended_meanwhile_is_made_anew(fake: Callable[..., Fake]) -> None:
+def test_a_connection_that_was_ended_meanwhile_is_made_anew(fake):
     there = fake(b"$1\r\na\r\n", b"end", b"$1\r\nb\r\n")
     server = there.server()
     assert [server.get(NAME, MOST), server.get(NAME, MOST)] == [b"a", b"b"]
     assert there.connections == 2
 
 
-def test_one_that_hangs_is_not_asked_twice(fake: Callable[..., Fake]) -> None:
+def test_one_that_hangs_is_not_asked_twice(fake):
     there = fake(b"$1\r\na\r\n", b"")
     server = there.server()
     server.get(NAME, MOST)
@@ -164,7 +163,7 @@ def test_one_that_hangs_is_not_asked_twice(fake: Callable[..., Fake]) -> None:
     assert there.connections == 1
 
 
-def test_a_list_without_form_is_refused(fake: Callable[..., Fake]) -> None:
+def test_a_list_without_form_is_refused(fake):
     for answer in (
         b"*3\r\n",
         b"*2\r\n$1\r\n0\r\n*16385\r\n",
@@ -179,21 +178,19 @@ def test_a_list_without_form_is_refused(fake: Callable[..., Fake]) -> None:
 
 
 @pytest.mark.parametrize("idle", [b"-5", b"9" * 400, b"x"])
-def test_a_time_that_cannot_be_is_none(fake: Callable[..., Fake], idle: bytes) -> None:
+def test_a_time_that_cannot_be_is_none(fake, idle):
     told = b":" + idle + b"\r\n" if idle != b"x" else b"-ERR an LFU policy\r\n"
     there = fake(b"*2\r\n$1\r\n0\r\n*1\r\n$3\r\n1/a\r\n", told, b":7\r\n")
     assert list(there.server().list("1/")) == [("1/a", 7, 0.0)]
 
 
-def test_a_name_of_a_host_that_is_none() -> None:
+def test_a_name_of_a_host_that_is_none():
     server = RedisServer(remote_url.parse(f"redis://{'a' * 70}.example")[0], {}, 1)
     assert word_of(server) == "unreachable"
 
 
-def test_a_limit_of_this_process_is_none_of_the_servers(
-    fake: Callable[..., Fake], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> None:
+def test_a_limit_of_this_process_is_none_of_the_servers(fake, monkeypatch):
+    def refused(*_):
         raise OSError(errno.EMFILE, "too many")
 
     monkeypatch.setattr(socket, "create_connection", refused)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def alone(own_pool: Path) -> None: ...
+def alone(own_pool): ...
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., object]]:
+def serve(tmp_path):
     """Starts a FakeEngine with a trouble; they end with the test."""
     from fake_engine import FakeEngine  # needs grpcio
 
-    started: list[FakeEngine] = []
+    started = []
 
-    def start(trouble: str = "", compresses: bool = False) -> FakeEngine:
+    def start(trouble="", compresses=False):
         started.append(FakeEngine(tmp_path, trouble, compresses))
         return started[-1]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
 from nvccache.remote_execution import work
 from nvccache.remote_execution.work import PLACE, Work
-from nvccache.store.store import Store
 from nvccache.toolkit import loader
 
 NEEDS_CHECK = pytest.mark.skipif(
@@ -18,7 +16,7 @@ NEEDS_CHECK = pytest.mark.skipif(
 )
 
 
-def copying(folder: Path, cache: Store) -> Work:
+def copying(folder, cache):
     """A stage that says something: `dd` tells what it has copied."""
     sorted_one = sorting(folder, cache)
     program = shutil.which("dd") or "dd"
@@ -28,7 +26,7 @@ def copying(folder: Path, cache: Store) -> Work:
     return Work("dd", tool, words, (), sorted_one.inputs, sorted_one.outputs)
 
 
-def sorting(folder: Path, cache: Store, text: str = "b\na\n", options: tuple[str, ...] = ()) -> Work:
+def sorting(folder, cache, text="b\na\n", options=()):
     """A stage that sorts the lines of a text."""
     program = shutil.which("sort") or "sort"
     environ = dict(os.environ)

@@ -18,7 +18,7 @@ from nvccache.remote_execution.protocol import messages
 FOLDER = Path(protocol.__file__).parent
 
 
-def test_the_descriptors_are_those_of_the_protocol(tmp_path: Path) -> None:
+def test_the_descriptors_are_those_of_the_protocol(tmp_path):
     pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed")
     made, committed = tmp_path / "made", FOLDER / "reapi.binpb"
     argv = ["-m", "grpc_tools.protoc", f"-I{FOLDER}", f"--descriptor_set_out={made}", "reapi.proto"]
@@ -27,13 +27,13 @@ def test_the_descriptors_are_those_of_the_protocol(tmp_path: Path) -> None:
     assert both[0] == both[1]
 
 
-def test_numbers_are_those_of_the_published_interface() -> None:
+def test_numbers_are_those_of_the_published_interface():
     """On the wire: field 6 of an Execute request is the digest, 7 of a command its output paths."""
     request = messages.ExecuteRequest(action_digest={"hash": "ab", "size_bytes": 3})
     assert protocol.serialized(request) == b"\x32\x06\x0a\x02ab\x10\x03"
     assert protocol.serialized(messages.Command(output_paths=["o"])) == b"\x3a\x01o"
 
 
-def test_the_pool_is_not_that_of_the_process() -> None:
+def test_the_pool_is_not_that_of_the_process():
     with pytest.raises(KeyError):
         descriptor_pool.Default().FindMessageTypeByName("nvccache.reapi.Digest")
