@@ -1,4 +1,4 @@
-"""A server on this machine that answers HTTP as a test says: wrongly, slowly, for ever or not at all."""
+"""A server on this machine that answers as a test says: wrongly, slowly, for ever or not at all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ Answer = Callable[[socket.socket], None]
 
 
 class FaultyServer:
-    """`requests` has the head of each request. Ends with the block."""
+    """`requests` has the head of each request, up to what `ends` it; nothing does: what comes at a time."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, ends=b"\r\n\r\n"):
         self.answer = answer
         self.requests = []
+        self.connections = []
+        self._ends = ends
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._connections = []
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -26,7 +27,7 @@ class FaultyServer:
         return self
 
     def __exit__(self, kind, value, trace):
-        for connection in [self._listener, *self._connections]:
+        for connection in [self._listener, *self.connections]:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
@@ -39,19 +40,20 @@ class FaultyServer:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
-                self._connections.append(connection)
+                self.connections.append(connection)
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
         with contextlib.suppress(OSError):
             while True:
                 head = b""
-                while b"\r\n\r\n" not in head:
+                while not head or self._ends not in head:
                     part = connection.recv(65536)
                     if not part:
                         return
                     head += part
-                self.requests.append(head.partition(b"\r\n\r\n")[0].decode())
+                request = head.partition(self._ends)[0] if self._ends else head
+                self.requests.append(request.decode(errors="replace"))
                 self.answer(connection)
 
 

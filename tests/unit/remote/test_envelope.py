@@ -15,10 +15,6 @@ KEY = "ab" * 32
 BODY = b"a body " * 1000
 
 
-def sealed(size, digest, body):
-    return sections.pack("sealed-v1", [b"blob", KEY.encode(), digest.encode(), size.encode(), body])
-
-
 @pytest.mark.parametrize("body", [b"", b"x", BODY, bytes(range(256)) * 10])
 def test_round_trip(body):
     content = envelope.seal("blob", KEY, body)
@@ -54,28 +50,31 @@ def test_too_large():
         envelope.unseal(envelope.seal("blob", KEY, BODY), "blob", KEY, len(BODY) - 1)
 
 
-def test_bomb_that_lies_about_its_size():
-    bomb = zstandard.ZstdCompressor().compress(bytes(10**7))
-    with pytest.raises(ValueError, match="another size"):
-        envelope.unseal(sealed("1000", keys.digest_bytes(bytes(1000)), bomb), "blob", KEY, 10**6)
+ZEROS = bytes(1000)
+BOMB = bytes(10**7)
+compress = zstandard.ZstdCompressor().compress
 
 
-def test_frame_that_does_not_say_its_size():
-    bomb = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(10**7))
-    with pytest.raises(ValueError, match="another size"):
-        envelope.unseal(sealed("1000", keys.digest_bytes(bytes(1000)), bomb), "blob", KEY, 10**6)
-
-
-def test_wrong_digest():
-    body = zstandard.ZstdCompressor().compress(BODY)
-    with pytest.raises(ValueError, match="digest"):
-        envelope.unseal(sealed(str(len(BODY)), keys.digest_bytes(b"x"), body), "blob", KEY, 10**6)
-
-
-def test_something_behind_the_body():
-    body = zstandard.ZstdCompressor().compress(BODY) + b"more"
-    with pytest.raises(ValueError):
-        envelope.unseal(sealed(str(len(BODY)), keys.digest_bytes(BODY), body), "blob", KEY, 10**6)
+@pytest.mark.parametrize(
+    ("claimed", "digest_of", "body", "message"),
+    [
+        pytest.param(ZEROS, ZEROS, compress(BOMB), "another size", id="bomb that lies about its size"),
+        pytest.param(
+            ZEROS,
+            ZEROS,
+            zstandard.ZstdCompressor(write_content_size=False).compress(BOMB),
+            "another size",
+            id="frame that does not say its size",
+        ),
+        pytest.param(BODY, b"x", compress(BODY), "digest", id="wrong_digest"),
+        pytest.param(BODY, BODY, compress(BODY) + b"more", "decompress", id="something behind the body"),
+    ],
+)
+def test_sealed_by_somebody_who_lies(claimed, digest_of, body, message):
+    digest, size = keys.digest_bytes(digest_of).encode(), str(len(claimed)).encode()
+    content = sections.pack("sealed-v1", [b"blob", KEY.encode(), digest, size, body])
+    with pytest.raises(ValueError, match=message):
+        envelope.unseal(content, "blob", KEY, 10**6)
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"<html>", b"nvccache sealed-v1 1 1 1 1 1\nxxxxx"])

@@ -7,17 +7,16 @@ import sys
 import threading
 
 import pytest
+from remote.opened import NOBODY, opened
 
 from nvccache import remote_url
 from nvccache.remote import object_store
-from nvccache.remote.kinds import connect
 from nvccache.remote.service import OwnLimitError
 from nvccache.remote.tier import Pool, Tier
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
 KEY = "ab" * 32
-NOBODY = {"HOME": "/nonexistent"}
 _ASK = """
 import os, resource, sys
 from nvccache import remote_url
@@ -50,7 +49,7 @@ def test_few_descriptors_are_no_panic_on_standard_error(tmp_path, more):
 def test_no_thread_to_be_had(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(OwnLimitError, match="no further thread"):
-        connect(remote_url.parse("http://127.0.0.1:1")[0], NOBODY)
+        opened("http://127.0.0.1:1")
 
 
 def test_a_tier_without_threads_has_nothing(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from remote.opened import NOBODY
 
 import faulty_server
 from faulty_server import FaultyServer, says
@@ -22,7 +23,6 @@ pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nv
 
 KEYS = [f"{number:02x}" * 32 for number in range(20)]
 BODY = b"body" * 100
-NOBODY = {"HOME": "/nonexistent"}
 
 
 class Place:
