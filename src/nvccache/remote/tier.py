@@ -141,7 +141,7 @@ class RemoteInUse:
                     self._service = connect(self._remote, self._environ, self._timeout)
             content = self._service.get(name, envelope.most_sealed(most))
             body = None if content is None else envelope.unseal(content, bucket, key, most)
-            self._note_answer(content, body is not None)
+            self._note_answer(content)
             return body
         except ServiceError as error:
             self.note_fault(error)
@@ -151,11 +151,11 @@ class RemoteInUse:
             self.note_fault(ServiceError("broken", type(error).__name__))
         return None
 
-    def _note_answer(self, content: bytes | None, is_found: bool) -> None:
+    def _note_answer(self, content: bytes | None) -> None:
         with self._lock:
             is_first = not self.has_answered
             self.has_answered = True
-            self.found += is_found
+            self.found += content is not None
             self.bytes_in += len(content or b"")
         if is_first:
             self._breaker.close()

@@ -47,7 +47,7 @@ class EngineTry:
         self._client: Client | None = None
         self._operation = ""
         self._stage = 0
-        self._began = self._executing = 0.0
+        self._executing = 0.0  # since when, by our clock
         self._is_late = self.is_ended = False
         self.has_answered = False  # whether the engine has answered at all
         self.allowance = 0.0  # seconds that sending may take, where much has to be sent first
@@ -70,7 +70,7 @@ class EngineTry:
                 raise AwayError(faults.OVERTAKEN)
             return self._run(self._client)
         finally:
-            if self.is_ended and self._operation:
+            if self._operation and (self.is_ended or self._is_late):
                 self._client.stop(self._operation)
             self._client.connection.close()
 
@@ -79,10 +79,10 @@ class EngineTry:
         self.has_answered = True
         described = describe(self._work, self._endpoint)
         started = time.monotonic()
-        result, is_cached = engine.cached(described.digest), True
+        result = engine.cached(described.digest)
         if result is not None:
             try:
-                return self._take(engine, result, is_cached, 0.0, started)
+                return self._take(engine, result, True, 0.0, started)
             except AwayError as error:  # evicted, or a failure that an engine keeps
                 if error.word == faults.OVERTAKEN:
                     raise
@@ -119,21 +119,18 @@ class EngineTry:
         return lock
 
     def _execute(self, engine: Client, described: Described) -> Any:
-        self._began = time.monotonic()
         watching = threading.Timer(self._endpoint.queue, self._look_at_queue)
         watching.daemon = True
         watching.start()
         try:
             return engine.execute(described.digest, self._watch, self._endpoint.deadline)
-        except AwayError as error:
+        except AwayError:
             if self._is_late:
                 seconds = self._endpoint.queue
                 raise AwayError(faults.NO_WORKERS, f"it waited {seconds:g} s for a worker") from None
-            raise error
+            raise
         finally:
             watching.cancel()
-            if self._is_late and self._operation:
-                engine.stop(self._operation)
 
     def _watch(self, operation: Any) -> None:
         self._operation = operation.name
@@ -158,8 +155,7 @@ class EngineTry:
         ):
             raise AwayError(faults.WRONG_RESULT, "an output is too large")
         if result.exit_code:
-            fetched = engine.fetch(further) if further else {}
-            stderr = result.stderr_raw or fetched.get(result.stderr_digest.hash, b"")
+            stderr = result.stderr_raw or engine.fetch(further).get(result.stderr_digest.hash, b"")
             raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
