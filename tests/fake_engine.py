@@ -19,6 +19,7 @@ import grpc
 import zstandard
 
 from nvccache.remote_execution import protocol
+from nvccache.remote_execution.protocol import messages
 
 # What can go wrong, by the word that a test gives.
 SILENT = "never answers"
@@ -94,8 +95,7 @@ class FakeEngine:
         major = 3 if self.trouble == OTHER_VERSION else 2
         compressors = [1] if self.compresses else []
         function = 9 if self.trouble == OTHER_DIGESTS else 1
-        return protocol.make(
-            "ServerCapabilities",
+        return messages.ServerCapabilities(
             cache_capabilities={
                 "digest_functions": [function], "supported_compressors": compressors,
                 "supported_batch_update_compressors": compressors, "max_batch_total_size_bytes": 1 << 20,
@@ -109,10 +109,10 @@ class FakeEngine:
 
     def FindMissingBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
         missing = [digest for digest in request.blob_digests if digest.hash not in self.blobs]
-        return protocol.make("FindMissingBlobsResponse", missing_blob_digests=missing)
+        return messages.FindMissingBlobsResponse(missing_blob_digests=missing)
 
     def BatchUpdateBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
-        answer = protocol.make("BatchUpdateBlobsResponse")
+        answer = messages.BatchUpdateBlobsResponse()
         for part in request.requests:
             content = zstandard.decompress(part.data) if part.compressor else part.data
             status = {"code": 8, "message": "full"} if self.trouble == FULL else {}
@@ -128,17 +128,17 @@ class FakeEngine:
         if "compressed-blobs" in name:
             content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
         self.blobs[protocol.digest_of(content)[0]] = content
-        return protocol.make("WriteResponse", committed_size=len(content))
+        return messages.WriteResponse(committed_size=len(content))
 
     def Read(self, request: Any, context: Any) -> Any:  # noqa: N802
         content = self._content(request.resource_name.split("/")[-2])
         if "compressed-blobs" in request.resource_name:
             content = zstandard.compress(content)
         for start in range(0, len(content), 1 << 16):
-            yield protocol.make("ReadResponse", data=content[start : start + (1 << 16)])
+            yield messages.ReadResponse(data=content[start : start + (1 << 16)])
 
     def BatchReadBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
-        answer = protocol.make("BatchReadBlobsResponse")
+        answer = messages.BatchReadBlobsResponse()
         for digest in request.digests:
             content = self._content(digest.hash)
             if self.trouble == LOSES_OUTPUT or digest.hash not in self.blobs:
@@ -156,7 +156,7 @@ class FakeEngine:
 
     def CancelOperation(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.cancelled += 1
-        return protocol.make("Empty")
+        return messages.Empty()
 
     def WaitExecution(self, request: Any, context: Any) -> Any:  # noqa: N802
         context.abort(grpc.StatusCode.NOT_FOUND, "no such operation")
@@ -178,7 +178,7 @@ class FakeEngine:
             self.results[request.action_digest.hash] = result
         operation = self._operation(4)
         operation.done = True
-        answer = protocol.make("ExecuteResponse", result=result)
+        answer = messages.ExecuteResponse(result=result)
         operation.response.value = answer.SerializeToString()
         yield operation
 
@@ -187,15 +187,15 @@ class FakeEngine:
         return content[:-1] + b"?" if self.trouble == WRONG_DIGEST else content
 
     def _operation(self, stage: int) -> Any:
-        metadata = protocol.make("ExecuteOperationMetadata", stage=stage).SerializeToString()
-        return protocol.make("Operation", name="operation", metadata={"value": metadata})
+        metadata = messages.ExecuteOperationMetadata(stage=stage).SerializeToString()
+        return messages.Operation(name="operation", metadata={"value": metadata})
 
     def _execute(self, name: str) -> Any:
         self.executed += 1
-        action = protocol.of("Action").FromString(self.blobs[name])
-        command = protocol.of("Command").FromString(self.blobs[action.command_digest.hash])
+        action = messages.Action.FromString(self.blobs[name])
+        command = messages.Command.FromString(self.blobs[action.command_digest.hash])
         if self.trouble == FAILS:
-            return protocol.make("ActionResult", exit_code=1, stderr_raw=b"said by the worker")
+            return messages.ActionResult(exit_code=1, stderr_raw=b"said by the worker")
         with tempfile.TemporaryDirectory(dir=self.folder) as root:
             self._stage(action.input_root_digest.hash, Path(root))
             for path in command.output_paths:  # as the interface has it
@@ -215,8 +215,8 @@ class FakeEngine:
                 check=False,
             )
             self._running -= 1
-            result = protocol.make(
-                "ActionResult", exit_code=done.returncode, stdout_raw=done.stdout, stderr_raw=done.stderr
+            result = messages.ActionResult(
+                exit_code=done.returncode, stdout_raw=done.stdout, stderr_raw=done.stderr
             )
             metadata = result.execution_metadata
             metadata.worker = "fake"
@@ -232,7 +232,7 @@ class FakeEngine:
             return result
 
     def _stage(self, name: str, folder: Path) -> None:
-        tree = protocol.of("Directory").FromString(self.blobs[name])
+        tree = messages.Directory.FromString(self.blobs[name])
         for file in tree.files:
             (folder / file.name).write_bytes(self.blobs[file.digest.hash])
             (folder / file.name).chmod(0o755 if file.is_executable else 0o644)
@@ -246,18 +246,12 @@ def _set(timestamp: Any, seconds: float) -> None:
     timestamp.nanos = int(seconds % 1 * 1e9)
 
 
-# Method -> the message it takes, and which side is a stream.
-_METHODS = {
-    "GetCapabilities": ("GetCapabilitiesRequest", grpc.unary_unary_rpc_method_handler),
-    "FindMissingBlobs": ("FindMissingBlobsRequest", grpc.unary_unary_rpc_method_handler),
-    "BatchUpdateBlobs": ("BatchUpdateBlobsRequest", grpc.unary_unary_rpc_method_handler),
-    "BatchReadBlobs": ("BatchReadBlobsRequest", grpc.unary_unary_rpc_method_handler),
-    "GetActionResult": ("GetActionResultRequest", grpc.unary_unary_rpc_method_handler),
-    "CancelOperation": ("CancelOperationRequest", grpc.unary_unary_rpc_method_handler),
-    "Execute": ("ExecuteRequest", grpc.unary_stream_rpc_method_handler),
-    "WaitExecution": ("WaitExecutionRequest", grpc.unary_stream_rpc_method_handler),
-    "Write": ("WriteRequest", grpc.stream_unary_rpc_method_handler),
-    "Read": ("ReadRequest", grpc.unary_stream_rpc_method_handler),
+# The methods that answer, or are asked, by a stream; all others take and give one message.
+_STREAMS = {
+    "Execute": grpc.unary_stream_rpc_method_handler,
+    "WaitExecution": grpc.unary_stream_rpc_method_handler,
+    "Write": grpc.stream_unary_rpc_method_handler,
+    "Read": grpc.unary_stream_rpc_method_handler,
 }
 
 
@@ -267,7 +261,8 @@ class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def service(self, details: Any) -> Any:
         name = details.method.rpartition("/")[2]
-        request, handler = _METHODS[name]
+        request = getattr(messages, f"{name}Request")
+        handler = _STREAMS.get(name, grpc.unary_unary_rpc_method_handler)
         self._engine.metadata = [tuple(pair) for pair in details.invocation_metadata]
         method = getattr(self._engine, name)
 
@@ -275,4 +270,4 @@ class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._engine.seen.append((name, message))
             return method(message, context)
 
-        return handler(noted, protocol.of(request).FromString, lambda message: message.SerializeToString())
+        return handler(noted, request.FromString, protocol.serialized)

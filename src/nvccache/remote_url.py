@@ -7,7 +7,9 @@ understood. What is wrong with a URL is told without quoting it, since it may ha
 from __future__ import annotations
 
 _MOST = 8  # remotes; a name that is nowhere is asked for at each of them
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-+.")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_PLAIN = frozenset(f"{_LETTERS}_-+.")
+_UNRESERVED = frozenset(f"{_LETTERS}{_LETTERS.upper()}-._~")  # as RFC 3986 has it
 _MASK = "***"
 
 
@@ -233,21 +235,17 @@ def _decoded(text: str) -> str:
 
 
 def _encoded(text: str, safe: str) -> str:
-    letters = [chr(byte) for byte in text.encode()]
-    return "".join(
-        [
-            each if (each.isascii() and each.isalnum()) or each in safe else f"%{ord(each):02X}"
-            for each in letters
-        ]
-    )
+    """A part of a URL in which these characters stay as well as letters and digits."""
+    letters = map(chr, text.encode())
+    return "".join([each if each in _UNRESERVED or each in safe else f"%{ord(each):02X}" for each in letters])
 
 
 def _shown(remote: Remote) -> str:
-    place = _encoded(remote.host, "-._~[]:")
+    place = _encoded(remote.host, "[]:")
     if remote.port and remote.port != SCHEMES[remote.scheme].port:
         place += f":{remote.port}"
     if remote.user or remote.password:
         place = f"{_MASK}@{place}"
-    path = _encoded(remote.path.lstrip("/"), "-._~/:@")
-    query = "&".join([f"{name}={_encoded(value, '-._~/:')}" for name, value in remote.options.items()])
+    path = _encoded(remote.path.lstrip("/"), "/:@")
+    query = "&".join([f"{name}={_encoded(value, '/:')}" for name, value in remote.options.items()])
     return f"{remote.scheme}://{place}" + (f"/{path}" if path else "") + (f"?{query}" if query else "")

@@ -30,9 +30,8 @@ from pathlib import Path
 from executor_simulation import Machines, Stage, simulate
 
 from nvccache import endpoint
-from nvccache.remote_execution import shipped
 from nvccache.remote_execution.engine import EngineTry
-from nvccache.remote_execution.work import PLACE, Work
+from nvccache.remote_execution.work import PLACE, Work, of_tool
 from nvccache.store import events
 from nvccache.store.store import Store
 from nvccache.toolkit import discovery, loader
@@ -112,7 +111,7 @@ def _of_tool(nvcc: str, argv: list[str], url: str, folder: Path, rounds: int) ->
     root = Path(nvcc).resolve().parents[1]
     program = next(str(path) for path in (root / "nvvm" / "bin" / name, root / "bin" / name) if path.exists())
     cache, environ = Store(str(folder / "cache")), dict(os.environ)
-    tool = shipped.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    tool = of_tool(program, loader.of_program(program, environ, cache), environ, cache)
     output = argv[argv.index("-o") + 1]
     source = next(
         word for word in argv if word.endswith(".ii" if name == "cicc" else ".ptx") and word != output

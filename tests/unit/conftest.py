@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.execution import find_stage, publish_stage, run_stage
+from nvccache.machine import slots
 from nvccache.store.store import Store
 from scripted_toolkit import Toolkit
 
@@ -25,6 +26,15 @@ def cache_dir(root: Path) -> str:
 @pytest.fixture
 def cache(root: Path) -> Store:
     return Store(str(root))
+
+
+@pytest.fixture
+def own_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the slots of this test's calls lie, and which remotes and engines they leave alone."""
+    folder = tmp_path / "pool"
+    folder.mkdir()
+    monkeypatch.setattr(slots, "pool_directory", lambda: str(folder))
+    return folder
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from nvccache.cli import remotes
 from nvccache.cli.output import bar, say, say_json
 from nvccache.cli.units import count_words, size_words
 from nvccache.remote import parallel
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import Service, ServiceError, is_of_remote
 from nvccache.remote_url import Remote
 
 Item = TypeVar("Item")
@@ -67,11 +67,11 @@ def move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved: 
     done = failed = 0
     with bar(title) as tell:
         try:
-            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, _is_fault):
+            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, is_of_remote):
                 done += 1
                 tell(done, len(items))
                 failed = failed + 1 if error else 0
-                if isinstance(error, ServiceError) and (_is_fault(error) or failed >= _MOST_IN_A_ROW):
+                if isinstance(error, ServiceError) and (is_of_remote(error) or failed >= _MOST_IN_A_ROW):
                     moved.fail(error)
                     break
                 if error and not isinstance(error, (ServiceError, ValueError)):
@@ -90,11 +90,6 @@ def _count(moved: Moved, size: int | None, error: Exception | None) -> None:
         moved.bytes += size
     else:
         moved.present += 1
-
-
-def _is_fault(error: Exception) -> bool:
-    """Whether an error is of the remote and not of one object."""
-    return isinstance(error, ServiceError) and error.word != "broken"
 
 
 def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:

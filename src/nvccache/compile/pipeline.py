@@ -148,7 +148,7 @@ def _compile(
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
-    beside = _other_machines(config, cache, environ)
+    beside = _other_machines(config)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, beside)
     stages, known, report = runner.run(context, around)
     report.products = planned.products
@@ -197,7 +197,7 @@ def _ask(
     return report
 
 
-def _other_machines(config: Config, cache: store.Store, environ: Mapping[str, str]) -> SourceOf | None:
+def _other_machines(config: Config) -> SourceOf | None:
     """Other machines; nothing of what speaks to them is loaded where none are set, nor has to be there."""
     if not config.executor:
         return None
@@ -210,7 +210,7 @@ def _other_machines(config: Config, cache: store.Store, environ: Mapping[str, st
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None
-    made: SourceOf = beside.of_config(config, cache, environ)
+    made: SourceOf = beside.of_config(config)
     return made
 
 

@@ -96,7 +96,7 @@ def find_remote(call: StagedCall, stage: Stage, missing: Lookup) -> Lookup:
     lookup = _find(call, stage, missing, remote.remote_records)
     outputs = dict(lookup.found.result.outputs) if lookup.found else {}
     products = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
-    return lookup if all(map(remote.fetch_blob, products)) else missing
+    return lookup if all(map(remote.has_blob, products)) else missing
 
 
 def accept(call: StagedCall, stage: Stage, lookup: Lookup) -> None:

@@ -74,6 +74,22 @@ class Permissions:
             os.close(descriptor)
 
 
+def enter(name: str, above: int, permissions: Permissions | None = None) -> int:
+    """A descriptor of a folder, which is made with `permissions` if it is not there."""
+    try:
+        return os.open(name, FOLDER, dir_fd=above)
+    except FileNotFoundError:
+        if permissions is None:
+            raise
+    try:
+        os.mkdir(name, 0o777, dir_fd=above)
+    except FileExistsError:
+        pass
+    else:
+        permissions.give_to_folder(name, above)
+    return os.open(name, FOLDER, dir_fd=above)
+
+
 def open_named(path: str, most: int = 0) -> int:
     """A descriptor to read the regular file that a record may have named, links followed.
 
@@ -86,6 +102,15 @@ def open_named(path: str, most: int = 0) -> int:
             return descriptor
         os.close(descriptor)
     raise OSError(errno.EINVAL, "no regular file of a sane size", path)
+
+
+def read_named(path: str, most: int) -> bytes:
+    """The content of such a file; what is added meanwhile is not read."""
+    descriptor = open_named(path, most)
+    try:
+        return read_all(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
 
 
 def can_be_read(status: os.stat_result, most: int = _MOST) -> bool:
@@ -135,8 +160,8 @@ def write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def write_new(name: str, content: bytes, folder: int, mode: int, is_exact: bool) -> None:
-    """Write a file that is not there yet; what cannot be finished is removed.
+def write_new(name: str, content: bytes, folder: int | None, mode: int, is_exact: bool) -> None:
+    """Write a file that is not there yet, in a folder that is open; what cannot be finished is removed.
 
     `is_exact` gives it this very mode, otherwise the process's umask counts.
     """
@@ -165,7 +190,7 @@ def touch(descriptor: int, status: os.stat_result) -> None:
             pass  # it belongs to another user
 
 
-def remove(name: str, folder: int) -> None:
+def remove(name: str, folder: int | None) -> None:
     """Remove a file if that can be done; raises nothing."""
     try:  # noqa: SIM105
         os.unlink(name, dir_fd=folder)

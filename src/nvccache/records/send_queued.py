@@ -21,12 +21,13 @@ from nvccache.records.transfer import Transfer
 from nvccache.remote import parallel, uploads
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import Service, ServiceError, is_of_remote
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import directory
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import Store
+from nvccache.values import dataclass, field
 
 _NICE = 10
 _LINGER_SECONDS = 1.0
@@ -38,31 +39,23 @@ _AT_ONCE = 6  # requests
 _FILES_AT_ONCE = 64  # of the queue
 
 
+@dataclass(slots=True)
 class Sender:
     """Sends what is queued for one remote; its lock must be held meanwhile."""
 
-    def __init__(
-        self,
-        root: Directory,
-        remote: Remote,
-        transfer: Transfer,
-        environ: Mapping[str, str],
-        until: float = float("inf"),
-    ) -> None:
-        self.objects = 0  # that were sent
-        self.bytes = 0
-        self.present = 0  # were there already
-        self.refused = 0  # failed by themselves, and will not be tried again
-        self.fault: ServiceError | None = None  # of the remote, which ended the work
-        self._root = root
-        self._remote = remote
-        self._transfer = transfer
-        self._environ = environ
-        self._until = until  # by the monotonic clock
-        self._service: Service | None = None
-        self._outage = Breaker(remote.identity, for_writing=True)
-        self._last_error = ""  # of an item by itself
-        self._sent: set[Item] = set()  # what is named by what it holds is sent once
+    _root: Directory
+    _remote: Remote
+    _transfer: Transfer
+    _environ: Mapping[str, str]
+    _until: float = float("inf")  # by the monotonic clock
+    objects: int = 0  # that were sent
+    bytes: int = 0
+    present: int = 0  # were there already
+    refused: int = 0  # failed by themselves, and will not be tried again
+    fault: ServiceError | None = None  # of the remote, which ended the work
+    _service: Service | None = None
+    _last_error: str = ""  # of an item by itself
+    _sent: set[Item] = field(default_factory=set)  # what is named by what it holds is sent once
 
     def is_over(self) -> bool:
         return self.fault is not None or time.monotonic() >= self._until
@@ -118,12 +111,12 @@ class Sender:
             return failed
         try:
             self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
-            ended = parallel.each(self._send, items, _AT_ONCE, _STALL_SECONDS, _is_of_remote)
+            ended = parallel.each(self._send, items, _AT_ONCE, _STALL_SECONDS, is_of_remote)
             for number, (item, size, error) in enumerate(ended, 1):
                 if error is None:
                     self._count(item, size or 0)
                     progress(number, len(items))
-                elif isinstance(error, ServiceError) and _is_of_remote(error):
+                elif isinstance(error, ServiceError) and is_of_remote(error):
                     self._stop(error)
                 else:
                     self._last_error = f"{type(error).__name__}: {error}"
@@ -143,7 +136,7 @@ class Sender:
 
     def _count(self, item: Item, size: int) -> None:
         if not self._sent:
-            self._outage.close()
+            self._breaker().close()
         self._sent.add(item)
         self.bytes += size
         if size:
@@ -153,12 +146,10 @@ class Sender:
 
     def _stop(self, fault: ServiceError) -> None:
         self.fault = fault
-        self._outage.trip(fault.word, str(fault))
+        self._breaker().trip(fault.word, str(fault))
 
-
-def _is_of_remote(error: Exception) -> bool:
-    """Whether an error is of the remote and not of one object."""
-    return isinstance(error, ServiceError) and error.word != "broken"
+    def _breaker(self) -> Breaker:
+        return Breaker(self._remote.identity, for_writing=True)
 
 
 def main(arguments: list[str]) -> None:

@@ -42,7 +42,8 @@ class TieredStore(Store):
         self._tier = tier
 
     def has_blob(self, digest: str) -> bool:
-        return super().has_blob(digest) or self._tier.has(store.BLOB, digest)
+        """Whether a blob can be had, which is kept here from then on: servers forget them by age."""
+        return super().has_blob(digest) or self.read_blob(digest) is not None
 
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest, which is kept here from now on."""
@@ -65,10 +66,6 @@ class TieredStore(Store):
         self._tier.prefetch([(store.BLOB, digest, LARGEST) for digest in wanted if not is_here(digest)])
         return super().read_blobs(wanted)
 
-    def fetch_blob(self, digest: str) -> bool:
-        """Have a blob in this cache: servers forget them by age; whether it can be had."""
-        return super().has_blob(digest) or self.read_blob(digest) is not None
-
     def prefetch_records(self, front_keys: Iterable[str]) -> None:
         """Begin to fetch what is going to be asked for, all at once."""
         self._tier.prefetch([(store.RECORD, key, _LARGEST_RECORD) for key in front_keys])
@@ -87,13 +84,13 @@ class TieredStore(Store):
 
     def remote_use(self) -> RemoteUse | None:
         """What remotes were asked so far, for the event log; None if nothing was."""
-        counts = self._tier.counts
-        asked = max((each.asked for each in counts), default=0)  # all are asked for each name
-        faults = dict.fromkeys(word for each in counts for word in each.faults)
+        remotes = self._tier.remotes
+        asked = max((each.asked for each in remotes), default=0)  # all are asked for each name
+        faults = dict.fromkeys(word for each in remotes for word in each.faults)
         if not asked and not faults:
             return None
-        found = sum(each.found for each in counts)
-        size = sum(each.bytes_in for each in counts)
+        found = sum(each.found for each in remotes)
+        size = sum(each.bytes_in for each in remotes)
         return RemoteUse(asked, min(found, asked), size, self._tier.waited, tuple(faults))
 
 

@@ -17,18 +17,10 @@ from nvccache.store import eviction, layout, store
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Protocol
 
+    from nvccache.remote.service import Service
     from nvccache.remote.uploads import Item
     from nvccache.store.store import Store
-
-    class Remote(Protocol):
-        """As far as it is asked here: a service, or what stands for one."""
-
-        def get(self, name: str, most: int) -> bytes | None: ...
-        def put(self, name: str, content: bytes) -> None: ...
-        def has(self, name: str, size: int | None = None) -> bool: ...
-
 
 BUCKETS = (store.BLOB, store.RECORD)
 LARGEST = tiered_store.LARGEST  # bytes of a body
@@ -65,7 +57,7 @@ class Transfer:
         body = self._body(item)
         return None if body is None else envelope.seal(*item, body)
 
-    def send(self, item: Item, service: Remote) -> int:
+    def send(self, item: Item, service: Service) -> int:
         """Have an item on a remote; the bytes sent, 0 where it is there already, or here no more."""
         body = self._body(item)
         if body is None:
@@ -117,7 +109,7 @@ class Transfer:
         return True
 
 
-def _merge(item: Item, name: str, ours: bytes, service: Remote) -> int:
+def _merge(item: Item, name: str, ours: bytes, service: Service) -> int:
     """Have our pairs in the record of a remote beside those of others, who may be writing just now."""
     sent = 0
     for _ in range(_MERGES):

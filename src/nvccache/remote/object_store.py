@@ -11,6 +11,7 @@ to answer nobody.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -56,10 +57,11 @@ class ObjectStore(Service):
         self._remote = remote
         self._timeout = timeout
         self._environ = environ
-        service, options = options_to_read(remote, environ)
+        self._is_web = remote.scheme in ("http", "https")
+        service, options = options_of(remote, environ)
         # A user who may not list a bucket is refused what is missing there, with or without credentials.
-        is_bucket = remote.scheme in ("s3", "gs", "azblob")
-        self._denies_what_is_missing = is_bucket or is_anonymous(options)
+        is_anonymous = "skip_signature" in options or not {"password", "username"} & options.keys()
+        self._denies_what_is_missing = is_anonymous or not self._is_web
         self._reader = self._operator(service, options)
         self._writer_made: Any = None
 
@@ -67,39 +69,37 @@ class ObjectStore(Service):
         return self._if_there(lambda: self._read(name, most), None)
 
     def has(self, name: str, size: int | None = None) -> bool:
-        # A web server need not give the size of what it has; that looks like 0.
-        gives_sizes = self._remote.scheme not in ("http", "https")
-
         def ask() -> bool:
             its_size = self._reader.stat(name).content_length
-            return size is None or its_size == size or not (its_size or gives_sizes)
+            # A web server need not give the size of what it has; that looks like 0.
+            return size is None or its_size == size or (self._is_web and not its_size)
 
         return self._if_there(ask, False)
 
     def put(self, name: str, content: bytes) -> None:
         try:
-            _checked(lambda: self._writer().write(name, content))
+            with _faults():
+                self._writer().write(name, content)
         except ServiceError as error:
-            if error.status != "409" or self._remote.scheme not in ("http", "https"):
+            if error.status != "409" or not self._is_web:
                 raise
             # Of the WebDAV servers some make the folders of what is put, others have to be asked.
-            service, options = options_to_write(self._remote, self._environ)
-            self._writer_made = self._operator(service, {**options, "disable_create_dir": "false"})
-            _checked(lambda: self._writer().write(name, content))
+            with _faults():
+                self._writer(disable_create_dir="false").write(name, content)
 
     def delete(self, name: str) -> None:
-        _checked(lambda: self._writer().delete(name))
+        with _faults():
+            self._writer().delete(name)
 
     def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        entries = _checked(lambda: iter(self._writer().list(prefix, recursive=True)))
-        while (entry := _checked(lambda: next(entries, None))) is not None:
-            name = entry.path
-            if not name.endswith("/"):
-                found = _checked(lambda: self._with_metadata(entry))
-                if found:
-                    yield name, found.content_length, _seconds(found.last_modified)
+        with _faults():
+            for entry in self._writer().list(prefix, recursive=True):
+                if not entry.path.endswith("/"):
+                    found = self._metadata_of(entry)
+                    changed = found.last_modified  # None where the server gives none
+                    yield entry.path, found.content_length, changed.timestamp() if changed else 0.0
 
-    def _with_metadata(self, entry: Any) -> Any:
+    def _metadata_of(self, entry: Any) -> Any:
         metadata = getattr(entry, "metadata", None)
         if metadata is not None and metadata.content_length is not None and metadata.last_modified:
             return metadata
@@ -112,15 +112,14 @@ class ObjectStore(Service):
             from opendal.layers import TimeoutLayer
         except ImportError:
             raise ServiceError("not_installed") from None
-        try:
-            operator = opendal.Operator(service, **options)
-            return operator.layer(TimeoutLayer(self._timeout, self._timeout))
-        except Exception as error:
-            raise error_of(str(error)) from None
+        with _faults():
+            return opendal.Operator(service, **options).layer(TimeoutLayer(self._timeout, self._timeout))
 
-    def _writer(self) -> Any:
-        if self._writer_made is None:
-            self._writer_made = self._operator(*options_to_write(self._remote, self._environ))
+    def _writer(self, **further: str) -> Any:
+        """What writes and lists, with these options from now on as well."""
+        if self._writer_made is None or further:
+            service, options = options_of(self._remote, self._environ, for_writing=True)
+            self._writer_made = self._operator(service, {**options, **further})
         return self._writer_made
 
     def _read(self, name: str, most: int) -> bytes | None:
@@ -164,19 +163,15 @@ class ObjectStore(Service):
         return "connection lost"
 
 
-def _checked(operation: Callable[[], Result]) -> Result:
-    """The result of an operation; raises ServiceError for what opendal raises."""
+@contextlib.contextmanager
+def _faults() -> Iterator[None]:
+    """Raises ServiceError for what opendal raises."""
     try:
-        return operation()
+        yield
     except ServiceError:
         raise
     except Exception as error:
         raise error_of(str(error)) from None
-
-
-def _seconds(moment: Any) -> float:
-    """A time of change in seconds since 1970, 0 where the server gives none."""
-    return moment.timestamp() if moment is not None else 0.0
 
 
 def make_room() -> None:
@@ -208,24 +203,16 @@ def make_room() -> None:
         os.putenv(_WORKERS_VARIABLE, _WORKERS)
 
 
-def options_to_read(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The service of opendal that reads, and its options."""
-    if remote.scheme in ("http", "https"):
-        return "http", _of_http(remote, environ)
-    return _OF[remote.scheme](remote, environ)
-
-
-def options_to_write(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The one that writes and lists, which for HTTP is WebDAV."""
-    if remote.scheme in ("http", "https"):
-        # nginx and others make the folders of what is put, and some do not know PROPFIND.
-        return "webdav", {**_of_http(remote, environ), "disable_create_dir": "true"}
-    return _OF[remote.scheme](remote, environ)
-
-
-def is_anonymous(options: Mapping[str, str]) -> bool:
-    """Whether requests with these options carry no credentials at all."""
-    return "skip_signature" in options or not ({"password", "username"} & options.keys())
+def options_of(
+    remote: Remote, environ: Mapping[str, str], for_writing: bool = False
+) -> tuple[str, dict[str, str]]:
+    """The service of opendal that reads, or writes and lists; and its options."""
+    make = {"s3": _of_s3, "gs": _of_gs, "azblob": _of_azblob}.get(remote.scheme)
+    if make:
+        return make(remote, environ)
+    options = _of_http(remote, environ)
+    # nginx and others make the folders of what is put, and some do not know PROPFIND.
+    return ("webdav", {**options, "disable_create_dir": "true"}) if for_writing else ("http", options)
 
 
 def _of_s3(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -310,10 +297,3 @@ def _of_netrc(host: str, environ: Mapping[str, str]) -> tuple[str, str]:
     except (OSError, ValueError, netrc.NetrcParseError):
         return "", ""
     return (found[0] or "", found[2] or "") if found else ("", "")
-
-
-_OF = {
-    "s3": _of_s3,
-    "gs": _of_gs,
-    "azblob": _of_azblob,
-}

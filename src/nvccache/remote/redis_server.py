@@ -152,39 +152,28 @@ class Connection:
     def ask(self, commands: Sequence[Command], most: int) -> Sequence[Reply]:
         """The answers; None for what is absent, or larger than `most` bytes, which ends the connection."""
         self._began, self._moved = time.monotonic(), 0
+        greeting, self._greeting = self._greeting, []
+        replies: list[Reply] = []
         try:
-            return self._ask(commands, most)
+            self._send(b"".join(map(_encoded, [*greeting, *commands])))
+            for _ in greeting:
+                refusal = self._reply(_LONGEST, {})
+                if isinstance(refusal, ServiceError):
+                    raise refusal
+            for command in commands:
+                # Nothing else is answered by a list, whose parts together nobody would count.
+                replies.append(self._reply(most, _LISTS if command[0] == b"SCAN" else {}))
+                if not self.is_usable:
+                    break
         except TimeoutError:
             raise ServiceError("timeout") from None
         except OSError:
             raise ServiceError("unreachable") from None
-
-    def _ask(self, commands: Sequence[Command], most: int) -> Sequence[Reply]:
-        greeting, self._greeting = self._greeting, []
-        self._send(b"".join(map(_encoded, greeting)), commands)
-        for _ in greeting:
-            refusal = self._reply(_LONGEST, {})
-            if isinstance(refusal, ServiceError):
-                raise refusal
-        replies: list[Reply] = []
-        for command in commands:
-            # Nothing else is answered by a list, whose parts together nobody would count.
-            replies.append(self._reply(most, _LISTS if command[0] == b"SCAN" else {}))
-            if not self.is_usable:
-                break
         if len(replies) < len(commands):
             raise _no_redis()
         return replies
 
-    def _send(self, content: bytes, commands: Sequence[Command]) -> None:
-        for command in commands:
-            content += _encoded(command)
-            if len(content) > _CHUNK:
-                self._send_now(content)
-                content = b""
-        self._send_now(content)
-
-    def _send_now(self, content: bytes) -> None:
+    def _send(self, content: bytes) -> None:
         rest = memoryview(content)
         while rest:
             sent = self._socket.send(rest[:_CHUNK])

@@ -110,6 +110,11 @@ class OwnLimitError(ServiceError):
     """This process has no threads or files left for a client: the remote is not at fault."""
 
 
+def is_of_remote(error: Exception) -> bool:
+    """Whether an error is of the remote and not of one object."""
+    return isinstance(error, ServiceError) and error.word != "broken"
+
+
 def is_absence(message: str) -> bool:
     """Whether an exception of opendal means that there is no such name: its type does not always show it."""
     return _kind(message) == "NotFound"

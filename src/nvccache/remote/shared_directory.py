@@ -21,9 +21,12 @@ from nvccache.files import untrusted
 from nvccache.remote.service import Service, ServiceError
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
-_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_IN_THE_WAY = (errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
+_WORDS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "denied"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "full"),
+    # Of this name, and not of the directory.
+    **dict.fromkeys((errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY), "broken"),
+}
 _TEMPORARY = ".new-"
 _STALE = 3600.0  # seconds after which nobody is still writing a file
 
@@ -129,27 +132,12 @@ class SharedDirectory(Service):
         descriptor = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:
-                inner = _enter_one(folder, descriptor, permissions)
+                inner = untrusted.enter(folder, descriptor, permissions)
                 os.close(descriptor)
                 descriptor = inner
             yield descriptor, last
         finally:
             os.close(descriptor)
-
-
-def _enter_one(name: str, above: int, permissions: untrusted.Permissions | None) -> int:
-    try:
-        return os.open(name, untrusted.FOLDER, dir_fd=above)
-    except FileNotFoundError:
-        if permissions is None:
-            raise
-    try:
-        os.mkdir(name, 0o777, dir_fd=above)
-    except FileExistsError:
-        pass
-    else:
-        permissions.give_to_folder(name, above)
-    return os.open(name, untrusted.FOLDER, dir_fd=above)
 
 
 def _absent(error: OSError) -> None:
@@ -159,11 +147,4 @@ def _absent(error: OSError) -> None:
 
 
 def _fault(error: OSError) -> ServiceError:
-    text = error.strerror or ""
-    if error.errno in _DENIED:
-        return ServiceError("denied", text)
-    if error.errno in _FULL:
-        return ServiceError("full", text)
-    if error.errno in _IN_THE_WAY:
-        return ServiceError("broken", text)  # of this name, and not of the directory
-    return ServiceError("unreachable", text)
+    return ServiceError(_WORDS.get(error.errno or 0, "unreachable"), error.strerror or "")

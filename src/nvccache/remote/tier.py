@@ -4,7 +4,7 @@ All remotes are asked for a name at once, on threads: one after the other, a nam
 the sum of their distances instead of the longest, and one that hangs would hide those behind it. The first
 usable answer counts. An answer is unsealed on its thread: only what was asked for gets out of here.
 
-Whatever goes wrong is an absent name, a fault in `counts`, and an outage of that remote (breaker.py).
+Whatever goes wrong is an absent name, a fault that is counted, and an outage of that remote (breaker.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
@@ -22,19 +23,19 @@ from nvccache.remote_url import Remote
 
 _THREADS = 8  # for each remote, so that one that hangs does not keep those of others
 _GARBAGE = 3  # unusable answers without a usable one, after which a remote is left alone
-Answer = bytes | bool | None  # a body, or whether the name is there; None for absent, whatever the reason
-Answers = dict[int, Answer]  # to one name, by the number of the remote, as far as there are any
+# To one name, as far as there are any: a body, or None for absent, whatever the reason.
+Answers = dict["RemoteInUse", bytes | None]
 
 
 class Budget:
-    """How long a call may still wait for remotes; shared by its threads.
+    """How long a call may still wait for remotes; shared by its threads, which hold the condition's lock.
 
     Only time in which the call really waits counts, and once where several of its threads wait.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, changed: threading.Condition, seconds: float) -> None:
+        self._changed = changed
         self._seconds = seconds
-        self._lock = threading.Lock()
         self._waiting = 0  # threads
         self._since = 0.0  # when the first of them began
         self._waited = 0.0  # seconds, before that
@@ -42,28 +43,26 @@ class Budget:
     @property
     def waited(self) -> float:
         """Seconds in which at least one thread waited."""
-        with self._lock:
+        with self._changed:
             return self._waited + (time.monotonic() - self._since if self._waiting else 0.0)
 
     @property
     def left(self) -> float:
         return max(0.0, self._seconds - self.waited)
 
-    def wait(self, condition: threading.Condition, until: Callable[[], bool]) -> bool:
-        """Wait with the condition's lock until something holds; False if the time is over before."""
+    def wait(self, until: Callable[[], bool]) -> bool:
+        """Wait until something holds; False if the time is over before."""
         if until():
             return True
-        with self._lock:
-            if not self._waiting:
-                self._since = time.monotonic()
-            self._waiting += 1
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting += 1
         try:
-            return condition.wait_for(until, self.left)
+            return self._changed.wait_for(until, self.left)
         finally:
-            with self._lock:
-                self._waiting -= 1
-                if not self._waiting:
-                    self._waited += time.monotonic() - self._since
+            self._waiting -= 1
+            if not self._waiting:
+                self._waited += time.monotonic() - self._since
 
 
 class Pool:
@@ -93,7 +92,7 @@ class Pool:
             self._work.get()()
 
 
-class Source:
+class RemoteInUse:
     """One remote in use, and what came of it."""
 
     def __init__(
@@ -101,7 +100,6 @@ class Source:
         remote: Remote,
         environ: Mapping[str, str],
         timeout: float,
-        breaker: Breaker,
         log: Callable[[str], None],
     ) -> None:
         self.shown = remote.shown  # the URL without credentials
@@ -115,7 +113,7 @@ class Source:
         self._remote = remote
         self._environ = environ
         self._timeout = timeout
-        self._breaker = breaker
+        self._breaker = Breaker(remote.identity)
         self._log = log
         self._service: Service | None = None
         self._making = threading.Lock()
@@ -132,8 +130,8 @@ class Source:
                 self._log(f"`{self.shown}` is left alone until {until}: {outage.text}")
         return not self.is_out
 
-    def answer(self, bucket: str, key: str, most: int | None) -> Answer:
-        """What the remote answers, waited for; `most` is None to ask only whether it has the name."""
+    def answer(self, bucket: str, key: str, most: int) -> bytes | None:
+        """The body that the remote has, waited for."""
         if self.is_out:
             return None
         name = envelope.name_of(bucket, key)
@@ -141,13 +139,9 @@ class Source:
             with self._making:
                 if self._service is None:
                     self._service = connect(self._remote, self._environ, self._timeout)
-            if most is None:
-                is_there = self._service.has(name)
-                self._note_answer(None, is_there)
-                return is_there
             content = self._service.get(name, envelope.most_sealed(most))
             body = None if content is None else envelope.unseal(content, bucket, key, most)
-            self._note_answer(content, body is not None)
+            self._note_answer(content)
             return body
         except ServiceError as error:
             self.note_fault(error)
@@ -157,11 +151,11 @@ class Source:
             self.note_fault(ServiceError("broken", type(error).__name__))
         return None
 
-    def _note_answer(self, content: bytes | None, is_found: bool) -> None:
+    def _note_answer(self, content: bytes | None) -> None:
         with self._lock:
             is_first = not self.has_answered
             self.has_answered = True
-            self.found += is_found
+            self.found += content is not None
             self.bytes_in += len(content or b"")
         if is_first:
             self._breaker.close()
@@ -203,22 +197,13 @@ class Tier:
         remotes: list[Remote],
         environ: Mapping[str, str],
         timeout: float,
-        log: Callable[[str], None] | None = None,
-        directory: str | None = None,
+        log: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self._budget = Budget(timeout)
         self._changed = threading.Condition()
+        self._budget = Budget(self._changed, timeout)
         self._is_closed = False
-        self._asked: dict[tuple[str, str, bool], Answers] = {}  # by bucket, key, and whether it is fetched
-        self._sources = [
-            Source(each, environ, timeout, Breaker(each.identity, directory), log or (lambda sentence: None))
-            for each in remotes
-        ]
-
-    @property
-    def counts(self) -> list[Source]:
-        """What the remotes were asked for and what came of it, in their order."""
-        return self._sources
+        self._asked: dict[tuple[str, str], Answers] = {}  # by bucket and key
+        self.remotes = [RemoteInUse(each, environ, timeout, log) for each in remotes]
 
     @property
     def waited(self) -> float:
@@ -232,36 +217,28 @@ class Tier:
 
     def get(self, bucket: str, key: str, most: int) -> bytes | None:
         """The body that was put under a key; None where no remote has it, or none answers in time."""
-        found = self._first(self._ask(bucket, key, most))
-        return found if isinstance(found, bytes) and len(found) <= most else None
+        return next(self.each(bucket, key, most), None)
 
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
         """What the remotes have under a key, of each that has it, as it comes."""
         answers = self._ask(bucket, key, most)
-        given: set[int] = set()
+        given: set[RemoteInUse] = set()
         while True:
             self._wait(answers, lambda: len(answers) > len(given))
             with self._changed:
-                new = {number: answer for number, answer in answers.items() if number not in given}
+                new = {remote: answer for remote, answer in answers.items() if remote not in given}
             if not new:
                 return
             given.update(new)
-            yield from [body for body in new.values() if isinstance(body, bytes) and len(body) <= most]
-
-    def has(self, bucket: str, key: str) -> bool:
-        """Whether some remote answers that it has a key: what it has may still be unusable."""
-        with self._changed:
-            answers = self._asked.get((bucket, key, True))
-        return self._first(self._ask(bucket, key, None) if answers is None else answers) is not None
+            yield from [body for body in new.values() if body is not None and len(body) <= most]
 
     def refuse(self, bucket: str, key: str, body: bytes) -> None:
         """What came under a key is unusable after all: the remote that sent it has it no more."""
         with self._changed:
-            answers = self._asked[bucket, key, True]
-            for number, answer in answers.items():
-                if answer == body:
-                    answers[number] = None
-                    self._sources[number].note_refusal()
+            answers = self._asked[bucket, key]
+            for remote in [remote for remote, answer in answers.items() if answer == body]:
+                answers[remote] = None
+                remote.note_refusal()
 
     def close(self) -> None:
         """Ask no more, and wait no more for what is on its way, also where a thread waits already."""
@@ -269,52 +246,34 @@ class Tier:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _ask(self, bucket: str, key: str, most: int | None) -> Answers:
-        """Ask for a name, unless it has been asked for; `most` is None to ask only whether it is there."""
-        identity = (bucket, key, most is not None)
+    def _ask(self, bucket: str, key: str, most: int) -> Answers:
+        """Ask for a name, unless it has been asked for."""
         with self._changed:
-            answers = self._asked.get(identity)
+            answers = self._asked.get((bucket, key))
             if answers is not None:
                 return answers
-            answers = self._asked[identity] = {}
-            for number, source in enumerate(self._sources):
-                if not (self._budget.left and not self._is_closed and source.may_be_asked()):
-                    answers[number] = None
+            answers = self._asked[bucket, key] = {}
+            for remote in self.remotes:
+                if not (self._budget.left and not self._is_closed and remote.may_be_asked()):
+                    answers[remote] = None
                     continue
-                source.asked += 1
-                if not source.pool.start(self._work(answers, number, bucket, key, most)):
-                    answers[number] = None
+                remote.asked += 1
+                if not remote.pool.start(partial(self._have_answered, answers, remote, bucket, key, most)):
+                    answers[remote] = None
         return answers
 
-    def _work(
-        self, answers: Answers, number: int, bucket: str, key: str, most: int | None
-    ) -> Callable[[], None]:
-        def work() -> None:
-            answer = None if self._is_closed else self._sources[number].answer(bucket, key, most)
-            with self._changed:
-                answers[number] = answer
-                self._changed.notify_all()
-
-        return work
-
-    def _first(self, answers: Answers) -> Answer:
-        """The first answer of a remote that has the name, waited for."""
-
-        def found() -> Answer:
-            return next((answer for answer in answers.values() if answer not in (None, False)), None)
-
-        self._wait(answers, lambda: found() is not None)
+    def _have_answered(self, answers: Answers, remote: RemoteInUse, bucket: str, key: str, most: int) -> None:
+        answer = None if self._is_closed else remote.answer(bucket, key, most)
         with self._changed:
-            return found()
+            answers[remote] = answer
+            self._changed.notify_all()
 
     def _wait(self, answers: Answers, until: Callable[[], bool]) -> None:
         """Wait for an answer; remotes that have given none at all when the time is over are left alone."""
         with self._changed:
-            if self._budget.wait(
-                self._changed, lambda: self._is_closed or len(answers) == len(self._sources) or until()
-            ):
+            if self._budget.wait(lambda: self._is_closed or len(answers) == len(self.remotes) or until()):
                 return
-            late = [source for number, source in enumerate(self._sources) if number not in answers]
-        for source in late:
-            if not source.has_answered:
-                source.note_fault(ServiceError("timeout"))
+            late = [remote for remote in self.remotes if remote not in answers]
+        for remote in late:
+            if not remote.has_answered:
+                remote.note_fault(ServiceError("timeout"))

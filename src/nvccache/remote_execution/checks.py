@@ -16,8 +16,7 @@ from nvccache.cli.settings import changing
 from nvccache.config import Config
 from nvccache.endpoint import Endpoint
 from nvccache.real_nvcc import is_program
-from nvccache.remote_execution import faults, prefix, shipped
-from nvccache.remote_execution.client import Client
+from nvccache.remote_execution import faults, prefix, work
 from nvccache.remote_execution.faults import AwayError
 
 _ADVICE = {
@@ -34,7 +33,7 @@ _ADVICE = {
 
 def of_executor(settings: Config) -> Iterator[Finding]:
     """What is so of NVCCACHE_EXECUTOR, which is set."""
-    if not is_program(shipped.CHECK):
+    if not is_program(work.CHECK):
         text = "nothing is sent: nvccache was built without a static C library"
         yield Finding(
             BAD, "executor", text, (), ("pip install --force-reinstall --no-binary nvccache nvccache",)
@@ -46,6 +45,8 @@ def of_executor(settings: Config) -> Iterator[Finding]:
 def _of_engine(where: Endpoint, settings: Config) -> Finding:
     began = time.monotonic()
     try:
+        from nvccache.remote_execution.client import Client
+
         client = Client(where)
         try:
             client.check()

@@ -5,17 +5,18 @@ What is received is checked by its digest. Knows nothing of stages.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import zstandard
+
 from nvccache.endpoint import Endpoint
 from nvccache.remote_execution import faults, protocol
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.protocol import Connection
+from nvccache.remote_execution.protocol import Connection, Digest, messages
 from nvccache.values import dataclass
-
-Digest = tuple[str, int]  # SHA-256 and size
 
 _SHA256, _ZSTD = 1, 1
 _HIGHEST_UNDERSTOOD = 2  # major version of the interface
@@ -31,7 +32,7 @@ QUEUED, EXECUTING = (1, 2), 3  # stages of an execution; CACHE_CHECK counts as w
 class Blob:
     """Content that may have to be sent: in memory, or a file."""
 
-    digest: tuple[str, int]
+    digest: Digest
     content: bytes | None = None
     path: str = ""
 
@@ -48,19 +49,19 @@ class Blob:
 class Client:
     """One engine, for one thread; its `connection` may be cancelled by another."""
 
-    def __init__(self, endpoint: Endpoint, version: str = "") -> None:
-        self._endpoint = endpoint
-        self.connection = Connection(endpoint, version)
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._instance = endpoint.instance
+        self._folder = f"{endpoint.instance}/" if endpoint.instance else ""  # of names of streams
+        self.connection = Connection(endpoint)
         self._batch_bytes = _BATCH_BYTES
         self._compresses = self._compresses_batches = False
         self.sent_bytes = self.fetched_bytes = 0
 
     def check(self) -> None:
         """Whether the engine can do what is needed of it; raises AwayError if not."""
-        request = protocol.make("GetCapabilitiesRequest", instance_name=self._endpoint.instance)
-        found = self.connection.ask(
-            "Capabilities/GetCapabilities", request, "ServerCapabilities", _CALL_SECONDS
-        )
+        request = messages.GetCapabilitiesRequest(instance_name=self._instance)
+        path, answer = "Capabilities/GetCapabilities", messages.ServerCapabilities
+        found = self.connection.ask(path, request, answer, _CALL_SECONDS)
         low = found.low_api_version.major
         if low > _HIGHEST_UNDERSTOOD or (found.high_api_version.major or 2) < _HIGHEST_UNDERSTOOD:
             raise AwayError(faults.OTHER_VERSION, "it does not speak version 2 of the interface")
@@ -77,17 +78,14 @@ class Client:
 
     def missing(self, digests: Iterable[Digest]) -> set[str]:
         """Those that the engine does not have."""
-        wanted = [_digest(digest) for digest in digests]
-        request = protocol.make(
-            "FindMissingBlobsRequest", instance_name=self._endpoint.instance, blob_digests=wanted
-        )
-        path = "ContentAddressableStorage/FindMissingBlobs"
-        found = self.connection.ask(path, request, "FindMissingBlobsResponse", _CALL_SECONDS)
+        wanted = [protocol.digest_message(digest) for digest in digests]
+        request = messages.FindMissingBlobsRequest(instance_name=self._instance, blob_digests=wanted)
+        found = self._ask_content("FindMissingBlobs", request, _CALL_SECONDS)
         return {digest.hash for digest in found.missing_blob_digests}
 
     def send(self, blobs: Iterable[Blob]) -> None:
         """Send what the engine does not have."""
-        batch: list[Any] = []
+        batch = messages.BatchUpdateBlobsRequest(instance_name=self._instance)
         size = 0
         for blob in blobs:
             if blob.digest[1] > self._batch_bytes:
@@ -95,33 +93,30 @@ class Client:
                 continue
             if size + blob.digest[1] > self._batch_bytes:
                 self._send_batch(batch)
-                batch, size = [], 0
-            content = blob.read()
-            size += len(content)
-            data = _compressed(content) if self._compresses_batches else content
+                del batch.requests[:]
+                size = 0
+            size += blob.digest[1]
+            data, compressor = blob.read(), 0
+            if self._compresses_batches:
+                data, compressor = _compressed(data), _ZSTD
             self.sent_bytes += len(data)
-            batch.append(
-                protocol.make(
-                    "BatchUpdateBlobsRequest",
-                    requests=[{"digest": _digest(blob.digest), "data": data,
-                               "compressor": _ZSTD if self._compresses_batches else 0}],
-                ).requests[0]
-            )  # fmt: skip
-        self._send_batch(batch)
+            digest = protocol.digest_message(blob.digest)
+            batch.requests.add(digest=digest, data=data, compressor=compressor)
+        if batch.requests:
+            self._send_batch(batch)
 
     def cached(self, action: Digest) -> Any:
         """The result that the engine has for an action, or None."""
-        request = protocol.make(
-            "GetActionResultRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
+        request = messages.GetActionResultRequest(
+            instance_name=self._instance, action_digest=protocol.digest_message(action)
         )
-        return self.connection.ask(
-            "ActionCache/GetActionResult", request, "ActionResult", _CALL_SECONDS, or_none=True
-        )
+        path, answer = "ActionCache/GetActionResult", messages.ActionResult
+        return self.connection.ask(path, request, answer, _CALL_SECONDS, or_none=True)
 
     def execute(self, action: Digest, watch: Callable[[Any], None], seconds: float) -> Any:
         """The answer to having an action executed; `watch` gets each state on the way."""
-        request = protocol.make(
-            "ExecuteRequest", instance_name=self._endpoint.instance, action_digest=_digest(action)
+        request = messages.ExecuteRequest(
+            instance_name=self._instance, action_digest=protocol.digest_message(action)
         )
         names: list[str] = []
         try:
@@ -130,18 +125,16 @@ class Client:
             if error.word != faults.UNREACHABLE or not names or self.connection.is_cancelled:
                 raise
         # The connection broke; the work may go on.
-        again = protocol.make("WaitExecutionRequest", name=names[-1])
+        again = messages.WaitExecutionRequest(name=names[-1])
         return self._follow("Execution/WaitExecution", again, watch, names, seconds)
 
     def stop(self, operation: str) -> None:
         """Tell the engine that nobody waits any more; it may not heed it."""
-        request = protocol.make("CancelOperationRequest", name=operation)
+        request = messages.CancelOperationRequest(name=operation)
         path = "/google.longrunning.Operations/CancelOperation"
-        try:
+        with contextlib.suppress(AwayError):
             self.connection.is_cancelled = False
-            self.connection.ask(path, request, "Empty", 1.0)
-        except AwayError:
-            pass
+            self.connection.ask(path, request, messages.Empty, 1.0)
 
     def fetch(self, digests: Iterable[Digest]) -> dict[str, bytes]:
         """Contents by their digests, each checked; raises AwayError for one that is not there."""
@@ -157,13 +150,16 @@ class Client:
                 small = [digest]
             else:
                 small.append(digest)
-        found |= self._read_batch(small)
-        return found
+        return found | self._read_batch(small)
+
+    def _ask_content(self, method: str, request: Any, seconds: float) -> Any:
+        path, answer = f"ContentAddressableStorage/{method}", getattr(messages, f"{method}Response")
+        return self.connection.ask(path, request, answer, seconds)
 
     def _follow(
         self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
     ) -> Any:
-        stream = self.connection.read(path, request, "Operation", seconds)
+        stream = self.connection.read(path, request, messages.Operation, seconds)
         for updates, operation in enumerate(stream):
             if updates > _MOST_UPDATES:  # which cost this process the time of what it runs itself
                 raise AwayError(faults.BROKEN, "it sends more updates of an operation than there can be")
@@ -173,20 +169,15 @@ class Client:
                 continue
             if operation.WhichOneof("result") == "error":
                 raise self.connection.of_status(operation.error)
-            answer = protocol.of("ExecuteResponse").FromString(operation.response.value)
+            answer = messages.ExecuteResponse.FromString(operation.response.value)
             if answer.status.code:
                 raise self.connection.of_status(answer.status)
             return answer
         raise AwayError(faults.UNREACHABLE, "the stream ended before the work did")
 
-    def _send_batch(self, batch: list[Any]) -> None:
-        if not batch:
-            return
-        request = protocol.make("BatchUpdateBlobsRequest", instance_name=self._endpoint.instance)
-        request.requests.extend(batch)
-        path = "ContentAddressableStorage/BatchUpdateBlobs"
+    def _send_batch(self, request: Any) -> None:
         seconds = _CALL_SECONDS + request.ByteSize() / _SLOWEST_BYTES
-        for part in self.connection.ask(path, request, "BatchUpdateBlobsResponse", seconds).responses:
+        for part in self._ask_content("BatchUpdateBlobs", request, seconds).responses:
             if part.status.code:
                 raise self.connection.of_status(part.status)
 
@@ -197,35 +188,31 @@ class Client:
         kind = "blobs"
         if self._compresses:
             content, kind = _compressed(content), "compressed-blobs/zstd"
-        resource = f"{self._instance()}uploads/{uuid.uuid4()}/{kind}/{name}/{size}"
+        resource = f"{self._folder}uploads/{uuid.uuid4()}/{kind}/{name}/{size}"
         self.sent_bytes += len(content)
 
         def parts() -> Iterator[Any]:
             for start in range(0, len(content) or 1, _CHUNK):
-                part = content[start : start + _CHUNK]
-                yield protocol.make(
-                    "WriteRequest",
+                yield messages.WriteRequest(
                     resource_name=resource if not start else "",
                     write_offset=start,
                     finish_write=start + _CHUNK >= len(content),
-                    data=part,
+                    data=content[start : start + _CHUNK],
                 )
 
         seconds = _CALL_SECONDS + len(content) / _SLOWEST_BYTES
         path = "/google.bytestream.ByteStream/Write"
-        committed = self.connection.write(path, parts(), "WriteResponse", seconds).committed_size
+        committed = self.connection.write(path, parts(), messages.WriteResponse, seconds).committed_size
         if committed not in (-1, size, len(content)):
             raise AwayError(faults.BROKEN, "it took only a part of a blob")
 
     def _read(self, digest: Digest) -> bytes:
         kind = "compressed-blobs/zstd" if self._compresses else "blobs"
-        request = protocol.make(
-            "ReadRequest", resource_name=f"{self._instance()}{kind}/{digest[0]}/{digest[1]}"
-        )
+        request = messages.ReadRequest(resource_name=f"{self._folder}{kind}/{digest[0]}/{digest[1]}")
         path = "/google.bytestream.ByteStream/Read"
         seconds = _CALL_SECONDS + digest[1] / _SLOWEST_BYTES
         parts, received = [], 0
-        for message in self.connection.read(path, request, "ReadResponse", seconds):
+        for message in self.connection.read(path, request, messages.ReadResponse, seconds):
             parts.append(message.data)
             received += len(message.data)
             if received > digest[1] + _CHUNK:
@@ -237,18 +224,15 @@ class Client:
     def _read_batch(self, digests: list[Digest]) -> dict[str, bytes]:
         if not digests:
             return {}
-        request = protocol.make(
-            "BatchReadBlobsRequest",
-            instance_name=self._endpoint.instance,
-            digests=[_digest(digest) for digest in digests],
+        request = messages.BatchReadBlobsRequest(
+            instance_name=self._instance,
+            digests=[protocol.digest_message(digest) for digest in digests],
             acceptable_compressors=[_ZSTD] if self._compresses else [],
         )
-        path = "ContentAddressableStorage/BatchReadBlobs"
         seconds = _CALL_SECONDS + sum(size for _, size in digests) / _SLOWEST_BYTES
-        answer = self.connection.ask(path, request, "BatchReadBlobsResponse", seconds)
         sizes = dict(digests)
         found = {}
-        for part in answer.responses:
+        for part in self._ask_content("BatchReadBlobs", request, seconds).responses:
             if part.status.code:
                 raise self.connection.of_status(part.status)
             size = sizes.get(part.digest.hash)
@@ -261,24 +245,13 @@ class Client:
             raise AwayError(faults.WRONG_RESULT, "it does not send all that it was asked for")
         return found
 
-    def _instance(self) -> str:
-        return f"{self._endpoint.instance}/" if self._endpoint.instance else ""
-
-
-def _digest(digest: Digest) -> Any:
-    return protocol.make("Digest", hash=digest[0], size_bytes=digest[1])
-
 
 def _compressed(content: bytes) -> bytes:
-    import zstandard
-
     return zstandard.compress(content, 1)
 
 
 def _decompressed(content: bytes, size: int) -> bytes:
     """Content that was promised to have this size; never more than that is made."""
-    import zstandard
-
     try:
         with zstandard.ZstdDecompressor().stream_reader(content) as reader:
             return reader.read(size + 1)

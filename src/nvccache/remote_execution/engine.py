@@ -19,15 +19,14 @@ from typing import Any
 
 from nvccache.endpoint import WORKER, Endpoint
 from nvccache.execution.run_stage import Costs
-from nvccache.files import flock
+from nvccache.machine import slots
 from nvccache.remote_execution import client, faults, protocol
 from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import PLACE, CameBack, Work
+from nvccache.remote_execution.protocol import Digest, messages, serialized
+from nvccache.remote_execution.work import PLACE, CameBack, Work, failure
 from nvccache.values import dataclass
 
-OTHER_CLASS, CANNOT_RUN = 97, 98  # as worker/class_check.c ends
-CHECK_NAME = b"nvccache class-check:"
 _LARGE = 4 << 20  # bytes that two calls do not send at the same time
 _SLOW_BYTES = 4 << 20  # a second, of a network that is worth it
 _MOST_OUTPUT = 1 << 32
@@ -48,7 +47,7 @@ class EngineTry:
         self._client: Client | None = None
         self._operation = ""
         self._stage = 0
-        self._began = self._executing = 0.0
+        self._executing = 0.0  # since when, by our clock
         self._is_late = self.is_ended = False
         self.has_answered = False  # whether the engine has answered at all
         self.allowance = 0.0  # seconds that sending may take, where much has to be sent first
@@ -71,7 +70,7 @@ class EngineTry:
                 raise AwayError(faults.OVERTAKEN)
             return self._run(self._client)
         finally:
-            if self.is_ended and self._operation:
+            if self._operation and (self.is_ended or self._is_late):
                 self._client.stop(self._operation)
             self._client.connection.close()
 
@@ -80,10 +79,10 @@ class EngineTry:
         self.has_answered = True
         described = describe(self._work, self._endpoint)
         started = time.monotonic()
-        result, is_cached = engine.cached(described.digest), True
+        result = engine.cached(described.digest)
         if result is not None:
             try:
-                return self._take(engine, result, is_cached, 0.0, started)
+                return self._take(engine, result, True, 0.0, started)
             except AwayError as error:  # evicted, or a failure that an engine keeps
                 if error.word == faults.OVERTAKEN:
                     raise
@@ -104,51 +103,38 @@ class EngineTry:
             try:
                 engine.send(described.blobs[name] for name in engine.missing(large))
             finally:
-                if lock >= 0:
-                    flock.let_go(lock)
+                if lock:
+                    lock.release()
         engine.send(
             blob
             for blob in described.blobs.values()
             if blob.digest[0] in missing and blob.digest not in large
         )
 
-    def _lock(self, name: str) -> int:
-        if not self._locks:
-            return -1
-        try:
-            path = f"{self._locks}/send-{self._endpoint.identity}-{name[:16]}"
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return -1
+    def _lock(self, name: str) -> slots.PoolSlot | None:
+        pool = slots.Pool(self._locks, range(1), f"send-{self._endpoint.identity}-{name[:16]}-")
         until = time.monotonic() + self._endpoint.queue
-        while not flock.take_or_close(descriptor):
-            if time.monotonic() > until or self.is_ended:
-                return -1
+        while not (lock := pool.take()) and self._locks and not self.is_ended and time.monotonic() < until:
             time.sleep(0.05)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        return descriptor
+        return lock
 
     def _execute(self, engine: Client, described: Described) -> Any:
-        self._began = time.monotonic()
         watching = threading.Timer(self._endpoint.queue, self._look_at_queue)
         watching.daemon = True
         watching.start()
         try:
             return engine.execute(described.digest, self._watch, self._endpoint.deadline)
-        except AwayError as error:
+        except AwayError:
             if self._is_late:
                 seconds = self._endpoint.queue
                 raise AwayError(faults.NO_WORKERS, f"it waited {seconds:g} s for a worker") from None
-            raise error
+            raise
         finally:
             watching.cancel()
-            if self._is_late and self._operation:
-                engine.stop(self._operation)
 
     def _watch(self, operation: Any) -> None:
         self._operation = operation.name
-        metadata = protocol.of("ExecuteOperationMetadata").FromString(operation.metadata.value)
-        self._stage = metadata.stage
+        self._stage = messages.ExecuteOperationMetadata.FromString(operation.metadata.value).stage
         if self._stage == client.EXECUTING and not self._executing:
             self._executing = time.monotonic()
 
@@ -169,8 +155,7 @@ class EngineTry:
         ):
             raise AwayError(faults.WRONG_RESULT, "an output is too large")
         if result.exit_code:
-            fetched = engine.fetch(further) if further else {}
-            stderr = result.stderr_raw or fetched.get(result.stderr_digest.hash, b"")
+            stderr = result.stderr_raw or engine.fetch(further).get(result.stderr_digest.hash, b"")
             raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
@@ -196,15 +181,6 @@ class EngineTry:
         return max(0.0, done - since - run), run
 
 
-def failure(status: int, stderr: bytes) -> AwayError:
-    """Why a stage that ended with this status runs here; its messages are those of the local run alone."""
-    if status == OTHER_CLASS and CHECK_NAME in stderr:
-        return AwayError(faults.OTHER_MACHINE, "the worker's processor is of another class")
-    if status == CANNOT_RUN and CHECK_NAME in stderr:
-        return AwayError(faults.BROKEN, stderr.decode(errors="replace").strip())
-    return AwayError(faults.FAILED, f"status {status}")
-
-
 def _between(start: Any, end: Any) -> float:
     if not start.seconds or not end.seconds:
         return 0.0  # the engine does not give them
@@ -215,7 +191,7 @@ def _between(start: Any, end: Any) -> float:
 class Described:
     """An action: its digest, and all that the engine must have to run it, by SHA-256."""
 
-    digest: tuple[str, int]
+    digest: Digest
     blobs: Mapping[str, Blob]
 
 
@@ -236,22 +212,20 @@ def describe(work: Work, endpoint: Endpoint) -> Described:
     wanted = sorted(f"{PLACE}/{name}" for name in work.outputs)
     asked = [*_properties(endpoint), *([(TOOL_PROPERTY, work.tool.digest)] if is_there else [])]
     properties = [{"name": name, "value": value} for name, value in sorted({*asked})]
-    command = protocol.make(
-        "Command",
+    command = messages.Command(
         arguments=[*work.tool.words(is_there=is_there), *work.arguments],
         environment_variables=[{"name": name, "value": value} for name, value in work.environment],
         output_files=wanted,  # for engines before 2.1
         output_paths=wanted,
         platform={"properties": properties},
     )
-    action = protocol.make(
-        "Action",
-        command_digest=_message(_add(blobs, _serialized(command))),
-        input_root_digest=_message(root),
+    action = messages.Action(
+        command_digest=protocol.digest_message(_add(blobs, serialized(command))),
+        input_root_digest=protocol.digest_message(root),
         timeout={"seconds": int(endpoint.deadline)},
         platform={"properties": properties},
     )
-    return Described(_add(blobs, _serialized(action)), blobs)
+    return Described(_add(blobs, serialized(action)), blobs)
 
 
 def _properties(endpoint: Endpoint) -> Sequence[tuple[str, str]]:
@@ -260,34 +234,27 @@ def _properties(endpoint: Endpoint) -> Sequence[tuple[str, str]]:
     return [*asked, *endpoint.properties]
 
 
-def _put(tree: dict[str, Any], name: str, leaf: tuple[tuple[str, int], bool]) -> None:
+def _put(tree: dict[str, Any], name: str, leaf: tuple[Digest, bool]) -> None:
     *folders, last = name.split("/")
     for folder in folders:
         tree = tree.setdefault(folder, {})
     tree[last] = leaf
 
 
-def _directory(tree: Mapping[str, Any], blobs: dict[str, Blob]) -> tuple[str, int]:
+def _directory(tree: Mapping[str, Any], blobs: dict[str, Blob]) -> Digest:
     """The digest of a directory, with its message and those below it added."""
-    files, directories = [], []
+    directory = messages.Directory()
     for name, found in sorted(tree.items()):
         if isinstance(found, dict):
-            directories.append({"name": name, "digest": _message(_directory(found, blobs))})
+            digest = protocol.digest_message(_directory(found, blobs))
+            directory.directories.add(name=name, digest=digest)
         else:
-            digest, is_executable = found
-            files.append({"name": name, "digest": _message(digest), "is_executable": is_executable})
-    return _add(blobs, _serialized(protocol.make("Directory", files=files, directories=directories)))
+            digest, is_executable = protocol.digest_message(found[0]), found[1]
+            directory.files.add(name=name, digest=digest, is_executable=is_executable)
+    return _add(blobs, serialized(directory))
 
 
-def _add(blobs: dict[str, Blob], content: bytes) -> tuple[str, int]:
+def _add(blobs: dict[str, Blob], content: bytes) -> Digest:
     digest = protocol.digest_of(content)
     blobs[digest[0]] = Blob(digest, content)
     return digest
-
-
-def _message(digest: tuple[str, int]) -> Any:
-    return protocol.make("Digest", hash=digest[0], size_bytes=digest[1])
-
-
-def _serialized(message: Any) -> bytes:
-    return bytes(message.SerializeToString(deterministic=True))

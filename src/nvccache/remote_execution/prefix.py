@@ -33,11 +33,19 @@ from nvccache.execution.run_stage import Costs
 from nvccache.files import untrusted
 from nvccache.machine import process
 from nvccache.machine.process import Handle
-from nvccache.remote_execution import engine, faults, shipped
+from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.shipped import ShippedTool
-from nvccache.remote_execution.work import PLACE, CameBack, Work
+from nvccache.remote_execution.work import (
+    CHECK_NAME,
+    PLACE,
+    CameBack,
+    ShippedTool,
+    Work,
+    digest_of_file,
+    failure,
+)
 from nvccache.store.store import Store
+from nvccache.values import dataclass
 
 PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
@@ -66,24 +74,20 @@ def objection_to(directory: str) -> str:
     return f"everybody may write to `{directory}`" if status.st_mode & stat.S_IWOTH else ""
 
 
+@dataclass(slots=True)
 class LauncherTry:
     """One stage on its way; `handle` may be ended by another thread."""
 
+    _endpoint: Endpoint
+    _work: Work
+    _directory: str  # that all machines have
+    _environ: Mapping[str, str]  # of the launcher
+    _store: Store
+    _handle: Handle
+    _folder: str = ""  # of the stage, once it is there
+    _why_ended: str = ""
     has_answered = True  # there is no means to find out
     allowance = 0.0
-
-    def __init__(
-        self, endpoint: Endpoint, work: Work, directory: str, environ: Mapping[str, str], store: Store,
-        handle: Handle,
-    ) -> None:  # fmt: skip
-        self._endpoint = endpoint
-        self._work = work
-        self._directory = directory
-        self._environ = environ
-        self._store = store
-        self._handle = handle
-        self._folder = ""
-        self._why_ended = ""
 
     @property
     def is_queued(self) -> bool:
@@ -158,8 +162,8 @@ class LauncherTry:
         done = time.monotonic()
         os.listdir(self._folder)  # has a network file system look again
         if not os.path.exists(f"{self._folder}/{_STDOUT}"):
-            if engine.CHECK_NAME in stderr:
-                raise engine.failure(status, stderr)
+            if CHECK_NAME in stderr:
+                raise failure(status, stderr)
             text = stderr.decode(errors="replace").strip()[-200:]
             raise AwayError(faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}")
         if status:
@@ -201,7 +205,7 @@ class LauncherTry:
         if not os.path.isdir(folder):
             _install(tool, folder)
         for file in tool.files:
-            if shipped.digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
+            if digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
                 raise AwayError(faults.WRONG_RESULT, f"`{folder}/{file.name}` is not what was put there")
         return folder
 
@@ -230,13 +234,9 @@ def _read_checked(path: str, most: int) -> bytes:
     try:
         if os.path.islink(path):
             raise AwayError(faults.WRONG_RESULT, f"`{name}` is a link")
-        descriptor = untrusted.open_named(path, most)
+        return untrusted.read_named(path, most)
     except OSError as error:
         raise AwayError(faults.FAILED, f"`{name}` did not come back: {error.strerror}") from None
-    try:
-        return untrusted.read_all(descriptor, os.fstat(descriptor).st_size)
-    finally:
-        os.close(descriptor)
 
 
 def _install(tool: ShippedTool, folder: str) -> None:

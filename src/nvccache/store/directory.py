@@ -172,18 +172,7 @@ class _Folders:
         cachedir_tag.add(top, *self.permissions.of_file(0o666))
 
     def _enter_below(self, name: str, above: int, make: bool) -> int:
-        try:
-            return os.open(name, untrusted.FOLDER, dir_fd=above)
-        except FileNotFoundError:
-            if not make:
-                raise
-        try:
-            os.mkdir(name, 0o777, dir_fd=above)
-        except FileExistsError:
-            pass
-        else:
-            self.permissions.give_to_folder(name, above)
-        return os.open(name, untrusted.FOLDER, dir_fd=above)
+        return untrusted.enter(name, above, self.permissions if make else None)
 
 
 class Directory:

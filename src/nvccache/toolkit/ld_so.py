@@ -42,11 +42,7 @@ def said_of(path: str, names: Iterable[str]) -> str:
     if os.path.basename(path) != _NAME:
         return ""
     try:
-        descriptor = untrusted.open_named(path, _MOST_BYTES)
-        try:
-            content = untrusted.read_all(descriptor, _MOST_BYTES)
-        finally:
-            os.close(descriptor)
+        content = untrusted.read_named(path, _MOST_BYTES)
     except (FileNotFoundError, PermissionError):
         return "unreadable"  # for the loader as well
     except (OSError, ValueError):

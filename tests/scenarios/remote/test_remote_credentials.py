@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain
+from scenarios.remote.remote_units import LINE, compile_like_plain
 from scenarios.support.both_ways import both_ways
 from support import servers_nginx, servers_redis, servers_s3
 
@@ -16,31 +12,31 @@ SECRET = "hunter2-is-no-password"
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[servers_redis.Redis]:
+def redis(tmp_path):
     with servers_redis.redis(tmp_path / "redis") as made:
         yield made
 
 
 @pytest.fixture
-def nginx(tmp_path: Path) -> Iterator[servers_nginx.Nginx]:
+def nginx(tmp_path):
     with servers_nginx.nginx(tmp_path / "nginx") as made:
         yield made
 
 
 @pytest.fixture
-def rgw(tmp_path: Path) -> Iterator[servers_s3.S3]:
+def rgw(tmp_path):
     with servers_s3.rgw(tmp_path / "rgw") as made:
         yield made
 
 
-def fill(new_machine: NewMachine, url: str, **environ: str) -> None:
+def fill(new_machine, url, **environ):
     assert compile_like_plain(new_machine("first", f"{url},rw", **environ)).outcome == "miss"
 
 
 COMMANDS = (("doctor",), ("remote", "status"), ("remote", "test"), ("config",), ("stats",), ("events",))
 
 
-def check_shown(on: Machine) -> None:
+def check_shown(on):
     """In words, by the commands that are there for it; and the secret is nowhere."""
     for command in COMMANDS:
         said = on.command(*command)
@@ -51,7 +47,7 @@ def check_shown(on: Machine) -> None:
         assert SECRET not in path.name
 
 
-def check_refused(on: Machine) -> None:
+def check_refused(on):
     """Compiled as without a remote, which is left alone then; and it is shown why."""
     assert both_ways(on, *LINE).outcome == "miss"
     on.wait_for_uploader()
@@ -59,29 +55,27 @@ def check_refused(on: Machine) -> None:
     check_shown(on)
 
 
-def test_a_wrong_password_of_redis(redis: servers_redis.Redis, new_machine: NewMachine) -> None:
+def test_a_wrong_password_of_redis(redis, new_machine):
     fill(new_machine, redis.url())
     log = {"NVCCACHE_LOG": "../../log"}
     check_refused(new_machine("two", f"{redis.url(password=SECRET)},rw", **log))
 
 
-def test_a_wrong_password_of_webdav(nginx: servers_nginx.Nginx, new_machine: NewMachine) -> None:
+def test_a_wrong_password_of_webdav(nginx, new_machine):
     fill(new_machine, nginx.url())
     check_refused(new_machine("two", f"{nginx.url(password=SECRET)},rw", NVCCACHE_LOG="../../log"))
 
 
 @pytest.mark.by_default("secret")
 @pytest.mark.parametrize("wrong", ["secret", "key"])
-def test_wrong_keys_of_s3(rgw: servers_s3.S3, new_machine: NewMachine, wrong: str) -> None:
+def test_wrong_keys_of_s3(rgw, new_machine, wrong):
     fill(new_machine, rgw.url(), **rgw.environ())
     keys = rgw.environ(servers_s3.WRONG if wrong == "secret" else servers_s3.UNKNOWN)
     secret = {"AWS_SECRET_ACCESS_KEY": SECRET} if wrong == "secret" else {}
     check_refused(new_machine("two", f"{rgw.url()},rw", **keys | secret))
 
 
-def test_a_reader_of_redis_hits_and_does_not_write(
-    redis: servers_redis.Redis, new_machine: NewMachine
-) -> None:
+def test_a_reader_of_redis_hits_and_does_not_write(redis, new_machine):
     fill(new_machine, redis.url())
     reader = redis.url(user=servers_redis.READER)
     assert compile_like_plain(new_machine("two", reader)).outcome == "direct_hit"
@@ -94,9 +88,7 @@ def test_a_reader_of_redis_hits_and_does_not_write(
 
 
 @pytest.mark.parametrize("half", ["ro", "auth"])
-def test_a_half_of_webdav_that_is_only_read(
-    nginx: servers_nginx.Nginx, new_machine: NewMachine, half: str
-) -> None:
+def test_a_half_of_webdav_that_is_only_read(nginx, new_machine, half):
     fill(new_machine, nginx.url())
     assert compile_like_plain(new_machine("two", nginx.url(half))).outcome == "direct_hit"
     three = new_machine("three", f"{nginx.url(half)},rw")
@@ -109,9 +101,7 @@ def test_a_half_of_webdav_that_is_only_read(
 
 @pytest.mark.by_default("anonymous")
 @pytest.mark.parametrize("who", ["anonymous", "a user", "a user, at first without rights"])
-def test_s3_with_the_right_to_get_objects_and_no_other(
-    rgw: servers_s3.S3, new_machine: NewMachine, who: str
-) -> None:
+def test_s3_with_the_right_to_get_objects_and_no_other(rgw, new_machine, who):
     """What is missing is forbidden then, which is a miss and no fault."""
     fill(new_machine, rgw.url(), **rgw.environ())
     url = rgw.url(more="&anonymous=1") if who == "anonymous" else rgw.url()

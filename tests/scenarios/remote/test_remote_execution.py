@@ -6,9 +6,7 @@ import fcntl
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -19,16 +17,13 @@ import fake_engine
 import slurm
 from fake_engine import FakeEngine
 from nvccache.machine import slots
-from nvccache.remote_execution import shipped
+from nvccache.remote_execution import work
 from nvccache.store import events
 from scenarios.support.toolkits import with_real_headers
-from workspaces import Workspace
 
 pytestmark = [
     pytest.mark.light_by_default,
-    pytest.mark.skipif(
-        not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
-    ),
+    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"),
 ]
 SOURCE = """
 template <int N> __global__ void kernel(float *p) {
@@ -53,7 +48,7 @@ slots.pool_directory.__defaults__ = (({base!r},),)
 
 
 @pytest.fixture(autouse=True)
-def busy_machine(workspace: Workspace, tmp_path: Path) -> Iterator[None]:
+def busy_machine(workspace, tmp_path):
     """The only core of a pool of one is taken, so that whatever may be sent is sent."""
     base = tmp_path / "pool"
     base.mkdir()
@@ -66,10 +61,10 @@ def busy_machine(workspace: Workspace, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def serve(tmp_path: Path, workspace: Workspace) -> Iterator[Callable[..., FakeEngine]]:
-    started: list[FakeEngine] = []
+def serve(tmp_path, workspace):
+    started = []
 
-    def start(trouble: str = "") -> FakeEngine:
+    def start(trouble=""):
         engine = FakeEngine(tmp_path, trouble)
         started.append(engine)
         use(workspace, engine.url + "?queue=2")
@@ -81,7 +76,7 @@ def serve(tmp_path: Path, workspace: Workspace) -> Iterator[Callable[..., FakeEn
 
 
 @pytest.fixture
-def patient(tmp_path: Path) -> None:
+def patient(tmp_path):
     """Nothing is overdue, however busy the machine is: what is sent comes back."""
     site = tmp_path / "site" / "sitecustomize.py"
     added = "from nvccache.remote_execution import source\nsource._LATE_SECONDS = source._PATIENCE = 100.0\n"
@@ -89,7 +84,7 @@ def patient(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def hurried(tmp_path: Path) -> None:
+def hurried(tmp_path):
     """What does not come back at once is overdue, whatever it and sending it are expected to take."""
     site = tmp_path / "site" / "sitecustomize.py"
     added = (
@@ -99,23 +94,23 @@ def hurried(tmp_path: Path) -> None:
     site.write_text(site.read_text() + added)
 
 
-def use(workspace: Workspace, url: str) -> None:
+def use(workspace, url):
     workspace.environ |= {
         "NVCCACHE_EXECUTOR": url, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0", "NVCCACHE_JOBS": "1",
         "NVCCACHE_LOG": str(workspace.directory.parent / "log"),
     }  # fmt: skip
 
 
-def places(workspace: Workspace) -> dict[str, list[str]]:
+def places(workspace):
     """Kind of stage -> where those of it ran in the last call, without what that cost."""
     *_, event = events.read(str(workspace.cache))
-    found: dict[str, list[str]] = {}
+    found = {}
     for stage in event.stages:
         found.setdefault(stage.kind, []).append(stage.where.partition(" ")[0])
     return found
 
 
-def assert_same_as_plain(workspace: Workspace, *options: str, source: str = SOURCE) -> None:
+def assert_same_as_plain(workspace, *options, source=SOURCE):
     """Compile with plain nvcc and through the cache, cold: the same object, and nothing said."""
     workspace.write("a.cu", source)
     (workspace.directory / "keep").mkdir(exist_ok=True)
@@ -127,9 +122,7 @@ def assert_same_as_plain(workspace: Workspace, *options: str, source: str = SOUR
 
 
 @pytest.mark.usefixtures("patient")
-def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(
-    workspace: Workspace, real_nvcc: str, serve: Callable[..., FakeEngine]
-) -> None:
+def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(workspace, real_nvcc, serve):
     engine = serve()
     workspace = with_real_headers(workspace, real_nvcc)
     assert_same_as_plain(workspace, *TWO, source=MATHEMATICS)
@@ -143,7 +136,7 @@ def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_ran_elsewhere_is_found_again(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+def test_what_ran_elsewhere_is_found_again(workspace, serve):
     """By the call's record, and by the stages alone, also of calls that send nothing."""
     engine = serve()
     workspace.write("a.cu", SOURCE)
@@ -159,9 +152,7 @@ def test_what_ran_elsewhere_is_found_again(workspace: Workspace, serve: Callable
 
 
 @pytest.mark.usefixtures("patient")
-def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(workspace, serve):
     engine = serve()
     workspace.write("a.cu", SOURCE)
     workspace.cached("-ptx", "a.cu", "-o", "a.ptx")
@@ -174,9 +165,7 @@ def test_the_record_of_a_sent_stage_counts_what_its_tool_asks_for(
         assert "cicc" in counters.ran(), variables
 
 
-def test_what_ran_here_is_found_by_calls_that_send(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+def test_what_ran_here_is_found_by_calls_that_send(workspace, serve):
     workspace.write("a.cu", SOURCE)
     workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
     engine = serve()
@@ -187,9 +176,7 @@ def test_what_ran_here_is_found_by_calls_that_send(
 
 @pytest.mark.by_default("-G")
 @pytest.mark.parametrize("options", [["-G"], ["-lineinfo"], ["-Xptxas", "-v", "-lineinfo"]], ids="-".join)
-def test_stages_whose_results_tell_of_places_stay_here(
-    workspace: Workspace, serve: Callable[..., FakeEngine], options: list[str]
-) -> None:
+def test_stages_whose_results_tell_of_places_stay_here(workspace, serve, options):
     engine = serve()
     workspace.write("a.cu", SOURCE)
     assert workspace.cached("-c", "a.cu", "-o", "a.o", *options).status == 0
@@ -197,16 +184,14 @@ def test_stages_whose_results_tell_of_places_stay_here(
 
 
 @pytest.mark.full
-def test_short_stages_stay_here(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+def test_short_stages_stay_here(workspace, serve):
     engine = serve()
     workspace.environ["NVCCACHE_EXECUTOR_MIN_SECONDS"] = "1000"
     assert_same_as_plain(workspace, *TWO)
     assert engine.executed == 0
 
 
-def test_a_variable_that_the_tool_asks_for_keeps_it_here(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+def test_a_variable_that_the_tool_asks_for_keeps_it_here(workspace, serve):
     engine = serve()
     workspace.write("a.cu", SOURCE)
     workspace.cached("-c", "a.cu", "-o", "a.o", "-ptx", NVVM_IR_VER_CHK="0")
@@ -227,9 +212,7 @@ def test_a_variable_that_the_tool_asks_for_keeps_it_here(
         fake_engine.OTHER_CLASS,
     ],
 )
-def test_whatever_goes_wrong_is_compiled_here(
-    workspace: Workspace, serve: Callable[..., FakeEngine], trouble: str
-) -> None:
+def test_whatever_goes_wrong_is_compiled_here(workspace, serve, trouble):
     serve(trouble)
     assert_same_as_plain(workspace, *TWO)
     assert {*places(workspace)["cicc"], *places(workspace)["ptxas"]} == {"local"}
@@ -237,9 +220,7 @@ def test_whatever_goes_wrong_is_compiled_here(
 
 @pytest.mark.by_default(fake_engine.FULL)
 @pytest.mark.parametrize("trouble", [fake_engine.SILENT, fake_engine.FULL])
-def test_the_next_calls_leave_an_engine_alone_that_is_down(
-    workspace: Workspace, serve: Callable[..., FakeEngine], trouble: str
-) -> None:
+def test_the_next_calls_leave_an_engine_alone_that_is_down(workspace, serve, trouble):
     engine = serve(trouble)
     workspace.write("a.cu", SOURCE)
     workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
@@ -249,9 +230,7 @@ def test_the_next_calls_leave_an_engine_alone_that_is_down(
     assert len(engine.seen) == asked
 
 
-def test_an_engine_on_which_all_fails_is_left_alone_as_well(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+def test_an_engine_on_which_all_fails_is_left_alone_as_well(workspace, serve):
     engine = serve(fake_engine.FAILS)
     asked = []
     for number in range(3):
@@ -261,9 +240,7 @@ def test_an_engine_on_which_all_fails_is_left_alone_as_well(
     assert 4 < asked[1] == asked[2] < 8
 
 
-def test_an_error_of_the_users_is_told_as_nvcc_tells_it(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+def test_an_error_of_the_users_is_told_as_nvcc_tells_it(workspace, serve):
     serve()
     workspace.write("a.cu", '__global__ void f(int *p) { asm("nonsense %0;" : "=r"(*p)); }\n')
     plain = workspace.plain("-c", "a.cu", "-o", "a.o", *TWO)
@@ -274,9 +251,7 @@ def test_an_error_of_the_users_is_told_as_nvcc_tells_it(
 
 
 @pytest.mark.usefixtures("hurried")
-def test_an_overdue_stage_is_run_here_and_the_first_counts(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+def test_an_overdue_stage_is_run_here_and_the_first_counts(workspace, serve):
     engine = serve()
     engine.delay = 60
     assert_same_as_plain(workspace, "-arch=sm_80")
@@ -285,7 +260,7 @@ def test_an_overdue_stage_is_run_here_and_the_first_counts(
 
 
 @pytest.mark.usefixtures("patient")
-def test_no_more_are_away_at_once_than_is_set(workspace: Workspace, serve: Callable[..., FakeEngine]) -> None:
+def test_no_more_are_away_at_once_than_is_set(workspace, serve):
     engine = serve()
     engine.delay = 0.3
     workspace.environ["NVCCACHE_EXECUTOR_JOBS"] = "1"
@@ -294,7 +269,7 @@ def test_no_more_are_away_at_once_than_is_set(workspace: Workspace, serve: Calla
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_launcher_carries_stages_too(workspace, tmp_path):
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
     srun.chmod(0o755)
@@ -306,7 +281,7 @@ def test_a_launcher_carries_stages_too(workspace: Workspace, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace: Workspace, tmp_path: Path) -> None:
+def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace, tmp_path):
     """It ends with success, and the file ends between two lines: ptxas would take it."""
     launcher = tmp_path / "launcher"
     cut = """find "${2%/*}" -name '*.ptx' -exec sed -i '/^.visible .entry/,$d' {} +"""
@@ -327,7 +302,7 @@ def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace: Workspac
     not os.environ.get("NVCCACHE_TEST_SLURM") or bool(slurm.missing()),
     reason="NVCCACHE_TEST_SLURM=1 starts a Slurm here; it needs root, slurm-wlm and munge",
 )
-def test_slurm_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
+def test_slurm_carries_stages_too(workspace, tmp_path):
     with slurm.serving(tmp_path / "slurm") as conf:
         use(workspace, "prefix:srun -Q -n1 --input=none --")
         workspace.environ |= {"NVCCACHE_EXECUTOR_DIR": str(tmp_path / "shared"), "SLURM_CONF": conf}
@@ -336,7 +311,7 @@ def test_slurm_carries_stages_too(workspace: Workspace, tmp_path: Path) -> None:
     assert found["cicc"] == found["ptxas"] == ["prefix:srun"] * 2
 
 
-def test_a_launcher_whose_controller_is_down_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_launcher_whose_controller_is_down_costs_no_build(workspace, tmp_path):
     srun = tmp_path / "srun"
     srun.write_text("#!/bin/sh\necho 'srun: error: Unable to contact slurm controller' >&2\nexit 1\n")
     srun.chmod(0o755)
@@ -347,7 +322,7 @@ def test_a_launcher_whose_controller_is_down_costs_no_build(workspace: Workspace
     assert "unreachable" in (workspace.directory.parent / "log").read_text()
 
 
-def test_nothing_is_loaded_where_nothing_is_set(workspace: Workspace) -> None:
+def test_nothing_is_loaded_where_nothing_is_set(workspace):
     workspace.write("a.cu", SOURCE)
     done = workspace.run(
         ["python3", "-X", "importtime", "-m", "nvccache", workspace.nvcc, "-c", "a.cu", "-o", "a.o"],
@@ -363,7 +338,7 @@ def test_nothing_is_loaded_where_nothing_is_set(workspace: Workspace) -> None:
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
-def test_a_real_engine_with_a_sandbox_makes_the_same(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_real_engine_with_a_sandbox_makes_the_same(workspace, tmp_path):
     with casd.serving(tmp_path / "casd") as url:
         use(workspace, url)
         assert_same_as_plain(workspace, *TWO)
@@ -380,7 +355,7 @@ def test_a_real_engine_with_a_sandbox_makes_the_same(workspace: Workspace, tmp_p
 
 
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
-def test_an_engine_that_is_killed_in_the_middle_costs_no_build(workspace: Workspace, tmp_path: Path) -> None:
+def test_an_engine_that_is_killed_in_the_middle_costs_no_build(workspace, tmp_path):
     with casd.serving(tmp_path / "casd") as url:
         use(workspace, url)
     assert_same_as_plain(workspace, *TWO)

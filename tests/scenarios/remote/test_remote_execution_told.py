@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,45 +14,38 @@ import test_remote_execution as sent
 
 import casd
 import fake_engine
-from fake_engine import FakeEngine
 from nvccache import outcomes
-from nvccache.remote_execution import shipped
-from workspaces import Workspace
+from nvccache.remote_execution import work
 
 pytestmark = [
     pytest.mark.light_by_default,
-    pytest.mark.skipif(
-        not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
-    ),
+    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"),
 ]
 busy_machine, serve, patient = sent.busy_machine, sent.serve, sent.patient
 
 
-def printed(workspace: Workspace, *words: str) -> str:
+def printed(workspace, *words):
     return workspace.run([sys.executable, "-m", "nvccache", *words]).stdout.decode()
 
 
-def asked(engine: FakeEngine) -> int:
+def asked(engine):
     """How many stages have come to an engine: each begins by asking what it can do."""
     return [name for name, _ in engine.seen].count("GetCapabilities")
 
 
-def events_of(workspace: Workspace) -> list[dict[str, Any]]:
+def events_of(workspace):
     """The stages of all calls that were sent, as the event log has them."""
     calls = [json.loads(line) for line in printed(workspace, "events", "--json").splitlines()]
     found = [stage for call in calls for stage in call["stages"]]
     return [stage for stage in found if stage["away"] or stage["why_here"]]
 
 
-def stats(workspace: Workspace, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(printed(workspace, "stats", "--json", *words))
-    return found
+def stats(workspace, *words):
+    return json.loads(printed(workspace, "stats", "--json", *words))
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_stats_count_is_what_the_engine_has_seen(
-    workspace: Workspace, serve: Callable[..., FakeEngine], tmp_path: Path
-) -> None:
+def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path):
     """Four stages that run there, four that it has the results of, and then it has no room for any."""
     workspace.environ["NVCCACHE_STATS_DIR"] = str(tmp_path / "counts")
     engine = serve()
@@ -94,9 +84,7 @@ def test_what_stats_count_is_what_the_engine_has_seen(
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_stage_that_was_sent_before_a_call_began_again_is_told_with_its_costs(
-    workspace: Workspace, serve: Callable[..., FakeEngine]
-) -> None:
+def test_a_stage_that_was_sent_before_a_call_began_again_is_told_with_its_costs(workspace, serve):
     """The host compiler says something of lines that have moved, when cicc is back already."""
     engine = serve()
     source = """__global__ void k(float *p) {
@@ -126,7 +114,7 @@ int f(int x) { return x; }
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_a_launcher_took_away_is_told_by_its_program(workspace: Workspace, tmp_path: Path) -> None:
+def test_what_a_launcher_took_away_is_told_by_its_program(workspace, tmp_path):
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nexec "$@"\n')
     srun.chmod(0o755)
@@ -141,8 +129,8 @@ def test_what_a_launcher_took_away_is_told_by_its_program(workspace: Workspace, 
 
 
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
-def test_doctor_knows_a_real_engine(workspace: Workspace, tmp_path: Path) -> None:
-    def findings() -> list[dict[str, Any]]:
+def test_doctor_knows_a_real_engine(workspace, tmp_path):
+    def findings():
         told = json.loads(printed(workspace, "doctor", "--json"))["findings"]
         return [finding for finding in told if finding["topic"] == "executor"]
 

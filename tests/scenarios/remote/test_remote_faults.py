@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import LINE, NewMachine, compile_like_plain
+from scenarios.remote.remote_units import LINE, compile_like_plain
 from scenarios.support.both_ways import both_ways
 from support import certificates, fault_server, servers, servers_redis
 from support.proxy import proxy
@@ -47,7 +44,7 @@ FAULTS = {
 assert FAULTS.keys() == set(fault_server.FAULTS)
 
 
-def compile_anew(on: Machine) -> str:
+def compile_anew(on):
     """As plain nvcc does, with nothing in the machine's own cache; the outcome."""
     on.forget_all()
     begun = time.monotonic()
@@ -58,9 +55,7 @@ def compile_anew(on: Machine) -> str:
 
 @pytest.mark.by_default("hang", "404", "wrong bytes")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_server_with_a_fault_is_met_once(
-    filled: dict[str, bytes], new_machine: NewMachine, fault: str
-) -> None:
+def test_a_server_with_a_fault_is_met_once(filled, new_machine, fault):
     with fault_server.store() as store:
         store.files |= filled
         store.fault = fault
@@ -78,7 +73,7 @@ def test_a_server_with_a_fault_is_met_once(
             assert compile_anew(two) == "direct_hit"
 
 
-def _url(scheme: str, port: int) -> str:
+def _url(scheme, port):
     return {
         "http": f"http://{servers.HOST}:{port}/cache",
         "redis": f"redis://{servers.HOST}:{port}/0",
@@ -89,7 +84,7 @@ def _url(scheme: str, port: int) -> str:
 @pytest.mark.by_default("silent-redis")
 @pytest.mark.parametrize("scheme", ["http", "redis", "s3"])
 @pytest.mark.parametrize("place", ["closed", "silent", "full_backlog"])
-def test_a_place_without_a_server(new_machine: NewMachine, place: str, scheme: str) -> None:
+def test_a_place_without_a_server(new_machine, place, scheme):
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     with getattr(fault_server, place)() as end:
         two = new_machine("two", _url(scheme, end.port), **TIMEOUT, **keys)
@@ -102,16 +97,14 @@ def test_a_place_without_a_server(new_machine: NewMachine, place: str, scheme: s
 
 
 @contextlib.contextmanager
-def _speaking_tls(directory: Path, is_expired: bool) -> Iterator[tuple[fault_server.Store, Path]]:
+def _speaking_tls(directory, is_expired):
     authority = certificates.authority(directory)
     with fault_server.store(authority.sign("server", is_expired)) as store:
         yield store, authority.certificate
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
-def test_a_private_authority_is_trusted_if_it_is_named(
-    tmp_path: Path, filled: dict[str, bytes], new_machine: NewMachine, is_known: bool
-) -> None:
+def test_a_private_authority_is_trusted_if_it_is_named(tmp_path, filled, new_machine, is_known):
     with _speaking_tls(tmp_path / "ca", is_expired=False) as (store, certificate):
         store.files |= filled
         trust = {"SSL_CERT_FILE": str(certificate)} if is_known else {}
@@ -121,9 +114,7 @@ def test_a_private_authority_is_trusted_if_it_is_named(
         assert is_known or not store.requests
 
 
-def test_an_expired_certificate_is_trusted_by_nobody(
-    tmp_path: Path, filled: dict[str, bytes], new_machine: NewMachine
-) -> None:
+def test_an_expired_certificate_is_trusted_by_nobody(tmp_path, filled, new_machine):
     with _speaking_tls(tmp_path / "ca", is_expired=True) as (store, certificate):
         store.files |= filled
         two = new_machine("two", store.url(), SSL_CERT_FILE=str(certificate))
@@ -131,7 +122,7 @@ def test_an_expired_certificate_is_trusted_by_nobody(
         assert (two.outages(), store.requests) == (["tls"], [])
 
 
-def test_a_full_redis_is_read_and_not_written_to_again(tmp_path: Path, new_machine: NewMachine) -> None:
+def test_a_full_redis_is_read_and_not_written_to_again(tmp_path, new_machine):
     options = ["--maxmemory", "1mb", "--maxmemory-policy", "noeviction"]
     with servers_redis.redis(tmp_path / "redis", *options) as redis, proxy(redis.port) as line:
         redis.command("SET", "filler", bytes(1 << 20))
@@ -146,7 +137,7 @@ def test_a_full_redis_is_read_and_not_written_to_again(tmp_path: Path, new_machi
         assert len(tried) < 10
 
 
-def test_a_remote_that_recovers_is_used_again(filled: dict[str, bytes], new_machine: NewMachine) -> None:
+def test_a_remote_that_recovers_is_used_again(filled, new_machine):
     """After its minute, by whichever call comes first."""
     with fault_server.store() as store:
         store.files |= filled
@@ -160,7 +151,7 @@ def test_a_remote_that_recovers_is_used_again(filled: dict[str, bytes], new_mach
         assert two.outages() == []
 
 
-def test_one_that_fails_does_not_hide_the_others(filled: dict[str, bytes], new_machine: NewMachine) -> None:
+def test_one_that_fails_does_not_hide_the_others(filled, new_machine):
     with fault_server.store() as store, fault_server.silent() as end:
         store.files |= filled
         two = new_machine("two", f"{_url('http', end.port)} {store.url()}", **TIMEOUT)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
-from scenarios.remote.remote_units import HEADER, LINE, SOURCE, TWO, NewMachine, compile_like_plain
+from scenarios.remote.remote_units import HEADER, LINE, SOURCE, TWO, compile_like_plain
 from scenarios.remote.remotes import BY_DEFAULT, KINDS, remote
 from scenarios.remote.sealed import opened
 from scenarios.support.at_once import LEAF_TOOLS
@@ -27,7 +26,7 @@ DEVICE_COMPILERS = {"cicc", "ptxas"}
 
 @pytest.mark.by_default(*BY_DEFAULT)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_second_machine_compiles_nothing(tmp_path: Path, new_machine: NewMachine, kind: str) -> None:
+def test_the_second_machine_compiles_nothing(tmp_path, new_machine, kind):
     # A server of this kind that is started for the test, and how machines reach it.
     with remote(kind, tmp_path / "remote") as shared:
         # The first machine has an empty cache and may write (`,rw`); what it made is sent before we go on.
@@ -43,7 +42,7 @@ def test_the_second_machine_compiles_nothing(tmp_path: Path, new_machine: NewMac
 
 
 @pytest.mark.skipif(not STRACE, reason="strace is not installed")
-def test_a_hit_of_a_remote_starts_no_compiler(tmp_path: Path, new_machine: NewMachine) -> None:
+def test_a_hit_of_a_remote_starts_no_compiler(tmp_path, new_machine):
     url = f"file://{tmp_path}/remote"
     compile_like_plain(new_machine("one", f"{url},rw"))
     two = new_machine("two", url)
@@ -55,7 +54,7 @@ def test_a_hit_of_a_remote_starts_no_compiler(tmp_path: Path, new_machine: NewMa
     assert not compilers & {os.path.basename(path) for path in started}
 
 
-def test_another_user_of_another_machine(tmp_path: Path, new_machine: NewMachine, files) -> None:
+def test_another_user_of_another_machine(tmp_path, new_machine, files):
     """Who can read all that root can, since the environment of the tests may lie below root's home."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"))
     two = new_machine("two", files.url())
@@ -75,7 +74,7 @@ EDITS = {
 
 @pytest.mark.by_default("an architecture dropped", "a comment edited")
 @pytest.mark.parametrize("edit", EDITS)
-def test_device_code_that_stays_the_same_is_not_compiled(files, new_machine: NewMachine, edit: str) -> None:
+def test_device_code_that_stays_the_same_is_not_compiled(files, new_machine, edit):
     compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
     two = new_machine("two", files.url())
     options, source = EDITS[edit]
@@ -83,14 +82,14 @@ def test_device_code_that_stays_the_same_is_not_compiled(files, new_machine: New
     assert not DEVICE_COMPILERS & compile_like_plain(two, *options).ran().keys()
 
 
-def test_a_changed_header_is_noticed(files, new_machine: NewMachine) -> None:
+def test_a_changed_header_is_noticed(files, new_machine):
     compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
     two = new_machine("two", files.url())
     two.write("include/step.h", HEADER.replace("1", "2"))
     assert compile_like_plain(two, *TWO).ran().keys() >= DEVICE_COMPILERS
 
 
-def test_a_remote_that_is_only_read_is_never_written_to(files, new_machine: NewMachine) -> None:
+def test_a_remote_that_is_only_read_is_never_written_to(files, new_machine):
     """The machine's own cache is."""
     one = new_machine("one", files.url())
     assert compile_like_plain(one).outcome == "miss"
@@ -101,7 +100,7 @@ def test_a_remote_that_is_only_read_is_never_written_to(files, new_machine: NewM
     assert not files.requests
 
 
-def test_a_server_that_forbids_writing_is_not_asked_again(files, new_machine: NewMachine) -> None:
+def test_a_server_that_forbids_writing_is_not_asked_again(files, new_machine):
     files.is_read_only = True
     one = new_machine("one", f"{files.url()},rw")
     for number in range(3):
@@ -114,7 +113,7 @@ def test_a_server_that_forbids_writing_is_not_asked_again(files, new_machine: Ne
     assert 0 < tried == len(files.written())
 
 
-def test_a_chain_is_read_in_order_and_written_at_its_head(files, new_machine: NewMachine) -> None:
+def test_a_chain_is_read_in_order_and_written_at_its_head(files, new_machine):
     main, pull_request = files.url("main"), files.url("pr-1")
     compile_like_plain(new_machine("one", f"{main},rw"))
     of_main = dict(files.files)
@@ -136,7 +135,7 @@ def test_a_chain_is_read_in_order_and_written_at_its_head(files, new_machine: Ne
 
 @pytest.mark.by_default("blob")
 @pytest.mark.parametrize("kind", ["blob", "record"])
-def test_a_missing_half_is_a_miss_and_is_repaired(files, new_machine: NewMachine, kind: str) -> None:
+def test_a_missing_half_is_a_miss_and_is_repaired(files, new_machine, kind):
     """What a server has thrown away for the sake of room."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
     lost = [name for name, content in files.files.items() if opened(content).bucket.startswith(kind)]
@@ -149,7 +148,7 @@ def test_a_missing_half_is_a_miss_and_is_repaired(files, new_machine: NewMachine
     assert compile_like_plain(new_machine("three", files.url()), *TWO).outcome == "direct_hit"
 
 
-def test_names_on_a_remote_tell_nothing(files, new_machine: NewMachine) -> None:
+def test_names_on_a_remote_tell_nothing(files, new_machine):
     """They are digests of bucket and key, and what lies under them says both."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"))
     for name, content in files.files.items():

@@ -5,25 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from installations import launcher_of_tree
 from nvccache.remote import uploads
-from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import SOURCE, TWO, NewMachine
+from scenarios.remote.remote_units import SOURCE, TWO
 from scenarios.remote.remotes import remote
 from scenarios.support.toolkits import HOST_OPTIONS
-from support.proxy import Proxy, proxy
+from support.proxy import proxy
 from workspaces import OLD_ENOUGH
 
 UNITS = 4
 OPTIONS = ((), TWO)  # of which every second machine has the other
 
 
-def check_out(on: Machine) -> list[str]:
+def check_out(on):
     """A project of some units, each with another kernel; some are common to all machines."""
     names = [f"unit{number}.cu" for number in range(UNITS)]
     for number, name in enumerate(names):
@@ -31,7 +28,7 @@ def check_out(on: Machine) -> list[str]:
     return names
 
 
-def begin(on: Machine, names: Sequence[str], options: Sequence[str]) -> subprocess.Popen[bytes]:
+def begin(on, names, options):
     """Compile all units, one after the other, in a process that is not waited for."""
     words = ["-Iinclude", *options, *HOST_OPTIONS]
     lines = [[str(launcher_of_tree()), on.nvcc, "-c", name, "-o", f"{name}.o", *words] for name in names]
@@ -46,7 +43,7 @@ def begin(on: Machine, names: Sequence[str], options: Sequence[str]) -> subproce
     )
 
 
-def send_what_is_left(on: Machine) -> None:
+def send_what_is_left(on):
     """A machine that was busy may have found the remote too slow, and left it alone."""
     on.wait_for_uploader()
     on.let_outages_end()
@@ -56,7 +53,7 @@ def send_what_is_left(on: Machine) -> None:
     assert not uploads.pending(str(on.cache)), on.command("remote", "status").stdout.decode()
 
 
-def outcome_of(on: Machine, name: str, options: Sequence[str]) -> str:
+def outcome_of(on, name, options):
     result, counters = on.since(lambda: on.compile(name, "-o", f"{name}.o", "-Iinclude", *options))
     assert (result.status, result.stderr) == (0, b"")
     return counters.outcome
@@ -65,9 +62,7 @@ def outcome_of(on: Machine, name: str, options: Sequence[str]) -> str:
 @pytest.mark.by_default("files-3")
 @pytest.mark.parametrize("count", [3, 16])
 @pytest.mark.parametrize("kind", ["files", "directory", "redis", "nginx", "rgw"])
-def test_a_later_machine_compiles_nothing(
-    tmp_path: Path, new_machine: NewMachine, kind: str, count: int
-) -> None:
+def test_a_later_machine_compiles_nothing(tmp_path, new_machine, kind, count):
     """Bundles are merged by reading, merging and writing; what is lost by that is put there again."""
     with remote(kind, tmp_path / "remote") as shared, proxy(shared.port or 1) as line:
         url = shared.url.replace(f":{shared.port}/", f":{line.port}/") if shared.port else shared.url
@@ -89,7 +84,7 @@ def test_a_later_machine_compiles_nothing(
         _report("hits", line, len(OPTIONS) * UNITS)
 
 
-def _report(what: str, line: Proxy, units: int) -> None:
+def _report(what, line, units):
     """Shown by pytest's `-rP`."""
     counts = line.counts
     figures = (len(counts.requests), counts.connections, counts.sent, counts.received)

@@ -12,14 +12,12 @@ import os
 import random
 import shutil
 import socket
-from pathlib import Path
 
 import pytest
 
 from scenarios.remote import poison
-from scenarios.remote.machines import Machine
-from scenarios.remote.remote_units import LINE, TWO, NewMachine, compile_like_plain
-from scenarios.remote.sealed import Sealed, opened
+from scenarios.remote.remote_units import LINE, TWO, compile_like_plain
+from scenarios.remote.sealed import opened
 from scenarios.support.both_ways import both_ways
 from scenarios.support.toolkits import HOST_OPTIONS
 from support import fault_server
@@ -33,7 +31,7 @@ _SEALED = tuple(poison.sealed_mutations("", ""))
 class Outside:
     """What a machine must not touch: a secret, a FIFO, and what lies beside its checkout."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory):
         directory.mkdir()
         self.directory = directory
         self.victim, self.fifo = directory / "key", directory / "fifo"
@@ -42,24 +40,22 @@ class Outside:
         os.utime(self.victim, (10**9, 10**9))
         self.before = self.now()
 
-    def now(self) -> list[tuple[str, int, int]]:
+    def now(self):
         found = sorted(self.directory.rglob("*"))
         return [(path.name, path.lstat().st_mode, path.lstat().st_mtime_ns) for path in found]
 
 
-def limited(made: Machine) -> Machine:
+def limited(made):
     if not shutil.which("prlimit"):
         pytest.skip("`prlimit` is not installed")
     made.prefix = (*made.prefix, "prlimit", f"--data={MOST_MEMORY}", "--")
     return made
 
 
-def planted(
-    filled: dict[str, bytes], mutation: poison.Mutation, choose: random.Random, share: float
-) -> dict[str, bytes]:
+def planted(filled, mutation, choose, share):
     """The files of a server, each replaced with this chance."""
     whole = {name: opened(content) for name, content in filled.items()}
-    everything: list[Sealed] = list(whole.values())
+    everything = list(whole.values())
     return {
         name: mutation(one, everything, choose) if choose.random() < share else filled[name]
         for name, one in whole.items()
@@ -69,9 +65,7 @@ def planted(
 @pytest.mark.by_default("swapped names-0", "a bomb-0")
 @pytest.mark.parametrize("round_", ROUNDS)
 @pytest.mark.parametrize("kind", poison.RAW)
-def test_what_is_not_sealed_right_is_not_there(
-    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path, kind: str, round_: int
-) -> None:
+def test_what_is_not_sealed_right_is_not_there(filled, new_machine, tmp_path, kind, round_):
     """All objects in the first round, some in the others."""
     choose = random.Random(f"{kind} {round_}")
     outside = Outside(tmp_path / "outside")
@@ -88,9 +82,7 @@ def test_what_is_not_sealed_right_is_not_there(
 @pytest.mark.by_default("a hostile blob-0", "a victim's path-0")
 @pytest.mark.parametrize("round_", ROUNDS)
 @pytest.mark.parametrize("kind", _SEALED)
-def test_what_is_sealed_by_somebody_else_stays_in_its_place(
-    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path, kind: str, round_: int
-) -> None:
+def test_what_is_sealed_by_somebody_else_stays_in_its_place(filled, new_machine, tmp_path, kind, round_):
     """A product may be another one of those that have the right digest; a compile neither fails nor hangs."""
     choose = random.Random(f"{kind} {round_}")
     outside = Outside(tmp_path / "outside")
@@ -110,7 +102,7 @@ def test_what_is_sealed_by_somebody_else_stays_in_its_place(
     assert outside.now() == outside.before
 
 
-def files_of(on: Machine) -> dict[str, bytes]:
+def files_of(on):
     """Everything of a machine's but its cache and what its processes share."""
     root = on.directory.parents[1]
     return {
@@ -121,7 +113,7 @@ def files_of(on: Machine) -> dict[str, bytes]:
     }
 
 
-def test_a_blob_is_used_by_its_digest_only(filled: dict[str, bytes], new_machine: NewMachine) -> None:
+def test_a_blob_is_used_by_its_digest_only(filled, new_machine):
     """All blobs are somebody else's, everything else is right: no part of them gets anywhere."""
     choose = random.Random(1)
     with fault_server.store() as store:
@@ -139,9 +131,7 @@ PLANTS = ("link to a file", "link to a folder", "fifo", "device", "folder", "soc
 
 @pytest.mark.by_default("fifo", "link to a file")
 @pytest.mark.parametrize("kind", PLANTS)
-def test_what_lies_in_a_shared_directory_leads_nowhere(
-    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path, kind: str
-) -> None:
+def test_what_lies_in_a_shared_directory_leads_nowhere(filled, new_machine, tmp_path, kind):
     """In the place of every object; then the machine writes there, and only there."""
     outside = Outside(tmp_path / "outside")
     shared = tmp_path / "remote"
@@ -156,9 +146,7 @@ def test_what_lies_in_a_shared_directory_leads_nowhere(
     assert outside.victim.read_bytes() == SECRET
 
 
-def test_folders_of_a_shared_directory_that_are_links_are_not_followed(
-    filled: dict[str, bytes], new_machine: NewMachine, tmp_path: Path
-) -> None:
+def test_folders_of_a_shared_directory_that_are_links_are_not_followed(filled, new_machine, tmp_path):
     outside = Outside(tmp_path / "outside")
     (tmp_path / "remote").mkdir()
     (tmp_path / "remote" / "1").symlink_to(outside.directory)
@@ -168,7 +156,7 @@ def test_folders_of_a_shared_directory_that_are_links_are_not_followed(
     assert outside.now() == outside.before
 
 
-def _plant(path: Path, kind: str, outside: Outside) -> None:
+def _plant(path, kind, outside):
     if kind == "link to a file":
         path.symlink_to(outside.victim)
     elif kind == "link to a folder":

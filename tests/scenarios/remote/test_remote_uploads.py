@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from nvccache import remote_url
 from nvccache.remote import uploads
 from nvccache.store.directory import Directory
 from support import servers_redis
-from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
 
@@ -31,7 +29,7 @@ SOURCE = "__global__ void k(int *p) { *p = 1; }\n"
 class _TakesNothing(socketserver.BaseRequestHandler):
     """A redis that has nothing, and never answers to what it should take."""
 
-    def handle(self) -> None:
+    def handle(self):
         while asked := self.request.recv(1 << 16):
             if b"SET" in asked:
                 time.sleep(600)
@@ -39,7 +37,7 @@ class _TakesNothing(socketserver.BaseRequestHandler):
 
 
 @pytest.fixture
-def silent() -> Iterator[int]:
+def silent():
     """The port of such a server."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _TakesNothing) as server:
         server.daemon_threads = True
@@ -50,7 +48,7 @@ def silent() -> Iterator[int]:
 
 
 @pytest.fixture(autouse=True)
-def no_outages() -> Iterator[None]:
+def no_outages():
     """What a test finds out of a server is not for the next one."""
     yield
     from nvccache.machine import slots
@@ -61,24 +59,24 @@ def no_outages() -> Iterator[None]:
             os.unlink(f"{folder}/{name}")
 
 
-def command(workspace: Workspace, *words: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+def command(workspace, *words, **variables):
     environ = {**workspace.environ, **variables}
     argv = [sys.executable, "-m", "nvccache", *words]
     return subprocess.run(argv, cwd=workspace.directory, env=environ, capture_output=True, check=False)
 
 
-def pending(workspace: Workspace) -> int:
+def pending(workspace):
     return len(uploads.pending(str(workspace.cache)))
 
 
-def wait_for_uploads(workspace: Workspace) -> None:
+def wait_for_uploads(workspace):
     until = time.monotonic() + 60
     while pending(workspace) and time.monotonic() < until:
         time.sleep(0.1)
     assert pending(workspace) == 0
 
 
-def test_nobody_waits_for_what_is_sent(workspace: Workspace, silent: int) -> None:
+def test_nobody_waits_for_what_is_sent(workspace, silent):
     """Pipes are closed, and the call is over, while the uploader still waits for its server."""
     workspace.write("a.cu", SOURCE)
     remote = f"redis://127.0.0.1:{silent}?prefix=p{silent},rw"
@@ -88,7 +86,7 @@ def test_nobody_waits_for_what_is_sent(workspace: Workspace, silent: int) -> Non
     os.kill(uploader_of(workspace), signal.SIGKILL)
 
 
-def test_what_a_build_has_made_gets_there_by_itself(workspace: Workspace, tmp_path: Path) -> None:
+def test_what_a_build_has_made_gets_there_by_itself(workspace, tmp_path):
     remote = f"file://{tmp_path}/far,rw"
     for name in ("a", "b"):
         workspace.write(f"{name}.cu", SOURCE.replace("1", str(ord(name))))
@@ -103,7 +101,7 @@ def test_what_a_build_has_made_gets_there_by_itself(workspace: Workspace, tmp_pa
     assert told["calls"]["direct_hit"] == 1
 
 
-def uploader_of(workspace: Workspace) -> int:
+def uploader_of(workspace):
     """The process that sends from this cache."""
     mark = f"send_queued\0{workspace.cache}\0".encode()
     until = time.monotonic() + 10
@@ -115,7 +113,7 @@ def uploader_of(workspace: Workspace) -> int:
     raise AssertionError("nobody sends")
 
 
-def test_an_uploader_that_is_killed_loses_nothing(workspace: Workspace, silent: int, tmp_path: Path) -> None:
+def test_an_uploader_that_is_killed_loses_nothing(workspace, silent, tmp_path):
     workspace.write("a.cu", SOURCE)
     remote = f"redis://127.0.0.1:{silent}?prefix=k{silent},rw"
     workspace.cached(*LINE, NVCCACHE_REMOTE=remote)
@@ -131,7 +129,7 @@ def test_an_uploader_that_is_killed_loses_nothing(workspace: Workspace, silent: 
     os.close(lock)
 
 
-def test_push_to_redis_waits_and_tells(workspace: Workspace, tmp_path: Path) -> None:
+def test_push_to_redis_waits_and_tells(workspace, tmp_path):
     workspace.write("a.cu", SOURCE)
     with servers_redis.redis(tmp_path / "redis") as redis:
         assert workspace.cached(*LINE).status == 0

@@ -24,10 +24,6 @@ class SharedTier:
         found = self.get(bucket, key, most)
         return iter([] if found is None else [found])
 
-    def has(self, bucket: str, key: str) -> bool:
-        self.asked.append((bucket, key))
-        return (bucket, key) in self.content
-
     def refuse(self, bucket: str, key: str, body: bytes) -> None:
         assert self.content.pop((bucket, key)) == body
         self.refused.append((bucket, key))

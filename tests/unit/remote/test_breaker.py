@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,41 +16,36 @@ NAME = "0123456789abcdef"
 class Clock:
     """The time of day, as a test sets it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.now = time.time()
         monkeypatch.setattr(breaker.time, "time", lambda: self.now)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path)
+def test_closed():
+    assert Breaker(NAME).may_ask()
+    assert Breaker(NAME).outage() is None
 
 
-def test_closed(folder: str) -> None:
-    assert Breaker(NAME, folder).may_ask()
-    assert Breaker(NAME, folder).outage() is None
-
-
-def test_others_leave_it_alone_and_know_why(folder: str, clock: Clock) -> None:
-    Breaker(NAME, folder).trip("timeout", "no answer in time")
-    other = Breaker(NAME, folder)
+def test_others_leave_it_alone_and_know_why(clock):
+    Breaker(NAME).trip("timeout", "no answer in time")
+    other = Breaker(NAME)
     assert not other.may_ask()
     outage = other.outage()
     assert outage is not None
     assert (outage.word, outage.text, outage.trips) == ("timeout", "no answer in time", 1)
     assert outage.until == pytest.approx(clock.now + 60, abs=0.01)
-    assert Breaker("fedcba9876543210", folder).may_ask()
+    assert Breaker("fedcba9876543210").may_ask()
 
 
-def test_one_makes_the_trial(folder: str, clock: Clock) -> None:
-    Breaker(NAME, folder).trip("timeout", "")
+def test_one_makes_the_trial(clock):
+    Breaker(NAME).trip("timeout", "")
     clock.now += 61
-    first, second = Breaker(NAME, folder), Breaker(NAME, folder)
+    first, second = Breaker(NAME), Breaker(NAME)
     assert first.may_ask()
     assert first.may_ask()
     assert not second.may_ask()
@@ -59,22 +54,22 @@ def test_one_makes_the_trial(folder: str, clock: Clock) -> None:
     assert second.outage() is None
 
 
-def test_the_trial_of_a_dead_process_is_over_after_a_minute(folder: str, clock: Clock) -> None:
-    Breaker(NAME, folder).trip("timeout", "")
+def test_the_trial_of_a_dead_process_is_over_after_a_minute(clock):
+    Breaker(NAME).trip("timeout", "")
     clock.now += 61
-    assert Breaker(NAME, folder).may_ask()
+    assert Breaker(NAME).may_ask()
     clock.now += 59
-    assert not Breaker(NAME, folder).may_ask()
+    assert not Breaker(NAME).may_ask()
     clock.now += 2
-    again = Breaker(NAME, folder)
+    again = Breaker(NAME)
     assert again.may_ask()
     assert again.trip("timeout", "").trips == 2
 
 
-def test_longer_each_time_up_to_ten_minutes(folder: str, clock: Clock) -> None:
+def test_longer_each_time_up_to_ten_minutes(clock):
     lengths = []
     for _ in range(6):
-        trial = Breaker(NAME, folder)
+        trial = Breaker(NAME)
         assert trial.may_ask()
         outage = trial.trip("timeout", "")
         lengths.append(round(outage.until - clock.now))
@@ -82,21 +77,21 @@ def test_longer_each_time_up_to_ten_minutes(folder: str, clock: Clock) -> None:
     assert lengths == [60, 120, 240, 480, 600, 600]
 
 
-def test_throttled_is_shorter(folder: str, clock: Clock) -> None:
-    outage = Breaker(NAME, folder).trip("throttled", "")
+def test_throttled_is_shorter(clock):
+    outage = Breaker(NAME).trip("throttled", "")
     assert round(outage.until - clock.now) == 5
 
 
-def test_many_that_fail_at_once_are_one_failure(folder: str, clock: Clock) -> None:
-    breakers = [Breaker(NAME, folder) for _ in range(5)]
+def test_many_that_fail_at_once_are_one_failure(clock):
+    breakers = [Breaker(NAME) for _ in range(5)]
     assert all(each.may_ask() for each in breakers)
     assert [each.trip("timeout", "").trips for each in breakers] == [1] * 5
 
 
-def test_clock_set_back(folder: str, clock: Clock) -> None:
-    Breaker(NAME, folder).trip("timeout", "")
+def test_clock_set_back(clock):
+    Breaker(NAME).trip("timeout", "")
     clock.now -= 10**6
-    assert Breaker(NAME, folder).may_ask()
+    assert Breaker(NAME).may_ask()
 
 
 @pytest.mark.parametrize(
@@ -106,40 +101,54 @@ def test_clock_set_back(folder: str, clock: Clock) -> None:
         *("1 2 3 4", "0 1 1e300", "x y z"),
     ],
 )
-def test_an_outage_that_cannot_be_is_none(folder: str, numbers: str) -> None:
-    breaker = Breaker(NAME, folder)
+def test_an_outage_that_cannot_be_is_none(own_pool, numbers):
+    breaker = Breaker(NAME)
     breaker.trip("timeout", "")
-    (path,) = Path(folder).glob("remote-*")
+    (path,) = own_pool.glob("remote-*")
     path.write_text(f"{numbers}\ntimeout\n\n")
     assert breaker.outage() is None
     assert breaker.may_ask()
     assert breaker.trip("timeout", "").trips == 1
 
 
-def test_writing_fails_by_itself(folder: str) -> None:
-    Breaker(NAME, folder, for_writing=True).trip("full", "")
-    assert not Breaker(NAME, folder, for_writing=True).may_ask()
-    assert Breaker(NAME, folder).may_ask()
+def test_writing_fails_by_itself():
+    Breaker(NAME, for_writing=True).trip("full", "")
+    assert not Breaker(NAME, for_writing=True).may_ask()
+    assert Breaker(NAME).may_ask()
 
 
-def test_without_a_directory_it_counts_for_this_process(clock: Clock) -> None:
-    alone = Breaker(NAME, "")
-    alone.trip("timeout", "")
-    assert not alone.may_ask()
-    clock.now += 61
+@pytest.mark.parametrize("folder", ["", "/nowhere"])
+def test_where_nothing_can_be_kept_nothing_is_left_alone(monkeypatch, folder):
+    monkeypatch.setattr(breaker.slots, "pool_directory", lambda: folder)
+    alone = Breaker(NAME)
+    assert alone.trip("timeout", "").trips == 1
+    assert alone.count_loss() == 0
     assert alone.may_ask()
     alone.close()
     assert alone.outage() is None
 
 
+def test_losses_in_a_row_are_counted_by_all_calls():
+    assert [Breaker(NAME).count_loss() for _ in range(2)] == [1, 2]
+    assert Breaker("fedcba9876543210").count_loss() == 1
+    Breaker(NAME).close()
+    assert [Breaker(NAME).count_loss() for _ in range(2)] == [1, 2]
+    Breaker(NAME).trip("failed", "")
+    assert Breaker(NAME).count_loss() == 1
+
+
 @pytest.mark.parametrize("content", [b"", b"garbage", b"1 2\n", b"a b c\nd\ne\n", b"\xff" * 9000])
-def test_file_that_is_none(folder: str, content: bytes) -> None:
-    Path(folder, f"remote-{NAME}").write_bytes(content)
-    assert Breaker(NAME, folder).may_ask()
+def test_file_that_is_none(own_pool, content):
+    (own_pool / f"remote-{NAME}").write_bytes(content)
+    assert Breaker(NAME).may_ask()
 
 
-def test_fifo_is_not_waited_for(folder: str) -> None:
-    import os
-
-    os.mkfifo(Path(folder, f"remote-{NAME}"))
-    assert Breaker(NAME, folder).may_ask()
+def test_what_is_planted_is_neither_followed_nor_waited_for(own_pool, tmp_path):
+    (tmp_path / "target").touch()
+    for number, end in enumerate(("", ".lost")):
+        os.mkfifo(own_pool / f"remote-{number}{end}")
+        (own_pool / f"remote-{number}-rw{end}").symlink_to(tmp_path / "target")
+    for for_writing in (False, True):
+        assert Breaker("0", for_writing).may_ask()
+        assert Breaker("1", for_writing).count_loss() == 0
+    assert not (tmp_path / "target").read_bytes()

@@ -10,11 +10,15 @@ import time
 from nvccache.remote.tier import Budget, Pool
 
 
-def wait(budget: Budget, seconds: float) -> bool:
-    """Wait for what holds after so many seconds."""
-    condition, ready = threading.Condition(), threading.Event()
+def budget_of(seconds):
+    return Budget(threading.Condition(), seconds)
 
-    def end() -> None:
+
+def wait(budget, seconds):
+    """Wait for what holds after so many seconds."""
+    condition, ready = budget._changed, threading.Event()
+
+    def end():
         with condition:
             ready.set()
             condition.notify_all()
@@ -23,11 +27,11 @@ def wait(budget: Budget, seconds: float) -> bool:
     timer.daemon = True
     timer.start()
     with condition:
-        return budget.wait(condition, ready.is_set)
+        return budget.wait(ready.is_set)
 
 
-def test_what_is_waited_is_spent() -> None:
-    budget = Budget(0.5)
+def test_what_is_waited_is_spent():
+    budget = budget_of(0.5)
     assert wait(budget, 0.1)
     assert 0.05 <= budget.waited < 0.3
     assert not wait(budget, 5)
@@ -37,14 +41,14 @@ def test_what_is_waited_is_spent() -> None:
     assert time.monotonic() - began < 0.2
 
 
-def test_time_without_waiting_is_free() -> None:
-    budget = Budget(1)
+def test_time_without_waiting_is_free():
+    budget = budget_of(1)
     time.sleep(0.05)
     assert budget.left == 1
 
 
-def test_overlapped_waits_count_once() -> None:
-    budget = Budget(5)
+def test_overlapped_waits_count_once():
+    budget = budget_of(5)
     threads = [threading.Thread(target=wait, args=(budget, 0.2)) for _ in range(5)]
     for thread in threads:
         thread.start()
@@ -53,8 +57,8 @@ def test_overlapped_waits_count_once() -> None:
     assert 0.15 <= budget.waited < 0.6
 
 
-def test_a_wait_within_another_takes_nothing_from_it() -> None:
-    budget = Budget(5)
+def test_a_wait_within_another_takes_nothing_from_it():
+    budget = budget_of(5)
     longer = threading.Thread(target=wait, args=(budget, 0.4))
     longer.start()
     time.sleep(0.2)
@@ -63,20 +67,18 @@ def test_a_wait_within_another_takes_nothing_from_it() -> None:
     assert 0.35 <= budget.waited < 0.8
 
 
-def test_what_holds_is_not_waited_for() -> None:
-    condition = threading.Condition()
-    with condition:
-        assert Budget(0).wait(condition, lambda: True)
+def test_what_holds_is_not_waited_for():
+    assert budget_of(0).wait(lambda: True)
 
 
-def test_pool_starts_no_more_threads_than_it_may() -> None:
+def test_pool_starts_no_more_threads_than_it_may():
     pool = Pool(3)
     release = threading.Event()
-    running: list[str] = []
+    running = []
     most = 0
     done = threading.Semaphore(0)
 
-    def work() -> None:
+    def work():
         nonlocal most
         running.append("")
         most = max(most, len(running))
@@ -93,6 +95,6 @@ def test_pool_starts_no_more_threads_than_it_may() -> None:
     assert most == 3
 
 
-def test_a_thread_that_hangs_keeps_no_process() -> None:
+def test_a_thread_that_hangs_keeps_no_process():
     program = "import threading; from nvccache.remote.tier import Pool; Pool(1).start(threading.Event().wait)"
     subprocess.run([sys.executable, "-c", program], timeout=20, check=True)

@@ -5,38 +5,38 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
+from remote.opened import NOBODY, opened
 
 from nvccache import remote_url
 from nvccache.remote import object_store
-from nvccache.remote.kinds import connect
 from nvccache.remote.service import OwnLimitError
 from nvccache.remote.tier import Pool, Tier
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
 KEY = "ab" * 32
-NOBODY = {"HOME": "/nonexistent"}
 _ASK = """
 import os, resource, sys
 from nvccache import remote_url
+from nvccache.machine import slots
 from nvccache.remote.tier import Tier
 import nvccache.remote.object_store
+slots.pool_directory = lambda: sys.argv[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + int(sys.argv[2]),) * 2)
-asked = Tier(remote_url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print, sys.argv[1])
+asked = Tier(remote_url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print)
 print(asked.get("blob", "ab" * 32, 1000), flush=True)
 os._exit(0)
 """
 
 
-def no_thread(_: threading.Thread) -> None:
+def no_thread(_):
     raise RuntimeError("can't start new thread")
 
 
 @pytest.mark.parametrize("more", [2, 4, 8, 12])
-def test_few_descriptors_are_no_panic_on_standard_error(tmp_path: Path, more: int) -> None:
+def test_few_descriptors_are_no_panic_on_standard_error(tmp_path, more):
     asked = subprocess.run(
         [sys.executable, "-c", _ASK, str(tmp_path), str(more)], capture_output=True, text=True, check=True
     )
@@ -46,24 +46,23 @@ def test_few_descriptors_are_no_panic_on_standard_error(tmp_path: Path, more: in
     assert not list(tmp_path.glob("remote-*"))  # other processes ask on
 
 
-def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_to_be_had(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(OwnLimitError, match="no further thread"):
-        connect(remote_url.parse("http://127.0.0.1:1")[0], NOBODY)
+        opened("http://127.0.0.1:1")
 
 
-def test_a_tier_without_threads_has_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tier_without_threads_has_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    asked = Tier(remote_url.parse(f"file://{tmp_path}"), NOBODY, 5.0, None, str(tmp_path))
+    asked = Tier(remote_url.parse(f"file://{tmp_path}"), NOBODY, 5.0)
     assert asked.get("blob", KEY, 1000) is None
-    assert not asked.has("blob", KEY)
     assert asked.waited < 1.0
 
 
-def test_a_pool_that_gets_one_thread_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_that_gets_one_thread_does_all(monkeypatch):
     pool, ready, go, done = Pool(4), threading.Event(), threading.Event(), threading.Semaphore(0)
 
-    def first() -> None:
+    def first():
         ready.set()
         go.wait(10)
         done.release()
@@ -77,8 +76,8 @@ def test_a_pool_that_gets_one_thread_does_all(monkeypatch: pytest.MonkeyPatch) -
     assert done.acquire(timeout=10)
 
 
-def test_its_threads_are_few_and_tools_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: dict[str, str] = {}
+def test_its_threads_are_few_and_tools_are_not_told(monkeypatch):
+    told = {}
     monkeypatch.delenv("TOKIO_WORKER_THREADS", raising=False)
     monkeypatch.setattr("os.putenv", told.__setitem__)
     object_store.make_room()

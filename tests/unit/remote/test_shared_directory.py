@@ -6,7 +6,6 @@ import os
 import stat
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -17,22 +16,22 @@ NAME = "1/ab/" + "ab" * 32
 
 
 @pytest.fixture
-def top(tmp_path: Path) -> Path:
+def top(tmp_path):
     return tmp_path / "team"
 
 
 @pytest.fixture
-def shared(top: Path) -> SharedDirectory:
+def shared(top):
     return SharedDirectory(str(top))
 
 
-def plant(top: Path) -> Path:
+def plant(top):
     path = top / NAME
     path.parent.mkdir(parents=True)
     return path
 
 
-def test_nothing_there(shared: SharedDirectory, top: Path) -> None:
+def test_nothing_there(shared, top):
     assert shared.get(NAME, 10) is None
     assert not shared.has(NAME)
     assert list(shared.list("")) == []
@@ -40,7 +39,7 @@ def test_nothing_there(shared: SharedDirectory, top: Path) -> None:
     assert not top.exists()
 
 
-def test_round_trip(shared: SharedDirectory) -> None:
+def test_round_trip(shared):
     shared.put(NAME, b"content")
     shared.put(NAME, b"content")
     assert shared.get(NAME, 7) == b"content"
@@ -55,7 +54,7 @@ def test_round_trip(shared: SharedDirectory) -> None:
     assert not shared.has(NAME)
 
 
-def test_only_the_directory_itself_is_made(tmp_path: Path) -> None:
+def test_only_the_directory_itself_is_made(tmp_path):
     SharedDirectory(str(tmp_path / "made")).put(NAME, b"content")
     with pytest.raises(ServiceError) as raised:
         SharedDirectory(str(tmp_path / "mnt" / "made")).put(NAME, b"content")
@@ -63,18 +62,18 @@ def test_only_the_directory_itself_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "mnt").exists()
 
 
-def test_too_large(shared: SharedDirectory) -> None:
+def test_too_large(shared):
     shared.put(NAME, b"content")
     assert shared.get(NAME, 6) is None
 
 
-def test_fifo(shared: SharedDirectory, top: Path) -> None:
+def test_fifo(shared, top):
     os.mkfifo(plant(top))
     assert shared.get(NAME, 10) is None
     assert not shared.has(NAME)
 
 
-def test_links(shared: SharedDirectory, top: Path, tmp_path: Path) -> None:
+def test_links(shared, top, tmp_path):
     (tmp_path / "secret").write_text("secret")
     plant(top).symlink_to(tmp_path / "secret")
     assert shared.get(NAME, 10) is None
@@ -82,7 +81,7 @@ def test_links(shared: SharedDirectory, top: Path, tmp_path: Path) -> None:
     assert shared.get("2/secret", 10) is None
 
 
-def test_folder(shared: SharedDirectory, top: Path) -> None:
+def test_folder(shared, top):
     plant(top).mkdir()
     assert shared.get(NAME, 10) is None
     with pytest.raises(ServiceError):
@@ -90,7 +89,7 @@ def test_folder(shared: SharedDirectory, top: Path) -> None:
     assert [entry.name for entry in top.glob("1/ab/.*")] == []
 
 
-def test_permissions_are_those_of_the_directory(shared: SharedDirectory, top: Path) -> None:
+def test_permissions_are_those_of_the_directory(shared, top):
     top.mkdir()
     top.chmod(0o2775)
     shared.put(NAME, b"x")
@@ -98,7 +97,7 @@ def test_permissions_are_those_of_the_directory(shared: SharedDirectory, top: Pa
     assert stat.S_IMODE((top / "1" / "ab").stat().st_mode) & 0o777 == 0o775
 
 
-def test_what_was_left_half_written_goes_after_an_hour(shared: SharedDirectory, top: Path) -> None:
+def test_what_was_left_half_written_goes_after_an_hour(shared, top):
     path = plant(top)
     for name, age in ((".new-old", 7200), (".new-fresh", 0)):
         (path.parent / name).write_bytes(b"half")
@@ -109,11 +108,11 @@ def test_what_was_left_half_written_goes_after_an_hour(shared: SharedDirectory, 
     assert [entry.name for entry in path.parent.iterdir()] == [".new-fresh"]
 
 
-def test_nobody_sees_half_a_file(shared: SharedDirectory) -> None:
+def test_nobody_sees_half_a_file(shared):
     contents = [bytes([number]) * 300_000 for number in range(4)]
     stop = threading.Event()
 
-    def write(content: bytes) -> None:
+    def write(content):
         while not stop.is_set():
             shared.put(NAME, content)
 
@@ -127,9 +126,7 @@ def test_nobody_sees_half_a_file(shared: SharedDirectory) -> None:
     assert {content for content in seen if content is not None} <= set(contents)
 
 
-def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(
-    shared: SharedDirectory, top: Path
-) -> None:
+def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(shared, top):
     """Others are written beside it, which an unreachable directory would put off."""
     (top / NAME / "x").mkdir(parents=True)
     with pytest.raises(ServiceError) as caught:
@@ -138,7 +135,7 @@ def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
-def test_denied(shared: SharedDirectory, top: Path) -> None:
+def test_denied(shared, top):
     plant(top).write_bytes(b"x")
     (top / NAME).chmod(0)
     with pytest.raises(ServiceError, match="no such access"):

@@ -7,9 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
+from remote.opened import NOBODY
 
 import faulty_server
 from faulty_server import FaultyServer, says
@@ -23,52 +23,46 @@ pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nv
 
 KEYS = [f"{number:02x}" * 32 for number in range(20)]
 BODY = b"body" * 100
-NOBODY = {"HOME": "/nonexistent"}
 
 
 class Place:
     """Two directories as remotes, and tiers of them or of what a test names."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.said: list[str] = []
+    def __init__(self, folder):
+        self.said = []
         self.one = f"file://{folder}/one"
         self.two = f"file://{folder}/two"
-        (folder / "pool").mkdir()
 
-    def put(self, place: str, key: str, body: bytes = BODY, sealed_as: str = "") -> None:
+    def put(self, place, key, body=BODY, sealed_as=""):
         content = envelope.seal("blob", sealed_as or key, body)
         SharedDirectory(place.removeprefix("file://")).put(envelope.name_of("blob", key), content)
 
-    def tier(self, text: str, timeout: float = 0.5) -> Tier:
-        return Tier(remote_url.parse(text), NOBODY, timeout, self.said.append, str(self.folder / "pool"))
+    def tier(self, text, timeout=0.5):
+        return Tier(remote_url.parse(text), NOBODY, timeout, self.said.append)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path):
     return Place(tmp_path)
 
 
-def test_absent(place: Place) -> None:
+def test_absent(place):
     asked = place.tier(f"{place.one} {place.two}")
     assert asked.get("blob", KEYS[0], 1000) is None
-    assert not asked.has("blob", KEYS[0])
-    assert [counts.asked for counts in asked.counts] == [1, 1]
-    assert [counts.faults for counts in asked.counts] == [{}, {}]
+    assert [each.asked for each in asked.remotes] == [1, 1]
+    assert [each.faults for each in asked.remotes] == [{}, {}]
 
 
 @pytest.mark.parametrize("which", ["one", "two"])
-def test_found_at_either(place: Place, which: str) -> None:
+def test_found_at_either(place, which):
     place.put(getattr(place, which), KEYS[0])
     asked = place.tier(f"{place.one} {place.two}")
     assert asked.get("blob", KEYS[0], 1000) == BODY
-    assert asked.has("blob", KEYS[0])
-    assert place.tier(f"{place.one} {place.two}").has("blob", KEYS[0])
-    assert sum(counts.found for counts in asked.counts) == 1
-    assert sum(counts.bytes_in for counts in asked.counts) == len(envelope.seal("blob", KEYS[0], BODY))
+    assert sum(each.found for each in asked.remotes) == 1
+    assert sum(each.bytes_in for each in asked.remotes) == len(envelope.seal("blob", KEYS[0], BODY))
 
 
-def test_too_large(place: Place) -> None:
+def test_too_large(place):
     place.put(place.one, KEYS[0])
     assert place.tier(place.one).get("blob", KEYS[0], len(BODY) - 1) is None
     asked = place.tier(place.one)
@@ -76,25 +70,24 @@ def test_too_large(place: Place) -> None:
     assert asked.get("blob", KEYS[0], 10) is None
 
 
-def test_what_is_prefetched_is_asked_for_once(place: Place) -> None:
+def test_what_is_prefetched_is_asked_for_once(place):
     with FaultyServer(says(200, envelope.seal("blob", KEYS[0], BODY))) as server:
         asked = place.tier(f"{server.url}/p")
         asked.prefetch([("blob", KEYS[0], 1000)] * 3)
         assert asked.get("blob", KEYS[0], 1000) == BODY
         assert asked.get("blob", KEYS[0], 1000) == BODY
-        assert asked.has("blob", KEYS[0])
         assert len(server.requests) == 1
 
 
-def test_another_name_is_garbage(place: Place) -> None:
+def test_another_name_is_garbage(place):
     place.put(place.one, KEYS[0], sealed_as=KEYS[1])
     asked = place.tier(place.one)
     assert asked.get("blob", KEYS[0], 1000) is None
-    assert asked.counts[0].faults == {"broken": 1}
+    assert asked.remotes[0].faults == {"broken": 1}
     assert place.said == []
 
 
-def test_server_of_nothing_but_garbage_is_left_alone(place: Place) -> None:
+def test_server_of_nothing_but_garbage_is_left_alone(place):
     with FaultyServer(says(200, b"<html>log in first</html>")) as server:
         asked = place.tier(f"{server.url}/p")
         for key in KEYS[:10]:
@@ -105,7 +98,7 @@ def test_server_of_nothing_but_garbage_is_left_alone(place: Place) -> None:
 
 
 @pytest.mark.parametrize("answer", [faulty_server.is_silent, faulty_server.drips])
-def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None:
+def test_time_is_waited_once(place, answer):
     with FaultyServer(answer) as server:
         text = f"{server.url}/p"
         asked = place.tier(text)
@@ -114,8 +107,8 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
             assert asked.get("blob", key, 1000) is None
         assert 0.4 < time.monotonic() - began < 1.5
         assert 0.4 < asked.waited < 1
-        assert asked.counts[0].faults.keys() == {"timeout"}
-        outage = Breaker(remote_url.parse(text)[0].identity, str(place.folder / "pool")).outage()
+        assert asked.remotes[0].faults.keys() == {"timeout"}
+        outage = Breaker(remote_url.parse(text)[0].identity).outage()
         assert outage is not None
         assert outage.word == "timeout"
         began = time.monotonic()
@@ -123,7 +116,7 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
         for key in KEYS:
             assert later.get("blob", key, 1000) is None
         assert time.monotonic() - began < 0.2
-        assert (later.counts[0].asked, later.counts[0].faults) == (0, {"left_alone": 1})
+        assert (later.remotes[0].asked, later.remotes[0].faults) == (0, {"left_alone": 1})
         until = time.strftime("%H:%M:%S", time.localtime(outage.until))
         assert place.said == [
             f"`{text}` is left alone for 60 s: {outage.text}",
@@ -131,7 +124,7 @@ def test_time_is_waited_once(place: Place, answer: faulty_server.Answer) -> None
         ]
 
 
-def test_one_that_hangs_does_not_hide_the_next(place: Place) -> None:
+def test_one_that_hangs_does_not_hide_the_next(place):
     place.put(place.two, KEYS[0])
     place.put(place.two, KEYS[1])
     with FaultyServer(faulty_server.is_silent) as server:
@@ -142,7 +135,7 @@ def test_one_that_hangs_does_not_hide_the_next(place: Place) -> None:
         assert time.monotonic() - began < 1
 
 
-def test_absence_is_no_fault_and_bad_credentials_are(place: Place) -> None:
+def test_absence_is_no_fault_and_bad_credentials_are(place):
     with FaultyServer(says(404)) as server:
         asked = place.tier(f"{server.url}/p")
         for key in KEYS:
@@ -152,42 +145,43 @@ def test_absence_is_no_fault_and_bad_credentials_are(place: Place) -> None:
         text = f"http://user:SECRET@127.0.0.1:{server.port}/q"
         asked = place.tier(text)
         assert asked.get("blob", KEYS[0], 1000) is None
-        assert asked.counts[0].faults == {"bad_credentials": 1}
+        assert asked.remotes[0].faults == {"bad_credentials": 1}
         assert len(place.said) == 1
-        assert "SECRET" not in place.said[0] + asked.counts[0].shown
+        assert "SECRET" not in place.said[0] + asked.remotes[0].shown
         before = len(server.requests)
         assert asked.get("blob", KEYS[1], 1000) is None
         assert len(server.requests) == before
 
 
-def test_remote_that_is_back_is_asked_by_all(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_that_is_back_is_asked_by_all(place, monkeypatch):
     identity = remote_url.parse(place.one)[0].identity
-    pool = str(place.folder / "pool")
-    Breaker(identity, pool).trip("timeout", "")
-    assert not place.tier(place.one).has("blob", KEYS[0])
-    outage = Breaker(identity, pool).outage()
+    Breaker(identity).trip("timeout", "")
+    assert place.tier(place.one).get("blob", KEYS[0], 1000) is None
+    outage = Breaker(identity).outage()
     assert outage is not None
     monkeypatch.setattr("nvccache.remote.breaker.time.time", lambda: outage.until + 1)
-    assert not place.tier(place.one).has("blob", KEYS[0])
-    assert Breaker(identity, pool).outage() is None
+    assert place.tier(place.one).get("blob", KEYS[0], 1000) is None
+    assert Breaker(identity).outage() is None
 
 
-def test_extra_that_is_missing_is_said_and_no_outage(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extra_that_is_missing_is_said_and_no_outage(place, own_pool, monkeypatch):
     monkeypatch.setitem(sys.modules, "opendal", None)
     asked = place.tier("s3://bucket")
     assert asked.get("blob", KEYS[0], 1000) is None
     assert asked.get("blob", KEYS[1], 1000) is None
-    assert asked.counts[0].faults == {"not_installed": 1}
+    assert asked.remotes[0].faults == {"not_installed": 1}
     assert len(place.said) == 1
-    assert list((place.folder / "pool").iterdir()) == []
+    assert list(own_pool.iterdir()) == []
 
 
 PROGRAM = """
 import sys
 import threading
 from nvccache import remote_url
+from nvccache.machine import slots
 from nvccache.remote.tier import Tier
-asked = Tier(remote_url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]), None, "")
+slots.pool_directory = lambda: ""
+asked = Tier(remote_url.parse(sys.argv[1]), {"HOME": "/nonexistent"}, float(sys.argv[2]))
 asked.prefetch([("blob", "%064x" % number, 1000) for number in range(20)])
 print("asking", flush=True)
 asked.get("blob", "%064x" % 0, 1000)
@@ -195,14 +189,14 @@ asked.get("blob", "%064x" % 0, 1000)
 
 
 @pytest.mark.parametrize("answer", [faulty_server.is_silent, faulty_server.drips])
-def test_process_ends_though_threads_hang(answer: faulty_server.Answer) -> None:
+def test_process_ends_though_threads_hang(answer):
     with FaultyServer(answer) as server:
         command = [sys.executable, "-c", PROGRAM, f"{server.url}/p", "0.3"]
         done = subprocess.run(command, check=False, timeout=20, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_interrupt_is_heard_while_waiting() -> None:
+def test_interrupt_is_heard_while_waiting():
     with FaultyServer(faulty_server.is_silent) as server:
         command = [sys.executable, "-c", PROGRAM, f"{server.url}/p", "30"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -216,9 +210,9 @@ def test_interrupt_is_heard_while_waiting() -> None:
             assert process.returncode == -signal.SIGINT
 
 
-def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
+def test_who_waits_goes_on_when_the_call_is_to_end():
     with FaultyServer(faulty_server.is_silent) as server:
-        asked = Tier(remote_url.parse(f"{server.url}/p"), NOBODY, 30.0, None, "")
+        asked = Tier(remote_url.parse(f"{server.url}/p"), NOBODY, 30.0)
         began = time.monotonic()
         threading.Timer(0.2, asked.close).start()
         assert asked.get("blob", KEYS[0], 1000) is None
@@ -226,7 +220,7 @@ def test_who_waits_goes_on_when_the_call_is_to_end() -> None:
         assert time.monotonic() - began < 10
 
 
-def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
+def test_what_is_refused_is_absent_from_then_on(place):
     place.put(place.one, KEYS[0])
     place.put(place.two, KEYS[0], b"another")
     asked = place.tier(f"{place.one} {place.two}")
@@ -237,11 +231,10 @@ def test_what_is_refused_is_absent_from_then_on(place: Place) -> None:
         both.remove(found)
         asked.refuse("blob", KEYS[0], found)
     assert asked.get("blob", KEYS[0], 1000) is None
-    assert not asked.has("blob", KEYS[0])
-    assert [counts.faults for counts in asked.counts] == [{"broken": 1}, {"broken": 1}]
+    assert [each.faults for each in asked.remotes] == [{"broken": 1}, {"broken": 1}]
 
 
-def test_each_remote_may_have_something_else_under_a_key(place: Place) -> None:
+def test_each_remote_may_have_something_else_under_a_key(place):
     place.put(place.one, KEYS[0], b"one")
     place.put(place.two, KEYS[0], b"two")
     place.put(place.two, KEYS[1], b"only two")
@@ -252,7 +245,7 @@ def test_each_remote_may_have_something_else_under_a_key(place: Place) -> None:
     assert list(asked.each("blob", KEYS[1], 3)) == []
 
 
-def test_what_has_come_is_looked_at_before_the_rest_is_waited_for(place: Place) -> None:
+def test_what_has_come_is_looked_at_before_the_rest_is_waited_for(place):
     place.put(place.two, KEYS[0])
     with FaultyServer(faulty_server.is_silent) as server:
         asked = place.tier(f"{server.url}/p {place.two}", timeout=3)
@@ -262,5 +255,5 @@ def test_what_has_come_is_looked_at_before_the_rest_is_waited_for(place: Place) 
         assert time.monotonic() - began < 1
         assert list(found) == []
         assert 2 < time.monotonic() - began < 5
-        assert asked.counts[0].faults == {"timeout": 1}
+        assert asked.remotes[0].faults == {"timeout": 1}
         assert list(asked.each("blob", KEYS[0], 1000)) == [BODY]

@@ -28,9 +28,8 @@ def directory(root):
 
 
 @pytest.fixture
-def started(monkeypatch, tmp_path):
+def started(monkeypatch):
     """The uploaders that were started, and whether the lock was held then."""
-    monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
     calls = []
 
     def start(module, arguments, environ, handed_over):

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
-from nvccache.remote_execution import shipped
+from nvccache.remote_execution import work
 from nvccache.remote_execution.work import PLACE, Work
-from nvccache.store.store import Store
 from nvccache.toolkit import loader
 
 NEEDS_CHECK = pytest.mark.skipif(
-    not os.access(shipped.CHECK, os.X_OK), reason="the check of the processor was not built"
+    not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"
 )
 
 
-def copying(folder: Path, cache: Store) -> Work:
+def copying(folder, cache):
     """A stage that says something: `dd` tells what it has copied."""
     sorted_one = sorting(folder, cache)
     program = shutil.which("dd") or "dd"
     environ = dict(os.environ)
-    tool = shipped.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    tool = work.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
     words = [f"if={PLACE}/in.txt", f"of={PLACE}/out.txt"]
     return Work("dd", tool, words, (), sorted_one.inputs, sorted_one.outputs)
 
 
-def sorting(folder: Path, cache: Store, text: str = "b\na\n", options: tuple[str, ...] = ()) -> Work:
+def sorting(folder, cache, text="b\na\n", options=()):
     """A stage that sorts the lines of a text."""
     program = shutil.which("sort") or "sort"
     environ = dict(os.environ)
-    tool = shipped.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    tool = work.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
     source = folder / "in.txt"
     source.write_text(text)
     arguments = [*options, f"{PLACE}/in.txt", "-o", f"{PLACE}/out.txt"]

@@ -3,55 +3,33 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
 
 import fake_engine
-from fake_engine import FakeEngine
 from nvccache import config, endpoint, outcomes
 from nvccache.cli import doctor, remote_checks
 from nvccache.cli.install import adding
-from nvccache.cli.output import BAD, GOOD, ODD, Finding
-from nvccache.machine import slots
+from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
-from nvccache.remote_execution import checks, faults, protocol, shipped
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution import checks, faults, work
 from unprivileged import read_only
 
 
-@pytest.fixture(autouse=True)
-def own_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., FakeEngine]]:
-    started: list[FakeEngine] = []
-
-    def start(trouble: str = "") -> FakeEngine:
-        started.append(FakeEngine(tmp_path, trouble))
-        return started[-1]
-
-    yield start
-    for engine in started:
-        engine.stop()
-
-
-def findings(text: str, **variables: str) -> list[Finding]:
+def findings(text, **variables):
     settings = config.load({"HOME": "/nowhere", "NVCCACHE_EXECUTOR": text, **variables})
     return list(remote_checks.of_executor(settings))
 
 
-def found(text: str, **variables: str) -> list[tuple[str, str]]:
+def found(text, **variables):
     return [(finding.state, finding.text) for finding in findings(text, **variables)]
 
 
-def test_an_engine_that_answers_is_well(serve: Callable[..., FakeEngine]) -> None:
+def test_an_engine_that_answers_is_well(serve):
     engine = serve()
     ((state, text),) = found(engine.url)
     assert state == GOOD
@@ -71,9 +49,7 @@ def test_an_engine_that_answers_is_well(serve: Callable[..., FakeEngine]) -> Non
         (fake_engine.NO_TOKEN, faults.BAD_CREDENTIALS, "UNAUTHENTICATED: no token"),
     ],
 )
-def test_an_engine_that_cannot_be_used_is_bad(
-    serve: Callable[..., FakeEngine], trouble: str, word: str, detail: str
-) -> None:
+def test_an_engine_that_cannot_be_used_is_bad(serve, trouble, word, detail):
     engine = serve(trouble)
     (finding,) = findings(engine.url)
     assert (finding.state, finding.text) == (BAD, f"`{engine.url}` cannot be used: {word}")
@@ -82,7 +58,7 @@ def test_an_engine_that_cannot_be_used_is_bad(
     assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
 
 
-def test_an_engine_that_is_not_there_is_told_in_time(serve: Callable[..., FakeEngine]) -> None:
+def test_an_engine_that_is_not_there_is_told_in_time(serve):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"grpc://127.0.0.1:{free.getsockname()[1]}"
@@ -93,22 +69,22 @@ def test_an_engine_that_is_not_there_is_told_in_time(serve: Callable[..., FakeEn
     assert time.monotonic() - began < 10
 
 
-def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load() -> None:
-        raise AwayError(faults.NOT_INSTALLED, "grpc is not installed")
-
-    monkeypatch.setattr(protocol, "_load_grpc", load)
+def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch):
+    for name in ("client", "protocol"):
+        monkeypatch.delitem(sys.modules, f"nvccache.remote_execution.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "grpc", None)
     (finding,) = findings("grpc://127.0.0.1:1")
     assert (finding.state, finding.mend) == (BAD, (adding("exec"),))
+    assert finding.details == ("grpc is not installed",)
 
 
-def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path: Path) -> None:
+def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path):
     (finding,) = findings(f"grpcs://127.0.0.1:1?ca={tmp_path}/ca.pem")
     assert finding.text == "`grpcs://127.0.0.1:1` cannot be used: bad_credentials"
     assert finding.details[0] == "the file of `ca`: No such file or directory"
 
 
-def test_each_word_that_can_be_told_has_advice() -> None:
+def test_each_word_that_can_be_told_has_advice():
     """The others are of stages, or are mended by a command of their own."""
     of_stages = {
         faults.NO_WORKERS,
@@ -120,12 +96,12 @@ def test_each_word_that_can_be_told_has_advice() -> None:
     assert {*checks._ADVICE} == {*outcomes.EXECUTOR_FAULTS} - of_stages - {faults.NOT_INSTALLED}
 
 
-def test_each_fault_has_a_sentence() -> None:
+def test_each_fault_has_a_sentence():
     words = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
     assert words == {*outcomes.EXECUTOR_FAULTS} >= faults.OPEN_BREAKER
 
 
-def test_a_launcher_needs_a_program_and_a_directory(tmp_path: Path) -> None:
+def test_a_launcher_needs_a_program_and_a_directory(tmp_path):
     (finding,) = findings("prefix:no-such-launcher -n1")
     assert (finding.state, finding.text) == (BAD, "there is no program `no-such-launcher`")
     assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
@@ -139,7 +115,7 @@ def test_a_launcher_needs_a_program_and_a_directory(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-def test_a_launchers_directory_has_to_be_one_that_can_be_written_to(tmp_path: Path) -> None:
+def test_a_launchers_directory_has_to_be_one_that_can_be_written_to(tmp_path):
     (tmp_path / "file").touch()
     (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/file/below")
     assert finding.text == f"`{tmp_path}/file/below` cannot be written to: Not a directory"
@@ -155,7 +131,7 @@ def test_a_launchers_directory_has_to_be_one_that_can_be_written_to(tmp_path: Pa
     assert list((tmp_path / "shared").iterdir()) == []
 
 
-def test_what_the_settings_file_says_is_mended_there(tmp_path: Path) -> None:
+def test_what_the_settings_file_says_is_mended_there(tmp_path):
     (tmp_path / "nvccache").mkdir()
     file = tmp_path / "nvccache" / "config.toml"
     file.write_text('# ours\nexecutor = "prefix:no-such-launcher"\n')
@@ -171,7 +147,7 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_directory_that_everybody_may_write_to_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_everybody_may_write_to_is_told(tmp_path):
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
@@ -179,7 +155,7 @@ def test_a_directory_that_everybody_may_write_to_is_told(tmp_path: Path) -> None
     assert finding == (BAD, f"everybody may write to `{folder}`")
 
 
-def test_an_outage_is_told(tmp_path: Path) -> None:
+def test_an_outage_is_told(tmp_path):
     where = endpoint.parse("prefix:env")
     Breaker(OF_EXECUTOR.format(where.identity)).trip("no_workers", "it waited 10 s")
     states = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path))
@@ -188,11 +164,11 @@ def test_an_outage_is_told(tmp_path: Path) -> None:
     assert states[1][1].endswith(": no_workers")
 
 
-def test_without_the_check_of_processors_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "CHECK", "/dev/null/nothing")
+def test_without_the_check_of_processors_nothing_is_sent(monkeypatch):
+    monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
     assert found("prefix:no-such-launcher")[0][1].startswith("nothing is sent")
 
 
-def test_nothing_is_said_where_nothing_is_set() -> None:
+def test_nothing_is_said_where_nothing_is_set():
     assert found("") == []
     assert remote_checks.outage_of(config.load({"HOME": "/nowhere"})) is None

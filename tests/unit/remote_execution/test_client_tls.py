@@ -6,8 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +19,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is 
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
     for name in ("own", "other"):
         words = [
@@ -44,7 +42,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def engine(certificates: Path, tmp_path: Path) -> Iterator[FakeEngine]:
+def engine(certificates, tmp_path):
     tls = (certificates / "own.key").read_bytes(), (certificates / "own.pem").read_bytes()
     engine = FakeEngine(tmp_path, fake_engine.NO_TOKEN, tls=tls)
     yield engine
@@ -64,7 +62,7 @@ except AwayError as error:
 """
 
 
-def word_of(engine: FakeEngine, folder: Path, **files: str) -> str:
+def word_of(engine, folder, **files):
     """What becomes of a client, in a process of its own that must say nothing else on any stream."""
     options = "&".join(f"{name}={folder}/{file}" for name, file in files.items())
     words = [sys.executable, "-c", ASKING, f"grpcs://localhost:{engine.port}?{options}"]
@@ -76,7 +74,7 @@ def word_of(engine: FakeEngine, folder: Path, **files: str) -> str:
 RIGHT = {"ca": "own.pem", "cert": "own.pem", "key": "own.key", "token_file": "token"}
 
 
-def test_certificates_and_a_token_let_us_in(engine: FakeEngine, certificates: Path) -> None:
+def test_certificates_and_a_token_let_us_in(engine, certificates):
     assert word_of(engine, certificates, **RIGHT) == "well"
 
 
@@ -95,16 +93,12 @@ NOT_WELCOME = {faults.TLS, faults.UNREACHABLE}  # the server only closes the con
         pytest.param({**RIGHT, "cert": "other.pem", "key": "other.key"}, NOT_WELCOME, id="unknown client"),
     ],
 )
-def test_whoever_may_not_enter_is_told_why(
-    engine: FakeEngine, certificates: Path, files: dict[str, str], words: set[str]
-) -> None:
+def test_whoever_may_not_enter_is_told_why(engine, certificates, files, words):
     assert word_of(engine, certificates, **files) in words
 
 
 @pytest.mark.parametrize("name", ["token_file", "ca", "cert"])
-def test_a_file_that_never_ends_keeps_nobody_waiting(
-    engine: FakeEngine, certificates: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_file_that_never_ends_keeps_nobody_waiting(engine, certificates, tmp_path, name):
     for file in certificates.iterdir():
         shutil.copy(file, tmp_path)
     os.mkfifo(tmp_path / "fifo")

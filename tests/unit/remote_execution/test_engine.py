@@ -5,10 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,46 +15,33 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 from remote_execution.sent_work import NEEDS_CHECK, sorting
 
 import fake_engine
-from fake_engine import FakeEngine
 from nvccache import endpoint
-from nvccache.remote_execution import client, faults, protocol
+from nvccache.remote_execution import client, faults
 from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.work import CameBack, Work
-from nvccache.store.store import Store
+from nvccache.remote_execution.protocol import messages
 
 pytestmark = NEEDS_CHECK
-Serve = Callable[..., FakeEngine]
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    started: list[FakeEngine] = []
-
-    def start(trouble: str = "", compresses: bool = False) -> FakeEngine:
-        started.append(FakeEngine(tmp_path, trouble, compresses))
-        return started[-1]
-
-    yield start
-    for engine in started:
-        engine.stop()
+def work(tmp_path, cache):
+    return sorting(tmp_path, cache)
 
 
-def run(engine: FakeEngine, work: Work, options: str = "") -> CameBack:
+def run(engine, work, options=""):
     return EngineTry(endpoint.parse(engine.url + options), work, "").run()
 
 
-def word_of(engine: FakeEngine, work: Work, options: str = "") -> str:
+def word_of(engine, work, options=""):
     with pytest.raises(AwayError) as caught:
         run(engine, work, options)
     return caught.value.word
 
 
 @pytest.mark.parametrize("compresses", [False, True])
-def test_a_stage_comes_back_with_its_costs(
-    serve: Serve, tmp_path: Path, cache: Store, compresses: bool
-) -> None:
-    back = run(serve(compresses=compresses), sorting(tmp_path, cache))
+def test_a_stage_comes_back_with_its_costs(serve, work, compresses):
+    back = run(serve(compresses=compresses), work)
     assert back.outputs == {"out.txt": b"a\nb\n"}
     assert back.costs.worker == "fake"
     assert 0 < back.costs.run < 5
@@ -65,9 +50,8 @@ def test_a_stage_comes_back_with_its_costs(
     assert not back.costs.is_cached
 
 
-def test_what_is_there_is_neither_sent_nor_run_again(serve: Serve, tmp_path: Path, cache: Store) -> None:
+def test_what_is_there_is_neither_sent_nor_run_again(serve, work, tmp_path, cache):
     engine = serve()
-    work = sorting(tmp_path, cache)
     run(engine, work)
     again = run(engine, work)
     assert again.costs.is_cached
@@ -79,18 +63,15 @@ def test_what_is_there_is_neither_sent_nor_run_again(serve: Serve, tmp_path: Pat
     assert sum(size > 10_000 for size in sent[-4:]) == 0  # of the second stage: no tool, no library
 
 
-def test_what_an_engine_does_not_tell_is_no_time_since_1970(
-    serve: Serve, tmp_path: Path, cache: Store
-) -> None:
+def test_what_an_engine_does_not_tell_is_no_time_since_1970(serve, work):
     engine = serve(fake_engine.NO_TIMES)
-    work = sorting(tmp_path, cache)
     first, again = run(engine, work).costs, run(engine, work).costs
     assert (first.is_cached, again.is_cached) == (False, True)
     assert 0 < first.run < 60
     assert again.run == 0
 
 
-def test_large_content_goes_and_comes_as_a_stream(serve: Serve, tmp_path: Path, cache: Store) -> None:
+def test_large_content_goes_and_comes_as_a_stream(serve, tmp_path, cache):
     engine = serve()
     text = "".join(f"{number:08}\n" for number in reversed(range(400_000)))
     back = run(engine, sorting(tmp_path, cache, text))
@@ -111,47 +92,38 @@ def test_large_content_goes_and_comes_as_a_stream(serve: Serve, tmp_path: Path, 
         (fake_engine.NO_TOKEN, faults.BAD_CREDENTIALS),
     ],
 )
-def test_each_trouble_has_its_word(
-    serve: Serve, tmp_path: Path, cache: Store, trouble: str, word: str
-) -> None:
-    assert word_of(serve(trouble), sorting(tmp_path, cache), "?deadline=30") == word
+def test_each_trouble_has_its_word(serve, work, trouble, word):
+    assert word_of(serve(trouble), work, "?deadline=30") == word
 
 
-def test_an_output_of_another_size_than_its_digest_says_is_not_taken(
-    serve: Serve, tmp_path: Path, cache: Store
-) -> None:
+def test_an_output_of_another_size_than_its_digest_says_is_not_taken(serve, work):
     """Nor one whose size is left out."""
     for size in (0, -1, -2, 3, 5, 1 << 40):
         engine = serve()
         engine.altered = partial(_resized, size)
-        assert word_of(engine, sorting(tmp_path, cache)) == faults.WRONG_RESULT, size
+        assert word_of(engine, work) == faults.WRONG_RESULT, size
 
 
-def _resized(size: int, result: Any) -> None:
+def _resized(size, result):
     result.output_files[0].digest.size_bytes = size
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_a_message_without_end_is_not_fetched(
-    serve: Serve, tmp_path: Path, cache: Store, status: int
-) -> None:
-    def altered(result: Any) -> None:
+def test_a_message_without_end_is_not_fetched(serve, work, status):
+    def altered(result):
         result.exit_code = status
         result.stderr_digest.hash = "0" * 64
         result.stderr_digest.size_bytes = 1 << 40
 
     engine = serve()
     engine.altered = altered
-    assert word_of(engine, sorting(tmp_path, cache)) == faults.WRONG_RESULT
+    assert word_of(engine, work) == faults.WRONG_RESULT
     assert not any(name == "Read" for name, _ in engine.seen)
 
 
-def test_times_that_cannot_be_are_not_believed_of_a_result_that_was_there(
-    serve: Serve, tmp_path: Path, cache: Store
-) -> None:
+def test_times_that_cannot_be_are_not_believed_of_a_result_that_was_there(serve, work):
     """A stage that is thought to take years would never be tried here."""
     engine = serve()
-    work = sorting(tmp_path, cache)
     run(engine, work)
     for result in engine.results.values():
         result.execution_metadata.execution_start_timestamp.seconds = 0
@@ -159,46 +131,40 @@ def test_times_that_cannot_be_are_not_believed_of_a_result_that_was_there(
     assert (back.costs.is_cached, back.costs.run) == (True, 0.0)
 
 
-def test_a_stream_that_breaks_is_waited_for_once(serve: Serve, tmp_path: Path, cache: Store) -> None:
+def test_a_stream_that_breaks_is_waited_for_once(serve, work):
     engine = serve(fake_engine.DIES)
-    word_of(engine, sorting(tmp_path, cache))
+    word_of(engine, work)
     assert [name for name, _ in engine.seen if name == "WaitExecution"] == ["WaitExecution"]
 
 
-def test_a_queue_that_does_not_move_is_left_and_the_work_cancelled(
-    serve: Serve, tmp_path: Path, cache: Store
-) -> None:
+def test_a_queue_that_does_not_move_is_left_and_the_work_cancelled(serve, work):
     engine = serve(fake_engine.NO_WORKERS)
     began = time.monotonic()
-    assert word_of(engine, sorting(tmp_path, cache), "?queue=0.5") == faults.NO_WORKERS
+    assert word_of(engine, work, "?queue=0.5") == faults.NO_WORKERS
     assert time.monotonic() - began < 5
     assert engine.cancelled >= 1
 
 
-def test_a_server_that_never_answers_costs_a_deadline(
-    serve: Serve, tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_never_answers_costs_a_deadline(serve, work, monkeypatch):
     monkeypatch.setattr(client, "_CALL_SECONDS", 0.5)
     began = time.monotonic()
-    assert word_of(serve(fake_engine.SILENT), sorting(tmp_path, cache)) == faults.TIMEOUT
+    assert word_of(serve(fake_engine.SILENT), work) == faults.TIMEOUT
     assert time.monotonic() - began < 5
 
 
-def test_a_closed_port_is_told_at_once(tmp_path: Path, cache: Store) -> None:
+def test_a_closed_port_is_told_at_once(work):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(AwayError) as caught:
-        EngineTry(endpoint.parse(f"grpc://127.0.0.1:{port}"), sorting(tmp_path, cache), "").run()
-    assert caught.value.word == faults.UNREACHABLE
+    assert word_of(SimpleNamespace(url=f"grpc://127.0.0.1:{port}"), work) == faults.UNREACHABLE
 
 
-def test_who_was_overtaken_ends_at_once(serve: Serve, tmp_path: Path, cache: Store) -> None:
+def test_who_was_overtaken_ends_at_once(serve, work):
     engine = serve(fake_engine.NO_WORKERS)
-    attempt = EngineTry(endpoint.parse(engine.url), sorting(tmp_path, cache), "")
-    caught: list[AwayError] = []
+    attempt = EngineTry(endpoint.parse(engine.url), work, "")
+    caught = []
 
-    def carry_out() -> None:
+    def carry_out():
         try:
             attempt.run()
         except AwayError as error:
@@ -214,35 +180,29 @@ def test_who_was_overtaken_ends_at_once(serve: Serve, tmp_path: Path, cache: Sto
     assert engine.cancelled == 1
 
 
-def test_a_failure_that_an_engine_keeps_is_not_the_last_word(
-    serve: Serve, tmp_path: Path, cache: Store
-) -> None:
+def test_a_failure_that_an_engine_keeps_is_not_the_last_word(serve, work):
     engine = serve()
-    work = sorting(tmp_path, cache)
     run(engine, work)
     for name in engine.results:
-        engine.results[name] = protocol.make("ActionResult", exit_code=1)
+        engine.results[name] = messages.ActionResult(exit_code=1)
     assert run(engine, work).outputs == {"out.txt": b"a\nb\n"}
     assert engine.executed == 2
 
 
-def test_a_tool_on_the_worker_is_named_by_its_digest(serve: Serve, tmp_path: Path, cache: Store) -> None:
+def test_a_tool_on_the_worker_is_named_by_its_digest(serve, work):
     engine = serve()
-    work = sorting(tmp_path, cache)
     assert run(engine, work, "?toolchain=worker").outputs == {"out.txt": b"a\nb\n"}
     assert work.tool.digest not in engine.blobs
     (request,) = [request for name, request in engine.seen if name == "Execute"]
-    action = protocol.of("Action").FromString(engine.blobs[request.action_digest.hash])
+    action = messages.Action.FromString(engine.blobs[request.action_digest.hash])
     asked = {each.name: each.value for each in action.platform.properties}
     assert asked["nvccache-tool"] == work.tool.digest
     assert asked["OSFamily"] == "linux"
 
 
-def test_no_secret_is_in_what_is_sent(
-    serve: Serve, tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_secret_is_in_what_is_sent(serve, work, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sesame")
     engine = serve()
-    run(engine, sorting(tmp_path, cache))
+    run(engine, work)
     assert not any(b"sesame" in content for content in engine.blobs.values())
     assert not any("sesame" in str(request) for _, request in engine.seen)

@@ -16,60 +16,68 @@ from nvccache.machine.process import Handle
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.prefix import LauncherTry
-from nvccache.remote_execution.work import PLACE, CameBack, Work
-from nvccache.store.store import Store
+from nvccache.remote_execution.work import PLACE, Work
 
 pytestmark = NEEDS_CHECK
+_AS_IT_IS = 'exec "$@"'
 
 
-def fake_srun(folder: Path, body: str = 'exec "$@"') -> str:
-    """A launcher that has something to say itself, as the one of Slurm does."""
-    path = folder / "srun"
-    path.write_text(f'#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\n{body}\n')
-    path.chmod(0o755)
-    return f"prefix:{shlex.quote(str(path))} -n1 --"
+class Srun:
+    """A launcher that has something to say itself, as the one of Slurm does; `work` is what it is given."""
+
+    def __init__(self, folder, cache):
+        self.shared = folder / "shared"
+        self.work = sorting(folder, cache)
+        self.path = folder / "srun"
+        self._cache = cache
+
+    def run(self, body=_AS_IT_IS, *, prefix="", **options):
+        """What comes back with this body of the script, after its first words."""
+        self.path.write_text(f'#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\n{body}\n')
+        self.path.chmod(0o755)
+        where = endpoint.parse(f"prefix:{prefix or shlex.quote(str(self.path))} -n1 --")
+        for name, value in options.items():
+            setattr(where, name, value)
+        return LauncherTry(where, self.work, str(self.shared), dict(os.environ), self._cache, Handle()).run()
+
+    def word(self, body=_AS_IT_IS, **options):
+        """Why nothing comes back; nothing of the stage is left then."""
+        with pytest.raises(AwayError) as caught:
+            self.run(body, **options)
+        assert not list(self.shared.glob("away-*"))
+        return caught.value.word
 
 
-def run(prefix: str, work: Work, shared: Path, cache: Store, **options: float) -> CameBack:
-    where = endpoint.parse(prefix)
-    for name, value in options.items():
-        setattr(where, name, value)
-    return LauncherTry(where, work, str(shared), dict(os.environ), cache, Handle()).run()
+@pytest.fixture
+def srun(tmp_path, cache):
+    return Srun(tmp_path, cache)
 
 
-def word_of(prefix: str, work: Work, shared: Path, cache: Store, **options: float) -> str:
-    with pytest.raises(AwayError) as caught:
-        run(prefix, work, shared, cache, **options)
-    return caught.value.word
-
-
-def test_what_the_tool_says_comes_back_without_the_launchers_words(tmp_path: Path, cache: Store) -> None:
-    shared = tmp_path / "shared"
-    back = run(fake_srun(tmp_path), copying(tmp_path, cache), shared, cache)
+def test_what_the_tool_says_comes_back_without_the_launchers_words(srun, tmp_path, cache):
+    srun.work = copying(tmp_path, cache)
+    back = srun.run()
     assert back.outputs == {"out.txt": b"b\na\n"}
     assert b"srun" not in back.stderr
     assert b"records in" in back.stderr
     assert (back.costs.sent_bytes, back.costs.fetched_bytes) == (4, 4)
-    assert [path.name[:6] for path in shared.iterdir()] == ["tools-"]
+    assert [path.name[:6] for path in srun.shared.iterdir()] == ["tools-"]
 
 
-def test_only_named_variables_reach_the_tool(tmp_path: Path, cache: Store) -> None:
-    prefix = fake_srun(tmp_path, f'cp "$2" {tmp_path}/script\nexec "$@"')
-    run(prefix, sorting(tmp_path, cache), tmp_path / "shared", cache)
+def test_only_named_variables_reach_the_tool(srun, tmp_path):
+    srun.run(f'cp "$2" {tmp_path}/script\nexec "$@"')
     assert (tmp_path / "script").read_text().startswith("exec env -i LC_ALL=C ")
 
 
-def test_tools_are_copied_once_and_checked(tmp_path: Path, cache: Store) -> None:
-    shared = tmp_path / "shared"
-    work = sorting(tmp_path, cache)
-    run(fake_srun(tmp_path), work, shared, cache)
-    (folder,) = shared.glob("tools-*")
-    before = (folder / work.tool.program).stat().st_ino
-    run(fake_srun(tmp_path), work, shared, cache)
-    assert (folder / work.tool.program).stat().st_ino == before
-    (folder / work.tool.program).unlink()
-    (folder / work.tool.program).write_bytes(b"another")
-    assert word_of(fake_srun(tmp_path), work, shared, cache) == faults.WRONG_RESULT
+def test_tools_are_copied_once_and_checked(srun):
+    srun.run()
+    (folder,) = srun.shared.glob("tools-*")
+    program = folder / srun.work.tool.program
+    before = program.stat().st_ino
+    srun.run()
+    assert program.stat().st_ino == before
+    program.unlink()
+    program.write_bytes(b"another")
+    assert srun.word() == faults.WRONG_RESULT
 
 
 @pytest.mark.parametrize(
@@ -84,50 +92,37 @@ def test_tools_are_copied_once_and_checked(tmp_path: Path, cache: Store) -> None
         ('sed -i "s/--inhibit-cache.*/--inhibit-cache \\/nowhere/" "$2"; exec "$@"', faults.FAILED),
     ],
 )
-def test_each_trouble_has_its_word(tmp_path: Path, cache: Store, body: str, word: str) -> None:
-    work = sorting(tmp_path, cache)
-    shared = tmp_path / "shared"
-    assert word_of(fake_srun(tmp_path, body), work, shared, cache, queue=1.0, deadline=2.0) == word
-    assert not list(shared.glob("away-*"))
+def test_each_trouble_has_its_word(srun, body, word):
+    assert srun.word(body, queue=1.0, deadline=2.0) == word
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_directory_that_is_full_is_told(
-    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    def full(*args: object) -> None:
+def test_a_directory_that_is_full_is_told(srun, monkeypatch, number):
+    def full(*args):
         raise OSError(number, os.strerror(number))
 
-    work = sorting(tmp_path, cache)
     monkeypatch.setattr(shutil, "copyfile", full)
-    assert word_of(fake_srun(tmp_path), work, tmp_path / "shared", cache) == faults.FULL
-    assert not list((tmp_path / "shared").iterdir())
+    assert srun.word() == faults.FULL
+    assert not list(srun.shared.iterdir())
 
 
-def test_a_launcher_that_is_not_there_is_told(tmp_path: Path, cache: Store) -> None:
-    work = sorting(tmp_path, cache)
-    assert word_of("prefix:/nowhere/srun", work, tmp_path / "shared", cache) == faults.UNREACHABLE
+def test_a_launcher_that_is_not_there_is_told(srun):
+    assert srun.word(prefix="/nowhere/srun") == faults.UNREACHABLE
 
 
-def test_a_launcher_is_found_from_where_the_build_is(
-    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_srun(tmp_path)
+def test_a_launcher_is_found_from_where_the_build_is(srun, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("prefix:./srun -n1 --", sorting(tmp_path, cache), tmp_path / "shared", cache).outputs
+    assert srun.run(prefix="./srun").outputs
 
 
-def test_a_launcher_does_not_read_what_the_build_reads(
-    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launcher_does_not_read_what_the_build_reads(srun):
     ends = os.pipe()
     os.write(ends[1], b"for the build")
     os.close(ends[1])
     before = os.dup(0)
     os.dup2(ends[0], 0)
     try:
-        prefix = fake_srun(tmp_path, 'cat >/dev/null; exec "$@"')
-        assert run(prefix, sorting(tmp_path, cache), tmp_path / "shared", cache).outputs
+        assert srun.run('cat >/dev/null; exec "$@"').outputs
         assert os.read(0, 99) == b"for the build"
     finally:
         os.dup2(before, 0)
@@ -136,56 +131,46 @@ def test_a_launcher_does_not_read_what_the_build_reads(
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
-def test_a_directory_that_everybody_may_write_to_is_not_used(tmp_path: Path, cache: Store, mode: int) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(mode)
-    assert word_of(fake_srun(tmp_path), sorting(tmp_path, cache), shared, cache) == faults.BROKEN
-    assert not list(shared.iterdir())
+def test_a_directory_that_everybody_may_write_to_is_not_used(srun, mode):
+    srun.shared.mkdir()
+    srun.shared.chmod(mode)
+    assert srun.word() == faults.BROKEN
+    assert not list(srun.shared.iterdir())
 
 
-def test_a_directory_of_somebody_else_is_not_used(
-    tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_of_somebody_else_is_not_used(srun, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    work = sorting(tmp_path, cache)
-    assert word_of(fake_srun(tmp_path), work, tmp_path / "shared", cache) == faults.BROKEN
+    assert srun.word() == faults.BROKEN
 
 
-def test_what_killed_calls_have_left_goes_after_two_days(tmp_path: Path, cache: Store) -> None:
-    shared = tmp_path / "shared"
+def test_what_killed_calls_have_left_goes_after_two_days(srun):
     names = ["away-old", "away-new", "tools-new-old", "tools-old", "mine"]
     for name in names:
-        (shared / name / "below").mkdir(parents=True)
+        (srun.shared / name / "below").mkdir(parents=True)
         if name != "away-new":
-            os.utime(shared / name, (1, 1))
-    run(fake_srun(tmp_path), sorting(tmp_path, cache), shared, cache)
-    assert [name for name in names if (shared / name).exists()] == ["away-new", "tools-old", "mine"]
+            os.utime(srun.shared / name, (1, 1))
+    srun.run()
+    assert [name for name in names if (srun.shared / name).exists()] == ["away-new", "tools-old", "mine"]
 
 
 @pytest.mark.parametrize("folder", ["", "with blank", "quote'd"])
-def test_the_shared_directory_has_a_name_that_no_launcher_reads_otherwise(
-    tmp_path: Path, cache: Store, folder: str
-) -> None:
-    work = sorting(tmp_path, cache)
-    shared = tmp_path / folder if folder else Path("relative")
-    assert word_of(fake_srun(tmp_path), work, shared, cache) == faults.BROKEN
+def test_the_shared_directory_has_a_name_that_no_launcher_reads_otherwise(srun, tmp_path, folder):
+    srun.shared = tmp_path / folder if folder else Path("relative")
+    assert srun.word() == faults.BROKEN
 
 
-def test_words_of_any_form_arrive_as_they_are(tmp_path: Path, cache: Store) -> None:
+def test_words_of_any_form_arrive_as_they_are(srun):
     """Also through a launcher that joins them, as ssh does."""
-    work = sorting(tmp_path, cache)
-    odd = Work(
+    work = srun.work
+    srun.work = Work(
         work.kind, work.tool, ["-t", "$", "--key", "2", f"{PLACE}/in $x'.txt", "-o", f"{PLACE}/out.txt"],
         work.environment, {"in $x'.txt": work.inputs["in.txt"]}, work.outputs,
     )  # fmt: skip
-    prefix = fake_srun(tmp_path, 'exec sh -c "$*"')
-    assert run(prefix, odd, tmp_path / "shared", cache).outputs == {"out.txt": b"a\nb\n"}
+    assert srun.run('exec sh -c "$*"').outputs == {"out.txt": b"a\nb\n"}
 
 
-def test_the_place_is_taken_out_of_what_comes_back(tmp_path: Path, cache: Store) -> None:
-    prefix = fake_srun(tmp_path, f'd=${{2%/*}}/{PLACE}; echo $d/x >$d/in.txt; "$@"')
-    back = run(prefix, sorting(tmp_path, cache), tmp_path / "shared", cache)
+def test_the_place_is_taken_out_of_what_comes_back(srun):
+    back = srun.run(f'd=${{2%/*}}/{PLACE}; echo $d/x >$d/in.txt; "$@"')
     assert back.outputs == {"out.txt": PLACE.encode() + b"/x\n"}
 
 
@@ -208,16 +193,10 @@ def test_the_place_is_taken_out_of_what_comes_back(tmp_path: Path, cache: Store)
         ('sed -i 1s/0/137/ "$folder/report"', faults.FAILED),
     ],
 )
-def test_what_is_not_as_the_worker_made_it_is_not_taken(
-    tmp_path: Path, cache: Store, damage: str, word: str
-) -> None:
-    body = f'folder=${{2%/*}}; out=$folder/{PLACE}/out.txt; "$@"; {damage}; exit 0'
-    shared = tmp_path / "shared"
-    assert word_of(fake_srun(tmp_path, body), sorting(tmp_path, cache), shared, cache) == word
-    assert not list(shared.glob("away-*"))
+def test_what_is_not_as_the_worker_made_it_is_not_taken(srun, damage, word):
+    assert srun.word(f'folder=${{2%/*}}; out=$folder/{PLACE}/out.txt; "$@"; {damage}; exit 0') == word
 
 
-def test_a_launcher_that_hides_how_the_tool_ended_is_not_believed(tmp_path: Path, cache: Store) -> None:
-    work = sorting(tmp_path, cache, options=("--no-such-option",))
-    found = word_of(fake_srun(tmp_path, '"$@"; exit 0'), work, tmp_path / "shared", cache)
-    assert found == faults.FAILED
+def test_a_launcher_that_hides_how_the_tool_ended_is_not_believed(srun, tmp_path, cache):
+    srun.work = sorting(tmp_path, cache, options=("--no-such-option",))
+    assert srun.word('"$@"; exit 0') == faults.FAILED

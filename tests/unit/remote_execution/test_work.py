@@ -1,56 +1,60 @@
-"""Which stages may be sent, and what of their commands is."""
+"""Which stages may be sent, what of their commands is, and what with them: tool, libraries, check."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import shutil
+import subprocess
 
 import pytest
+from remote_execution.sent_work import NEEDS_CHECK, sorting
 
 import hand_made_plans
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS
-from nvccache.plan.model import Plan, Stage
 from nvccache.plan.stages import tool_of
-from nvccache.remote_execution import executor, work
+from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import AwayError
-from nvccache.remote_execution.shipped import ShippedTool
-from nvccache.remote_execution.work import PLACE
-from nvccache.store.store import Store
+from nvccache.remote_execution.work import PLACE, ShippedTool
+from nvccache.toolkit import ld_so, loader, processor
 
+SORT = shutil.which("sort") or "sort"
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+needs_x86 = pytest.mark.skipif(not os.path.exists(LOADER), reason=f"there is no {LOADER}")
 TOOL = ShippedTool((), (), "bin/tool", "lib/ld.so", "/toolkit/tool")
 
 
-def planned(cicc: str = CICC, ptxas: str = PTXAS, argv: str = "-c a.cu") -> Plan:
+def planned(cicc=CICC, ptxas=PTXAS, argv="-c a.cu"):
     return hand_made_plans.planned(HOST, CUDAFE, DEVICE, cicc, ptxas, FATBINARY, COMPILE, argv=argv)
 
 
-def stage(kind: str, plan: Plan) -> Stage:
+def stage(kind, plan):
     return next(found for found in plan.stages if found.kind == kind)
 
 
-def with_options(command: str, options: str) -> str:
+def with_options(command, options):
     name, _, rest = command.partition(" ")
     return f"{name} {options} {rest}"
 
 
-def test_cicc_and_ptxas_may_be_sent_and_nothing_else() -> None:
+def test_cicc_and_ptxas_may_be_sent_and_nothing_else():
     may = {found.kind for found in planned().stages if not work.reason_to_stay(found, {})}
     assert may == {"cicc", "ptxas"}
 
 
 @pytest.mark.parametrize("options", ["-g", "-generate-line-info", "--some-unknown-option"])
-def test_cicc_stays_where_its_result_may_tell_of_directories(options: str) -> None:
+def test_cicc_stays_where_its_result_may_tell_of_directories(options):
     found = stage("cicc", planned(cicc=with_options(CICC, options)))
     assert work.reason_to_stay(found, {}) == "its result depends on directories or lines"
 
 
 @pytest.mark.parametrize("options", ["-g", "--generate-line-info", "-lineinfo"])
-def test_ptxas_stays_where_its_result_tells_of_names_or_dates(options: str) -> None:
+def test_ptxas_stays_where_its_result_tells_of_names_or_dates(options):
     found = stage("ptxas", planned(ptxas=with_options(PTXAS, options)))
     assert work.reason_to_stay(found, {}) == "its result depends on names or dates"
 
 
 @pytest.mark.parametrize("kind", ["cicc", "ptxas"])
-def test_a_variable_that_its_tool_asks_for_keeps_a_stage_here(kind: str) -> None:
+def test_a_variable_that_its_tool_asks_for_keeps_a_stage_here(kind):
     found = stage(kind, planned())
     for name in tool_of(kind).variables:
         assert work.reason_to_stay(found, {name: "1"}) == f"`{name}` is set"
@@ -58,26 +62,26 @@ def test_a_variable_that_its_tool_asks_for_keeps_a_stage_here(kind: str) -> None
     assert not work.reason_to_stay(found, {"HOME": "/home/u", "SECRET": "x"})
 
 
-def test_of_the_environment_only_what_the_c_library_heeds_is_sent() -> None:
+def test_of_the_environment_only_what_the_c_library_heeds_is_sent():
     environ = {"LC_ALL": "C", "GLIBC_TUNABLES": "a=b", "SECRET": "x", "PATH": "/bin", "LANG": ""}
     assert work.passed_on(environ) == [("GLIBC_TUNABLES", "a=b"), ("LC_ALL", "C")]
 
 
-def test_names_of_the_scratch_directory_are_relative(tmp_path: Path) -> None:
+def test_names_of_the_scratch_directory_are_relative(tmp_path):
     found = stage("ptxas", planned())
     sent = work.of_stage(found, found.argv, ["/s/a.ptx"], "/s", TOOL, {})
     assert sent.arguments == ["-arch=sm_80", "-m64", f"{PLACE}/a.ptx", "-o", f"{PLACE}/a.cubin"]
     assert (sent.inputs, sent.outputs) == ({"a.ptx": "/s/a.ptx"}, ["a.cubin"])
 
 
-def test_what_nobody_reads_is_no_output() -> None:
+def test_what_nobody_reads_is_no_output():
     found = stage("cicc", planned())
     sent = work.of_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
     assert {*sent.outputs} == {"a.ptx", "a.cudafe1.stub.c"}
     assert not any("gpu" in name for name in sent.outputs)
 
 
-def test_a_file_that_a_word_names_goes_along(tmp_path: Path) -> None:
+def test_a_file_that_a_word_names_goes_along(tmp_path):
     library = tmp_path / "libdevice.10.bc"
     library.write_bytes(b"code")
     found = stage("cicc", planned(cicc=with_options(CICC, f'-nvvmir-library "{library}"')))
@@ -88,25 +92,91 @@ def test_a_file_that_a_word_names_goes_along(tmp_path: Path) -> None:
     assert not any(str(tmp_path) in word for word in sent.arguments)
 
 
-def test_what_lies_outside_the_scratch_directory_is_not_sent() -> None:
+def test_what_lies_outside_the_scratch_directory_is_not_sent():
     found = stage("ptxas", planned())
     with pytest.raises(AwayError):
         work.of_stage(found, found.argv, ["/elsewhere/a.ptx"], "/s", TOOL, {})
 
 
-def test_a_stage_is_expected_to_take_what_it_took_the_last_time(cache: Store) -> None:
-    found = stage("cicc", planned())
-    by_size = executor.expected_seconds(found, "/work", 4 << 20, cache)
-    assert by_size == pytest.approx(4 * tool_of("cicc").seconds_per_mib)
-    executor.remember_seconds(found, "/work", 17.5, cache)
-    assert executor.expected_seconds(found, "/work", 4 << 20, cache) == 17.5
-    executor.remember_seconds(found, "/work", 0.0, cache)  # of a result that an engine has kept
-    assert executor.expected_seconds(found, "/work", 4 << 20, cache) == 17.5
-    assert executor.expected_seconds(found, "/other", 4 << 20, cache) == by_size
-    assert executor.expected_seconds(stage("ptxas", planned()), "/work", 1 << 20, cache) != 17.5
+@NEEDS_CHECK
+def test_a_tool_runs_with_the_loader_and_the_libraries_that_are_sent(tmp_path, cache):
+    tool = sorting(tmp_path, cache).tool
+    names = {file.name.split("/")[0] for file in tool.files}
+    assert names == {"bin", "lib"}
+    assert any("libc.so" in file.name for file in tool.files)
+    words = tool.words("/tree/")
+    assert words[0] == "/tree/bin/class-check"
+    assert words[-1] == "/tree/bin/sort"
+    assert words[words.index("--") + 1].startswith("/tree/lib/ld")
 
 
-def test_nothing_is_remembered_of_stages_that_are_never_sent(cache: Store) -> None:
-    found = stage("cudafe", planned())
-    executor.remember_seconds(found, "/work", 17.5, cache)
-    assert executor.expected_seconds(found, "/work", 0, cache) == 0
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
+def test_nothing_is_sent_that_the_loader_is_told_to_add_to(cache, name):
+    environ = {"PATH": os.environ["PATH"]}
+    loaded = loader.of_program(SORT, environ, cache)
+    with pytest.raises(AwayError):
+        work.of_tool(SORT, loaded, {**environ, name: "/lib/x.so"}, cache)
+
+
+def test_without_the_check_nothing_is_sent(cache, monkeypatch):
+    monkeypatch.setattr(work, "CHECK", "/dev/null/class-check")
+    environ = {"PATH": os.environ["PATH"]}
+    with pytest.raises(AwayError) as caught:
+        work.of_tool(SORT, loader.of_program(SORT, environ, cache), environ, cache)
+    assert caught.value.word == faults.NOT_INSTALLED
+
+
+def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
+    path = tmp_path / "tool"
+    path.write_bytes(b"one")
+    os.utime(path, (1, 1))
+    first = work.digest_of_file(str(path), cache)
+    path.write_bytes(b"two")
+    os.utime(path, (1, 1))
+    assert work.digest_of_file(str(path), cache) != first
+    assert first[1] == 3
+
+
+@NEEDS_CHECK
+@needs_x86
+def test_the_check_lets_this_processor_pass_and_no_other(cache):
+    said = processor.features(LOADER, os.environ, cache, is_of_tool=True)
+    checks = ld_so.checks_of(said)
+    assert checks
+
+    def status(checks):
+        words = [work.CHECK, *checks, "--", LOADER, SORT, "/dev/null"]
+        return subprocess.run(words, capture_output=True, check=False).returncode
+
+    assert status(checks) == 0
+    for number, check in enumerate(checks):
+        place, _, bits = check.partition("=")
+        other = f"{place}={int(bits, 16) ^ int(place.partition('&')[2], 16):x}"
+        assert status([*checks[:number], other, *checks[number + 1 :]]) == 97
+    assert status(["7f.0&1=0"]) == 97  # what the loader says nothing of
+    assert status(["nonsense"]) == 97
+    assert status([]) == 98
+
+
+@NEEDS_CHECK
+@needs_x86
+def test_a_line_is_a_check_as_well():
+    said = subprocess.run([LOADER, "--list-diagnostics"], capture_output=True, check=True).stdout.decode()
+    line = next(line for line in said.splitlines() if line.startswith("dl_platform="))
+
+    def status(check):
+        words = [work.CHECK, check, "--", LOADER, SORT, "/dev/null"]
+        return subprocess.run(words, capture_output=True, check=False).returncode
+
+    assert status("=" + line) == 0
+    assert status("=" + line[:-1]) == 97
+    assert status("=dl_platform=other") == 97
+
+
+def test_classes_that_cannot_be_checked_give_no_checks():
+    known = ld_so.checks_of("0.2:10001000 1.1:20 2.2:0")
+    assert known == ["0.2&10081000=10001000", "1.1&20=20", "2.2&10000=0"]
+    assert ld_so.checks_of("0.2:7 1.1:20 2.2:0 3.0:5")[0] == "0.2&ffffffff=7"
+    assert ld_so.checks_of("dl_hwcap=0x5\ndl_platform=a") == ["=dl_hwcap=0x5", "=dl_platform=a"]
+    assert ld_so.checks_of(processor.unclassified({})) == []
+    assert ld_so.checks_of("") == []

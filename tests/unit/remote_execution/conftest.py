@@ -1,0 +1,25 @@
+"""An engine in this process, and what is remembered of engines by calls of this test alone."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def alone(own_pool): ...
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Starts a FakeEngine with a trouble; they end with the test."""
+    from fake_engine import FakeEngine  # needs grpcio
+
+    started = []
+
+    def start(trouble="", compresses=False):
+        started.append(FakeEngine(tmp_path, trouble, compresses))
+        return started[-1]
+
+    yield start
+    for engine in started:
+        engine.stop()

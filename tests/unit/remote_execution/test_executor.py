@@ -1,0 +1,166 @@
+"""What is sent, what of that which comes back cannot be believed, and when an engine is left alone."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
+from nvccache import config, endpoint
+from nvccache import module_id as ids
+from nvccache.execution import run_stage
+from nvccache.execution.run_stage import Costs
+from nvccache.module_id import ROLE, independent
+from nvccache.plan import stage_key
+from nvccache.plan.stages import tool_of
+from nvccache.remote_execution import executor, faults, work
+from nvccache.remote_execution.executor import Executor
+from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.work import PLACE, CameBack
+
+
+class OfTest(Executor):
+    """That of a call with a plan of seven stages, in a scratch directory."""
+
+    def __init__(self, scratch, cache, **of_call):
+        lines = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
+        plan = planned(*[line.replace("/s/", f"{scratch}/") for line in lines], scratch=str(scratch))
+        self.call = SimpleNamespace(
+            plan=plan, terminal="", cwd="/work", environ={}, store=cache, input_bytes=lambda stage: 4 << 20,
+            read_by=lambda stage: list(stage.inputs), own_ids=SimpleNamespace(known_for=lambda stage: ()),
+        )  # fmt: skip
+        vars(self.call).update(of_call)
+        variables = {"HOME": "/", "NVCCACHE_LOG": f"{scratch}/log", "NVCCACHE_EXECUTOR_MIN_SECONDS": "0"}
+        super().__init__(self.call, endpoint.parse("grpc://engine:1"), config.load(variables))
+
+    def stage(self, kind):
+        return next(found for found in self.call.plan.stages if found.kind == kind)
+
+
+@pytest.fixture
+def call(tmp_path, cache):
+    """The engine as a further call sees it."""
+    return lambda **of_call: OfTest(tmp_path, cache, **of_call)
+
+
+def back_of(stub=b"stub", ptx=b"ptx", stderr=b""):
+    outputs = {"a.ptx": ptx, "a.cudafe1.stub.c": stub}
+    return CameBack(b"", stderr, outputs, Costs(run=3.0, send=0.1))
+
+
+def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path, call, monkeypatch):
+    taken = []
+    monkeypatch.setattr(run_stage, "take_in", lambda call, stage: taken.append(stage) or {})
+    text = f'# 1 "{PLACE}/a.cudafe1.stub.c"\n'.encode()
+    back, here = back_of(stub=text, stderr=f"{PLACE}/a.cpp1.ii: warning\n".encode()), call()
+    stage = here.stage("cicc")
+    made = here.take(stage, here.checked(stage, back))
+    assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
+    assert (tmp_path / "a.cudafe1.stub.c").read_text() == f'# 1 "{tmp_path}/a.cudafe1.stub.c"\n'
+    assert made.completed.stderr == f"{tmp_path}/a.cpp1.ii: warning\n".encode()
+    assert (made.completed.status, made.completed.seconds, made.costs.send) == (0, 3.0, 0.1)
+    assert taken == [stage]
+
+
+def test_an_id_that_is_known_is_sent_and_not_sent_back(tmp_path, call, monkeypatch):
+    here = call(own_ids=SimpleNamespace(tell=lambda stage: True))
+    here.call.plan = independent(here.call.plan)
+    stage = here.stage("cicc")
+
+    def argv_to_run(call, stage, *, is_told):
+        return ids.without_generating(stage.argv) if is_told else []
+
+    monkeypatch.setattr(run_stage, "argv_to_run", argv_to_run)
+    monkeypatch.setattr(run_stage, "take_in", lambda *_: {})
+    monkeypatch.setattr(stage_key, "loaded_by", lambda *_: [])
+    monkeypatch.setattr(work, "of_tool", lambda *_: None)
+    sent = here._work(stage)
+    own = stage.output(ROLE).path.removeprefix(f"{tmp_path}/")
+    assert own in sent.inputs and own not in sent.outputs
+    assert ids.GENERATE_OPTION not in sent.arguments
+    here.take(stage, here.checked(stage, back_of()))
+    assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
+
+
+def test_a_result_that_tells_where_it_was_made_is_not_believed(call):
+    with pytest.raises(AwayError) as caught:
+        call().checked(call().stage("cicc"), back_of(ptx=f".file {PLACE}/a".encode()))
+    assert caught.value.word == faults.FAILED
+
+
+def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(call):
+    here = call(terminal="80")
+    with pytest.raises(AwayError):
+        here.checked(here.stage("cicc"), back_of(stderr=b"warning\n"))
+    assert here.checked(here.stage("cicc"), back_of())
+
+
+@pytest.mark.parametrize("takes_seed", [True, False])
+def test_an_id_that_is_made_of_the_process_is_made_here(call, monkeypatch, takes_seed):
+    """As by a cicc of CUDA 11, to which no seed can be given."""
+    monkeypatch.setattr(ids, "generates", lambda stage: stage.kind == "cicc")
+    here = call(seeds=SimpleNamespace(takes_seed=lambda stage: takes_seed))
+    assert bool(here.expected_seconds(here.stage("cicc"))) == takes_seed
+    assert here.expected_seconds(here.stage("ptxas"))
+
+
+def test_a_stage_is_expected_to_take_what_it_took_the_last_time(call):
+    here, cicc = call(), call().stage("cicc")
+    by_size = here.expected_seconds(cicc)
+    assert by_size == pytest.approx(4 * tool_of("cicc").seconds_per_mib)
+    here.remember(cicc, 17.5)
+    assert here.expected_seconds(cicc) == 17.5
+    here.remember(cicc, 0.0)  # of a result that an engine has kept
+    assert here.expected_seconds(cicc) == 17.5
+    assert call(cwd="/other").expected_seconds(cicc) == by_size
+    assert here.expected_seconds(here.stage("ptxas")) != 17.5
+
+
+def test_nothing_is_remembered_of_stages_that_are_never_sent(call):
+    here = call(store=None)
+    here.remember(here.stage("cudafe"), 17.5)
+
+
+def test_what_is_short_is_not_sent(call):
+    here, cicc = call(), call().stage("cicc")
+    here._config.executor_min_seconds = 17.5
+    here.remember(cicc, 17.4)
+    assert not here.expected_seconds(cicc)
+    here.remember(cicc, 17.5)
+    assert here.expected_seconds(cicc)
+
+
+def test_who_only_looks_keeps_nobody_from_trying_again(call, monkeypatch):
+    outage = call()._breaker.trip("unreachable", "down")
+    cicc = call().stage("cicc")
+    assert not call().expected_seconds(cicc)
+    monkeypatch.setattr(time, "time", lambda: outage.until + 1)
+    monkeypatch.setattr(work, "reason_to_stay", lambda *_: "it has to")
+    assert not call().expected_seconds(cicc)
+    monkeypatch.setattr(work, "reason_to_stay", lambda *_: "")
+    again, other = call(), call()
+    assert other._may_be_used()
+    assert again.expected_seconds(cicc)
+    assert again.expected_seconds(cicc)
+    assert not other.expected_seconds(cicc)
+    again.succeeded()
+    assert other.expected_seconds(cicc)
+
+
+def test_an_engine_that_loses_all_it_takes_is_left_alone(call):
+    cicc = call().stage("cicc")
+    for _ in range(executor._MOST_LOST - 1):
+        call().lost()
+        assert call().expected_seconds(cicc)
+    call().succeeded()
+    for _ in range(executor._MOST_LOST):
+        last = call()
+        assert last.expected_seconds(cicc)
+        last.lost()
+    assert not last.expected_seconds(cicc)
+    assert not call().expected_seconds(cicc)
+    outage = call()._breaker.outage()
+    assert outage
+    assert outage.word == faults.FAILED
