@@ -53,11 +53,7 @@ def filled(cache_dir, tmp_path, monkeypatch):
     """A cache with a blob, an object's record and a call that was counted; an environment for processes."""
     cache = Store(cache_dir)
     cache.add_blob(DIGEST, b"x" * 1000, compress=False)
-    record = ObjectRecord()
-    record.cause, record.outcome = "it is the first", "miss"
-    record.digest_key = record.record_name = record.scope = record.reason_against_record = ""
-    record.details, record.components, record.stages, record.stage_reasons = [], [], [], []
-    object_record.add(["/tmp/a.o"], record, cache)
+    object_record.add(["/tmp/a.o"], ObjectRecord("it is the first", "miss"), cache)
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(package.__file__)))
     monkeypatch.chdir(tmp_path)
     assert end(["/bin/true"]) == (0, "")

@@ -28,20 +28,8 @@ def journal(cache_dir: str, product: str, outcome: str, reason: str = "", stages
     event_line.append(cache_dir, call)
 
 
-def note(
-    cache_dir: str,
-    product: str,
-    cause: str,
-    details=(),
-    outcome: str = "miss",
-    reason_against_record: str = "",
-    stage_reasons=(),
-) -> None:
-    record = ObjectRecord()
-    record.cause, record.details, record.outcome = cause, list(details), outcome
-    record.digest_key = record.record_name = record.scope = ""
-    record.reason_against_record = reason_against_record
-    record.components, record.stages, record.stage_reasons = [], [], list(stage_reasons)
+def note(cache_dir: str, product: str, cause: str, details=(), **fields) -> None:
+    record = ObjectRecord(cause, "miss", details=list(details), **fields)
     object_record.add([os.path.abspath(product)], record, Store(cache_dir))
 
 
