@@ -146,11 +146,9 @@ def _outage(settings: config.Config) -> dict[str, object] | None:
     if not settings.executor:
         return None
 
-    from nvccache.cli import remote_checks
+    from nvccache.cli import remote_checks, remotes
 
-    outage = remote_checks.outage_of(settings)
-    names = ("since", "until", "word", "text", "trips")
-    return {name: getattr(outage, name) for name in names} if outage else None
+    return remotes.outage_json(remote_checks.outage_of(settings))
 
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from nvccache import remote_url
-from nvccache.cli import bulk, remote_prune, remotes
+from nvccache.cli import remote_moves, remotes
 from nvccache.files import keys
 from nvccache.records.transfer import Transfer
 from nvccache.remote import breaker, envelope, service, uploads
@@ -297,7 +297,7 @@ def test_only_what_was_used_lately_is_sent(nvccache, far, cache):
 
 
 def test_an_interrupted_push_goes_on_where_it_was(nvccache, far, cache, monkeypatch):
-    monkeypatch.setattr(bulk, "_AT_ONCE", 1)  # else what has begun may end after the command
+    monkeypatch.setattr(remote_moves, "_AT_ONCE", 1)  # else what has begun may end after the command
     real = SharedDirectory.put
     seen = []
 
@@ -385,9 +385,9 @@ def test_only_prune_removes_what_was_left_half_written(nvccache, far, cache):
 def test_the_oldest_go_beyond_a_size():
     now = time.time()
     there = {"a": (10, now - 3), "b": (10, now - 1), "c": (10, now - 2)}
-    assert remote_prune.doomed_of(there, None, 20) == ["a"]
-    assert remote_prune.doomed_of(there, None, 19) == ["a", "c"]
-    assert remote_prune.doomed_of(there, 2.5, 1000) == ["a"]
+    assert remote_moves.doomed_of(there, None, 20) == ["a"]
+    assert remote_moves.doomed_of(there, None, 19) == ["a", "c"]
+    assert remote_moves.doomed_of(there, 2.5, 1000) == ["a"]
 
 
 def test_prune_refuses_where_no_time_is_told(nvccache, far, cache, monkeypatch):
