@@ -191,31 +191,40 @@ def _drawn(title: str) -> Progress:
     return shown
 
 
-def replace_file(path: str, content: str) -> None:
-    """Replace a file by another one at once, so that a full disk leaves what was there.
+@contextlib.contextmanager
+def replacing(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of another one at the end, so that a full disk leaves what was there.
 
-    A device, a pipe, or what a link leads to is written to; `-` is standard output.
+    It has the mode of any new file if none is given. Raises OSError.
     """
     import tempfile  # which costs more than all else that is imported for `--version`
 
-    data = content.encode("utf-8", "backslashreplace")
+    descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
     try:
-        if path == "-" or not _is_replaceable(path):
-            with click.open_file(path, "wb") if path == "-" else _opened(path) as stream:
-                stream.write(data)
-            return
-        descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
-        try:
-            with open(descriptor, "wb") as stream:
-                stream.write(data)
+        with open(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(descriptor)
+        if mode is None:
             umask = os.umask(0o077)
             os.umask(umask)
-            os.chmod(new, 0o666 & ~umask)
-            os.replace(new, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(new)
-            raise
+            mode = 0o666 & ~umask
+        os.chmod(new, mode)
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        raise
+
+
+def replace_file(path: str, content: str) -> None:
+    """Replace a file by another one at once; raises Failure.
+
+    A device, a pipe, or what a link leads to is written to; `-` is standard output.
+    """
+    try:
+        with _opened(path) as stream:
+            stream.write(content.encode("utf-8", "backslashreplace"))
     except OSError as error:
         what = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
         raise Failure(f"cannot write `{path}`: {what}") from None
@@ -223,19 +232,15 @@ def replace_file(path: str, content: str) -> None:
         raise Failure("standard output is closed") from None
 
 
-def _opened(path: str) -> IO[bytes]:
-    """What is there, to be written to. A pipe that nobody reads would be waited for, perhaps for ever."""
+def _opened(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    if path == "-":
+        return click.open_file(path, "wb")
+    if not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode):
+        return replacing(path)
+    # A pipe that nobody reads would be waited for, perhaps for ever.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     os.set_blocking(descriptor, True)
     return open(descriptor, "wb")
-
-
-def _is_replaceable(path: str) -> bool:
-    """Not what is a device, a pipe or a link: what it leads to is written to."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return True
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ indexes. A pack is trusted no more than a remote (transfer.py).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -19,7 +18,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO
 
@@ -27,7 +26,7 @@ import click
 import zstandard
 
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Failure, bar, json_option, say, say_json
+from nvccache.cli.output import Failure, Tell, bar, json_option, replacing, say, say_json
 from nvccache.cli.units import age_option, count_words, size_words
 from nvccache.config import Config
 from nvccache.files import keys
@@ -37,8 +36,6 @@ from nvccache.remote.uploads import Item
 from nvccache.store import directory as directories
 from nvccache.store import eviction
 from nvccache.store.store import Store
-
-Tell = Callable[[int, int], None]
 
 _HEAD = re.compile(rb"nvccache pack-v1 (\d{1,10}) ([0-9a-f]{16,128})\n")
 _LONGEST_HEAD = 256
@@ -80,7 +77,7 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
         items = [item for item, used in transfer.items() if used >= oldest]
     try:
         with bar("packing") as tell:
-            objects = len(write(file, transfer, items, known, tell))
+            objects = write(file, transfer, items, known, tell)
         size = {"objects": objects, "bytes": os.path.getsize(file), "left_out": len(items) - objects}
     except OSError as error:
         raise Failure(f"cannot write `{file}`: {error.strerror or error}") from None
@@ -184,60 +181,36 @@ class PackError(Exception):
     """A file is no pack, or not all of one; the message is a clause for the user."""
 
 
+@dataclass(slots=True)
 class Packed:
     """One object in a pack."""
 
-    __slots__ = ("digest", "item", "offset", "size")
-
-    def __init__(self, item: Item, size: int, digest: str, offset: int) -> None:
-        self.item = item
-        self.size = size
-        self.digest = digest
-        self.offset = offset  # in the file
+    item: Item
+    size: int
+    digest: str
+    offset: int  # in the file
 
 
 def write(
-    path: str, transfer: Transfer, items: Iterable[Item], known: set[tuple[Item, str]], tell: Tell
-) -> list[Packed]:
-    """Write a pack, all at once, of what is not known by item and digest. Raises OSError."""
-    wanted = list(items)
-    found: list[Packed] = []
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.TemporaryFile(dir=folder) as objects:
-        size = 0
-        for number, item in enumerate(wanted, 1):
-            tell(number, len(wanted))
+    path: str, transfer: Transfer, items: Sequence[Item], known: set[tuple[Item, str]], tell: Tell
+) -> int:
+    """Write a pack of what is not known by item and digest; how many objects that is. Raises OSError."""
+    lines = []
+    with tempfile.TemporaryFile(dir=os.path.dirname(path) or ".") as objects:
+        for number, item in enumerate(items, 1):
+            tell(number, len(items))
             content = transfer.sealed(item)
             digest = keys.digest_bytes(content) if content is not None else ""
-            if content is None or (item, digest) in known:
-                continue
-            objects.write(content)
-            found.append(Packed(item, len(content), digest, size))
-            size += len(content)
+            if content is not None and (item, digest) not in known:
+                objects.write(content)
+                lines.append(f"{item[0]} {item[1]} {len(content)} {digest}\n")
         objects.seek(0)
-        _put_together(path, found, objects, folder)
-    return found
-
-
-def _put_together(path: str, found: list[Packed], objects: IO[bytes], folder: str) -> None:
-    lines = [f"{each.item[0]} {each.item[1]} {each.size} {each.digest}\n" for each in found]
-    index = zstandard.ZstdCompressor(_LEVEL).compress("".join(lines).encode())
-    descriptor, temporary = tempfile.mkstemp(prefix=".nvccache-", suffix=".pack", dir=folder)
-    try:
-        with open(descriptor, "wb") as stream:
-            umask = os.umask(0)
-            os.umask(umask)
-            os.fchmod(descriptor, 0o666 & ~umask)
+        index = zstandard.ZstdCompressor(_LEVEL).compress("".join(lines).encode())
+        with replacing(path) as stream:
             stream.write(b"nvccache pack-v1 %d %s\n" % (len(index), keys.digest_bytes(index).encode()))
             stream.write(index)
             shutil.copyfileobj(objects, stream, 1 << 20)
-            stream.flush()
-            os.fsync(descriptor)
-        os.rename(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    return len(lines)
 
 
 def index_of(stream: IO[bytes]) -> list[Packed]:
