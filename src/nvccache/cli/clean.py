@@ -61,10 +61,7 @@ def clean(
     """
     by_age_or_size = max_size is not None or older_than is not None
     if everything + bool(stage) + (matching is not None) + unused_toolchains + by_age_or_size > 1:
-        raise WrongUsage(
-            "only `--max-size` and `--older-than` go together; say the others one at a time",
-            ctx=click.get_current_context(),
-        )
+        raise WrongUsage("only `--max-size` and `--older-than` go together; say the others one at a time")
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
     if not everything and not stage and matching is None and not unused_toolchains and not by_age_or_size:

@@ -37,7 +37,7 @@ def config(ctx: click.Context, as_json: bool) -> None:
     """Show the settings and where each came from, or change them."""
     if ctx.invoked_subcommand:
         if as_json:
-            raise WrongUsage("`--json` goes behind the last word of the command", ctx=ctx)
+            raise WrongUsage("`--json` goes behind the last word of the command")
         return
     loaded = our_settings.load()
     path = settings.config_file(os.environ)
@@ -104,9 +104,7 @@ def _known(word: str) -> str:
         return name
     near = log.nearest(name)
     meant = f"; did you mean `{near}`?" if near else ""
-    raise WrongUsage(
-        f"there is no setting `{word}`{meant}", "`nvccache config` lists them", click.get_current_context()
-    )
+    raise WrongUsage(f"there is no setting `{word}`{meant}", "`nvccache config` lists them")
 
 
 def _file() -> str:

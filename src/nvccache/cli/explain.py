@@ -66,8 +66,7 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
     where it ran.
     """
     if diff and path:
-        context = click.get_current_context()
-        raise WrongUsage("`--diff` is about all of two builds, and takes no file", ctx=context)
+        raise WrongUsage("`--diff` is about all of two builds, and takes no file")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     if diff:

@@ -68,7 +68,7 @@ def told_in_one_sentence() -> Iterator[None]:
     """Turn what a command ran into into a sentence for its user; what that quotes is escaped."""
     try:
         yield
-    except (OutputError, Failure, WrongUsage, click.exceptions.Exit, click.Abort):
+    except (Failure, click.exceptions.Exit, click.Abort):
         raise
     except click.ClickException as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
@@ -164,7 +164,7 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         near = names.nearest(word, known)
         meant = f"; did you mean `{near}`?" if near else ""
-        raise WrongUsage(f"no such command `{word}`{meant}", self._hint, ctx)
+        raise WrongUsage(f"no such command `{word}`{meant}", self._hint)
 
 
 class AllCommands(LazyGroup):
@@ -226,12 +226,12 @@ def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bo
         for option, is_given in (("--verbose", verbose), ("--json", as_json)):
             if is_given:
                 hint = f"`nvccache --version {option}`, or `nvccache COMMAND {option}`"
-                raise WrongUsage(f"`{option}` goes with `--version` or behind a command", hint, ctx)
+                raise WrongUsage(f"`{option}` goes with `--version` or behind a command", hint)
         if ctx.invoked_subcommand is None:
-            raise WrongUsage("which command?", ctx=ctx)
+            raise WrongUsage("which command?")
         return
     if ctx.invoked_subcommand:
-        raise WrongUsage("`--version` goes with no command", ctx=ctx)
+        raise WrongUsage("`--version` goes with no command")
     if verbose:
         from nvccache.cli import about
 
@@ -257,7 +257,7 @@ def completion(shell: str | None, as_json: bool) -> None:
     """
     shell = shell or os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:
-        raise WrongUsage("which shell: bash, zsh or fish?", ctx=click.get_current_context())
+        raise WrongUsage("which shell: bash, zsh or fish?")
     script = script_of(shell)
     if as_json:
         say_json({"shell": shell, "script": script})

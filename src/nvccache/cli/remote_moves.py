@@ -78,8 +78,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
     written as `30d`, `12h` or `90m`. What was sent is not sent again when the command is.
     """
     if pending + everything + (age is not None) > 1:
-        context = click.get_current_context()
-        raise WrongUsage("`--pending`, `--all` and `--since` do not go together", ctx=context)
+        raise WrongUsage("`--pending`, `--all` and `--since` do not go together")
     chosen = remotes.load()
 
     def send(remote: Remote, moved: Moved) -> None:
@@ -131,7 +130,7 @@ def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> 
     redis does this by itself.
     """
     if age is None and most is None:
-        raise WrongUsage("say `--older-than` or `--max-size`", ctx=click.get_current_context())
+        raise WrongUsage("say `--older-than` or `--max-size`")
 
     def remove(remote: Remote, moved: Moved) -> None:
         _remove_old(remote, moved, age, most, dry_run)

@@ -13,7 +13,7 @@ import click
 from nvccache import __version__, config
 from nvccache.cli import settings as our_settings
 from nvccache.cli import stats_text, units
-from nvccache.cli.output import replace_file, say
+from nvccache.cli.output import WrongUsage, replace_file, say
 from nvccache.cli.stats_text import Figures
 from nvccache.plan import stages
 from nvccache.remote import uploads
@@ -76,9 +76,9 @@ def stats(
     """Show what became of the calls, what was saved, and the size of the cache."""
     form = "json" if as_json else form
     if reset and (since is not None or by):
-        raise click.UsageError("--zero sets all counts to zero: it does not go with --since or --by")
+        raise WrongUsage("--zero sets all counts to zero: it does not go with --since or --by")
     if by and form not in ("text", "json"):
-        raise click.UsageError("--by is for people and for --json")
+        raise WrongUsage("--by is for people and for --json")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     while True:

@@ -84,7 +84,7 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     if repair and settings.readonly:
         raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
     if command and (repair or sample):
-        raise WrongUsage("a command line goes with no other option", ctx=click.get_current_context())
+        raise WrongUsage("a command line goes with no other option")
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
     checked = None if command else _check(settings, repair)
