@@ -60,11 +60,12 @@ def clean(
     (`'conv*.cu'`) or, with a slash, for whole paths (`'src/*/conv.cu'`).
     """
     by_age_or_size = max_size is not None or older_than is not None
+    is_chosen = bool(stage) or matching is not None or unused_toolchains
     if everything + bool(stage) + (matching is not None) + unused_toolchains + by_age_or_size > 1:
         raise WrongUsage("only `--max-size` and `--older-than` go together; say the others one at a time")
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
-    if not everything and not stage and matching is None and not unused_toolchains and not by_age_or_size:
+    if not everything and not is_chosen and not by_age_or_size:
         our_settings.refuse_if_wrong(settings, "max_size")
         max_size = settings.max_size or None
     details: dict[str, object] = {}
@@ -74,7 +75,7 @@ def clean(
         with bar("cleaning") as tell:
             if everything:
                 pruned = eviction.clear(settings.dir, dry_run, tell)
-            elif stage or matching is not None or unused_toolchains:
+            elif is_chosen:
                 names, details = _named(our_settings.untouched(settings.dir), stage, matching, tell)
                 pruned = eviction.remove(settings.dir, names, dry_run, tell)
             else:

@@ -101,15 +101,6 @@ def test_missing_cache_is_a_sentence_and_stays_missing(nvccache, cache_dir):
     assert not os.path.exists(cache_dir)
 
 
-def test_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir):
-    with open(cache_dir, "w"):
-        pass
-    result = nvccache("clean", "--all")
-    assert result.exit_code == 1
-    assert result.output == f"Error: the cache directory `{cache_dir}` is not a directory\n"
-    assert os.path.exists(cache_dir)
-
-
 def test_read_only_cache_is_one_sentence(nvccache, filled_cache):
     nvccache("clean")  # loads what the interpreter may not read below
     with read_only(filled_cache) as copy:

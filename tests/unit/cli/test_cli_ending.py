@@ -256,6 +256,23 @@ def test_a_damaged_journal_is_no_fault(filled):
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
+        *((line, "the cache directory `{}` is not a directory") for line in (
+            ["stats"], ["stats", "--format", "json"], ["stats", "--reset"], ["clean", "--all"],
+        )),
+        (["explain"], "cannot read the counts in `{}/journal`: Not a directory"),
+    ],
+)  # fmt: skip
+def test_a_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir, argv, told):
+    with open(cache_dir, "w"):
+        pass
+    result = nvccache(*argv)
+    assert (result.exit_code, result.output) == (1, f"Error: {told.format(cache_dir)}\n")
+    assert os.path.isfile(cache_dir)
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
         (["stats", "--formt", "json"], "no such option `--formt`; did you mean `--format`?"),
         (["stats", "--format", "xml"], "`--format`: 'xml' is not one of 'text', 'json'"),
         (["clean", "--max-size", "much"], "`--max-size`: `much` is not a size"),

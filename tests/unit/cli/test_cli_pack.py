@@ -59,7 +59,7 @@ def test_a_later_pack_has_only_what_is_new(nvccache, fill, other, tmp_path):
     fill(*CONTENTS[:2])
     nvccache("pack", base)
     fill(CONTENTS[2])
-    told = json.loads(nvccache("pack", more, "--base", base, "--json").stdout)
+    told = nvccache.json("pack", more, "--base", base)
     assert (told["objects"], told["left_out"]) == (1, 2)
     assert nvccache("unpack", base, more, NVCCACHE_DIR=other.root).exit_code == 0
     assert read(other, CONTENTS) == CONTENTS

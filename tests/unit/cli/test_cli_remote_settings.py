@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -48,4 +47,4 @@ def test_timeout_is_shown_with_its_unit(nvccache):
     assert nvccache("config", "set", "executor_min_seconds", "0").exit_code == 0
     (line,) = [line for line in nvccache("config").output.splitlines() if "min_seconds" in line]
     assert line.split()[1:3] == ["0", "s"]
-    assert json.loads(nvccache("config", "--json").stdout)["settings"]["remote_timeout"]["value"] == 2.0
+    assert nvccache.json("config")["settings"]["remote_timeout"]["value"] == 2.0

@@ -65,7 +65,7 @@ def test_both_can_be_had_at_once(nvccache, folder, log):
 
 
 def test_the_figures_can_be_had_as_json(nvccache, folder, log):
-    made = json.loads(nvccache("report", "--from", log, "--json").output)
+    made = nvccache.json("report", "--from", log)
     assert (made["version"], made["calls"]) == (1, 40)
     assert {"hit_rate", "wall_saved", "tool_saved", "by_outcome"} <= set(made)
     assert made["causes"][0]["count"] and made["slowest_stages"][0]["kind"]
