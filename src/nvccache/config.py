@@ -82,7 +82,7 @@ def parse_size(text: str) -> int:
             raise ValueError
     except (ValueError, KeyError):
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
-    # To ccache it would be GiB: a limit of 5 bytes empties the cache of whoever meant these.
+    # To ccache it would be GiB: a limit of 5 bytes empties the cache of a user who meant these.
     if not has_unit(word) and 0 < size < _UNITS["M"]:
         raise ConfigError(f"`{text}` has no unit: {UNITS}")
     return int(size)

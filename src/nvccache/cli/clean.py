@@ -89,7 +89,7 @@ def clean(
 def _named(
     cache: Store, stage: str | None, matching: str | None, tell: Tell
 ) -> tuple[set[str], dict[str, object]]:
-    """The files that are asked for, and what is to be told of how they were found."""
+    """The files that are asked for, and what the command says of how they were found."""
     with eviction.told_in_one_sentence(directory.at(cache.directory)):
         found = contents.read(cache, tell)
     if stage:

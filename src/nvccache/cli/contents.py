@@ -1,6 +1,6 @@
 """What the entries of a cache say of themselves, for who wants to remove some of them (`nvccache clean`).
 
-An entry is found by a digest of all that it depends on, which does not lead back to it. What can be told:
+An entry is found by a digest of all that it depends on, which does not lead back to it. What can be known:
 
 - of a stage, which tool made it, by the roles of its outputs (`KINDS`), but not for which architecture;
 - of a call that is recorded, the programs that it ran, with their digests, and the records and blobs that its
@@ -129,7 +129,7 @@ def of_stage(found: Contents, kind: str, cache: Store) -> set[str]:
 
 def of_objects(found: Contents, glob: str, cache: Store) -> set[str]:
     """The files to remove so that objects whose path or sources match are compiled anew by every tool."""
-    objects = [key for key, told in found.objects.items() if _matches(glob, told, key)]
+    objects = [key for key, known in found.objects.items() if _matches(glob, known, key)]
     calls = {_key_of_call(found.objects[key]) for key in objects} & found.records.keys()
     resting = {name for key in calls for name in found.records[key].basis}
     return _files_of(found, calls | _stages_in(resting, found, cache), cache) | {
@@ -227,7 +227,7 @@ def _matches(glob: str, record: ObjectRecord, key: str) -> bool:
 
 
 def paths_of(record: ObjectRecord, key: str) -> list[str]:
-    """The absolute paths of an object and of what it was compiled from, as far as they can be told."""
+    """The absolute paths of an object and of what it was compiled from, as far as they are known."""
     words = shown_parts(record, "arguments")
     directory = "".join(shown_parts(record, "directory"))
     inputs = [word for word in words if word and not word.startswith("-")]

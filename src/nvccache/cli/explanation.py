@@ -126,10 +126,10 @@ def _remote_words(use: RemoteUse) -> str:
     """`remotes: 3 of 5 names found, 12.0 KiB, in 0.05 s`."""
     if not use.asked:
         return "remotes: " + "; ".join([outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults])
-    told = f"remotes: {use.found} of {count_words(use.asked, 'name')} found"
+    answers = f"remotes: {use.found} of {count_words(use.asked, 'name')} found"
     received = f", {size_words(use.bytes)}" if use.bytes else ""
     faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)
-    return f"{told}{received}, in {seconds_words(use.seconds)}{faults}"
+    return f"{answers}{received}, in {seconds_words(use.seconds)}{faults}"
 
 
 def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:

@@ -1,6 +1,6 @@
 """The commands as a whole: how they are found and completed, and how each ends, by a status or one sentence.
 
-A traceback is never shown: a bug of ours is told in one sentence, too; `NVCCACHE_STRICT=1` shows where it is.
+A traceback is never shown: a bug of ours is one sentence, too; `NVCCACHE_STRICT=1` shows where it is.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _give_up_output() -> None:
 
 
 @contextlib.contextmanager
-def told_in_one_sentence() -> Iterator[None]:
+def in_one_sentence() -> Iterator[None]:
     """Turn what a command ran into into a sentence for its user; what that quotes is escaped."""
     try:
         yield
@@ -88,7 +88,7 @@ def told_in_one_sentence() -> Iterator[None]:
     except Exception as fault:
         if os.environ.get("NVCCACHE_STRICT", "") not in ("", "0"):
             raise
-        raise _told(fault) from None
+        raise _bug(fault) from None
 
 
 def _has_working_directory() -> bool:
@@ -105,7 +105,7 @@ def _is_of_click(error: OSError) -> bool:
     return f"{os.sep}click{os.sep}" in frame.filename
 
 
-def _told(fault: Exception) -> Failure:
+def _bug(fault: Exception) -> Failure:
     import traceback
 
     frame = traceback.extract_tb(fault.__traceback__)[-1]
@@ -186,12 +186,12 @@ class AllCommands(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what its user can mend ends in one sentence, not in a traceback."""
-        with told_in_one_sentence():
+        with in_one_sentence():
             return super().invoke(ctx)
 
     def make_context(self, *arguments: Any, **others: Any) -> click.Context:
         """Understand the command line."""
-        with told_in_one_sentence():
+        with in_one_sentence():
             return super().make_context(*arguments, **others)
 
 

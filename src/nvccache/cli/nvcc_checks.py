@@ -161,9 +161,9 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     for program in (driver, *_programs_of(driver)):
         obstacle = why_not_observed(program)
         if obstacle:
-            told = "what it reads cannot be seen: no compile is answered at once, but its stages are cached"
+            detail = "what it reads cannot be seen: no compile is answered at once, but its stages are cached"
             mend = ("export NVCC_CCBIN=/usr/bin/g++",) if driver != "/usr/bin/g++" else ()
-            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", (told,), mend)
+            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", (detail,), mend)
 
 
 def version_text(program: str) -> str:

@@ -106,7 +106,7 @@ def warn(*lines: str) -> None:
 
 
 def _warn(*parts: Part) -> None:
-    with contextlib.suppress(OSError):  # then nobody can be told
+    with contextlib.suppress(OSError):  # there is nowhere else to say so
         _echo(*parts, err=True)
 
 
@@ -142,9 +142,9 @@ def is_terminal(stream: IO[str] | None) -> bool:
 
 @contextlib.contextmanager
 def bar(title: str, is_long: bool = False) -> Iterator[Tell]:
-    """Yield what is told how far the work is; elsewhere than on a terminal it does nothing.
+    """Yield a function that shows how far the work is; elsewhere than on a terminal it does nothing.
 
-    Work that `is_long` is shown at once, though it may never tell.
+    Work that `is_long` is shown at once, also if the function is never called.
     """
     if not is_terminal(sys.stderr) or os.environ.get("TERM", "dumb") == "dumb":
         yield lambda done, total: None

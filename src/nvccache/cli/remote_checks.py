@@ -65,7 +65,7 @@ def _of_uploads(status: Status) -> Iterator[Finding]:
 
 
 def of_executor(settings: Config) -> Iterator[Finding]:
-    """What is so of NVCCACHE_EXECUTOR, where it is set; a wrong setting is told elsewhere."""
+    """What is so of NVCCACHE_EXECUTOR, where it is set; a wrong setting has its own finding elsewhere."""
     if not settings.executor:
         return
     try:

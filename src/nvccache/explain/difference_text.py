@@ -1,6 +1,6 @@
 """What two keys differ in, and the clauses by which `nvccache explain` says it, of calls and stages alike.
 
-A key cannot be taken apart again, so whoever wants to explain it keeps its components, or something that
+A key cannot be taken apart again, so what explains it keeps its components, or something that
 stands for them (object_record.py). Knows what a difference is called, and nothing of where it was found.
 """
 

@@ -56,7 +56,7 @@ class Explanation:
     def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None:
         """Write down what became of the call and why its stages ran, under each object it makes.
 
-        What has changed is told first by what the first stage says that had to compile.
+        Of the causes, those come first that the first stage names which had to compile.
         """
         if report.leave_to_nvcc or not self._objects:
             return

@@ -33,7 +33,7 @@ _STAGE_TEXTS = ("kind", "architecture", "result", "why", "where")
 def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
     """The page for these builds, oldest first. `kept` is what the cache holds, where there is one at hand."""
     calls = [call for build in builds for call in build]
-    told = figures.of(calls)
+    found = figures.of(calls)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
     return string.Template(_part("page.html")).substitute(
@@ -42,36 +42,36 @@ def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
         script=script,
         title=text(_title(builds)),
         when=text(_when(builds)),
-        summary=page_parts.summary(told),
-        outcomes=page_parts.outcome_table(told),
-        stages=page_parts.stage_table(told),
+        summary=page_parts.summary(found),
+        outcomes=page_parts.outcome_table(found),
+        stages=page_parts.stage_table(found),
         legend=page_parts.legend(),
         shown=text(_shown(len(calls))),
-        sections=_sections(told, kept),
+        sections=_sections(found, kept),
         data=encode(builds, outcomes.REASONS | outcomes.STORE_FAULTS),
         version=text(__version__),
         made=text(_moment(now)),
     )
 
 
-def _sections(told: Figures, kept: Kept | None) -> str:
+def _sections(found: Figures, kept: Kept | None) -> str:
     made = [
         page_parts.group(
             "slowest",
             "What took longest",
-            (page_parts.source_table(told), page_parts.slowest_stage_table(told)),
+            (page_parts.source_table(found), page_parts.slowest_stage_table(found)),
             "No stage is known of these calls.",
         ),
         page_parts.group(
             "causes",
             "Why it missed",
-            (page_parts.cause_table(told), page_parts.why_table(told)),
+            (page_parts.cause_table(found), page_parts.why_table(found)),
             "Nothing missed.",
         ),
         page_parts.group(
             "bypasses",
             "What the cache was not used for",
-            (page_parts.reason_table(told), page_parts.fault_table(told), page_parts.setting_table(told)),
+            (page_parts.reason_table(found), page_parts.fault_table(found), page_parts.setting_table(found)),
             "Every call went through the cache.",
         ),
     ]
