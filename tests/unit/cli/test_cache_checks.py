@@ -239,15 +239,6 @@ def test_a_file_that_the_setting_names_is_never_to_be_removed(tmp_path, below):
     assert "`rm" not in "".join(bad.details) and "NVCCACHE_DIR" in bad.details[-1]
 
 
-def test_what_is_no_file_in_place_of_a_lock_or_the_log_is_bad(root):
-    (root / "locks" / "a.lock").unlink()
-    (root / "journal" / event_line.LOG).unlink()
-    for path in (root / "locks" / "a.lock", root / "journal" / event_line.LOG):
-        os.mkfifo(path)
-    bad = [finding for finding in findings(root) if finding.state == BAD]
-    assert {finding.topic for finding in bad} == {"locks", "journal"}
-
-
 def test_a_lock_that_is_held_is_named_with_its_holder(root):
     with locks.held(Directory(str(root)), "locks/a.lock", 1.0):
         (odd,) = [finding for finding in findings(root) if finding.state == ODD]

@@ -80,21 +80,6 @@ def test_packing_does_not_count_as_use(nvccache, fill, cache_dir, tmp_path):
     assert os.stat(path).st_mtime == 1e9
 
 
-def test_a_pack_appears_whole_or_not_at_all(nvccache, fill, tmp_path, monkeypatch):
-    fill(*CONTENTS)
-    path = tmp_path / "a.pack"
-    path.write_text("was here")
-
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pack.os, "fsync", fail)
-    result = nvccache("pack", str(path))
-    assert (result.exit_code, "No space left" in result.stderr) == (1, True)
-    assert path.read_text() == "was here"
-    assert [found.name for found in tmp_path.iterdir() if found.name.startswith(".")] == []
-
-
 def test_a_file_of_others_is_no_pack(nvccache, tmp_path, other):
     path = tmp_path / "a.tar"
     for content in (b"", b"nvccache pack-v1 ", b"x" * 5000, b"nvccache pack-v1 5 " + b"0" * 32 + b"\nxxxxx"):

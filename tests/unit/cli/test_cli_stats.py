@@ -220,36 +220,6 @@ def test_what_does_not_go_together_is_refused(nvccache, two_builds, arguments):
     assert sum(nvccache.json("stats")["calls"].values()) == 6
 
 
-@pytest.mark.parametrize("kind", ["link", "FIFO"])
-def test_what_is_no_file_is_written_to_and_stays(nvccache, two_builds, tmp_path, kind):
-    path = tmp_path / "out"
-    if kind == "link":
-        path.symlink_to("target")
-    else:
-        os.mkfifo(path)
-        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    before = path.lstat().st_mode
-    assert nvccache("stats", "-o", str(path)).exit_code == 0
-    assert path.lstat().st_mode == before
-    found = (tmp_path / "target").read_bytes() if kind == "link" else os.read(reader, 1 << 16)
-    assert b"wall time saved" in found
-
-
-def test_a_pipe_that_nobody_reads_is_not_waited_for(nvccache, two_builds, tmp_path):
-    os.mkfifo(tmp_path / "out")
-    result = nvccache("stats", "-o", str(tmp_path / "out"))
-    assert (result.exit_code, result.output) == (
-        1, f"Error: cannot write `{tmp_path}/out`: nobody reads this pipe\n",
-    )  # fmt: skip
-
-
-def test_where_nothing_can_be_written_is_named(nvccache, two_builds, tmp_path):
-    result = nvccache("stats", "-o", str(tmp_path / "none" / "x"))
-    assert (result.exit_code, result.output.splitlines()[0]) == (
-        1, f"Error: cannot write `{tmp_path}/none/x`: No such file or directory",
-    )  # fmt: skip
-
-
 @pytest.fixture
 def used_remote(cache_dir):
     """Two calls have asked a remote, and something waits to be sent."""
