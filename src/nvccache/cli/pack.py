@@ -10,6 +10,7 @@ indexes. A pack is trusted no more than a remote (transfer.py).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -69,7 +70,10 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
     settings = our_settings.load(needs_cache=True)
     if os.path.exists(file) and not os.path.isfile(file):
         raise Failure(f"cannot write `{file}`: it is no regular file")
-    known = {(packed.item, packed.digest) for base in bases for packed in _index(base)}
+    known = set()
+    for base in bases:
+        with _opened(base) as stream:
+            known |= {(packed.item, packed.digest) for packed in index_of(stream)}
     cache = our_settings.untouched(settings.dir)
     transfer = Transfer(cache)
     with eviction.told_in_one_sentence(cache.directory):
@@ -86,16 +90,6 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
     else:
         left_out = f"; {size['left_out']} in the base" if bases else ""
         say(f"`{file}`: {count_words(size['objects'], 'object')}, {size_words(size['bytes'])}{left_out}")
-
-
-def _index(path: str) -> list[Packed]:
-    try:
-        with opened_regular(path) as stream:
-            return index_of(stream)
-    except PackError as error:
-        raise Failure(f"`{path}` {error}") from None
-    except OSError as error:
-        raise Failure(f"cannot read `{path}`: {error.strerror or error}") from None
 
 
 @dataclass
@@ -138,27 +132,22 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
     made = Unpacked(file)
     cache = Store(directories.of(settings))
     transfer = Transfer(cache, settings.max_size)
-    try:
-        with opened_regular(file) as stream, bar("unpacking") as tell:
-            index = index_of(stream)
-            for number, packed in enumerate(index, 1):
-                tell(number, len(index))
-                try:
-                    content = read(stream, packed, envelope.most_sealed(LARGEST))
-                    is_new = transfer.take_in(content, envelope.name_of(*packed.item))
-                except ValueError:
-                    made.refused += 1
-                    continue
-                if cache.fault:
-                    raise Failure(f"nothing can be stored: {cache.trouble}")
-                made.objects += is_new
-                made.present += not is_new
-                made.bytes += len(content) if is_new else 0
-        transfer.keep_within_limit()
-    except PackError as error:
-        raise Failure(f"`{file}` {error}") from None
-    except OSError as error:
-        raise Failure(f"cannot read `{file}`: {error.strerror or error}") from None
+    with _opened(file) as stream, bar("unpacking") as tell:
+        index = index_of(stream)
+        for number, packed in enumerate(index, 1):
+            tell(number, len(index))
+            try:
+                content = read(stream, packed, envelope.most_sealed(LARGEST))
+                is_new = transfer.take_in(content, envelope.name_of(*packed.item))
+            except ValueError:
+                made.refused += 1
+                continue
+            if cache.fault:
+                raise Failure(f"nothing can be stored: {cache.trouble}")
+            made.objects += is_new
+            made.present += not is_new
+            made.bytes += len(content) if is_new else 0
+    transfer.keep_within_limit()
     return made
 
 
@@ -168,13 +157,19 @@ def _show(made: Unpacked) -> None:
     say(f"`{made.file}`: {count_words(made.objects, 'object')}, {size_words(made.bytes)}{present}{refused}")
 
 
-def opened_regular(path: str) -> IO[bytes]:
-    """A file to be read; raises OSError, also for a pipe, which would be waited for, perhaps for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return open(descriptor, "rb")
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """A pack to be read; raises Failure, also for a pipe, which would be waited for, perhaps for ever."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is no regular file")
+            yield stream
+    except PackError as error:
+        raise Failure(f"`{path}` {error}") from None
+    except OSError as error:
+        raise Failure(f"cannot read `{path}`: {error.strerror or error}") from None
 
 
 class PackError(Exception):

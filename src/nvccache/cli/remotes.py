@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import click
 
@@ -16,7 +17,8 @@ from nvccache.remote.breaker import Outage
 from nvccache.remote.kinds import connect
 from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
-from nvccache.store import directory as directories
+from nvccache.store import directory
+from nvccache.store.directory import Directory
 
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
 _NO_LIST = "it gives no list of what it has"
@@ -60,13 +62,13 @@ _COMMANDS = {
 }
 
 
+@dataclass
 class Chosen:
     """The settings of a command, the remotes they name, and the cache directory."""
 
-    def __init__(self, settings: Config, remotes: list[Remote]) -> None:
-        self.settings = settings
-        self.remotes = remotes
-        self.root = directories.of(settings)
+    settings: Config
+    remotes: list[Remote]
+    root: Directory
 
     @property
     def writable(self) -> list[Remote]:
@@ -89,7 +91,7 @@ def load() -> Chosen:
         raise Failure("no remote is set", HINT)
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
-    return Chosen(settings, remote_url.parse(settings.remote))
+    return Chosen(settings, remote_url.parse(settings.remote), directory.of(settings))
 
 
 def service(remote: Remote, seconds: float = _SECONDS) -> Service:

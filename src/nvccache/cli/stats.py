@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -91,17 +91,13 @@ def stats(
                 made += ["", *_where(settings)]
         if watch:
             click.clear()
-        _put(made, output)
+        if output:
+            replace_file(output, "\n".join([*made, ""]))
+        else:
+            say(*made)
         if not watch:
             return
         time.sleep(watch)
-
-
-def _put(lines: Sequence[str], output: str | None) -> None:
-    if not output:
-        say(*lines)
-        return
-    replace_file(output, "\n".join([*lines, ""]))
 
 
 def _statistics(settings: config.Config, since: float | str | None, with_sizes: bool, reset: bool) -> Figures:

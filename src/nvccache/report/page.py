@@ -115,25 +115,19 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-class _Texts:
-    """Each text once, and its number."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self.known.setdefault(text, len(self.known))
-
-
 def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
     """The newest calls as JSON that can stand in a script element. `sentences` explain reasons."""
     calls = sorted((call for build in builds for call in build), key=lambda call: call.started)[-MOST_CALLS:]
     lanes = lay_out(calls)
     begun = calls[0].started if calls else 0.0
-    texts = _Texts()
+    texts: dict[str, int] = {}
+
+    def number_of(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
     made = {
         "begun": begun,
-        "calls": {name: [texts.number(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
+        "calls": {name: [number_of(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
         | {
             "start": [_units(call.started - begun) for call in calls],
             "seconds": [_units(call.seconds) for call in calls],
@@ -142,7 +136,7 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
             "stages": [len(call.stages) for call in calls],
         },
         "stages": {
-            name: [texts.number(getattr(stage, name)) for call in calls for stage in call.stages]
+            name: [number_of(getattr(stage, name)) for call in calls for stage in call.stages]
             for name in _STAGE_TEXTS
         }
         | {
@@ -151,14 +145,14 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [
-            [number, _units(stage.lasted), texts.number(page_parts.further_words(stage))]
+            [number, _units(stage.lasted), number_of(page_parts.further_words(stage))]
             for number, stage in enumerate(stage for call in calls for stage in call.stages)
             if stage.away or stage.why_here or stage.in_vain
         ],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
         "builds": _spans(builds, begun),
         "sentences": sentences,
-        "texts": list(texts.known),
+        "texts": list(texts),
     }
     # `<` would let a source named `</script>` end the element, or `<!--` change what its end is.
     return json.dumps(made, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
