@@ -82,7 +82,7 @@ def parse_size(text: str) -> int:
             raise ValueError
     except (ValueError, KeyError):
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
-    # To ccache it would be GiB: a limit of 5 bytes empties the cache of whoever meant these.
+    # To ccache it would be GiB: a limit of 5 bytes empties the cache of a user who meant these.
     if not has_unit(word) and 0 < size < _UNITS["M"]:
         raise ConfigError(f"`{text}` has no unit: {UNITS}")
     return int(size)
@@ -163,24 +163,22 @@ def as_remotes(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str
     """The text, which may have passwords in it."""
     from nvccache import remote_url
 
-    if not isinstance(raw, str):
-        raise ConfigError("it is not a text of URLs")
-    try:
-        remote_url.parse(raw)
-    except remote_url.RemoteUrlError as error:
-        raise ConfigError(str(error)) from None
-    return raw
+    return _as_parsed(raw, remote_url.parse)
 
 
 def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
     """The text."""
     from nvccache import endpoint
 
+    return _as_parsed(raw, endpoint.parse)
+
+
+def _as_parsed(raw: object, parse: Callable[[str], object]) -> str:
     if not isinstance(raw, str):
         raise ConfigError("it is not a text")
     try:
-        endpoint.parse(raw)
-    except endpoint.EndpointError as error:
+        parse(raw)
+    except ValueError as error:  # the clause of a RemoteUrlError or an EndpointError
         raise ConfigError(str(error)) from None
     return raw
 

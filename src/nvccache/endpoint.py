@@ -10,7 +10,6 @@ shows a setting can show a secret.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from nvccache.values import dataclass, field
 
@@ -60,11 +59,11 @@ class Endpoint:
         """16 hexadecimal digits that name its files on this machine."""
         from hashlib import sha256
 
-        said = "\0".join((self.scheme, self.target, self.instance, *self.words))
-        return sha256(said.encode(errors="surrogateescape")).hexdigest()[:16]
+        text = "\0".join((self.scheme, self.target, self.instance, *self.words))
+        return sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def parse(text: str, environ: Mapping[str, str] | None = None) -> Endpoint:
+def parse(text: str) -> Endpoint:
     """Where stages may be sent; raises EndpointError."""
     scheme, colon, rest = text.strip().partition(":")
     if scheme == PREFIX and colon:

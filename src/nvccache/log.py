@@ -3,9 +3,9 @@
 Nothing of it goes to a compile's own streams. Only its owner can read the log, since it tells of command
 lines: a file that is there already keeps its mode.
 
-File names, messages in records and values of settings come from whoever could write them. A control
-character, a line end or an override of the direction of writing among them could forge what is said, or tell
-a terminal to do something; so could bytes that are no text.
+File names, messages in records and values of settings come from all who could write them. A control
+character, a line end or an override of the direction of writing among them could forge a message, or have
+a terminal do something; so could bytes that are no text.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def sentences(config: Config) -> list[str]:
 def _sentence(problem: Problem, config: Config) -> str:
     from nvccache.settings_file import FILE, UNKNOWN
 
-    said = f"{problem.where}: {problem.text}"
+    wrong = f"{problem.where}: {problem.text}"
     if problem.setting == UNKNOWN:
         meant = nearest(problem.word)
-        return f"{said}; did you mean `{meant}`?" if meant else said
+        return f"{wrong}; did you mean `{meant}`?" if meant else wrong
     if problem.setting == FILE:
-        return said
-    return f"{said}; {_instead(config, problem.setting)}"
+        return wrong
+    return f"{wrong}; {_instead(config, problem.setting)}"
 
 
 def _instead(config: Config, name: str) -> str:

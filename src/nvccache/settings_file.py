@@ -40,7 +40,7 @@ def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
     except UnicodeDecodeError as error:
         return {}, [Problem(FILE, f"`{path}`", f"is not a text in UTF-8: {error.reason}")]
     try:
-        values = _parsed(text)
+        values = parsed(text)
     except (ValueError, RecursionError):  # which is also what Python says of a number with very many digits
         return _line_by_line(path, text, settings)
     lines = text.splitlines()
@@ -63,7 +63,7 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
     """Raises ValueError and RecursionError."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -98,7 +98,7 @@ def _line_by_line(path: str, text: str, settings: Collection[str]) -> tuple[Foun
         is_of_table = is_in_table and not is_head
         is_in_table = is_in_table or is_head
         try:
-            values = _parsed(line)
+            values = parsed(line)
         except (ValueError, RecursionError):
             name = _name_in(line)
             of = name if name in settings and not is_in_table else FILE

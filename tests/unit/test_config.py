@@ -244,21 +244,35 @@ def test_settings_in_a_table_of_a_broken_file_are_none_of_ours(environ, write_fi
     assert set(settings.wrong_settings.split(",")) <= {"file", "unknown"}
 
 
-def test_a_setting_in_the_file_twice_is_named(environ, write_file):
-    write_file('max_size = "1G"\njobs = 2\nmax_size = "2G"\n')
+@pytest.mark.parametrize(
+    ("text", "size", "wrong", "sentences"),
+    [
+        (
+            'max_size = "1G"\njobs = 2\nmax_size = "2G"\n', 2**30, "max_size",
+            ["`FILE` line 3: sets `max_size` for the second time; the other value is in force"],
+        ),
+        (
+            "jobs = 2\nnone_of_ours = 1\nnone_of_ours = 2\n", DEFAULT_SIZE, "file,unknown",
+            [
+                "`FILE` line 3: sets `none_of_ours` for the second time",
+                "`FILE` line 2: there is no setting `none_of_ours`",
+            ],
+        ),
+        (
+            'jobs = 2\nmax_sise = "1G"\n[table]\nlog = "/x"\n', DEFAULT_SIZE, "unknown",
+            [
+                "`FILE` line 2: there is no setting `max_sise`; did you mean `max_size`?",
+                "`FILE` line 3: there is no setting `table`",
+            ],
+        ),
+    ],
+    ids=["a setting twice", "an unknown name twice", "a name that is misspelt, and a table"],
+)  # fmt: skip
+def test_names_in_the_file_that_are_wrong_are_told(environ, write_file, text, size, wrong, sentences):
+    write_file(text)
     settings, said = problems_of(environ)
-    assert (settings.max_size, settings.jobs) == (2**30, 2)
-    assert said == ["`FILE` line 3: sets `max_size` for the second time; the other value is in force"]
-
-
-def test_a_name_that_is_none_in_the_file_twice_is_named(environ, write_file):
-    write_file("jobs = 2\nnone_of_ours = 1\nnone_of_ours = 2\n")
-    settings, said = problems_of(environ)
-    assert (settings.jobs, settings.wrong_settings) == (2, "file,unknown")
-    assert said == [
-        "`FILE` line 3: sets `none_of_ours` for the second time",
-        "`FILE` line 2: there is no setting `none_of_ours`",
-    ]
+    assert (settings.jobs, settings.max_size, settings.log) == (2, size, "")
+    assert (settings.wrong_settings, said) == (wrong, sentences)
 
 
 def test_values_in_the_file_are_named_with_their_lines(environ, write_file):
@@ -266,16 +280,6 @@ def test_values_in_the_file_are_named_with_their_lines(environ, write_file):
     settings, said = problems_of(environ)
     assert settings.wrong_settings == "base_dir,jobs,log,max_size"
     assert [text.partition(":")[0] for text in said] == [f"`FILE` line {line}" for line in (3, 6, 4, 5)]
-
-
-def test_a_name_in_the_file_that_is_none_is_named_with_what_was_meant(environ, write_file):
-    write_file('jobs = 2\nmax_sise = "1G"\n[table]\nlog = "/x"\n')
-    settings, said = problems_of(environ)
-    assert (settings.jobs, settings.max_size, settings.log) == (2, DEFAULT_SIZE, "")
-    assert said == [
-        "`FILE` line 2: there is no setting `max_sise`; did you mean `max_size`?",
-        "`FILE` line 3: there is no setting `table`",
-    ]
 
 
 def test_a_file_that_is_not_text_costs_the_file(environ, write_file):

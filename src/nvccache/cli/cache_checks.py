@@ -16,7 +16,7 @@ import shlex
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.settings import NO_CACHE, why_not_counted
@@ -92,7 +92,7 @@ def _unusable(topic: str, text: str, error: OSError, path: str, root: str, state
 
 
 def _trust(root: str) -> Iterator[Finding]:
-    """Who can hand out objects here: whoever can write is believed."""
+    """Who can hand out objects here: all who can write."""
     status = os.stat(root)
     if status.st_uid not in (os.geteuid(), 0):
         yield Finding(ODD, "trust", f"the cache is {user(status.st_uid)}'s, who decides what is in it")
@@ -115,7 +115,7 @@ def _directories(root: str) -> Iterator[Finding]:
             text = f"nothing can be stored in `{path}`: {_words(error)}"
             yield _unusable(name, text, error, path, root)
     for bucket in store.BUCKETS:
-        shards = [f"{root}/{bucket}", *(path for path in _entries(f"{root}/{bucket}") if _is_shard(path))]
+        shards = [f"{root}/{bucket}", *_shards(f"{root}/{bucket}")]
         tried = [(path, _try_directory(top, os.path.relpath(path, root), is_staged)) for path in shards]
         failed = [(path, error) for path, error in tried if error]
         if failed:
@@ -127,19 +127,11 @@ def _directories(root: str) -> Iterator[Finding]:
 
 def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
     """What stands in place of records or blobs, each of which would be a miss for good."""
-    found = [entry.path for shard in shards if _is_directory(shard) for entry in _strange_in(shard)]
+    found = [path for shard in shards for path, is_file in _entries(shard) if not is_file]
     if found:
         first = os.path.relpath(found[0], root)
         text = f"{len(found)} entries are no regular files, the first of them `{first}`"
         yield _unusable(bucket, text, _NO_FILE, found[0], root)
-
-
-def _strange_in(shard: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(shard) as entries:
-            return [entry for entry in entries if not entry.is_file(follow_symlinks=False)]
-    except OSError:
-        return []  # of which was told
 
 
 def _has_scratch(top: Directory) -> bool:
@@ -182,11 +174,11 @@ def _try_directory(top: Directory, name: str, is_staged: bool) -> OSError | None
 
 def _locks(root: str) -> Iterator[Finding]:
     """Each lock that is there is taken; those that are not are made where `locks` can be written to."""
-    for path in _entries(f"{root}/locks"):
+    for path, is_file in _entries(f"{root}/locks"):
         name = os.path.relpath(path, root)
         if not path.endswith(".lock"):
             continue
-        if not stat.S_ISREG(os.lstat(path).st_mode):
+        if not is_file:
             yield _unusable("locks", f"`{name}` is no regular file", _NO_FILE, path, root)
             continue
         try:
@@ -232,7 +224,7 @@ def _readable(root: str) -> Iterator[Finding]:
     for bucket in store.BUCKETS:
         if bucket in _PRIVATE:
             continue
-        samples = [entries[0] for path in _entries(f"{root}/{bucket}") if (entries := _entries(path))]
+        samples = [entries[0][0] for path, _ in _entries(f"{root}/{bucket}") if (entries := _entries(path))]
         unreadable = [path for path in samples if not os.access(path, os.R_OK, effective_ids=True)]
         if unreadable:
             text = f"{len(unreadable)} of {len(samples)} files that were looked at cannot be read"
@@ -253,7 +245,7 @@ def _file_system(root: str) -> Iterator[Finding]:
         with held(top, name, 1.0):
             yield Finding(GOOD, "locks", "work")
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # of which was told
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # which the probes have found
             text = f"do not work here ({_words(error)}): keep the cache on another disk"
             yield Finding(BAD, "locks", text)
         return
@@ -267,23 +259,19 @@ def _file_system(root: str) -> Iterator[Finding]:
         yield Finding(ODD, "dates", "the file system keeps coarse dates: fresh files are recorded later")
 
 
-def _entries(directory: str) -> list[str]:
-    """What is in a directory that is no link, by path."""
-    try:
-        if not _is_directory(directory):
-            return []
-        return sorted(os.path.join(directory, name) for name in os.listdir(directory))
-    except OSError:
+def _entries(directory: str) -> list[tuple[str, bool]]:
+    """What is in a directory that is no link: the path of each, and whether it is a regular file."""
+    if os.path.islink(directory):
         return []
+    try:
+        with os.scandir(directory) as entries:
+            return sorted((entry.path, entry.is_file(follow_symlinks=False)) for entry in entries)
+    except OSError:
+        return []  # which the probe in it has found
 
 
-def _is_directory(path: str) -> bool:
-    """Whether there is a directory that is no link; raises nothing."""
-    return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _is_shard(path: str) -> bool:
-    return len(os.path.basename(path)) == 2
+def _shards(bucket: str) -> list[str]:
+    return [path for path, _ in _entries(bucket) if len(os.path.basename(path)) == 2]
 
 
 def whose(path: str) -> str:
@@ -297,21 +285,23 @@ def whose(path: str) -> str:
 
 
 def user(uid: int) -> str:
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
-    except KeyError:
-        return str(uid)
+    """`name (uid)`, or the number alone of one who is in no list."""
+    return _named(pwd.getpwuid, uid)
 
 
 def group(gid: int) -> str:
+    return _named(grp.getgrgid, gid)
+
+
+def _named(entry_of: Callable[[int], tuple[object, ...]], number: int) -> str:
     try:
-        return f"{grp.getgrgid(gid).gr_name} ({gid})"
+        return f"{entry_of(number)[0]} ({number})"
     except KeyError:
-        return str(gid)
+        return str(number)
 
 
 def mend(error: OSError, path: str, root: str) -> str:
-    """What to do so that this user can use `path`, of which the system said `error`."""
+    """What to do so that this user can use `path`, for which the system gave `error`."""
     if error.errno in _FULL:
         return "make room: `nvccache clean --older-than 7d`, or lower `NVCCACHE_MAX_SIZE`"
     if error.errno == errno.EROFS:

@@ -60,14 +60,12 @@ def clean(
     (`'conv*.cu'`) or, with a slash, for whole paths (`'src/*/conv.cu'`).
     """
     by_age_or_size = max_size is not None or older_than is not None
+    is_chosen = bool(stage) or matching is not None or unused_toolchains
     if everything + bool(stage) + (matching is not None) + unused_toolchains + by_age_or_size > 1:
-        raise WrongUsage(
-            "only `--max-size` and `--older-than` go together; say the others one at a time",
-            ctx=click.get_current_context(),
-        )
+        raise WrongUsage("only `--max-size` and `--older-than` go together; say the others one at a time")
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
-    if not everything and not stage and matching is None and not unused_toolchains and not by_age_or_size:
+    if not everything and not is_chosen and not by_age_or_size:
         our_settings.refuse_if_wrong(settings, "max_size")
         max_size = settings.max_size or None
     details: dict[str, object] = {}
@@ -77,7 +75,7 @@ def clean(
         with bar("cleaning") as tell:
             if everything:
                 pruned = eviction.clear(settings.dir, dry_run, tell)
-            elif stage or matching is not None or unused_toolchains:
+            elif is_chosen:
                 names, details = _named(our_settings.untouched(settings.dir), stage, matching, tell)
                 pruned = eviction.remove(settings.dir, names, dry_run, tell)
             else:
@@ -91,7 +89,7 @@ def clean(
 def _named(
     cache: Store, stage: str | None, matching: str | None, tell: Tell
 ) -> tuple[set[str], dict[str, object]]:
-    """The files that are asked for, and what is to be told of how they were found."""
+    """The files that are asked for, and what the command says of how they were found."""
     with eviction.told_in_one_sentence(directory.at(cache.directory)):
         found = contents.read(cache, tell)
     if stage:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from nvccache import config as settings
 from nvccache import log, settings_file
 from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
-from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json, warn
+from nvccache.cli.output import Failure, WrongUsage, json_option, replacing, say, say_json, warn
 from nvccache.cli.units import size_words
 from nvccache.config import Config, Setting
 from nvccache.log import printable
@@ -38,7 +37,7 @@ def config(ctx: click.Context, as_json: bool) -> None:
     """Show the settings and where each came from, or change them."""
     if ctx.invoked_subcommand:
         if as_json:
-            raise WrongUsage("`--json` goes behind the last word of the command", ctx=ctx)
+            raise WrongUsage("`--json` goes behind the last word of the command")
         return
     loaded = our_settings.load()
     path = settings.config_file(os.environ)
@@ -66,7 +65,7 @@ def set_value(name: str, value: str, as_json: bool) -> None:
     path = _file()
     change(path, name, value)
     if as_json:
-        say_json({"file": path, "setting": name, "value": _jsonable(name, value_in(path, name))})
+        say_json({"file": path, "setting": name, "value": _jsonable(name, _typed(name, value))})
     else:
         say(f"`{name}` is `{our_settings.shown(name, value)}` in `{path}`")
     _warn_of_variable(name)
@@ -105,9 +104,7 @@ def _known(word: str) -> str:
         return name
     near = log.nearest(name)
     meant = f"; did you mean `{near}`?" if near else ""
-    raise WrongUsage(
-        f"there is no setting `{word}`{meant}", "`nvccache config` lists them", click.get_current_context()
-    )
+    raise WrongUsage(f"there is no setting `{word}`{meant}", "`nvccache config` lists them")
 
 
 def _file() -> str:
@@ -179,11 +176,6 @@ def change(path: str, name: str, value: str | None) -> bool:
         return False  # there is nothing to take out
     except OSError as error:
         raise Failure(f"cannot write `{path}`: {error.strerror or error}") from None
-
-
-def value_in(path: str, name: str) -> object:
-    """What a file says of a setting, None if nothing."""
-    return settings_file.read(path, settings.SETTINGS)[0].get(name, (0, None))[1]
 
 
 def is_toml(path: str) -> bool:
@@ -263,29 +255,17 @@ def _typed(name: str, value: str) -> str | int | bool:
 
 def _check(setting: str, document: tomlkit.TOMLDocument) -> None:
     """Refuse what a compile would not understand."""
-    with tempfile.TemporaryDirectory(prefix="nvccache-config-") as folder:
-        environ = {name: text for name, text in os.environ.items() if not name.startswith(settings.PREFIX)}
-        environ["XDG_CONFIG_HOME"] = folder
-        path = settings.config_file(environ)
-        os.mkdir(os.path.dirname(path))
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(document.as_string())
-        for problem in settings.load(environ).problems:
-            if problem.setting in (setting, settings.FILE):
-                raise Failure(f"`{setting}` was left as it is: {problem.text}")
+    try:
+        text = document.as_string().encode(errors="surrogateescape").decode()
+        settings.SETTINGS[setting].parse(settings_file.parsed(text)[setting], os.environ, True)
+    except UnicodeDecodeError as error:
+        raise Failure(f"`{setting}` was left as it is: is not a text in UTF-8: {error.reason}") from None
+    except ValueError as error:
+        raise Failure(f"`{setting}` was left as it is: {error}") from None
 
 
 def _replace(path: str, document: tomlkit.TOMLDocument) -> None:
-    """Put the new text in the place of the old one, in one step; raises OSError."""
-    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else None
-    descriptor, fresh = tempfile.mkstemp(prefix=".config-", dir=os.path.dirname(path))
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as stream:
-            stream.write(document.as_string())
-            stream.flush()
-            os.fsync(descriptor)
-        os.chmod(fresh, 0o600 if mode is None else mode)
-        os.replace(fresh, path)
-    except BaseException:
-        os.unlink(fresh)
-        raise
+    """Put the new text in the place of the old one; raises OSError."""
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o600
+    with replacing(path, mode) as stream:
+        stream.write(document.as_string().encode())

@@ -1,6 +1,6 @@
 """What the entries of a cache say of themselves, for who wants to remove some of them (`nvccache clean`).
 
-An entry is found by a digest of all that it depends on, which does not lead back to it. What can be told:
+An entry is found by a digest of all that it depends on, which does not lead back to it. What can be known:
 
 - of a stage, which tool made it, by the roles of its outputs (`KINDS`), but not for which architecture;
 - of a call that is recorded, the programs that it ran, with their digests, and the records and blobs that its
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nvccache.cli.output import Tell
@@ -129,13 +129,12 @@ def of_stage(found: Contents, kind: str, cache: Store) -> set[str]:
 
 def of_objects(found: Contents, glob: str, cache: Store) -> set[str]:
     """The files to remove so that objects whose path or sources match are compiled anew by every tool."""
-    objects = [key for key, told in found.objects.items() if any(_matches(glob, told, key))]
+    objects = [key for key, known in found.objects.items() if _matches(glob, known, key)]
     calls = {_key_of_call(found.objects[key]) for key in objects} & found.records.keys()
     resting = {name for key in calls for name in found.records[key].basis}
-    doomed = {
-        key for key, kept in found.records.items() if kept.kind and cache.name(store.RECORD, key) in resting
+    return _files_of(found, calls | _stages_in(resting, found, cache), cache) | {
+        cache.name(store.OBJECT, key) for key in objects
     }
-    return _files_of(found, calls | doomed, cache) | {cache.name(store.OBJECT, key) for key in objects}
 
 
 def of_unused_toolchains(found: Contents, cache: Store) -> tuple[set[str], list[str]]:
@@ -154,10 +153,15 @@ def of_unused_toolchains(found: Contents, cache: Store) -> tuple[set[str], list[
     dead = {key for key, pairs in placed.items() if pairs and all(gone & programs for programs in pairs)}
     in_use = {name for key, kept in found.calls.items() if key not in dead for name in kept.basis}
     resting = {name for key in dead for name in found.records[key].basis} - in_use
-    doomed = {
-        key for key, kept in found.records.items() if kept.kind and cache.name(store.RECORD, key) in resting
+    files = _files_of(found, dead | _stages_in(resting, found, cache), cache)
+    return files, sorted({path for paths, _ in gone for path in paths})
+
+
+def _stages_in(names: set[str], found: Contents, cache: Store) -> set[str]:
+    """The records of stages among these files."""
+    return {
+        key for key, kept in found.records.items() if kept.kind and cache.name(store.RECORD, key) in names
     }
-    return _files_of(found, dead | doomed, cache), sorted({path for paths, _ in gone for path in paths})
 
 
 def _key_of_call(known: ObjectRecord) -> str:
@@ -194,39 +198,36 @@ def _digest(path: str) -> str | None:
 def _files_of(found: Contents, doomed: set[str], cache: Store) -> set[str]:
     """The files of records, and the blobs that nothing else that stays rests on."""
     files = {cache.name(store.RECORD, key) for key in doomed}
-    head = f"{store.BLOB}/"
-    blobs = {_blob(digest, cache) for key in doomed for digest in found.records[key].outputs}
-    blobs |= {
-        name.removesuffix(COMPRESSED)
-        for key in doomed
-        for name in found.records[key].basis
-        if name.startswith(head)
-    }
+    blobs = set().union(*(_blobs_of(found.records[key], cache) for key in doomed))
     for key, digests in found.replays.items():
         if digests and blobs.intersection(_blob(digest, cache) for digest in digests):
             files.add(cache.name(store.REPLAY, key))
     for key, kept in found.records.items():
         if key not in doomed:
-            blobs -= {_blob(digest, cache) for digest in kept.outputs}
-            blobs -= {name.removesuffix(COMPRESSED) for name in kept.basis}
+            blobs -= _blobs_of(kept, cache)
     return files | blobs | {blob + COMPRESSED for blob in blobs}
+
+
+def _blobs_of(kept: Kept, cache: Store) -> set[str]:
+    """What a record gives or rests on, without COMPRESSED."""
+    rested_on = {name.removesuffix(COMPRESSED) for name in kept.basis if name.startswith(f"{store.BLOB}/")}
+    return rested_on | {_blob(digest, cache) for digest in kept.outputs}
 
 
 def _blob(digest: str, cache: Store) -> str:
     return cache.name(store.BLOB, digest)
 
 
-def _matches(glob: str, record: ObjectRecord, key: str) -> Iterator[bool]:
-    """Whether the paths of a compile match: a GLOB without a slash is one for base names."""
-    for path in paths_of(record, key):
-        if "/" in glob:
-            yield fnmatch.fnmatchcase(path, os.path.abspath(glob))
-        else:
-            yield fnmatch.fnmatchcase(os.path.basename(path), glob)
+def _matches(glob: str, record: ObjectRecord, key: str) -> bool:
+    """Whether a path of a compile matches: a GLOB without a slash is one for base names."""
+    paths = paths_of(record, key)
+    if "/" in glob:
+        return any(fnmatch.fnmatchcase(path, os.path.abspath(glob)) for path in paths)
+    return any(fnmatch.fnmatchcase(os.path.basename(path), glob) for path in paths)
 
 
 def paths_of(record: ObjectRecord, key: str) -> list[str]:
-    """The absolute paths of an object and of what it was compiled from, as far as they can be told."""
+    """The absolute paths of an object and of what it was compiled from, as far as they are known."""
     words = shown_parts(record, "arguments")
     directory = "".join(shown_parts(record, "directory"))
     inputs = [word for word in words if word and not word.startswith("-")]

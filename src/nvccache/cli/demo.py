@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,14 +46,6 @@ STEPS = (
 )
 
 
-class DemoError(Exception):
-    """A step went wrong; the message says how, the details what was printed."""
-
-    def __init__(self, message: str, details: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.details = tuple(details)
-
-
 @click.command()
 @json_option
 def demo(as_json: bool) -> None:
@@ -72,14 +64,10 @@ def demo(as_json: bool) -> None:
     shown = []
     with tempfile.TemporaryDirectory(prefix="nvccache-demo-") as folder:
         environ = _environment(folder)
-        try:
-            for number, step in enumerate(STEPS, 1):
-                if not as_json:
-                    say(f"{number}. {step.title}")
-                shown.append(_run_step(step, nvcc, folder, environ, as_json))
-        except DemoError as error:
-            warn(*error.details)
-            raise Failure(str(error)) from None
+        for number, step in enumerate(STEPS, 1):
+            if not as_json:
+                say(f"{number}. {step.title}")
+            shown.append(_run_step(step, nvcc, folder, environ, as_json))
     if as_json:
         say_json({"nvcc": nvcc, "release": release, "steps": shown, "objects_are_equal": True})
         return
@@ -100,7 +88,7 @@ def _environment(folder: str) -> dict[str, str]:
 def _run_step(
     step: Step, nvcc: str, folder: str, environ: dict[str, str], is_silent: bool
 ) -> dict[str, object]:
-    """Compile with plain nvcc and through the cache, print both, compare; raises DemoError."""
+    """Compile with plain nvcc and through the cache, print both, compare; raises Failure."""
 
     def tell(title: str, text: str) -> None:
         if not is_silent:
@@ -122,14 +110,14 @@ def _run_step(
     try:
         counts = counted(environ)
     except subprocess.CalledProcessError as error:
-        raise DemoError(f"`nvccache stats` ended with status {error.returncode}") from None
+        raise Failure(f"`nvccache stats` ended with status {error.returncode}") from None
     is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
     tell("reused", "the whole compile, no tool ran" if is_direct else _stage_words(counts, "hit"))
     tell("ran", _stage_words(counts, "miss"))
     tell("saved", f"{seconds_words(counts['seconds_saved'])} of tool time")
     _check(step, counts)
     if _bytes_of(actual) != _bytes_of(expected):
-        raise DemoError("the object from the cache is not the one that nvcc makes")
+        raise Failure("the object from the cache is not the one that nvcc makes")
     return {
         "title": step.title,
         "nvcc_seconds": round(plain_seconds, 3),
@@ -149,15 +137,15 @@ def _write_program(folder: str, edits_comment: bool) -> None:
 
 
 def _compile(command: list[str], folder: str, environ: dict[str, str]) -> float:
-    """Run one compile and return its wall-clock seconds; raises DemoError with what it printed."""
+    """Run one compile and return its wall-clock seconds; raises Failure, and shows what it printed."""
     started = time.monotonic()
     child = subprocess.run(
         command, cwd=folder, env=environ, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     seconds = time.monotonic() - started
     if child.returncode:
-        output = child.stdout.decode(errors="replace").rstrip().splitlines()
-        raise DemoError(f"`{' '.join(command)}` ended with status {child.returncode}", output)
+        warn(*child.stdout.decode(errors="replace").rstrip().splitlines())
+        raise Failure(f"`{' '.join(command)}` ended with status {child.returncode}")
     return seconds
 
 
@@ -173,15 +161,15 @@ def _stage_words(counts: Mapping[str, Any], result: str) -> str:
 
 
 def _check(step: Step, counts: Mapping[str, Any]) -> None:
-    """Raises DemoError unless the cache did for this step what it is for."""
+    """Raises Failure unless the cache did for this step what it is for."""
     calls = [outcome for outcome, count in counts["calls"].items() for _ in range(count)]
     wanted = (outcomes.MISS,) if step.is_first else _HITS
     if len(calls) != 1 or calls[0] not in wanted:
         counted = ", ".join([*calls, *counts["bypass_reasons"]]) or "nothing"
-        raise DemoError(f"`nvccache stats` counted {counted} instead of one {' or '.join(wanted)}")
+        raise Failure(f"`nvccache stats` counted {counted} instead of one {' or '.join(wanted)}")
     for stage in step.reused:
         if counts["stages"][stage]["miss"]:
-            raise DemoError(f"{stage} ran again")
+            raise Failure(f"{stage} ran again")
 
 
 def _bytes_of(path: str) -> bytes:
@@ -189,4 +177,4 @@ def _bytes_of(path: str) -> bytes:
         with open(path, "rb") as stream:
             return stream.read()
     except OSError as error:
-        raise DemoError(f"cannot read `{path}`: {error.strerror}") from None
+        raise Failure(f"cannot read `{path}`: {error.strerror}") from None

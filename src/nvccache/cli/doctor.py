@@ -93,17 +93,17 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
             stream.write(nvcc_checks.SOURCE)
         os.mkdir(f"{folder}/keep")
         plain = [nvcc, "-c", "probe.cu", "-o", "plain.o", "-keep", "-keep-dir", "keep"]
-        seconds, said = _run(plain, folder, environ)
-        if said is not None:
-            yield Finding(BAD, "plain nvcc", "cannot compile:", tuple(said.splitlines()))
+        seconds, output = _run(plain, folder, environ)
+        if output is not None:
+            yield Finding(BAD, "plain nvcc", "cannot compile:", tuple(output.splitlines()))
             return
         yield Finding(GOOD, "plain nvcc", f"compiles in {seconds_words(seconds)}")
         time.sleep(_SETTLED)
         cached = [*private_launcher(), nvcc, "-c", "probe.cu", "-o", "probe.o"]
         for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
-            seconds, said = _run(cached, folder, environ)
-            if said is not None:
-                yield Finding(BAD, title, "cannot compile:", tuple(said.splitlines()))
+            seconds, output = _run(cached, folder, environ)
+            if output is not None:
+                yield Finding(BAD, title, "cannot compile:", tuple(output.splitlines()))
                 return
             yield _verdict(title, wanted, seconds, folder, counted(environ))
 
@@ -119,13 +119,13 @@ def _verdict(title: str, wanted: str, seconds: float, folder: str, counts: dict[
 
 
 def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[float, str | None]:
-    """The seconds it took, and what it said if it failed."""
+    """The seconds it took, and what it printed if it failed."""
     started = time.monotonic()
     with bar("compiling a small program", is_long=True):
         done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
     seconds = time.monotonic() - started
-    said = (done.stderr + done.stdout).decode(errors="replace").strip()
-    return seconds, (said or f"status {done.returncode}") if done.returncode else None
+    output = (done.stderr + done.stdout).decode(errors="replace").strip()
+    return seconds, (output or f"status {done.returncode}") if done.returncode else None
 
 
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -8,9 +8,11 @@ newest is taken. `--diff` tells what was a hit in one build and ran in another.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -22,6 +24,7 @@ from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json,
 from nvccache.cli.units import count_words, seconds_words, shown_path
 from nvccache.config import Config
 from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
 from nvccache.store import events
 from nvccache.store.event_line import Event
 from nvccache.store.store import Store
@@ -63,8 +66,7 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
     where it ran.
     """
     if diff and path:
-        context = click.get_current_context()
-        raise WrongUsage("`--diff` is about all of two builds, and takes no file", ctx=context)
+        raise WrongUsage("`--diff` is about all of two builds, and takes no file")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     if diff:
@@ -90,23 +92,24 @@ def _found(settings: Config, path: str) -> Explanation:
     root = settings.journal_root
     cache = Store(settings.dir, settings.readonly) if settings.dir else None
 
-    def known(
-        product: str, name: str, call: Event | None, matched: str = "", others: Sequence[str] = ()
-    ) -> Explanation:
-        record = object_record.find(product, cache) if cache and product else None
-        return Explanation(product, name, call, record, matched, others)
+    def record_of(product: str) -> ObjectRecord | None:
+        return object_record.find(product, cache) if cache and product else None
 
     if not path:
-        newest = next(filter(_is_compile, events.newest(root)), None) if root else None
-        if not newest:
+        call = next(filter(_is_compile, events.newest(root)), None) if root else None
+        if not call:
             raise Failure("no compile is known")
-        return known(newest.product, explanation.name_of(newest), newest)
+        return Explanation(call, record_of(call.product), explanation.name_of(call))
     maker, reader = _exact(root, path) if root else (None, None)
     product = maker.product if maker else os.path.abspath(path)
-    found = known(product, path, maker, product)
-    if maker or found.record:
-        return found
-    matches = {os.path.abspath(path): reader} if reader else _ending(root, path) if root else {}
+    record = record_of(product)
+    if maker:
+        return Explanation(maker, record, path, product)
+    if record:
+        forgotten = Event(record.outcome)
+        forgotten.product = product
+        return Explanation(forgotten, record, path, product, is_logged=False)
+    matches = {product: reader} if reader else _ending(root, path) if root else {}
     if not matches:
         near = _near(root, path) if root else ""
         hint = f"there is one of `{shown_path(near)}`" if near else ""
@@ -116,18 +119,16 @@ def _found(settings: Config, path: str) -> Explanation:
     # The last call for the same product may be one of which nobody looked at the sources: a bypass.
     last = events.last_call(root, call.product) if call.product else None
     call = last if last and not last.sources else call
-    return known(call.product, shown_path(explanation.name_of(call)), call, matched, others)
+    return Explanation(call, record_of(call.product), shown_path(explanation.name_of(call)), matched, others)
 
 
 def _exact(root: str, typed: str) -> tuple[Event | None, Event | None]:
     """The last call that made this file, and the last one that read it, whatever links lead there."""
-    folders: dict[str, str] = {}
+    folder_of = functools.cache(os.path.realpath)
 
     def located(path: str) -> str:
         folder, name = os.path.split(path)  # the name itself is kept: it may be a link on purpose
-        if folder not in folders:
-            folders[folder] = os.path.realpath(folder)
-        return os.path.join(folders[folder], name)
+        return os.path.join(folder_of(folder), name)
 
     wanted = located(os.path.abspath(typed))
     last_reader = None
@@ -141,34 +142,27 @@ def _exact(root: str, typed: str) -> tuple[Event | None, Event | None]:
 
 def _ending(root: str, typed: str) -> dict[str, Event]:
     """The paths of products, or else of sources, that end so; each with the newest call of all of them."""
-    end = os.path.normpath(typed)
-    calls = list(_naming(root, typed))
-    return _of_end(calls, end, _products_of) or _of_end(calls, end, sources_of)
-
-
-def _of_end(calls: Iterable[Event], end: str, paths_of: Callable[[Event], list[str]]) -> dict[str, Event]:
-    found: dict[str, Event] = {}
-    for call in calls:
-        for path in map(os.path.normpath, paths_of(call)):
-            if path.endswith(os.sep + end):
-                found.setdefault(path, call)
-    return found
+    end = os.sep + os.path.normpath(typed)
+    products: dict[str, Event] = {}
+    sources: dict[str, Event] = {}
+    for call in _naming(root, typed):
+        for found, paths in ((products, [call.product]), (sources, sources_of(call))):
+            for path in map(os.path.normpath, paths):
+                if path.endswith(end):
+                    found.setdefault(path, call)
+    return products or sources
 
 
 def _near(root: str, typed: str) -> str:
     """A product or a source whose name is most like this one, as a path; empty if none is."""
     paths: dict[str, str] = {}
     for call in filter(_is_compile, events.newest(root)):
-        for path in (*_products_of(call), *sources_of(call)):
+        for path in (call.product, *sources_of(call)):
             paths.setdefault(os.path.basename(path).lower(), path)
         if len(paths) >= _MOST_NAMES:
             break
     found = difflib.get_close_matches(os.path.basename(typed).lower(), paths, 1, _ALIKE)
     return paths[found[0]] if found else ""
-
-
-def _products_of(call: Event) -> list[str]:
-    return [call.product] if call.product else []
 
 
 def _naming(root: str, typed: str) -> Iterator[Event]:
@@ -184,47 +178,50 @@ def _is_compile(call: Event) -> bool:
     return call.reason != "information" and (call.outcome not in outcomes.QUERIES or bool(call.sources))
 
 
-class Build:
-    """The calls of one build, and the last of them for each product; `name` is how it was asked for."""
-
-    def __init__(self, name: str, calls: Sequence[Event]) -> None:
-        self.name = name
-        self.calls = calls
-        ended = sorted(calls, key=lambda call: call.started + call.seconds)
-        self.last = {call.product: call for call in ended if call.product}
-
-
-class Difference:
-    """What two builds differ in; of what both made, by its outcome."""
-
-    def __init__(self, first: Build, second: Build) -> None:
-        self.first, self.second = first, second
-        both = sorted(first.last.keys() & second.last.keys())
-        self.now_run = [path for path in both if _is_hit(first, path) and not _is_hit(second, path)]
-        self.now_hit = [path for path in both if _is_hit(second, path) and not _is_hit(first, path)]
-        self.same = len(both) - len(self.now_run) - len(self.now_hit)
-        self.only_first = sorted(first.last.keys() - second.last.keys())
-        self.only_second = sorted(second.last.keys() - first.last.keys())
-
-
 def _show_difference(root: str, names: tuple[str, str], as_json: bool) -> None:
     """Print what two builds differ in; raises Failure."""
     builds = events.builds(events.read(root)) if root else []
     if not builds:
         raise Failure("no build is known")
-    first, second = (_named(name, builds) for name in names)
-    found = Difference(first, second)
+    found = _difference([(name, _named(name, builds)) for name in names])
     if as_json:
-        say_json(_document(found))
+        say_json(found)
     else:
         say(*_lines(found))
 
 
-def _is_hit(build: Build, product: str) -> bool:
-    return build.last[product].outcome in _HITS
+def _difference(builds: Sequence[tuple[str, list[Event]]]) -> dict[str, Any]:
+    """What two builds differ in, as docs/reference/json.md describes it."""
+    first, second = (
+        {call.product: call for call in sorted(calls, key=lambda call: call.ended) if call.product}
+        for _, calls in builds
+    )
+    both = sorted(first.keys() & second.keys())
+
+    def changes(were_hits: bool) -> list[dict[str, Any]]:
+        pairs = [(first[path], second[path]) for path in both]
+        return [
+            {
+                "product": pair[0].product,
+                "outcomes": [call.outcome for call in pair],
+                "causes": [explanation.cause_of(call) for call in pair],
+            }
+            for pair in pairs
+            if [call.outcome in _HITS for call in pair] == [were_hits, not were_hits]
+        ]
+
+    now_run, now_hit = changes(were_hits=True), changes(were_hits=False)
+    return {
+        "builds": [{"name": name, **stats_text.build(calls)} for name, calls in builds],
+        "now_run": now_run,
+        "now_hit": now_hit,
+        "same": len(both) - len(now_run) - len(now_hit),
+        "only_first": sorted(first.keys() - second.keys()),
+        "only_second": sorted(second.keys() - first.keys()),
+    }
 
 
-def _named(name: str, builds: Sequence[list[Event]]) -> Build:
+def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
     """`last-build~1`, or the build that was under way then or, if none was, the last one before."""
     counted = _NAMED.fullmatch(name)
     if counted:
@@ -232,91 +229,59 @@ def _named(name: str, builds: Sequence[list[Event]]) -> Build:
         if back >= len(builds):
             known = f"`{units.LAST_BUILD}~{len(builds) - 1}`" if len(builds) > 1 else f"`{units.LAST_BUILD}`"
             raise Failure(f"no build `{name}` is known", f"the oldest one is {known}")
-        return Build(name, builds[-1 - back])
+        return builds[-1 - back]
     context = click.get_current_context()
     option = next(param for param in context.command.params if param.name == "diff")
     moment = units.since_option(context, option, name)
     assert isinstance(moment, float)
     for build in reversed(builds):
         if build[0].started <= moment:
-            return Build(name, build)
+            return build
     begun = units.moment(builds[0][0].started)
     raise Failure(f"no build of `{name}` is known", f"the oldest one began on {begun}")
 
 
-def _lines(found: Difference) -> Iterator[str]:
-    first, second = found.first, found.second
-    yield _headline(found)
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    yield _headline(len(found["now_run"]), len(found["now_hit"]), found["same"])
     yield ""
-    width = max(len(first.name), len(second.name))
-    for build in (first, second):
-        yield f"{build.name:<{width}}  {_totals(build)}"
-    yield from _listed(f"hits in {first.name} that ran in {second.name}", found.now_run, second)
-    yield from _listed(f"ran in {first.name}, hits in {second.name}", found.now_hit, first, "was ")
-    for build, paths in ((first, found.only_first), (second, found.only_second)):
-        if paths:
-            yield ""
-            yield f"made in {build.name} alone: {len(paths)}"
-            yield from (f"  {shown_path(path)}" for path in paths[:_MOST_PRODUCTS])
-            yield from _more(paths)
+    first, second = names = [build["name"] for build in found["builds"]]
+    for build in found["builds"]:
+        spent = seconds_words(max(0.0, build["until"] - build["since"]))
+        yield (
+            f"{build['name']:<{max(map(len, names))}}  {units.moment(build['since'])}"
+            f"  {count_words(build['calls'], 'call')} in {spent},"
+            f" {build['hits']} of {build['cacheable']} hits,"
+            f" wall time {stats_text.saved_words(build['wall_seconds_saved'])}"
+        )
+    yield from _listed(
+        f"hits in {first} that ran in {second}", [_line(change, 1) for change in found["now_run"]]
+    )
+    yield from _listed(
+        f"ran in {first}, hits in {second}", [_line(change, 0, "was ") for change in found["now_hit"]]
+    )
+    yield from _listed(f"made in {first} alone", list(map(shown_path, found["only_first"])))
+    yield from _listed(f"made in {second} alone", list(map(shown_path, found["only_second"])))
 
 
-def _headline(found: Difference) -> str:
-    if not found.now_run and not found.now_hit:
-        return f"every product that both builds made was a hit in both or ran in both: {found.same}"
-    ran = count_words(len(found.now_run), "product")
+def _headline(now_run: int, now_hit: int, same: int) -> str:
+    if not now_run and not now_hit:
+        return f"every product that both builds made was a hit in both or ran in both: {same}"
     return (
-        f"{ran} that {'was a hit' if len(found.now_run) == 1 else 'were hits'} ran, "
-        f"{len(found.now_hit)} that ran {'is a hit' if len(found.now_hit) == 1 else 'are hits'}, "
-        f"{found.same} as before"
+        f"{count_words(now_run, 'product')} that {'was a hit' if now_run == 1 else 'were hits'} ran, "
+        f"{now_hit} that ran {'is a hit' if now_hit == 1 else 'are hits'}, {same} as before"
     )
 
 
-def _totals(build: Build) -> str:
-    totals = stats_text.build(build.calls)
-    spent = seconds_words(max(0.0, totals["until"] - totals["since"]))
-    return (
-        f"{units.moment(totals['since'])}  {count_words(totals['calls'], 'call')} in {spent},"
-        f" {totals['hits']} of {totals['cacheable']} hits,"
-        f" wall time {stats_text.saved_words(totals['wall_seconds_saved'])}"
-    )
+def _line(change: dict[str, Any], build: int, before: str = "") -> str:
+    outcome = change["outcomes"][build].replace("_", " ")
+    return f"{shown_path(change['product'])}: {before}{outcome}, because {change['causes'][build]}"
 
 
-def _listed(title: str, paths: Sequence[str], build: Build, before: str = "") -> Iterator[str]:
-    if not paths:
+def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if not lines:
         return
     yield ""
-    yield f"{title}: {len(paths)}"
-    for path in paths[:_MOST_PRODUCTS]:
-        call = build.last[path]
-        outcome = call.outcome.replace("_", " ")
-        yield f"  {shown_path(path)}: {before}{outcome}, because {explanation.cause_of(call)}"
-    yield from _more(paths)
-
-
-def _more(paths: Sequence[str]) -> Iterator[str]:
-    if len(paths) > _MOST_PRODUCTS:
-        yield f"  and {len(paths) - _MOST_PRODUCTS} more; --json has all of them"
-
-
-def _document(found: Difference) -> dict[str, object]:
-    return {
-        "builds": [
-            {"name": build.name, **stats_text.build(build.calls)} for build in (found.first, found.second)
-        ],
-        "now_run": [_change(path, found) for path in found.now_run],
-        "now_hit": [_change(path, found) for path in found.now_hit],
-        "same": found.same,
-        "only_first": found.only_first,
-        "only_second": found.only_second,
-    }
-
-
-def _change(product: str, found: Difference) -> dict[str, object]:
-    """What became of a product in each build, and why; of a direct hit there is nothing to tell."""
-    pair = (found.first.last[product], found.second.last[product])
-    return {
-        "product": product,
-        "outcomes": [call.outcome for call in pair],
-        "causes": [explanation.cause_of(call) for call in pair],
-    }
+    yield f"{title}: {len(lines)}"
+    yield from (f"  {line}" for line in lines[:_MOST_PRODUCTS])
+    if len(lines) > _MOST_PRODUCTS:
+        yield f"  and {len(lines) - _MOST_PRODUCTS} more; --json has all of them"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from nvccache import outcomes
 from nvccache.cli.output import GREEN, RED, YELLOW
@@ -21,9 +22,8 @@ _UNCHANGED = "nothing it depends on has changed"
 _LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
 _FAULT = "nvccache had a fault, which NVCCACHE_LOG tells more of"
 _ELSEWHERE = "another process ran it meanwhile"
-# What the document has of a call, and what stands there where none is known; and of each stage.
-_OF_CALL: dict[str, object] = dict.fromkeys(("started", "seconds", "wall_saved", "tool_saved"))
-_OF_CALL |= {"store_fault": "", "directory": "", "sources": []}
+# What the document has of a call as far as it is logged, and of each stage.
+_AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
@@ -33,38 +33,29 @@ _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 _MORE = re.compile(r"and (\d+) more$")
 
 
+@dataclass
 class Explanation:
     """What is known of one compile."""
 
-    def __init__(
-        self,
-        product: str,
-        shown: str,
-        call: Event | None,
-        record: ObjectRecord | None,
-        matched: str = "",
-        others: Sequence[str] = (),
-    ) -> None:
-        self.product = product
-        self.shown = shown  # what it is called where it is shown
-        self.call = call
-        self.record = record if not call or _is_of_call(record, call) else None
-        self.matched = matched  # the path that it was found by, empty where none was asked for
-        self.others = others  # paths that fit as well
-        self.outcome = call.outcome if call else record.outcome if record else ""
-        self.cause, self.details = _cause(self.outcome, call, self.record)
+    call: Event
+    record: ObjectRecord | None
+    shown: str  # what it is called where it is shown
+    matched: str = ""  # the path that it was found by, empty where none was asked for
+    others: Sequence[str] = ()  # paths that fit as well
+    is_logged: bool = True  # else the event log has forgotten it, and `call` is what the record says
 
-    @property
-    def stages(self) -> list[StageEvent]:
-        return self.call.stages if self.call else []
+    def __post_init__(self) -> None:
+        # Calls that nobody counted write records, too.
+        if self.record and not self.record.cause.startswith(self.call.cause):
+            self.record = None
+        self.cause, self.details = _cause(self.call, self.record)
 
     @property
     def stage_reasons(self) -> list[tuple[str, str]]:
         """Of each stage that ran: its name, and why, as the record has it."""
         others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
-        is_compiled = self.outcome not in others
-        is_linked = self.call is not None and self.call.reason == outcomes.LINKED
-        return self.record.stage_reasons if self.record and is_compiled and not is_linked else []
+        is_compiled = self.call.outcome not in others and self.call.reason != outcomes.LINKED
+        return self.record.stage_reasons if self.record and is_compiled else []
 
 
 def sources_of(call: Event) -> list[str]:
@@ -81,47 +72,52 @@ def name_of(call: Event) -> str:
 
 def cause_of(call: Event) -> str:
     """Why a call was what it was, a clause, as far as the event log tells."""
-    return _cause(call.outcome, call, None)[0]
+    return _cause(call, None)[0]
 
 
 def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     """The answer, further differences, and the stages as a tree."""
-    yield [f"{_subject(found)}: {found.outcome.replace('_', ' ')}, because {found.cause}"]
+    call = found.call
+    is_named = call.product or call.sources or found.shown != call.directory
+    subject = f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
+    yield [f"{subject}: {call.outcome.replace('_', ' ')}, because {found.cause}"]
     for detail in found.details:
         yield [f"  also: {detail}"]
-    call = found.call
-    if call and call.store_fault:
+    if call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
         yield [f"  the cache could not be used as it should: {fault}"]
-    if call and call.remote:
+    if call.remote:
         yield [f"  {_remote_words(call.remote)}"]
-    if call and call.wrong_settings:
+    if call.wrong_settings:
         yield [f"  with a setting that is wrong: {call.wrong_settings}"]
     yield from _tree(found, is_verbose)
 
 
 def document(found: Explanation) -> dict[str, object]:
     call = found.call
-    units = dict(_sources_of_stages(call)) if call else {}
+    sources = dict(_sources_of_stages(call))
     return {
-        "product": found.product,
-        "outcome": found.outcome,
+        "product": call.product,
+        "outcome": call.outcome,
         "cause": found.cause,
         "details": found.details,
         "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
-        "wrong_settings": call.wrong_settings.split(",") if call and call.wrong_settings else [],
-        "remote": events.remote_json(call.remote) if call else None,
-        **{name: getattr(call, name) if call else none for name, none in _OF_CALL.items()},
+        "wrong_settings": call.wrong_settings.split(",") if call.wrong_settings else [],
+        "remote": events.remote_json(call.remote),
+        **{name: getattr(call, name) if found.is_logged else None for name in _AMOUNTS},
+        "store_fault": call.store_fault,
+        "directory": call.directory,
+        "sources": call.sources,
         "matched": found.matched,
         "others": list(found.others),
         "stages": [
             {
                 **{name: getattr(stage, name) for name in _OF_STAGE},
-                "source": units.get(number, ""),
+                "source": sources.get(number, ""),
                 "away": events.costs_away(stage),
                 "why_here": events.why_here(stage),
             }
-            for number, stage in enumerate(found.stages)
+            for number, stage in enumerate(call.stages)
         ],
     }
 
@@ -130,57 +126,46 @@ def _remote_words(use: RemoteUse) -> str:
     """`remotes: 3 of 5 names found, 12.0 KiB, in 0.05 s`."""
     if not use.asked:
         return "remotes: " + "; ".join([outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults])
-    told = f"remotes: {use.found} of {count_words(use.asked, 'name')} found"
+    answers = f"remotes: {use.found} of {count_words(use.asked, 'name')} found"
     received = f", {size_words(use.bytes)}" if use.bytes else ""
     faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)
-    return f"{told}{received}, in {seconds_words(use.seconds)}{faults}"
+    return f"{answers}{received}, in {seconds_words(use.seconds)}{faults}"
 
 
-def _subject(found: Explanation) -> str:
-    call = found.call
-    is_named = not call or call.product or call.sources or found.shown != call.directory
-    return f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
-
-
-def _is_of_call(record: ObjectRecord | None, call: Event) -> bool:
-    """Whether a record may be of this call: calls that nobody counted write records, too."""
-    return record is not None and (not call.cause or record.cause.startswith(call.cause))
-
-
-def _cause(outcome: str, call: Event | None, record: ObjectRecord | None) -> tuple[str, list[str]]:
+def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
     """Why, and further differences."""
-    if outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
+    if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
         return _UNCHANGED, []
-    if outcome == outcomes.FAULT:
+    if call.outcome == outcomes.FAULT:
         return _FAULT, []
-    if call and call.reason == outcomes.LINKED:
+    if call.reason == outcomes.LINKED:
         return _LINKED, []
-    if call and outcome == outcomes.BYPASS:
+    if call.outcome == outcomes.BYPASS:
         return outcomes.REASONS.get(call.reason, call.reason), []
-    told = record.cause if record else call.cause if call else ""
+    cause = record.cause if record else call.cause
     details = list(record.details) if record else []
-    if outcome == outcomes.FAILED:
-        is_first = told in ("", miss_reason.FIRST)
-        return "nvcc reports an error", [] if is_first else [told, *details]
-    if record and record.reason_against_record and record.reason_against_record not in told:
+    if call.outcome == outcomes.FAILED:
+        is_first = cause in ("", miss_reason.FIRST)
+        return "nvcc reports an error", [] if is_first else [cause, *details]
+    if record and record.reason_against_record and record.reason_against_record not in cause:
         details.append(f"no direct record is kept: {record.reason_against_record}")
-    return told or "its record is no longer in the cache", details
+    return cause or "its record is no longer in the cache", details
 
 
 def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
     """One line a stage; of a call with several sources, below the source that it is of."""
-    stages = found.stages
+    stages = found.call.stages
     if not stages:
         for name, why in found.stage_reasons:
             yield [f"  {name}  ran  {_first(why, is_verbose)}"]
         return
     width = max(len(_name(stage)) for stage in stages)
     is_any_sent = any(events.costs_away(stage) or events.why_here(stage) for stage in stages)
-    units = dict(_sources_of_stages(found.call)) if found.call else {}
+    sources = dict(_sources_of_stages(found.call))
     source = ""
     for number, stage in enumerate(stages):
-        if units.get(number, "") != source:
-            source = units.get(number, "")
+        if sources.get(number, "") != source:
+            source = sources.get(number, "")
             if source:
                 yield [f"  {source}"]
         indent = "    " if source else "  "

@@ -1,6 +1,6 @@
 """The commands as a whole: how they are found and completed, and how each ends, by a status or one sentence.
 
-A traceback is never shown: a bug of ours is told in one sentence, too; `NVCCACHE_STRICT=1` shows where it is.
+A traceback is never shown: a bug of ours is one sentence, too; `NVCCACHE_STRICT=1` shows where it is.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ def _give_up_output() -> None:
 
 
 @contextlib.contextmanager
-def told_in_one_sentence() -> Iterator[None]:
+def in_one_sentence() -> Iterator[None]:
     """Turn what a command ran into into a sentence for its user; what that quotes is escaped."""
     try:
         yield
-    except (OutputError, Failure, WrongUsage, click.exceptions.Exit, click.Abort):
+    except (Failure, click.exceptions.Exit, click.Abort):
         raise
     except click.ClickException as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
@@ -88,7 +88,7 @@ def told_in_one_sentence() -> Iterator[None]:
     except Exception as fault:
         if os.environ.get("NVCCACHE_STRICT", "") not in ("", "0"):
             raise
-        raise _told(fault) from None
+        raise _bug(fault) from None
 
 
 def _has_working_directory() -> bool:
@@ -105,7 +105,7 @@ def _is_of_click(error: OSError) -> bool:
     return f"{os.sep}click{os.sep}" in frame.filename
 
 
-def _told(fault: Exception) -> Failure:
+def _bug(fault: Exception) -> Failure:
     import traceback
 
     frame = traceback.extract_tb(fault.__traceback__)[-1]
@@ -164,7 +164,7 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         near = names.nearest(word, known)
         meant = f"; did you mean `{near}`?" if near else ""
-        raise WrongUsage(f"no such command `{word}`{meant}", self._hint, ctx)
+        raise WrongUsage(f"no such command `{word}`{meant}", self._hint)
 
 
 class AllCommands(LazyGroup):
@@ -186,12 +186,12 @@ class AllCommands(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what its user can mend ends in one sentence, not in a traceback."""
-        with told_in_one_sentence():
+        with in_one_sentence():
             return super().invoke(ctx)
 
     def make_context(self, *arguments: Any, **others: Any) -> click.Context:
         """Understand the command line."""
-        with told_in_one_sentence():
+        with in_one_sentence():
             return super().make_context(*arguments, **others)
 
 
@@ -226,12 +226,12 @@ def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bo
         for option, is_given in (("--verbose", verbose), ("--json", as_json)):
             if is_given:
                 hint = f"`nvccache --version {option}`, or `nvccache COMMAND {option}`"
-                raise WrongUsage(f"`{option}` goes with `--version` or behind a command", hint, ctx)
+                raise WrongUsage(f"`{option}` goes with `--version` or behind a command", hint)
         if ctx.invoked_subcommand is None:
-            raise WrongUsage("which command?", ctx=ctx)
+            raise WrongUsage("which command?")
         return
     if ctx.invoked_subcommand:
-        raise WrongUsage("`--version` goes with no command", ctx=ctx)
+        raise WrongUsage("`--version` goes with no command")
     if verbose:
         from nvccache.cli import about
 
@@ -257,7 +257,7 @@ def completion(shell: str | None, as_json: bool) -> None:
     """
     shell = shell or os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:
-        raise WrongUsage("which shell: bash, zsh or fish?", ctx=click.get_current_context())
+        raise WrongUsage("which shell: bash, zsh or fish?")
     script = script_of(shell)
     if as_json:
         say_json({"shell": shell, "script": script})

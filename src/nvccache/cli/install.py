@@ -154,7 +154,7 @@ def private_launcher() -> list[str]:
 
 
 def adding(extra: str) -> str:
-    """The command that adds one of nvccache's extras to this very installation, whoever made it.
+    """The command that adds one of nvccache's extras to this very installation, whatever made it.
 
     It names the packages and not `nvccache[EXTRA]`, which some installers would look for on a package index.
     """

@@ -28,7 +28,7 @@ COMMANDS = {
     "completion": "nvccache.cli.group",
 }
 _ALIKE = 0.75
-# Parts of a name such as `x86_64-linux-gnu-g++-12`: whoever types one of these means a compiler.
+# Parts of a name such as `x86_64-linux-gnu-g++-12`: a word with one of these means a compiler.
 _COMPILERS = """
 c++ cc ccache cl clang clang++ g++ gcc hipcc icc icpc icpx icx mpic++ mpicc mpicxx nvc nvc++ nvcc sccache
 """

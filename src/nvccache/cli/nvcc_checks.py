@@ -28,7 +28,7 @@ from nvccache.toolkit.dryrun import Command, Transcript
 
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
 _PARTS = tuple(tool for tool in stages.ALL if tool.program)  # of the toolkit
-_VERSION = re.compile(rb"release (\d+\.\d+), V([\d.]+)")
+_VERSION = re.compile(r"release (\d+\.\d+), V([\d.]+)")
 _CAPABILITIES = "security.capability"
 
 
@@ -89,8 +89,7 @@ def _first_bytes(path: str) -> bytes:
 
 def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     """The tools that this nvcc starts, by its own dry run, and whether they are of one release."""
-    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        found = _dry_run(nvcc, folder, environ)
+    found = _dry_run(nvcc, environ)
     if not isinstance(found, Transcript):
         yield Finding(BAD, "dry run", f"`nvcc --dryrun` was not understood: {found.reason} {found.detail}")
         return
@@ -116,9 +115,8 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
         if not _is_below(path, environ.get("TOP", "")):
             yield Finding(ODD, name, f"not there beside nvcc: PATH leads to `{path}`")
         if tool.tells_version:
-            shown = subprocess.run([path, "--version"], capture_output=True, check=False)
-            match = _VERSION.search(shown.stdout + shown.stderr)
-            versions[name] = match[2].decode() if match else "?"
+            match = _VERSION.search(version_text(path))
+            versions[name] = match[2] if match else "?"
     if len(set(versions.values())) > 1:
         text = ", ".join(f"{name} {version}" for name, version in versions.items())
         yield Finding(BAD, "parts", f"they are of different releases: {text}; pin all wheels to one")
@@ -134,18 +132,18 @@ def _is_below(path: str, directory: str) -> bool:
 
 def host_compiler_of(nvcc: str, environ: Mapping[str, str]) -> str:
     """The path of the host compiler that this nvcc starts; empty if its dry run does not say."""
-    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        found = _dry_run(nvcc, folder, environ)
+    found = _dry_run(nvcc, environ)
     if not isinstance(found, Transcript):
         return ""
     return toolchain.resolve(_host_word(found), {**environ, **found.variables}.get("PATH", "")) or ""
 
 
-def _dry_run(nvcc: str, folder: str, environ: Mapping[str, str]) -> Transcript | Bypass:
-    source = os.path.join(folder, "probe.cu")
-    with open(source, "w", encoding="utf-8") as stream:
-        stream.write(SOURCE)
-    return dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
+def _dry_run(nvcc: str, environ: Mapping[str, str]) -> Transcript | Bypass:
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        source = os.path.join(folder, "probe.cu")
+        with open(source, "w", encoding="utf-8") as stream:
+            stream.write(SOURCE)
+        return dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
 
 
 def _host_word(found: Transcript) -> str:
@@ -163,9 +161,9 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     for program in (driver, *_programs_of(driver)):
         obstacle = why_not_observed(program)
         if obstacle:
-            told = "what it reads cannot be seen: no compile is answered at once, but its stages are cached"
+            detail = "what it reads cannot be seen: no compile is answered at once, but its stages are cached"
             mend = ("export NVCC_CCBIN=/usr/bin/g++",) if driver != "/usr/bin/g++" else ()
-            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", (told,), mend)
+            yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", (detail,), mend)
 
 
 def version_text(program: str) -> str:
@@ -176,7 +174,7 @@ def version_text(program: str) -> str:
         )
     except OSError:
         return ""
-    return shown.stdout.decode(errors="replace")
+    return (shown.stdout + shown.stderr).decode(errors="replace")
 
 
 def _programs_of(driver: str) -> list[str]:

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 Tell = Callable[[int, int], None]  # (done, of how many)
+Part = str | tuple[str, str]  # of a line: a text, or a text and its colour
 
 PATIENCE = 0.4  # seconds after which work is long, and a bar is shown
-GREEN, YELLOW, RED, BOLD = "green", "yellow", "red", "bold"
+GREEN, YELLOW, RED = "green", "yellow", "red"
 GOOD, ODD, BAD = "ok", "note", "bad"  # states of what `doctor` finds
 _COLOURS = {GOOD: GREEN, ODD: YELLOW, BAD: RED}
 _TOPIC_WIDTH = 14
@@ -38,7 +39,31 @@ _TOPIC_WIDTH = 14
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 
 
-class OutputError(click.ClickException):
+class Failure(click.ClickException):
+    """A command cannot do what it was asked for: one sentence, and perhaps a hint on a line of its own."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def show(self, file: IO[str] | None = None) -> None:
+        for head, text in ((("Error: ", RED), self.message), (("Hint: ", YELLOW), self.hint)):
+            if text:
+                _warn(head, text)
+
+
+class WrongUsage(Failure):
+    """A command line that is not understood; by default the hint is how to ask for help."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "", ctx: click.Context | None = None) -> None:
+        ctx = ctx or click.get_current_context(silent=True)
+        path = ctx.command_path if ctx else "nvccache"
+        super().__init__(message, hint or f"`{path} --help` shows what there is")
+
+
+class OutputError(Failure):
     """What a command had to say could not be written; whatever it did is done."""
 
     def __init__(self, error: OSError) -> None:
@@ -52,30 +77,7 @@ class OutputError(click.ClickException):
 
     def show(self, file: IO[str] | None = None) -> None:
         if not self.is_unread:
-            _show_error(self.format_message(), "")
-
-
-class Failure(click.ClickException):
-    """A command cannot do what it was asked for: one sentence, and perhaps a hint on a line of its own."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
-
-    def show(self, file: IO[str] | None = None) -> None:
-        _show_error(self.format_message(), self.hint)
-
-
-class WrongUsage(click.UsageError):
-    """A command line that is not understood; the status is 2."""
-
-    def __init__(self, message: str, hint: str = "", ctx: click.Context | None = None) -> None:
-        super().__init__(message, ctx)
-        self.hint = hint
-
-    def show(self, file: IO[str] | None = None) -> None:
-        path = self.ctx.command_path if self.ctx else "nvccache"
-        _show_error(self.format_message(), self.hint or f"`{path} --help` shows what there is")
+            super().show(file)
 
 
 def say(*lines: str) -> None:
@@ -84,16 +86,10 @@ def say(*lines: str) -> None:
         say_parts(line)
 
 
-def say_parts(*parts: str | tuple[str, str]) -> None:
+def say_parts(*parts: Part) -> None:
     """Print one line of parts; (text, colour) is coloured where the terminal and its user want that."""
-    is_coloured = has_colours(sys.stdout)
-    line = ""
-    for part in parts:
-        text, colour = part if isinstance(part, tuple) else (part, "")
-        text = _encodable(printable(text), sys.stdout.encoding if sys.stdout else None)
-        line += _styled(text, colour) if colour and is_coloured else text
     try:
-        click.echo(line, color=is_coloured)
+        _echo(*parts)
     except OSError as error:
         raise OutputError(error) from None
 
@@ -106,7 +102,24 @@ def say_json(document: object, is_one_line: bool = False) -> None:
 def warn(*lines: str) -> None:
     """Tell on standard error what the command's own output is not about."""
     for line in lines:
-        _tell(f"nvccache: {line}")
+        _warn(f"nvccache: {line}")
+
+
+def _warn(*parts: Part) -> None:
+    with contextlib.suppress(OSError):  # there is nowhere else to say so
+        _echo(*parts, err=True)
+
+
+def _echo(*parts: Part, err: bool = False) -> None:
+    stream = sys.stderr if err else sys.stdout
+    is_coloured = has_colours(stream)
+    encoding = (stream.encoding if stream else None) or "utf-8"
+    line = ""
+    for part in parts:
+        text, colour = part if isinstance(part, tuple) else (part, "")
+        text = printable(text).encode(encoding, "backslashreplace").decode(encoding)
+        line += click.style(text, fg=colour, bold=True) if colour and is_coloured else text
+    click.echo(line, err=err, color=is_coloured)
 
 
 def has_colours(stream: IO[str] | None) -> bool:
@@ -127,36 +140,11 @@ def is_terminal(stream: IO[str] | None) -> bool:
         return False
 
 
-def _show_error(message: str, hint: str) -> None:
-    _tell(message, "Error: ", RED)
-    if hint:
-        _tell(hint, "Hint: ", YELLOW)
-
-
-def _tell(text: str, head: str = "", colour: str = "") -> None:
-    """Write a line to standard error; where that cannot be done, nobody can be told."""
-    is_coloured = has_colours(sys.stderr)
-    shown = _encodable(printable(text), sys.stderr.encoding if sys.stderr else None)
-    with contextlib.suppress(OSError):
-        click.echo((_styled(head, colour) if is_coloured else head) + shown, err=True, color=is_coloured)
-
-
-def _styled(text: str, colour: str) -> str:
-    if colour == BOLD:
-        return click.style(text, bold=True)
-    return click.style(text, fg=colour, bold=True) if colour else text
-
-
-def _encodable(text: str, encoding: str | None) -> str:
-    encoding = encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
 @contextlib.contextmanager
 def bar(title: str, is_long: bool = False) -> Iterator[Tell]:
-    """Yield what is told how far the work is; elsewhere than on a terminal it does nothing.
+    """Yield a function that shows how far the work is; elsewhere than on a terminal it does nothing.
 
-    Work that `is_long` is shown at once, though it may never tell.
+    Work that `is_long` is shown at once, also if the function is never called.
     """
     if not is_terminal(sys.stderr) or os.environ.get("TERM", "dumb") == "dumb":
         yield lambda done, total: None
@@ -191,31 +179,40 @@ def _drawn(title: str) -> Progress:
     return shown
 
 
-def replace_file(path: str, content: str) -> None:
-    """Replace a file by another one at once, so that a full disk leaves what was there.
+@contextlib.contextmanager
+def replacing(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of another one at the end, so that a full disk leaves what was there.
 
-    A device, a pipe, or what a link leads to is written to; `-` is standard output.
+    It has the mode of any new file if none is given. Raises OSError.
     """
     import tempfile  # which costs more than all else that is imported for `--version`
 
-    data = content.encode("utf-8", "backslashreplace")
+    descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
     try:
-        if path == "-" or not _is_replaceable(path):
-            with click.open_file(path, "wb") if path == "-" else _opened(path) as stream:
-                stream.write(data)
-            return
-        descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
-        try:
-            with open(descriptor, "wb") as stream:
-                stream.write(data)
+        with open(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(descriptor)
+        if mode is None:
             umask = os.umask(0o077)
             os.umask(umask)
-            os.chmod(new, 0o666 & ~umask)
-            os.replace(new, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(new)
-            raise
+            mode = 0o666 & ~umask
+        os.chmod(new, mode)
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        raise
+
+
+def replace_file(path: str, content: str) -> None:
+    """Replace a file by another one at once; raises Failure.
+
+    A device, a pipe, or what a link leads to is written to; `-` is standard output.
+    """
+    try:
+        with _opened(path) as stream:
+            stream.write(content.encode("utf-8", "backslashreplace"))
     except OSError as error:
         what = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
         raise Failure(f"cannot write `{path}`: {what}") from None
@@ -223,19 +220,15 @@ def replace_file(path: str, content: str) -> None:
         raise Failure("standard output is closed") from None
 
 
-def _opened(path: str) -> IO[bytes]:
-    """What is there, to be written to. A pipe that nobody reads would be waited for, perhaps for ever."""
+def _opened(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    if path == "-":
+        return click.open_file(path, "wb")
+    if not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode):
+        return replacing(path)
+    # A pipe that nobody reads would be waited for, perhaps for ever.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     os.set_blocking(descriptor, True)
     return open(descriptor, "wb")
-
-
-def _is_replaceable(path: str) -> bool:
-    """Not what is a device, a pipe or a link: what it leads to is written to."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return True
 
 
 @dataclass(frozen=True)

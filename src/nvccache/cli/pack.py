@@ -19,7 +19,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO
 
@@ -27,7 +27,7 @@ import click
 import zstandard
 
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Failure, bar, json_option, say, say_json
+from nvccache.cli.output import Failure, Tell, bar, json_option, replacing, say, say_json
 from nvccache.cli.units import age_option, count_words, size_words
 from nvccache.config import Config
 from nvccache.files import keys
@@ -37,8 +37,6 @@ from nvccache.remote.uploads import Item
 from nvccache.store import directory as directories
 from nvccache.store import eviction
 from nvccache.store.store import Store
-
-Tell = Callable[[int, int], None]
 
 _HEAD = re.compile(rb"nvccache pack-v1 (\d{1,10}) ([0-9a-f]{16,128})\n")
 _LONGEST_HEAD = 256
@@ -72,7 +70,10 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
     settings = our_settings.load(needs_cache=True)
     if os.path.exists(file) and not os.path.isfile(file):
         raise Failure(f"cannot write `{file}`: it is no regular file")
-    known = {(packed.item, packed.digest) for base in bases for packed in _index(base)}
+    known = set()
+    for base in bases:
+        with _opened(base) as stream:
+            known |= {(packed.item, packed.digest) for packed in index_of(stream)}
     cache = our_settings.untouched(settings.dir)
     transfer = Transfer(cache)
     with eviction.told_in_one_sentence(cache.directory):
@@ -80,7 +81,7 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
         items = [item for item, used in transfer.items() if used >= oldest]
     try:
         with bar("packing") as tell:
-            objects = len(write(file, transfer, items, known, tell))
+            objects = write(file, transfer, items, known, tell)
         size = {"objects": objects, "bytes": os.path.getsize(file), "left_out": len(items) - objects}
     except OSError as error:
         raise Failure(f"cannot write `{file}`: {error.strerror or error}") from None
@@ -89,16 +90,6 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
     else:
         left_out = f"; {size['left_out']} in the base" if bases else ""
         say(f"`{file}`: {count_words(size['objects'], 'object')}, {size_words(size['bytes'])}{left_out}")
-
-
-def _index(path: str) -> list[Packed]:
-    try:
-        with opened_regular(path) as stream:
-            return index_of(stream)
-    except PackError as error:
-        raise Failure(f"`{path}` {error}") from None
-    except OSError as error:
-        raise Failure(f"cannot read `{path}`: {error.strerror or error}") from None
 
 
 @dataclass
@@ -141,27 +132,22 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
     made = Unpacked(file)
     cache = Store(directories.of(settings))
     transfer = Transfer(cache, settings.max_size)
-    try:
-        with opened_regular(file) as stream, bar("unpacking") as tell:
-            index = index_of(stream)
-            for number, packed in enumerate(index, 1):
-                tell(number, len(index))
-                try:
-                    content = read(stream, packed, envelope.most_sealed(LARGEST))
-                    is_new = transfer.take_in(content, envelope.name_of(*packed.item))
-                except ValueError:
-                    made.refused += 1
-                    continue
-                if cache.fault:
-                    raise Failure(f"nothing can be stored: {cache.trouble}")
-                made.objects += is_new
-                made.present += not is_new
-                made.bytes += len(content) if is_new else 0
-        transfer.keep_within_limit()
-    except PackError as error:
-        raise Failure(f"`{file}` {error}") from None
-    except OSError as error:
-        raise Failure(f"cannot read `{file}`: {error.strerror or error}") from None
+    with _opened(file) as stream, bar("unpacking") as tell:
+        index = index_of(stream)
+        for number, packed in enumerate(index, 1):
+            tell(number, len(index))
+            try:
+                content = read(stream, packed, envelope.most_sealed(LARGEST))
+                is_new = transfer.take_in(content, envelope.name_of(*packed.item))
+            except ValueError:
+                made.refused += 1
+                continue
+            if cache.fault:
+                raise Failure(f"nothing can be stored: {cache.trouble}")
+            made.objects += is_new
+            made.present += not is_new
+            made.bytes += len(content) if is_new else 0
+    transfer.keep_within_limit()
     return made
 
 
@@ -171,73 +157,55 @@ def _show(made: Unpacked) -> None:
     say(f"`{made.file}`: {count_words(made.objects, 'object')}, {size_words(made.bytes)}{present}{refused}")
 
 
-def opened_regular(path: str) -> IO[bytes]:
-    """A file to be read; raises OSError, also for a pipe, which would be waited for, perhaps for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return open(descriptor, "rb")
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """A pack to be read; raises Failure, also for a pipe, which would be waited for, perhaps for ever."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is no regular file")
+            yield stream
+    except PackError as error:
+        raise Failure(f"`{path}` {error}") from None
+    except OSError as error:
+        raise Failure(f"cannot read `{path}`: {error.strerror or error}") from None
 
 
 class PackError(Exception):
     """A file is no pack, or not all of one; the message is a clause for the user."""
 
 
+@dataclass(slots=True)
 class Packed:
     """One object in a pack."""
 
-    __slots__ = ("digest", "item", "offset", "size")
-
-    def __init__(self, item: Item, size: int, digest: str, offset: int) -> None:
-        self.item = item
-        self.size = size
-        self.digest = digest
-        self.offset = offset  # in the file
+    item: Item
+    size: int
+    digest: str
+    offset: int  # in the file
 
 
 def write(
-    path: str, transfer: Transfer, items: Iterable[Item], known: set[tuple[Item, str]], tell: Tell
-) -> list[Packed]:
-    """Write a pack, all at once, of what is not known by item and digest. Raises OSError."""
-    wanted = list(items)
-    found: list[Packed] = []
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.TemporaryFile(dir=folder) as objects:
-        size = 0
-        for number, item in enumerate(wanted, 1):
-            tell(number, len(wanted))
+    path: str, transfer: Transfer, items: Sequence[Item], known: set[tuple[Item, str]], tell: Tell
+) -> int:
+    """Write a pack of what is not known by item and digest; how many objects that is. Raises OSError."""
+    lines = []
+    with tempfile.TemporaryFile(dir=os.path.dirname(path) or ".") as objects:
+        for number, item in enumerate(items, 1):
+            tell(number, len(items))
             content = transfer.sealed(item)
             digest = keys.digest_bytes(content) if content is not None else ""
-            if content is None or (item, digest) in known:
-                continue
-            objects.write(content)
-            found.append(Packed(item, len(content), digest, size))
-            size += len(content)
+            if content is not None and (item, digest) not in known:
+                objects.write(content)
+                lines.append(f"{item[0]} {item[1]} {len(content)} {digest}\n")
         objects.seek(0)
-        _put_together(path, found, objects, folder)
-    return found
-
-
-def _put_together(path: str, found: list[Packed], objects: IO[bytes], folder: str) -> None:
-    lines = [f"{each.item[0]} {each.item[1]} {each.size} {each.digest}\n" for each in found]
-    index = zstandard.ZstdCompressor(_LEVEL).compress("".join(lines).encode())
-    descriptor, temporary = tempfile.mkstemp(prefix=".nvccache-", suffix=".pack", dir=folder)
-    try:
-        with open(descriptor, "wb") as stream:
-            umask = os.umask(0)
-            os.umask(umask)
-            os.fchmod(descriptor, 0o666 & ~umask)
+        index = zstandard.ZstdCompressor(_LEVEL).compress("".join(lines).encode())
+        with replacing(path) as stream:
             stream.write(b"nvccache pack-v1 %d %s\n" % (len(index), keys.digest_bytes(index).encode()))
             stream.write(index)
             shutil.copyfileobj(objects, stream, 1 << 20)
-            stream.flush()
-            os.fsync(descriptor)
-        os.rename(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    return len(lines)
 
 
 def index_of(stream: IO[bytes]) -> list[Packed]:

@@ -43,9 +43,8 @@ def _of_service(status: Status) -> Finding:
     seconds = status.get_seconds or 0.0
     answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}, {status.rights}"
     outage = status.outage
-    if outage and float(str(outage["until"])) > time.time():
-        until = moment(float(str(outage["until"])), "%H:%M:%S")
-        details = (f"compiles leave it alone until {until}: {outage['text']}",)
+    if outage and outage.until > time.time():
+        details = (f"compiles leave it alone until {moment(outage.until, '%H:%M:%S')}: {outage.text}",)
         return Finding(ODD, "remote", answers, details, ("nvccache remote test",))
     if seconds > _SLOW_SECONDS:
         return Finding(ODD, "remote", f"{answers}: a compile waits for several answers")
@@ -54,12 +53,11 @@ def _of_service(status: Status) -> Finding:
 
 def _of_uploads(status: Status) -> Iterator[Finding]:
     outage = status.write_outage
-    if outage and float(str(outage["until"])) > time.time() - _LONG_AGO:
-        text, is_refused = str(outage["text"]), outage["word"] in ("denied", "bad_credentials")
-        advice = remotes.advice(str(outage["word"]), status.url, text)
+    if outage and outage.until > time.time() - _LONG_AGO:
+        advice = remotes.advice(outage.word, status.url, outage.text)
         details = (f"to mend it: {advice}",) if advice else ()
-        state = BAD if is_refused else ODD
-        words = f"the last one to `{status.url}` failed: {text}"
+        state = BAD if outage.word in ("denied", "bad_credentials") else ODD
+        words = f"the last one to `{status.url}` failed: {outage.text}"
         yield Finding(state, "uploads", words, details, ("nvccache remote test",))
     elif status.pending:
         objects = count_words(status.pending, "object")
@@ -67,7 +65,7 @@ def _of_uploads(status: Status) -> Iterator[Finding]:
 
 
 def of_executor(settings: Config) -> Iterator[Finding]:
-    """What is so of NVCCACHE_EXECUTOR, where it is set; a wrong setting is told elsewhere."""
+    """What is so of NVCCACHE_EXECUTOR, where it is set; a wrong setting has its own finding elsewhere."""
     if not settings.executor:
         return
     try:

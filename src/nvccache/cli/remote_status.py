@@ -1,25 +1,30 @@
-"""`nvccache remote status`: whether remotes answer, how fast, and what is still to be sent to them."""
+"""`nvccache remote status` and `test`: whether remotes answer, how fast, and what this user may do there."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import click
 
-from nvccache.cli import bulk, remotes
-from nvccache.cli.output import GREEN, RED, YELLOW, json_option, say, say_json, say_parts
+from nvccache.cli import remotes
+from nvccache.cli.output import GREEN, RED, YELLOW, bar, json_option, say, say_json, say_parts
 from nvccache.cli.units import count_words, moment, size_words
 from nvccache.remote import envelope, uploads
-from nvccache.remote.breaker import Breaker
-from nvccache.remote.service import ServiceError
+from nvccache.remote.breaker import Breaker, Outage
+from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
 from nvccache.store.directory import Directory
 
+READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"
+_NEEDED = (READ, WRITE, READ_BACK)  # the others are for `status --list`, `pull` and `prune` alone
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
 _LIST_SECONDS = 30.0
 _ABSENT = ("remote-status", "0" * 64)  # bucket and key of nothing
+_PROBE = b"nvccache remote test"
 
 
 @dataclass
@@ -32,8 +37,8 @@ class Status:
     get_seconds: float | None = None  # to get what is not there
     fault: str = ""  # a word of outcomes.REMOTE_FAULTS, or empty
     text: str = ""
-    outage: dict[str, object] | None = None  # since and until when compiles do not read it, and why
-    write_outage: dict[str, object] | None = None  # the same of sending to it
+    outage: Outage | None = None  # why compiles do not read it
+    write_outage: Outage | None = None  # the same of sending to it
     pending: int = 0  # objects of this cache that are still to be sent
     objects: int | None = None
     bytes: int | None = None
@@ -61,9 +66,9 @@ def status(lists: bool, as_json: bool) -> None:
     for remote in chosen.remotes:
         found.append(of(remote, chosen.root, lists))
         if not as_json:
-            _show(found[-1])
+            _show_status(found[-1])
     if as_json:
-        say_json({"remotes": [asdict(each) for each in found]})
+        say_json({"remotes": [_document(each) for each in found]})
     if any(each.fault for each in found):
         sys.exit(1)
 
@@ -71,7 +76,8 @@ def status(lists: bool, as_json: bool) -> None:
 def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     """Ask a remote, also during an outage."""
     found = Status(remote.shown, remote.is_writable)
-    found.outage, found.write_outage = _outage(remote, False), _outage(remote, True)
+    found.outage = Breaker(remote.identity).outage()
+    found.write_outage = Breaker(remote.identity, for_writing=True).outage()
     found.pending = uploads.waiting(root, remote.identity)
     name = envelope.name_of(*_ABSENT)
     try:
@@ -83,20 +89,19 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
         service.get(name, 1 << 20)
         found.get_seconds = time.monotonic() - started - found.has_seconds
         if lists:
-            sizes = [size for size, _ in bulk.listed(remote, service).values()]
+            sizes = [size for size, _ in remotes.listed(remote, service).values()]
             found.objects, found.bytes = len(sizes), sum(sizes)
     except ServiceError as error:
         found.fault, found.text = error.word, str(error)
     return found
 
 
-def _outage(remote: Remote, for_writing: bool) -> dict[str, object] | None:
-    outage = Breaker(remote.identity, for_writing=for_writing).outage()
-    names = ("since", "until", "word", "text", "trips")
-    return {name: getattr(outage, name) for name in names} if outage else None
+def _document(found: Status) -> dict[str, object]:
+    outages = {name: remotes.outage_json(getattr(found, name)) for name in ("outage", "write_outage")}
+    return asdict(found) | outages
 
 
-def _show(found: Status) -> None:
+def _show_status(found: Status) -> None:
     is_bad = found.fault and not found.is_read
     say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {found.rights}")
     if is_bad:
@@ -109,10 +114,117 @@ def _show(found: Status) -> None:
         say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
     for words, outage in (("left alone", found.outage), ("not written to", found.write_outage)):
         if outage:
-            since, until = (moment(float(str(outage[name])), "%H:%M:%S") for name in ("since", "until"))
-            why = f" by compiles since {since}, until {until}: {outage['text']}"
-            say_parts("     ", (words, YELLOW), why)
+            since, until = (moment(seconds, "%H:%M:%S") for seconds in (outage.since, outage.until))
+            say_parts("     ", (words, YELLOW), f" by compiles since {since}, until {until}: {outage.text}")
     if found.objects is not None:
         say(f"     {count_words(found.objects, 'object')}, {size_words(found.bytes or 0)}")
     if found.pending:
         say(f"     {count_words(found.pending, 'object')} still to be sent")
+
+
+@dataclass
+class Right:
+    """One right that was tried."""
+
+    right: str
+    is_there: bool  # whether this user has it
+    seconds: float  # that it took to find out
+    fault: str = ""  # why it is missing: a word of outcomes.REMOTE_FAULTS
+    text: str = ""  # and a clause
+
+    @property
+    def is_needed(self) -> bool:
+        return self.right in _NEEDED
+
+
+@click.command("test")
+@json_option
+def test(as_json: bool) -> None:
+    """Read, and where a remote is written to, write, read back, list and delete a probe.
+
+    With `NVCCACHE_READONLY` nothing is written. A remote that compiles leave alone after a fault, and that
+    passes, is asked by them again at once. Ends with status 1 if a right is missing that compiles need.
+    """
+    chosen = remotes.load()
+    shown = []
+    is_bad = False
+    for remote in chosen.remotes:
+        with bar(f"asking {remote.shown}", is_long=True):
+            is_written = remote.is_writable and not chosen.settings.readonly
+            rights = list(_tried(remote, is_written))
+        is_bad |= any(not each.is_there and each.is_needed for each in rights)
+        _end_outages(remote, {each.right for each in rights if each.is_there})
+        shown.append(
+            {"url": remote.shown, "is_writable": remote.is_writable, "rights": list(map(asdict, rights))}
+        )
+        if not as_json:
+            _show_rights(remote, rights)
+    if as_json:
+        say_json({"remotes": shown, "is_bad": is_bad})
+    if is_bad:
+        sys.exit(1)
+
+
+def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
+    """The rights that a remote needs, used one after the other as far as they go."""
+    key = os.urandom(32).hex()
+    name, content = envelope.name_of("probe-v1", key), envelope.seal("probe-v1", key, _PROBE)
+    clients: list[Service] = []
+
+    def read() -> None:
+        clients.append(remotes.service(remote, _SECONDS))
+        clients[0].get(name, len(content))
+
+    right = _try(READ, read)
+    yield right
+    if not right.is_there or not is_written:
+        return
+    service = clients[0]
+    right = _try(WRITE, lambda: service.put(name, content))
+    yield right
+    if not right.is_there:
+        return
+    yield _try(READ_BACK, lambda: _read_back(service, name, content))
+    yield _try(LIST, lambda: _find(service, name))
+    yield _try(DELETE, lambda: service.delete(name))
+
+
+def _end_outages(remote: Remote, rights: set[str]) -> None:
+    """Have compiles use at once what works again."""
+    if READ in rights:
+        Breaker(remote.identity).close()
+    if READ_BACK in rights:
+        Breaker(remote.identity, for_writing=True).close()
+
+
+def _try(right: str, use: Callable[[], None]) -> Right:
+    started = time.monotonic()
+    try:
+        use()
+    except ServiceError as error:
+        return Right(right, False, time.monotonic() - started, error.word, str(error))
+    return Right(right, True, time.monotonic() - started)
+
+
+def _read_back(service: Service, name: str, content: bytes) -> None:
+    if service.get(name, len(content)) != content:
+        raise ServiceError("broken", "what was written is not what is read")
+
+
+def _find(service: Service, name: str) -> None:
+    if name not in remotes.names_in(f"{os.path.dirname(name)}/", service):
+        raise ServiceError("broken", "what was written is not listed")
+
+
+def _show_rights(remote: Remote, rights: list[Right]) -> None:
+    say(remote.shown)
+    for right in rights:
+        if right.is_there:
+            word, why = ("yes", GREEN), remotes.milliseconds(right.seconds)
+        elif right.is_needed:
+            word, why = ("no", RED), right.text
+        else:
+            word, why = ("no", YELLOW), f"{right.text}; compiles do without"
+        say_parts(f"  {right.right:<10}", (f"{word[0]:<4}", word[1]), why)
+        hint = remotes.advice(right.fault, remote.shown, right.text) if right.is_needed else ""
+        say(*([f"  {'':<14}to mend it: {hint}"] if hint else []))

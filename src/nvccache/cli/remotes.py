@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import click
 
@@ -10,16 +11,18 @@ from nvccache import remote_url
 from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
 from nvccache.cli.install import adding
-from nvccache.cli.output import Failure
+from nvccache.cli.output import Failure, bar
 from nvccache.config import Config
+from nvccache.remote.breaker import Outage
 from nvccache.remote.kinds import connect
 from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
-from nvccache.store import directory as directories
+from nvccache.store import directory
+from nvccache.store.directory import Directory
 
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
-NO_LIST = "it gives no list of what it has"
-PREFIX = "1/"  # of all names of ours (remote/envelope.py)
+_NO_LIST = "it gives no list of what it has"
+_PREFIX = "1/"  # of all names of ours (remote/envelope.py)
 _SECONDS = 30.0  # in which a server has to answer a command
 _ADVICE = {
     "denied": "let this user write there, or leave `,rw` out of NVCCACHE_REMOTE",
@@ -44,7 +47,7 @@ _CREDENTIALS = {
 _OF_KEYS = "have the server permit this user the keys of the prefix, and writing if the URL ends with `,rw`"
 # Where the end of a message gives more away than its word.
 _OF_ENDS = (
-    (NO_LIST, ""),
+    (_NO_LIST, ""),
     ("(NoSuchBucket)", "see whether the bucket in the URL is right, and the endpoint"),
     ("(NoPerm)", _OF_KEYS),
     ("(NOPERM)", _OF_KEYS),
@@ -52,20 +55,20 @@ _OF_ENDS = (
 # word -> the module that holds the command
 _COMMANDS = {
     "status": "nvccache.cli.remote_status",
-    "test": "nvccache.cli.remote_test",
-    "push": "nvccache.cli.remote_push",
-    "pull": "nvccache.cli.remote_pull",
-    "prune": "nvccache.cli.remote_prune",
+    "test": "nvccache.cli.remote_status",
+    "push": "nvccache.cli.remote_moves",
+    "pull": "nvccache.cli.remote_moves",
+    "prune": "nvccache.cli.remote_moves",
 }
 
 
+@dataclass
 class Chosen:
     """The settings of a command, the remotes they name, and the cache directory."""
 
-    def __init__(self, settings: Config, remotes: list[Remote]) -> None:
-        self.settings = settings
-        self.remotes = remotes
-        self.root = directories.of(settings)
+    settings: Config
+    remotes: list[Remote]
+    root: Directory
 
     @property
     def writable(self) -> list[Remote]:
@@ -88,7 +91,7 @@ def load() -> Chosen:
         raise Failure("no remote is set", HINT)
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
-    return Chosen(settings, remote_url.parse(settings.remote))
+    return Chosen(settings, remote_url.parse(settings.remote), directory.of(settings))
 
 
 def service(remote: Remote, seconds: float = _SECONDS) -> Service:
@@ -100,6 +103,26 @@ def service(remote: Remote, seconds: float = _SECONDS) -> Service:
         # To a compile it is empty; it may be about to be made, or mounted.
         raise ServiceError("unreachable", "there is no such directory")
     return connect(remote, os.environ, seconds)
+
+
+def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:
+    """The names of ours on a remote, their sizes and times of change; raises ServiceError."""
+    with bar(f"listing {remote.shown}", is_long=True):
+        return names_in(_PREFIX, service)
+
+
+def names_in(folder: str, service: Service) -> dict[str, tuple[int, float]]:
+    """As `listed`. A remote that has no lists, such as a web server without PROPFIND, is `broken`."""
+    try:
+        return {name: (size, changed) for name, size, changed in service.list(folder)}
+    except ServiceError as error:
+        raise ServiceError("broken", text=_NO_LIST) if error.word == "broken" else error from None
+
+
+def outage_json(outage: Outage | None) -> dict[str, object] | None:
+    """Since and until when compiles leave something alone, and why, in the documented form."""
+    names = ("since", "until", "word", "text", "trips")
+    return {name: getattr(outage, name) for name in names} if outage else None
 
 
 def advice(word: str, shown: str, text: str) -> str:

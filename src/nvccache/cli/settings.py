@@ -1,6 +1,6 @@
 """The settings for a command, and the cache that they name.
 
-What is wrong with them is said on standard error, which no compile does.
+What is wrong with them goes to standard error, which no compile does.
 """
 
 from __future__ import annotations

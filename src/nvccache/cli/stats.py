@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,7 +13,7 @@ import click
 from nvccache import __version__, config
 from nvccache.cli import settings as our_settings
 from nvccache.cli import stats_text, units
-from nvccache.cli.output import replace_file, say
+from nvccache.cli.output import WrongUsage, replace_file, say
 from nvccache.cli.stats_text import Figures
 from nvccache.plan import stages
 from nvccache.remote import uploads
@@ -76,9 +76,9 @@ def stats(
     """Show what became of the calls, what was saved, and the size of the cache."""
     form = "json" if as_json else form
     if reset and (since is not None or by):
-        raise click.UsageError("--zero sets all counts to zero: it does not go with --since or --by")
+        raise WrongUsage("--zero sets all counts to zero: it does not go with --since or --by")
     if by and form not in ("text", "json"):
-        raise click.UsageError("--by is for people and for --json")
+        raise WrongUsage("--by is for people and for --json")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     while True:
@@ -91,17 +91,13 @@ def stats(
                 made += ["", *_where(settings)]
         if watch:
             click.clear()
-        _put(made, output)
+        if output:
+            replace_file(output, "\n".join([*made, ""]))
+        else:
+            say(*made)
         if not watch:
             return
         time.sleep(watch)
-
-
-def _put(lines: Sequence[str], output: str | None) -> None:
-    if not output:
-        say(*lines)
-        return
-    replace_file(output, "\n".join([*lines, ""]))
 
 
 def _statistics(settings: config.Config, since: float | str | None, with_sizes: bool, reset: bool) -> Figures:
@@ -146,11 +142,9 @@ def _outage(settings: config.Config) -> dict[str, object] | None:
     if not settings.executor:
         return None
 
-    from nvccache.cli import remote_checks
+    from nvccache.cli import remote_checks, remotes
 
-    outage = remote_checks.outage_of(settings)
-    names = ("since", "until", "word", "text", "trips")
-    return {name: getattr(outage, name) for name in names} if outage else None
+    return remotes.outage_json(remote_checks.outage_of(settings))
 
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:

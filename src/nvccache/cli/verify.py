@@ -32,7 +32,6 @@ from nvccache.cli.output import (
     RED,
     YELLOW,
     Failure,
-    Tell,
     WrongUsage,
     bar,
     json_option,
@@ -48,11 +47,9 @@ from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys
 from nvccache.records import replay_layout
 from nvccache.store import eviction, layout, store
-from nvccache.store.directory import StrangeFileError
 from nvccache.store.store import COMPRESSED, Store
 
 _MOST_SHOWN = 20
-_GOOD, _DAMAGED, _UNREADABLE, _GONE = "good", "damaged", "unreadable", "gone"
 SAME, DIFFERENT, SKIPPED = "same", "different", "skipped"
 _COLOURS = {SAME: GREEN, DIFFERENT: RED, SKIPPED: YELLOW}
 _HIT = ("direct_hit", "stage_hit", "partial_hit")
@@ -84,36 +81,24 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     if repair and settings.readonly:
         raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
     if command and (repair or sample):
-        raise WrongUsage("a command line goes with no other option", ctx=click.get_current_context())
+        raise WrongUsage("a command line goes with no other option")
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
     checked = None if command else _check(settings, repair)
-    tried = [_given(command)] if command else _sample(settings, sample) if sample else []
+    tried = _sample(settings, sample) if sample else []
+    if command:
+        tried = [_retry(command[0], command[1:], os.getcwd(), _environ())]
+    is_damaged = checked is not None and len(checked.damaged) > checked.removed
+    # Of a sample some may be skipped; a command that is given is to be compared.
+    wrong = (DIFFERENT, SKIPPED) if command else (DIFFERENT,)
+    is_wrong = is_damaged or any(each.state in wrong for each in tried)
     if as_json:
-        say_json(_document(settings, checked, tried, bool(command)))
+        files, compiles = asdict(checked) if checked else None, [asdict(each) for each in tried]
+        say_json({"cache": settings.dir, "files": files, "compiles": compiles, "is_wrong": is_wrong})
     else:
         _show(settings, checked, tried, repair)
-    if _is_wrong(checked, tried, bool(command)):
+    if is_wrong:
         sys.exit(1)
-
-
-def _check(settings: Config, repair: bool) -> Checked:
-    cache = our_settings.untouched(settings.dir)
-    with eviction.told_in_one_sentence(cache.directory), bar("verifying") as tell:
-        return check(cache, repair, tell)
-
-
-def _is_wrong(checked: Checked | None, tried: list[Tried], is_given: bool) -> bool:
-    """Whether the status is 1. Of a sample some may be skipped; a command that is given is to be compared."""
-    is_damaged = checked is not None and len(checked.damaged) > checked.removed
-    return is_damaged or any(
-        each.state == DIFFERENT or (is_given and each.state == SKIPPED) for each in tried
-    )
-
-
-def _given(command: tuple[str, ...]) -> Tried:
-    nvcc, *argv = command
-    return retry(nvcc, argv, os.getcwd(), _environ())
 
 
 def _sample(settings: Config, count: int) -> list[Tried]:
@@ -129,11 +114,11 @@ def _sample(settings: Config, count: int) -> list[Tried]:
             if compared == count:
                 break
             nvcc, directory = ("".join(contents.shown_parts(record, tag)) for tag in ("nvcc", "directory"))
-            argv = argv_of(record)
+            argv = _argv_of(record)
             if isinstance(argv, str):
                 tried.append(Tried(SKIPPED, directory, (nvcc,), argv))
                 continue
-            tried.append(retry(nvcc, argv, directory, _environ()))
+            tried.append(_retry(nvcc, argv, directory, _environ()))
             compared += tried[-1].state != SKIPPED
             tell(compared, count)
     return tried
@@ -146,17 +131,6 @@ def _environ() -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(PREFIX) or name in kept
     }
     return environ | {"NVCCACHE_DISABLE": "0", "NVCCACHE_RECACHE": "0"}  # the settings file may say otherwise
-
-
-def _document(
-    settings: Config, checked: Checked | None, tried: list[Tried], is_given: bool
-) -> dict[str, object]:
-    return {
-        "cache": settings.dir,
-        "files": asdict(checked) if checked else None,
-        "compiles": [asdict(each) for each in tried],
-        "is_wrong": _is_wrong(checked, tried, is_given),
-    }
 
 
 def _show(settings: Config, checked: Checked | None, tried: list[Tried], repair: bool) -> None:
@@ -204,53 +178,55 @@ class Checked:
     of_other_versions: int = 0
 
 
-def check(cache: Store, is_repairing: bool, tell: Tell) -> Checked:
-    """Look at every file; `cache` is one of our_settings.py. Raises OSError for the directory itself."""
+def _check(settings: Config, is_repairing: bool) -> Checked:
+    """Look at every file."""
+    cache = our_settings.untouched(settings.dir)
     checked = Checked()
-    names = [(path, size) for path, size, _ in layout.entries(cache.directory)]
-    for done, (path, size) in enumerate(names, 1):
-        bucket = path.partition("/")[0]
-        if bucket not in store.BUCKETS:
-            checked.of_other_versions += 1
-            continue
-        state = _state_of(cache, path)
-        if state == _GONE:
-            continue  # a build or `clean` goes on meanwhile
-        checked.files, checked.bytes = checked.files + 1, checked.bytes + size
-        checked.unreadable += state == _UNREADABLE
-        if state == _DAMAGED:
-            checked.damaged.append(path)
-            if is_repairing:
-                with contextlib.suppress(OSError):
-                    cache.directory.unlink(path)
-                    checked.removed += 1
-        if done % 20 == 0 or done == len(names):
-            tell(done, len(names))
+    with eviction.told_in_one_sentence(cache.directory), bar("verifying") as tell:
+        names = [(path, size) for path, size, _ in layout.entries(cache.directory)]
+        for done, (path, size) in enumerate(names, 1):
+            if path.partition("/")[0] in store.BUCKETS:
+                _check_file(cache, path, size, is_repairing, checked)
+            else:
+                checked.of_other_versions += 1
+            if done % 20 == 0 or done == len(names):
+                tell(done, len(names))
     return checked
 
 
-def _state_of(cache: Store, path: str) -> str:
-    bucket, _, name = path.split("/")
+def _check_file(cache: Store, path: str, size: int, is_repairing: bool, checked: Checked) -> None:
     try:
-        if path.removesuffix(COMPRESSED) != cache.name(bucket, name.removesuffix(COMPRESSED)):
-            return _DAMAGED  # in a folder where nobody looks for it
-        if bucket == store.BLOB:
-            return _GOOD if _is_blob(cache, path, name) else _DAMAGED
-        if name.endswith(COMPRESSED):
-            return _DAMAGED
-        os.close(cache.directory.open(path)[0])
-        record = cache.find_record(bucket, name)
-        if record is not None and bucket == store.REPLAY:
-            replay_layout.blobs_in(record)
-        return _GOOD if record is not None else _DAMAGED
+        is_good = _is_good(cache, path)
     except FileNotFoundError:
-        return _GONE
+        return  # a build or `clean` goes on meanwhile
     except PermissionError:
-        return _UNREADABLE
-    except (StrangeFileError, ValueError):
-        return _DAMAGED
-    except OSError:
-        return _DAMAGED  # the disk does not give it back
+        checked.unreadable += 1
+        is_good = True
+    except (OSError, ValueError):
+        is_good = False  # nor what the disk does not give back
+    checked.files, checked.bytes = checked.files + 1, checked.bytes + size
+    if not is_good:
+        checked.damaged.append(path)
+        if is_repairing:
+            with contextlib.suppress(OSError):
+                cache.directory.unlink(path)
+                checked.removed += 1
+
+
+def _is_good(cache: Store, path: str) -> bool:
+    """Raises OSError and ValueError."""
+    bucket, _, name = path.split("/")
+    if path.removesuffix(COMPRESSED) != cache.name(bucket, name.removesuffix(COMPRESSED)):
+        return False  # in a folder where nobody looks for it
+    if bucket == store.BLOB:
+        return _is_blob(cache, path, name)
+    if name.endswith(COMPRESSED):
+        return False
+    os.close(cache.directory.open(path)[0])
+    record = cache.find_record(bucket, name)
+    if record is not None and bucket == store.REPLAY:
+        replay_layout.blobs_in(record)
+    return record is not None
 
 
 def _is_blob(cache: Store, path: str, name: str) -> bool:
@@ -271,7 +247,7 @@ class Tried:
     text: str  # a clause: why it was skipped, or what differs
 
 
-def argv_of(record: ObjectRecord) -> list[str] | str:
+def _argv_of(record: ObjectRecord) -> list[str] | str:
     """The words of a compile, from the record of its object; or why they are not known, a clause."""
     words = contents.shown_parts(record, "arguments")
     if any(redaction.HIDDEN in word for word in words):
@@ -286,7 +262,7 @@ def argv_of(record: ObjectRecord) -> list[str] | str:
     return argv
 
 
-def retry(nvcc: str, argv: Sequence[str], directory: str, environ: dict[str, str]) -> Tried:
+def _retry(nvcc: str, argv: Sequence[str], directory: str, environ: dict[str, str]) -> Tried:
     """Compile by the cache and by nvcc, in a directory, and compare what is made. Raises OSError."""
 
     def tried(state: str, text: str) -> Tried:

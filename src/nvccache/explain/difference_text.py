@@ -1,6 +1,6 @@
 """What two keys differ in, and the clauses by which `nvccache explain` says it, of calls and stages alike.
 
-A key cannot be taken apart again, so whoever wants to explain it keeps its components, or something that
+A key cannot be taken apart again, so what explains it keeps its components, or something that
 stands for them (object_record.py). Knows what a difference is called, and nothing of where it was found.
 """
 
@@ -73,22 +73,22 @@ def _named(shown: str, line: str) -> str:
 
 def of_variables(difference: ComponentDifference) -> list[str]:
     """What became of variables, by their names."""
-    new, old = dict(difference.added), dict(difference.removed)
-    found = []
-    for name in sorted({*new, *old}):
-        became = "changed" if name in new and name in old else "was set" if name in new else "was unset"
-        found.append(f"the environment variable `{name}` {became}")
-    return found
+    clauses = _of_names(difference, "was set", "was unset")
+    return [f"the environment variable {clauses[name]}" for name in sorted(clauses)]
 
 
 def of_files(difference: ComponentDifference, what: str = "") -> list[str]:
     """What became of files, by their names; `what` stands before each."""
+    clauses = _of_names(difference, "is read now", "is read no more")
+    return [f"{what}{clause}" for clause in clauses.values()]
+
+
+def _of_names(difference: ComponentDifference, came: str, went: str) -> dict[str, str]:
     new, old = dict(difference.added), dict(difference.removed)
-    found = []
-    for path in dict.fromkeys((*new, *old)):
-        became = "is read now" if path not in old else "changed" if path in new else "is read no more"
-        found.append(f"{what}`{path}` {became}")
-    return found
+    return {
+        name: f"`{name}` {came if name not in old else 'changed' if name in new else went}"
+        for name in (*new, *old)
+    }
 
 
 def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapping[str, str]) -> str:

@@ -1,26 +1,13 @@
 """The record of an object: which call made it last, of what its keys were made, and why it was not answered.
 
-One for each object (see sections.py for the form), read by its owner alone. Written by calls that no record
-answered; direct hits leave it alone, and the journal tells of them. Values of macros and of variables may be
-secrets: components hold digests of them, under a key of the record's own, which is enough to tell that
-they differ.
-
-    cause          a clause that follows "because"
-    details        further differences, a clause each
-    outcome        a word of outcomes.py
-    digest_key     makes the digests of this record incomparable with all others
-    record_name    what leads to the record of the call (record.Pair.name), or empty; `scope` see direct.py
-    reason_against_record          why there is no direct record of it, a clause
-    kept_here      why no other directory shares that, a clause of record_call.py
-    checkout       see base_dir.py; `source` is the first that was compiled, with the digest of its content
-    stages         of each: its name, and what leads to its record
-    components     of each key: the name of its stage, or nothing for the call, a tag, and the parts, each as
-                   it may be shown and with what tells it from others that look the same
-    stage_reasons  of each stage that ran: its name, and why, a clause
+One for each object, read by its owner alone. Written by calls that no record answered; direct hits leave it
+alone, and the event log tells of them. Values of macros and of variables may be secrets: components hold
+digests of them, under a key of the record's own, which is enough to tell that they differ.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -28,138 +15,83 @@ from nvccache.explain.difference_text import Component
 from nvccache.files import keys
 from nvccache.store import sections, store
 from nvccache.store.store import Store
+from nvccache.values import dataclass, field
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-OF_CALL = ""  # in the place of a stage's name
+_OF_CALL = ""  # in the place of a stage's name
 _LARGEST_COMPONENT = 1 << 14  # characters; of a larger one, a digest is kept
 _MOST_STAGES = 100  # whose components are kept
 
 
-# In UTF-8 whatever the locale: what stands for a hidden value is in no other.
-def _encode_text(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
+@dataclass(slots=True)
+class StageKeys:
+    """What the key of a stage is made of, and what leads to its record."""
+
+    name: str
+    record_name: str
+    components: Sequence[Component]
 
 
-def _decode_text(section: bytes) -> str:
-    return section.decode(errors="surrogateescape")
+@dataclass(slots=True)
+class ObjectRecord:
+    """What is known of the last compile of an object."""
+
+    cause: str = ""  # a clause that follows "because"
+    outcome: str = ""  # a word of outcomes.py
+    digest_key: str = ""  # makes the digests of this record incomparable with all others
+    record_name: str = ""  # what leads to the record of the call (record.Pair.name), or empty
+    scope: str = ""  # of that record, see direct.py
+    reason_against_record: str = ""  # why there is no direct record of it, a clause
+    kept_here: str = ""  # why no other directory shares that, a clause of record_call.py
+    checkout: str = ""  # see base_dir.py
+    source: str = ""  # the first that was compiled
+    source_digest: str = ""
+    details: list[str] = field(default_factory=list)  # further differences, a clause each
+    components: list[Component] = field(default_factory=list)  # of the key of the call
+    stages: list[StageKeys] = field(default_factory=list)
+    # Of each stage that ran: its name, and why, a clause.
+    stage_reasons: list[tuple[str, str]] = field(default_factory=list)
 
 
-def _encode_texts(texts: Iterable[str]) -> bytes:
-    return _encode_text("\0".join([*texts, ""]))
+def _encode_rows(rows: Iterable[Sequence[str]]) -> bytes:
+    texts = [text for row in rows for text in (str(len(row)), *row)]
+    # In UTF-8 whatever the locale: what stands for a hidden value is in no other.
+    return "\0".join([*texts, ""]).encode(errors="surrogateescape")
 
 
-def _decode_texts(section: bytes) -> list[str]:
+def _decode_rows(section: bytes) -> list[list[str]]:
     """Raises ValueError."""
-    *texts, rest = _decode_text(section).split("\0")
+    *texts, rest = section.decode(errors="surrogateescape").split("\0")
     if rest:
         raise ValueError("a text without an end")
-    return texts
-
-
-def _encode_pairs(pairs: list[tuple[str, str]]) -> bytes:
-    return _encode_texts([text for pair in pairs for text in pair])
-
-
-def _decode_pairs(section: bytes) -> list[tuple[str, ...]]:
-    """Raises ValueError."""
-    return sections.in_tuples(_decode_texts(section), 2)
-
-
-def _encode_rows(rows: list[tuple[str, ...]]) -> bytes:
-    return _encode_texts([text for row in rows for text in (str(len(row)), *row)])
-
-
-def _decode_rows(section: bytes) -> list[tuple[str, ...]]:
-    """Raises ValueError."""
-    strings = iter(_decode_texts(section))
-    rows = []
+    rows, strings = [], iter(texts)
     for length in strings:
         if not length.isdecimal() or len(length) > 6:
             raise ValueError("a length is no number")
-        row = tuple(string for _, string in zip(range(int(length)), strings, strict=False))
+        row = list(itertools.islice(strings, int(length)))
         if len(row) != int(length):
             raise ValueError("a row is cut short")
         rows.append(row)
     return rows
 
 
-_TEXT = (_encode_text, _decode_text)
-_PAIRS = (_encode_pairs, _decode_pairs)
+_ROWS = (_encode_rows, _decode_rows)
+_TEXTS = (
+    "cause outcome digest_key record_name scope reason_against_record kept_here checkout source source_digest"
+).split()
 _RECORD = sections.Schema(
-    "object-7",
-    ("cause", _TEXT),
-    ("details", (_encode_texts, _decode_texts)),
-    ("outcome", _TEXT),
-    ("digest_key", _TEXT),
-    ("record_name", _TEXT),
-    ("scope", _TEXT),
-    ("reason_against_record", _TEXT),
-    ("kept_here", _TEXT),
-    ("checkout", _TEXT),
-    ("source", (_encode_texts, _decode_texts)),
-    ("stages", _PAIRS),
-    ("components", (_encode_rows, _decode_rows)),
-    ("stage_reasons", _PAIRS),
+    "object-8",
+    ("texts", _ROWS),  # one row, as `details`
+    ("details", _ROWS),
+    ("components", _ROWS),  # whose key: the name of a stage or _OF_CALL; the tag; two strings for each part
+    ("stages", _ROWS),  # name, record_name
+    ("stage_reasons", _ROWS),
 )
-
-
-class StageKeys:
-    """What the key of a stage is made of, and what leads to its record."""
-
-    __slots__ = ("components", "name", "record_name")
-
-    def __init__(self, name: str, record_name: str, components: Sequence[Component]) -> None:
-        self.name = name
-        self.record_name = record_name
-        self.components = components
-
-
-class ObjectRecord:
-    """What is known of the last compile of an object. `components` are those of the call."""
-
-    __slots__ = (
-        "cause",
-        "checkout",
-        "components",
-        "details",
-        "digest_key",
-        "kept_here",
-        "outcome",
-        "reason_against_record",
-        "record_name",
-        "scope",
-        "source",
-        "stage_reasons",
-        "stages",
-    )
-
-    cause: str
-    details: list[str]
-    outcome: str
-    digest_key: str
-    record_name: str
-    scope: str
-    reason_against_record: str
-    kept_here: str
-    checkout: str
-    source: list[str]  # its path and digest
-    components: list[Component]
-    stages: list[StageKeys]
-    stage_reasons: list[tuple[str, str]]
-
-    def __init__(self) -> None:
-        self.kept_here, self.checkout, self.source = "", "", ["", ""]
-
-
-_PLAIN = tuple(name for name in _RECORD.names if name not in ("stages", "components"))
 
 
 def digest(digest_key: str, text: str) -> str:
     """What tells that a text is another one; that of keys.py would lead back to a short text, by trying."""
-    components = [("digest key", (_encode_text(digest_key),)), ("text", (_encode_text(text),))]
+    texts = (("digest key", digest_key), ("text", text))
+    components = [(tag, (part.encode(errors="surrogateescape"),)) for tag, part in texts]
     return keys.key_of("hidden text", components)
 
 
@@ -169,12 +101,17 @@ def key_of(product: str) -> str:
 
 def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
     """Put a record under each object that a call makes."""
-    rows = list(_rows(OF_CALL, record.components))
-    for stage in record.stages[:_MOST_STAGES]:
-        rows += _rows(stage.name, stage.components)
-    values = {name: getattr(record, name) for name in _PLAIN}
-    values["stages"] = [(stage.name, stage.record_name) for stage in record.stages[:_MOST_STAGES]]
-    values["components"] = rows
+    stages = record.stages[:_MOST_STAGES]
+    components = list(_rows(_OF_CALL, record.components))
+    for stage in stages:
+        components += _rows(stage.name, stage.components)
+    values = {
+        "texts": [[getattr(record, name) for name in _TEXTS]],
+        "details": [record.details],
+        "components": components,
+        "stages": [(stage.name, stage.record_name) for stage in stages],
+        "stage_reasons": record.stage_reasons,
+    }
     encoded = _RECORD.encode(values)
     for product in products:
         cache.add_record(store.OBJECT, key_of(product), encoded, lock=False)
@@ -212,23 +149,19 @@ def read(key: str, cache: Store) -> ObjectRecord | None:
         return None
 
 
-def _of_values(values: dict[str, Any]) -> ObjectRecord:
-    """Raises ValueError."""
-    record = ObjectRecord()
-    for name in _PLAIN:
-        setattr(record, name, values[name])
-    if len(record.source) != 2:
-        raise ValueError("a source without a digest")
+def _of_values(values: dict[str, list[list[str]]]) -> ObjectRecord:
+    """Raises ValueError, as each unpacking does where there are too few."""
+    (texts,), (details,) = values["texts"], values["details"]
+    record = ObjectRecord(details=details)
+    for name, text in zip(_TEXTS, texts, strict=True):
+        setattr(record, name, text)
     components: dict[str, list[Component]] = {}
-    for row in values["components"]:
-        if len(row) < 2:
-            raise ValueError("a component without a tag")
-        parts = [(shown, rest) for shown, rest in sections.in_tuples(list(row[2:]), 2)]
-        components.setdefault(row[0], []).append((row[1], parts))
-    record.components = components.get(OF_CALL, [])
-    record.stages = [
-        StageKeys(name, record_name, components.get(name, [])) for name, record_name in values["stages"]
-    ]
+    for owner, tag, *flat in values["components"]:
+        parts = [(shown, rest) for shown, rest in sections.in_tuples(flat, 2)]
+        components.setdefault(owner, []).append((tag, parts))
+    record.components = components.get(_OF_CALL, [])
+    record.stages = [StageKeys(name, kept, components.get(name, [])) for name, kept in values["stages"]]
+    record.stage_reasons = [(name, why) for name, why in values["stage_reasons"]]
     return record
 
 

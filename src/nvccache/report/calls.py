@@ -1,6 +1,6 @@
 """The calls that a report is about, made of the events' JSON form and of nothing else.
 
-Events come from whoever can write to the log, or from a file that was copied from elsewhere: every text is
+Events come from all who can write to the log, or from a file that was copied from elsewhere: every text is
 made printable, and a number that cannot be a time is refused.
 """
 

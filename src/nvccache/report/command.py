@@ -11,7 +11,7 @@ import click
 
 from nvccache.cli import settings as our_settings
 from nvccache.cli import units
-from nvccache.cli.output import replace_file, say, say_json, warn
+from nvccache.cli.output import WrongUsage, replace_file, say, say_json, warn
 from nvccache.cli.units import count_words
 from nvccache.config import Config
 from nvccache.report import calls as of_events
@@ -50,7 +50,7 @@ def report(
     https://ui.perfetto.dev and chrome://tracing show. `--from -` reads standard input.
     """
     if as_json and output:
-        raise click.UsageError("`--json` prints the figures instead of writing a page")
+        raise WrongUsage("`--json` prints the figures instead of writing a page")
     settings = our_settings.load()
     builds = _chosen(_read(source) if source else _recorded(settings, since), since)
     shown = sorted((call for build in builds for call in build), key=lambda call: call.started)

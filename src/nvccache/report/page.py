@@ -33,7 +33,7 @@ _STAGE_TEXTS = ("kind", "architecture", "result", "why", "where")
 def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
     """The page for these builds, oldest first. `kept` is what the cache holds, where there is one at hand."""
     calls = [call for build in builds for call in build]
-    told = figures.of(calls)
+    found = figures.of(calls)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
     return string.Template(_part("page.html")).substitute(
@@ -42,36 +42,36 @@ def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
         script=script,
         title=text(_title(builds)),
         when=text(_when(builds)),
-        summary=page_parts.summary(told),
-        outcomes=page_parts.outcome_table(told),
-        stages=page_parts.stage_table(told),
+        summary=page_parts.summary(found),
+        outcomes=page_parts.outcome_table(found),
+        stages=page_parts.stage_table(found),
         legend=page_parts.legend(),
         shown=text(_shown(len(calls))),
-        sections=_sections(told, kept),
+        sections=_sections(found, kept),
         data=encode(builds, outcomes.REASONS | outcomes.STORE_FAULTS),
         version=text(__version__),
         made=text(_moment(now)),
     )
 
 
-def _sections(told: Figures, kept: Kept | None) -> str:
+def _sections(found: Figures, kept: Kept | None) -> str:
     made = [
         page_parts.group(
             "slowest",
             "What took longest",
-            (page_parts.source_table(told), page_parts.slowest_stage_table(told)),
+            (page_parts.source_table(found), page_parts.slowest_stage_table(found)),
             "No stage is known of these calls.",
         ),
         page_parts.group(
             "causes",
             "Why it missed",
-            (page_parts.cause_table(told), page_parts.why_table(told)),
+            (page_parts.cause_table(found), page_parts.why_table(found)),
             "Nothing missed.",
         ),
         page_parts.group(
             "bypasses",
             "What the cache was not used for",
-            (page_parts.reason_table(told), page_parts.fault_table(told), page_parts.setting_table(told)),
+            (page_parts.reason_table(found), page_parts.fault_table(found), page_parts.setting_table(found)),
             "Every call went through the cache.",
         ),
     ]
@@ -115,25 +115,19 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-class _Texts:
-    """Each text once, and its number."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self.known.setdefault(text, len(self.known))
-
-
 def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
     """The newest calls as JSON that can stand in a script element. `sentences` explain reasons."""
     calls = sorted((call for build in builds for call in build), key=lambda call: call.started)[-MOST_CALLS:]
     lanes = lay_out(calls)
     begun = calls[0].started if calls else 0.0
-    texts = _Texts()
+    texts: dict[str, int] = {}
+
+    def number_of(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
     made = {
         "begun": begun,
-        "calls": {name: [texts.number(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
+        "calls": {name: [number_of(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
         | {
             "start": [_units(call.started - begun) for call in calls],
             "seconds": [_units(call.seconds) for call in calls],
@@ -142,7 +136,7 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
             "stages": [len(call.stages) for call in calls],
         },
         "stages": {
-            name: [texts.number(getattr(stage, name)) for call in calls for stage in call.stages]
+            name: [number_of(getattr(stage, name)) for call in calls for stage in call.stages]
             for name in _STAGE_TEXTS
         }
         | {
@@ -151,14 +145,14 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [
-            [number, _units(stage.lasted), texts.number(page_parts.further_words(stage))]
+            [number, _units(stage.lasted), number_of(page_parts.further_words(stage))]
             for number, stage in enumerate(stage for call in calls for stage in call.stages)
             if stage.away or stage.why_here or stage.in_vain
         ],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
         "builds": _spans(builds, begun),
         "sentences": sentences,
-        "texts": list(texts.known),
+        "texts": list(texts),
     }
     # `<` would let a source named `</script>` end the element, or `<!--` change what its end is.
     return json.dumps(made, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

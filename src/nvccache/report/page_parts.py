@@ -211,7 +211,7 @@ def _with_place(stage: Stage) -> str:
 
 
 def further_words(stage: Stage) -> str:
-    """What is to be told of a stage beside its result: what became of it elsewhere, and what was in vain."""
+    """What there is to say of a stage beside its result: what became of it elsewhere, what was in vain."""
     in_vain = f"ran {duration(stage.in_vain)} in vain before, with a wrong module id" if stage.in_vain else ""
     return "; ".join(filter(None, (_away_words(stage), in_vain)))
 
@@ -340,7 +340,7 @@ def _legend(title: str, names: dict[str, str]) -> str:
 
 
 def group(identifier: str, title: str, tables: Iterable[str], nothing: str) -> str:
-    """A section of tables; `nothing` is said where all of them are empty."""
+    """A section of tables; `nothing` stands where all of them are empty."""
     shown = "".join(tables) or f"<p>{text(nothing)}</p>"
     return (
         f'<section aria-labelledby="{identifier}"><h2 id="{identifier}">{text(title)}</h2>'

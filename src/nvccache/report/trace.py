@@ -70,10 +70,10 @@ def _threads(lanes: Sequence[Lane]) -> list[tuple[int, int]]:
 
 def _names(lanes: Sequence[Lane], threads: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Metadata events: how processes and threads are called, and in which order they stand."""
-    told = set()
+    named = set()
     for lane, (process, thread) in zip(lanes, threads, strict=True):
-        if process not in told:
-            told.add(process)
+        if process not in named:
+            named.add(process)
             title = "calls" if lane.group == CALLS else lane.where or "this machine"
             order = _LAST if lane.group == CALLS else process
             yield _metadata("process_name", process, 0, {"name": title})

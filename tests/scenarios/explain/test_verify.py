@@ -17,15 +17,6 @@ pytestmark = pytest.mark.light_by_default
 LINE = ["-arch=sm_80", "-c"]
 
 
-@pytest.fixture
-def compiled(workspace):
-    for name in ("one", "two"):
-        workspace.write(f"{name}.cu", f"__global__ void {name}(int *x) {{ *x = {len(name)}; }}\n// {name}\n")
-        os.utime(workspace.directory / f"{name}.cu", (1, 1))
-        assert workspace.cached(*LINE, f"{name}.cu", "-o", f"{name}.o").status == 0
-    return workspace
-
-
 def verify(workspace, *words):
     """The status, and what is told as JSON; both forms agree on the status, and no file is marked as used."""
     before = dates(workspace)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -23,11 +24,20 @@ def cache_dir(tmp_path, monkeypatch):
 
 @pytest.fixture
 def nvccache(cache_dir):
-    """Runs one command line of nvccache in this process."""
+    """Runs one command line of nvccache in this process; `lines` and `json` are what a good one prints."""
 
     def run(*arguments, **environ):
         result = CliRunner().invoke(commands, arguments, prog_name="nvccache", env=environ)
         assert "nvccache has a bug" not in result.output
         return result
 
+    def lines(*arguments, **environ):
+        result = run(*arguments, **environ)
+        assert result.exit_code == 0, result.output
+        return result.output.splitlines()
+
+    def as_json(*arguments, **environ):
+        return json.loads(run(*arguments, "--json", **environ).stdout)
+
+    run.lines, run.json = lines, as_json
     return run

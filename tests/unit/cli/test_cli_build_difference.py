@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -43,13 +42,8 @@ def builds(cache_dir):
     )  # fmt: skip
 
 
-def said(result) -> list[str]:
-    assert result.exit_code == 0, result.output
-    return result.output.splitlines()
-
-
 def test_what_was_a_hit_and_ran_is_told_with_why(nvccache, builds):
-    found = said(nvccache("explain", "--diff", "last-build~1", "last-build"))
+    found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
     assert found[0] == "1 product that was a hit ran, 1 that ran is a hit, 1 as before"
     assert found[2].startswith("last-build~1  20") and found[2].endswith(
         "4 calls in 3.50 s, 3 of 4 hits, wall time 4.00 s saved"
@@ -72,7 +66,7 @@ def test_what_was_a_hit_and_ran_is_told_with_why(nvccache, builds):
 
 
 def test_it_is_told_as_json(nvccache, builds):
-    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    found = nvccache.json("explain", "--diff", "last-build~1", "last-build")
     totals = [[build[name] for name in ("name", "calls", "hits", "cacheable")] for build in found["builds"]]
     assert totals == [["last-build~1", 4, 3, 4], ["last-build", 4, 2, 4]]
     assert found["now_run"] == [
@@ -92,7 +86,7 @@ def test_it_is_told_as_json(nvccache, builds):
 )
 def test_a_build_is_named_by_its_number_or_by_a_time(nvccache, builds, name, count):
     """Between two builds it is the one before."""
-    found = json.loads(nvccache("explain", "--diff", name, "last-build", "--json").output)
+    found = nvccache.json("explain", "--diff", name, "last-build")
     assert (found["builds"][0]["name"], found["builds"][0]["calls"]) == (name, count)
 
 
@@ -100,7 +94,7 @@ def test_the_last_call_for_a_product_counts(nvccache, cache_dir):
     log(cache_dir, 2 * HOUR, {"/b/a.o": "miss"})
     log(cache_dir, 60.0, {"/b/a.o": "miss"})
     log(cache_dir, 30.0, {"/b/a.o": "direct_hit"})
-    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    found = nvccache.json("explain", "--diff", "last-build~1", "last-build")
     assert [change["outcomes"] for change in found["now_hit"]] == [["miss", "direct_hit"]]
 
 
@@ -119,13 +113,13 @@ def test_the_last_call_is_the_one_that_ended_last(nvccache, cache_dir):
                 cause="`a.h` changed",
             ),
         )
-    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    found = nvccache.json("explain", "--diff", "last-build~1", "last-build")
     assert [change["product"] for change in found["now_run"]] == ["/b/a.o"]
 
 
 def test_every_field_is_described(nvccache, builds):
     """That of what is not empty; tests/test_json_reference.py looks at the others."""
-    found = json.loads(nvccache("explain", "--diff", "last-build~1", "last-build", "--json").output)
+    found = nvccache.json("explain", "--diff", "last-build~1", "last-build")
     page = (Path(__file__).parents[3] / "docs" / "reference" / "json.md").read_text()
     for name in (*found, *found["builds"][0], *found["now_run"][0], *found["now_hit"][0]):
         assert f"`{name}`" in page
@@ -134,7 +128,7 @@ def test_every_field_is_described(nvccache, builds):
 def test_builds_without_a_difference_are_said_to_be_alike(nvccache, cache_dir):
     for ago in (HOUR, 60.0):
         log(cache_dir, ago, {"/b/a.o": "miss", "/b/b.o": "direct_hit"})
-    found = said(nvccache("explain", "--diff", "last-build~1", "last-build"))
+    found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
     assert found[0] == "every product that both builds made was a hit in both or ran in both: 2"
     assert len(found) == 4
 
@@ -142,7 +136,7 @@ def test_builds_without_a_difference_are_said_to_be_alike(nvccache, cache_dir):
 def test_of_many_products_the_first_are_listed(nvccache, cache_dir):
     for ago, outcome in ((HOUR, "direct_hit"), (200.0, "miss")):
         log(cache_dir, ago, {f"/b/{number:03}.o": outcome for number in range(100)})
-    found = said(nvccache("explain", "--diff", "last-build~1", "last-build"))
+    found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
     assert found[0] == "100 products that were hits ran, 0 that ran are hits, 0 as before"
     assert found[-1] == "  and 80 more; --json has all of them"
     assert len([line for line in found if line.startswith("  /b/")]) == 20

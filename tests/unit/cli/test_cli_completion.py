@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -81,7 +80,7 @@ def test_fish_completes_commands(folder, monkeypatch):
 def test_the_script_is_printed_as_it_is(nvccache, shell):
     assert nvccache("completion", shell).output == group.script_of(shell).rstrip("\n") + "\n"
     assert nvccache("completion", SHELL=f"/usr/bin/{shell}").output == nvccache("completion", shell).output
-    told = json.loads(nvccache("completion", shell, "--json").output)
+    told = nvccache.json("completion", shell)
     assert told == {"shell": shell, "script": group.script_of(shell)}
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import pathlib
 import subprocess
@@ -148,7 +147,7 @@ def test_without_a_home_directory_there_is_no_file(nvccache, monkeypatch):
 
 
 def test_as_json_every_setting_has_its_value_and_origin(nvccache, cache_dir):
-    shown = json.loads(nvccache("config", "--json", NVCCACHE_JOBS="3", NVCCACHE_UMASK="x").stdout)
+    shown = nvccache.json("config", NVCCACHE_JOBS="3", NVCCACHE_UMASK="x")
     assert shown["settings"].keys() == config.SETTINGS.keys()
     assert shown["settings"]["jobs"] == {"value": 3, "origin": "NVCCACHE_JOBS", "variable": "NVCCACHE_JOBS"}
     assert shown["settings"]["umask"]["value"] is None

@@ -6,6 +6,7 @@ import pytest
 
 from nvccache.cli import demo
 from nvccache.cli.install import adding
+from nvccache.cli.output import Failure
 from nvccache.plan import stages
 from nvccache.store import event_totals
 from nvccache.toolkit.discovery import find_nvcc
@@ -34,11 +35,11 @@ def test_an_nvcc_that_is_set_and_missing_is_named_with_its_setting(nvccache):
 
 def test_call_that_was_not_cached_is_off(counts):
     demo._check(demo.STEPS[0], counts)
-    with pytest.raises(demo.DemoError, match="counted miss instead of one direct_hit or stage_hit"):
+    with pytest.raises(Failure, match="counted miss instead of one direct_hit or stage_hit"):
         demo._check(demo.STEPS[1], counts)
     counts["calls"] |= {"miss": 0, "bypass": 1}
     counts["bypass_reasons"]["nested"] = 1
-    with pytest.raises(demo.DemoError, match="counted bypass, nested instead of one miss"):
+    with pytest.raises(Failure, match="counted bypass, nested instead of one miss"):
         demo._check(demo.STEPS[0], counts)
 
 
@@ -46,7 +47,7 @@ def test_stage_that_ran_again_is_off(counts):
     counts["calls"] |= {"miss": 0, "stage_hit": 1}
     demo._check(demo.STEPS[1], counts)
     counts["stages"]["ptxas"]["miss"] = 1
-    with pytest.raises(demo.DemoError, match="ptxas ran again"):
+    with pytest.raises(Failure, match="ptxas ran again"):
         demo._check(demo.STEPS[1], counts)
 
 

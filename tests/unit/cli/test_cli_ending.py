@@ -53,11 +53,7 @@ def filled(cache_dir, tmp_path, monkeypatch):
     """A cache with a blob, an object's record and a call that was counted; an environment for processes."""
     cache = Store(cache_dir)
     cache.add_blob(DIGEST, b"x" * 1000, compress=False)
-    record = ObjectRecord()
-    record.cause, record.outcome = "it is the first", "miss"
-    record.digest_key = record.record_name = record.scope = record.reason_against_record = ""
-    record.details, record.components, record.stages, record.stage_reasons = [], [], [], []
-    object_record.add(["/tmp/a.o"], record, cache)
+    object_record.add(["/tmp/a.o"], ObjectRecord("it is the first", "miss"), cache)
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(package.__file__)))
     monkeypatch.chdir(tmp_path)
     assert end(["/bin/true"]) == (0, "")
@@ -255,6 +251,23 @@ def test_a_damaged_journal_is_no_fault(filled):
         assert end(["clean"], stdout=subprocess.DEVNULL)[0] == 0
         status, told = end(["explain"], stdout=subprocess.DEVNULL)
         assert (status, told.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        *((line, "the cache directory `{}` is not a directory") for line in (
+            ["stats"], ["stats", "--format", "json"], ["stats", "--reset"], ["clean", "--all"],
+        )),
+        (["explain"], "cannot read the counts in `{}/journal`: Not a directory"),
+    ],
+)  # fmt: skip
+def test_a_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir, argv, told):
+    with open(cache_dir, "w"):
+        pass
+    result = nvccache(*argv)
+    assert (result.exit_code, result.output) == (1, f"Error: {told.format(cache_dir)}\n")
+    assert os.path.isfile(cache_dir)
 
 
 @pytest.mark.parametrize(

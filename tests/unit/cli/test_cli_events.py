@@ -96,5 +96,5 @@ def test_events_and_counts_agree_on_what_no_call_of_this_version_can_be(nvccache
         "of_tomorrow"
     ]
     for arguments in ((), ("--since", "1h")):
-        calls = json.loads(nvccache("stats", "--json", *arguments).output)["calls"]
+        calls = nvccache.json("stats", *arguments)["calls"]
         assert {outcome: count for outcome, count in calls.items() if count} == {"of_tomorrow": 1}

@@ -40,20 +40,10 @@ def test_looking_up_a_name_loads_no_click():
     ]
 
 
-def test_version(nvccache):
-    assert nvccache("--version").output == f"nvccache {package.__version__}\n"
-
-
 def test_help_names_every_command(nvccache):
     result = nvccache("--help")
     assert result.exit_code == 0
     assert all(name in result.output for name in COMMANDS)
-
-
-def test_unknown_command_is_refused(nvccache):
-    result = nvccache("compile")
-    assert result.exit_code == 2
-    assert result.output.startswith("Error: no such command `compile`\nHint: ")
 
 
 def test_main_returns_the_status(capsys):

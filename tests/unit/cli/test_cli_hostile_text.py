@@ -81,11 +81,8 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("NVCCACHE_DIR", root)
     cache = Store(root)
     product = os.path.abspath(HOSTILE)
-    record = ObjectRecord()
-    record.cause = record.outcome = record.reason_against_record = HOSTILE
-    record.digest_key = record.record_name = record.scope = ""
-    record.details, record.components, record.stages = [HOSTILE], [], []
-    record.stage_reasons = [(HOSTILE, HOSTILE)]
+    record = ObjectRecord(HOSTILE, HOSTILE, reason_against_record=HOSTILE)
+    record.details, record.stage_reasons = [HOSTILE], [(HOSTILE, HOSTILE)]
     object_record.add([product], record, cache)
     word = HOSTILE.replace("\n", "").replace("\t", "")
     for outcome in (outcomes.MISS, outcomes.BYPASS, word):

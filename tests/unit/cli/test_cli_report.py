@@ -51,21 +51,18 @@ def _umask():
     return mask
 
 
-def test_with_a_trace_alone_there_is_no_page(nvccache, folder, log):
-    result = nvccache("report", "--from", log, "--trace", "trace.json")
-    assert result.output.startswith("wrote `trace.json`: 40 calls")
-    assert os.listdir(folder) == ["trace.json"]
+@pytest.mark.parametrize(
+    ("options", "written"), [([], "`trace.json`"), (["-o", "build.html"], "`build.html` and `trace.json`")]
+)
+def test_with_a_trace_there_is_a_page_only_if_it_is_named(nvccache, folder, log, options, written):
+    result = nvccache("report", "--from", log, *options, "--trace", "trace.json")
+    assert result.output.startswith(f"wrote {written}: 40 calls")
+    assert sorted(os.listdir(folder)) == [*options[1:], "trace.json"]
     assert json.loads((folder / "trace.json").read_text())["traceEvents"]
 
 
-def test_both_can_be_had_at_once(nvccache, folder, log):
-    result = nvccache("report", "--from", log, "-o", "build.html", "--trace", "trace.json")
-    assert result.output.startswith("wrote `build.html` and `trace.json`: ")
-    assert sorted(os.listdir(folder)) == ["build.html", "trace.json"]
-
-
 def test_the_figures_can_be_had_as_json(nvccache, folder, log):
-    made = json.loads(nvccache("report", "--from", log, "--json").output)
+    made = nvccache.json("report", "--from", log)
     assert (made["version"], made["calls"]) == (1, 40)
     assert {"hit_rate", "wall_saved", "tool_saved", "by_outcome"} <= set(made)
     assert made["causes"][0]["count"] and made["slowest_stages"][0]["kind"]
@@ -169,33 +166,6 @@ def test_a_file_that_is_no_log_is_one_sentence(nvccache, folder, tmp_path, conte
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1 and sentence in result.stderr
     assert os.listdir(folder) == []
-
-
-@pytest.mark.parametrize("target", ["missing/build.html", "/dev/full", "."])
-def test_what_cannot_be_written_is_one_sentence(nvccache, folder, log, target):
-    result = nvccache("report", "--from", log, "-o", target)
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: cannot write `{target}`: ") and result.stderr.count("\n") == 1
-    assert os.listdir(folder) == []
-
-
-def test_a_full_disk_leaves_the_page_of_before(nvccache, folder, log, monkeypatch):
-    (folder / PAGE).write_text("of before")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("nvccache.report.command.os.replace", full)
-    result = nvccache("report", "--from", log)
-    assert (result.exit_code, "No space left" in result.stderr) == (1, True)
-    assert os.listdir(folder) == [PAGE] and (folder / PAGE).read_text() == "of before"
-
-
-def test_a_link_is_written_through_and_stays(nvccache, folder, log, tmp_path):
-    (folder / "link.html").symlink_to(tmp_path / "elsewhere.html")
-    assert nvccache("report", "--from", log, "-o", "link.html").exit_code == 0
-    assert (folder / "link.html").is_symlink()
-    assert (tmp_path / "elsewhere.html").read_text().startswith("<!DOCTYPE html>")
 
 
 def test_hostile_texts_stay_texts(nvccache, folder, tmp_path):

@@ -63,8 +63,8 @@ def test_results_without_outputs_are_of_no_kind():
     ],
 )
 def test_the_paths_of_a_compile_follow_from_its_command_line(words, product, paths):
-    record = ObjectRecord()
-    record.components = [("arguments", [(word, "") for word in words]), ("directory", [("/b", "")])]
+    components = [("arguments", [(word, "") for word in words]), ("directory", [("/b", "")])]
+    record = ObjectRecord(components=components)
     assert contents.paths_of(record, object_record.key_of(f"/b/{product}")) == paths
 
 
@@ -72,10 +72,7 @@ def test_records_that_others_have_put_there_are_not_looked_at(cache_dir):
     """In a directory that a group shares, they could name any program for `verify` to run."""
     if os.geteuid() != 0:
         pytest.skip("a file of another user can be made only by root")
-    record = ObjectRecord()
-    record.cause = record.outcome = record.digest_key = record.record_name = record.scope = ""
-    record.reason_against_record, record.details, record.stages, record.stage_reasons = "", [], [], []
-    record.components = [("nvcc", [("/tmp/anything", "")])]
+    record = ObjectRecord(components=[("nvcc", [("/tmp/anything", "")])])
     cache = Store(cache_dir)
     object_record.add(["/b/mine.o", "/b/theirs.o"], record, cache)
     os.chmod(cache_dir, 0o777)

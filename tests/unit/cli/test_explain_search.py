@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -14,11 +13,6 @@ from nvccache.store import event_line
 
 def logged(cache_dir: str, outcome: str, **fields) -> None:
     event_line.append(cache_dir, event(outcome, **fields))
-
-
-def said(result) -> list[str]:
-    assert result.exit_code == 0, result.output
-    return result.output.splitlines()
 
 
 @pytest.fixture
@@ -50,7 +44,7 @@ def build(cache_dir, tmp_path, monkeypatch):
 )
 def test_a_source_stands_for_the_newest_call_that_reads_it(nvccache, build, spelling):
     (build / "link").symlink_to("one")
-    assert said(nvccache("explain", spelling.format(build))) == [
+    assert nvccache.lines("explain", spelling.format(build)) == [
         f"`{build}/two/a.o`: miss, because `b.h` changed"
     ]
 
@@ -58,40 +52,40 @@ def test_a_source_stands_for_the_newest_call_that_reads_it(nvccache, build, spel
 def test_a_bypass_of_which_the_sources_are_not_known_is_found_by_its_product(nvccache, cache_dir, build):
     logged(cache_dir, outcomes.BYPASS, reason="unknown_option", product=f"{build}/two/a.o")
     why = outcomes.REASONS["unknown_option"]
-    assert said(nvccache("explain", "../one/src/a.cu")) == [f"`{build}/two/a.o`: bypass, because {why}"]
+    assert nvccache.lines("explain", "../one/src/a.cu") == [f"`{build}/two/a.o`: bypass, because {why}"]
 
 
 def test_an_object_is_found_through_a_link_to_its_folder(nvccache, build):
     (build / "link").symlink_to("one")
-    assert said(nvccache("explain", "../link/a.o")) == ["`../link/a.o`: miss, because `a.h` changed"]
+    assert nvccache.lines("explain", "../link/a.o") == ["`../link/a.o`: miss, because `a.h` changed"]
 
 
 def test_the_source_below_the_working_directory_goes_before_another_of_its_name(nvccache, build, monkeypatch):
     monkeypatch.chdir(build / "one" / "src")
-    assert said(nvccache("explain", "a.cu")) == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
-    document = json.loads(nvccache("explain", "a.cu", "--json").output)
+    assert nvccache.lines("explain", "a.cu") == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
+    document = nvccache.json("explain", "a.cu")
     assert (document["matched"], document["others"]) == (f"{build}/one/src/a.cu", [])
 
 
 def test_the_end_of_a_path_is_enough(nvccache, build):
-    assert said(nvccache("explain", "b.o")) == [f"`{build}/two/b.o`: miss, because `c.h` changed"]
-    assert said(nvccache("explain", "one/a.o")) == [f"`{build}/one/a.o`: miss, because `a.h` changed"]
-    assert said(nvccache("explain", "c.cu")) == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
+    assert nvccache.lines("explain", "b.o") == [f"`{build}/two/b.o`: miss, because `c.h` changed"]
+    assert nvccache.lines("explain", "one/a.o") == [f"`{build}/one/a.o`: miss, because `a.h` changed"]
+    assert nvccache.lines("explain", "c.cu") == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
     for typed in ("o", ".o", "ne/a.o", "../a.o", "/a.o", "/two/b.o"):
         assert nvccache("explain", typed).output.startswith(f"Error: no compile of `{typed}` is known\n")
 
 
 def test_of_several_that_end_so_the_newest_is_taken_and_the_others_are_named(nvccache, cache_dir, build):
-    assert said(nvccache("explain", "a.o")) == [
+    assert nvccache.lines("explain", "a.o") == [
         f"`{build}/two/a.o`: miss, because `b.h` changed",
         f"  `a.o` is taken for `{build}/two/a.o`, the newest; there is also `{build}/one/a.o`",
     ]
     for number in range(5):
         logged(cache_dir, outcomes.MISS, product=f"/{number}/a.o", cause="`x` changed")
-    assert said(nvccache("explain", "a.o"))[1] == (
+    assert nvccache.lines("explain", "a.o")[1] == (
         "  `a.o` is taken for `/4/a.o`, the newest; there is also `/3/a.o`, `/2/a.o`, `/1/a.o` and 3 more"
     )
-    document = json.loads(nvccache("explain", "a.o", "--json").output)
+    document = nvccache.json("explain", "a.o")
     assert document["matched"] == "/4/a.o"
     assert len(document["others"]) == 6
 
@@ -107,9 +101,9 @@ def test_a_name_that_is_almost_known_is_told(nvccache, cache_dir, build):
 def test_without_a_file_a_call_without_product_counts_as_well(nvccache, cache_dir):
     logged(cache_dir, outcomes.DIRECT_HIT, product="/b/a.o")
     logged(cache_dir, outcomes.BYPASS, reason="preprocess_only", directory="/b", sources=["a.cu"])
-    assert said(nvccache("explain")) == [f"`/b/a.cu`: bypass, because {outcomes.REASONS['preprocess_only']}"]
+    assert nvccache.lines("explain") == [f"`/b/a.cu`: bypass, because {outcomes.REASONS['preprocess_only']}"]
     logged(cache_dir, outcomes.BYPASS, reason="unknown_option", directory="/b")
-    assert said(nvccache("explain")) == [
+    assert nvccache.lines("explain") == [
         f"a call in `/b`: bypass, because {outcomes.REASONS['unknown_option']}"
     ]
 

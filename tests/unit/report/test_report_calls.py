@@ -6,7 +6,6 @@ import pytest
 
 import made_builds
 from nvccache.report import calls
-from nvccache.store import events
 
 
 def lines(*events):
@@ -99,13 +98,3 @@ def test_lines_that_are_no_events_are_left_out_and_numbered():
     assert len(found) == 2
     assert damaged == [2, 4, 5, 8]
     assert newer == [6]
-
-
-def test_builds_are_parted_where_no_call_was_under_way():
-    def call(start, seconds):
-        product = f"/{start}.o"
-        return calls.from_json(made_builds.call(started=start, seconds=seconds, build="", product=product))
-
-    long, within, next_build, alone = call(0, 500), call(100, 1), call(559, 1), call(621, 1)
-    assert events.builds([alone, within, next_build, long]) == [[long, within, next_build], [alone]]
-    assert events.builds([]) == []

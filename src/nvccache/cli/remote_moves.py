@@ -1,0 +1,333 @@
+"""`nvccache remote push`, `pull` and `prune`: moving many objects to, from and off a remote.
+
+Several go at once, with a bar, and as far as the remote permits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Container, Sequence
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+import click
+
+from nvccache.cli import remotes
+from nvccache.cli import settings as our_settings
+from nvccache.cli.output import Failure, WrongUsage, bar, json_option, say, say_json
+from nvccache.cli.remotes import Chosen
+from nvccache.cli.units import age_option, count_words, size_option, size_words
+from nvccache.files import flock
+from nvccache.records import send_queued
+from nvccache.records.transfer import LARGEST, Transfer
+from nvccache.remote import envelope, parallel, uploads
+from nvccache.remote.service import Service, ServiceError
+from nvccache.remote_url import Remote
+from nvccache.store import eviction
+from nvccache.store.directory import NoCacheError
+from nvccache.store.store import Store
+
+Item = TypeVar("Item")
+
+_AT_ONCE = 12  # requests
+_STALL_SECONDS = 120.0
+_MOST_IN_A_ROW = 20  # errors of single objects, after which the remote is the matter
+_LOCK_SECONDS = 660.0  # an uploader that lives ends sooner
+_NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # nothing else on a remote is ours
+
+
+@dataclass
+class Moved:
+    """What became of the objects that were to be moved, on one remote."""
+
+    url: str
+    objects: int = 0  # that were moved, or would be
+    bytes: int = 0
+    present: int = 0  # that were there already
+    refused: int = 0  # that were not what they should be, or could not be moved
+    left: int = 0  # that nobody came to, because of a fault
+    fault: str = ""
+    text: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        return bool(self.fault or self.refused or self.left)
+
+    def fail(self, error: ServiceError) -> None:
+        self.fault, self.text = error.word, str(error)
+
+
+@click.command()
+@click.option(
+    "--pending", is_flag=True, help="Send what calls have queued, and wait for it; this is the default."
+)
+@click.option("--all", "everything", is_flag=True, help="Send all that may be shared and is not there.")
+@click.option(
+    "--since", "age", callback=age_option, metavar="AGE", help="As --all, of what was used since then."
+)
+@click.option("--dry-run", is_flag=True, help="Send nothing; say what would be sent.")
+@json_option
+def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_json: bool) -> None:
+    """Send entries of this cache to the remotes that are written to.
+
+    A process in the background sends what a build has made. A CI job that ends, and its machine with it, ends
+    with `nvccache remote push`: that waits, and ends with status 1 if something could not be sent. AGE is
+    written as `30d`, `12h` or `90m`. What was sent is not sent again when the command is.
+    """
+    if pending + everything + (age is not None) > 1:
+        raise WrongUsage("`--pending`, `--all` and `--since` do not go together")
+    chosen = remotes.load()
+
+    def send(remote: Remote, moved: Moved) -> None:
+        try:
+            with eviction.told_in_one_sentence(chosen.root):
+                if everything or age is not None:
+                    _send_all(chosen, remote, moved, age, dry_run)
+                else:
+                    _send_pending(chosen, remote, moved, dry_run)
+        except NoCacheError:
+            pass  # a job that compiled nothing
+
+    _each(chosen.writable, send, "sent", "would send", dry_run, as_json)
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Fetch nothing; say what would be fetched.")
+@json_option
+def pull(dry_run: bool, as_json: bool) -> None:
+    """Fetch what remotes have and this cache has not, as before a journey without them.
+
+    What is fetched is checked as in a compile. Interrupted, it goes on where it was. Ends with status 1 if
+    something could not be fetched. The size limit of the cache holds from the next compile on.
+    """
+    chosen = remotes.load()
+    if chosen.settings.readonly:
+        raise Failure(f"nothing can be stored: `readonly` is on ({chosen.settings.origins['readonly']})")
+
+    def fetch(remote: Remote, moved: Moved) -> None:
+        _fetch_all(chosen, remote, moved, dry_run)
+
+    _each(chosen.remotes, fetch, "fetched", "would fetch", dry_run, as_json)
+
+
+@click.command()
+@click.option(
+    "--older-than", "age", callback=age_option, metavar="AGE", help="Remove what was written before then."
+)
+@click.option(
+    "--max-size", "most", callback=size_option, metavar="SIZE", help="Remove the oldest beyond this size."
+)
+@click.option("--dry-run", is_flag=True, help="Remove nothing; say what would be removed.")
+@json_option
+def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> None:
+    """Remove objects from the remotes that are written to.
+
+    AGE is written as `30d`, SIZE as `10G`. It goes by when an object was written, since only redis says
+    when it was used; what is still of use is made and sent again. A lifecycle rule of S3 or `maxmemory` of
+    redis does this by itself.
+    """
+    if age is None and most is None:
+        raise WrongUsage("say `--older-than` or `--max-size`")
+
+    def remove(remote: Remote, moved: Moved) -> None:
+        _remove_old(remote, moved, age, most, dry_run)
+
+    _each(remotes.load().writable, remove, "removed", "would remove", dry_run, as_json)
+
+
+def _each(
+    chosen: Sequence[Remote],
+    work: Callable[[Remote, Moved], None],
+    done: str,
+    would: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Do the work of a command for each remote and show what became of it; status 1 if something is bad."""
+    found = []
+    for remote in chosen:
+        moved = Moved(remote.shown)
+        try:
+            work(remote, moved)
+        except ServiceError as error:
+            moved.fail(error)
+        found.append(moved)
+        if not as_json:
+            _show(moved, done, would if dry_run else done)
+    if as_json:
+        say_json({"remotes": [asdict(moved) for moved in found], "dry_run": dry_run})
+    if any(moved.is_bad for moved in found):
+        sys.exit(1)
+
+
+def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> None:
+    if dry_run:
+        moved.objects = uploads.waiting(chosen.root, remote.identity)
+        return
+    # Nothing to lock, and perhaps nowhere to make a lock, where there is nothing to send.
+    if not uploads.pending(chosen.root, remote.identity):
+        return
+    with bar(f"sending to {remote.shown}", is_long=True) as tell:
+        lock = uploads.take_lock(chosen.root, remote.identity, _LOCK_SECONDS)
+        if lock is not None:
+            try:
+                transfer = Transfer(our_settings.untouched(chosen.root.path))
+                sender = send_queued.Sender(chosen.root, remote, transfer, os.environ)
+                sender.send_pending(tell)
+                moved.objects, moved.bytes = sender.objects, sender.bytes
+                moved.present, moved.refused = sender.present, sender.refused
+                if sender.fault:
+                    moved.fail(sender.fault)
+            finally:
+                flock.let_go(lock)
+    moved.left = uploads.waiting(chosen.root, remote.identity)
+
+
+def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, dry_run: bool) -> None:
+    transfer = Transfer(our_settings.untouched(chosen.root.path))
+    oldest = 0.0 if age is None else time.time() - age
+    items = [item for item, used in transfer.items() if used >= oldest]
+    moved.left = len(items)
+    service = remotes.service(remote)
+    there = _there(remote, service, [envelope.name_of(*item) for item in items])
+    missing = [item for item in items if envelope.name_of(*item) not in there]
+    if dry_run:
+        moved.objects, moved.present, moved.left = len(missing), len(items) - len(missing), 0
+        return
+    # A record may lack what is here, also where there is one. It promises that the others are there: so last.
+    promises = [item for item in items if transfer.is_promise(item)]
+    others = [item for item in missing if not transfer.is_promise(item)]
+    moved.present = len(items) - len(others) - len(promises)
+    for some in (others, promises):
+        if not moved.fault:
+            _move(f"sending to {remote.shown}", lambda item: transfer.send(item, service), some, moved)
+    moved.left = len(items) - moved.objects - moved.present - moved.refused
+
+
+def _there(remote: Remote, service: Service, names: list[str]) -> Container[str]:
+    """Which names a remote has; raises ServiceError."""
+    try:
+        return remotes.listed(remote, service)
+    except ServiceError as error:
+        if error.word != "broken":
+            raise
+    asked = Moved(remote.shown)
+    there: set[str] = set()
+
+    def ask(name: str) -> int:
+        if service.has(name):
+            there.add(name)
+        return 0
+
+    _move(f"asking {remote.shown}", ask, names, asked)
+    if asked.fault:
+        raise ServiceError(asked.fault)
+    return there
+
+
+def _fetch_all(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> None:
+    chosen.root.prepare()
+    cache = Store(chosen.root)
+    transfer = Transfer(cache, chosen.settings.max_size)
+    with eviction.told_in_one_sentence(chosen.root):
+        here = {envelope.name_of(*item) for item, _ in transfer.items() if not transfer.is_promise(item)}
+    service = remotes.service(remote)
+    there = remotes.listed(remote, service)
+    missing = [name for name in there if name not in here]
+    moved.present = len(there) - len(missing)
+    if dry_run:
+        moved.objects, moved.bytes = len(missing), sum(there[name][0] for name in missing)
+        return
+
+    def fetch(name: str) -> int:
+        content = service.get(name, envelope.most_sealed(LARGEST))
+        if content is None:
+            return 0
+        is_new = transfer.take_in(content, name)
+        if cache.fault:
+            raise Failure(f"nothing can be stored: {cache.trouble}")
+        return len(content) if is_new else 0
+
+    _move(f"fetching from {remote.shown}", fetch, missing, moved)
+    transfer.keep_within_limit()
+
+
+def _remove_old(remote: Remote, moved: Moved, age: float | None, most: int | None, dry_run: bool) -> None:
+    service = remotes.service(remote)
+    there = {name: found for name, found in remotes.listed(remote, service).items() if _NAME.fullmatch(name)}
+    if there and not any(changed for _, changed in there.values()):
+        raise ServiceError("broken", "it does not say when objects were written")
+    doomed = doomed_of(there, age, most)
+    if dry_run:
+        moved.objects, moved.bytes = len(doomed), sum(there[name][0] for name in doomed)
+        return
+
+    def remove(name: str) -> int:
+        service.delete(name)
+        return max(1, there[name][0])
+
+    _move(f"pruning {remote.shown}", remove, doomed, moved)
+    service.sweep()
+
+
+def doomed_of(there: dict[str, tuple[int, float]], age: float | None, most: int | None) -> list[str]:
+    """The names to remove, the oldest first; `there` has sizes and times of change."""
+    now = time.time()
+    total = sum(size for size, _ in there.values())
+    doomed = []
+    for name, (size, changed) in sorted(there.items(), key=lambda each: each[1][1]):
+        is_old = age is not None and now - changed > age
+        if is_old or (most is not None and total > most):
+            doomed.append(name)
+            total -= size
+    return doomed
+
+
+def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved: Moved) -> None:
+    """Do the work for each item, which returns the bytes that it moved, 0 where it was there already."""
+    failed = 0
+    left = len(items)
+    with bar(title) as tell:
+        try:
+            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, _is_fault):
+                failed = failed + 1 if error else 0
+                if isinstance(error, ServiceError) and (_is_fault(error) or failed >= _MOST_IN_A_ROW):
+                    moved.fail(error)
+                    break
+                if error and not isinstance(error, (ServiceError, ValueError)):
+                    raise error
+                left -= 1
+                tell(len(items) - left, len(items))
+                if error:
+                    moved.refused += 1
+                elif size:
+                    moved.objects += 1
+                    moved.bytes += size
+                else:
+                    moved.present += 1
+        except parallel.StalledError as error:
+            moved.fail(ServiceError("timeout", str(error)))
+    moved.left = left
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether an error is of the remote and not of one object."""
+    return isinstance(error, ServiceError) and error.word != "broken"
+
+
+def _show(moved: Moved, done: str, verb: str) -> None:
+    """What became of it, in words."""
+    if not any((moved.objects, moved.present, moved.is_bad)):
+        say(f"`{moved.url}`: nothing to be {done}")
+        return
+    size = f", {size_words(moved.bytes)}" if moved.bytes else ""
+    present = f"; {moved.present} there already" if moved.present else ""
+    refused = f"; {moved.refused} refused" if moved.refused else ""
+    left = f"; {moved.left} left" if moved.left else ""
+    say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
+    if moved.fault:
+        hint = remotes.advice(moved.fault, moved.url, moved.text)
+        say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))
