@@ -15,8 +15,9 @@ import os
 from nvccache import environment
 from nvccache.files import keys, presence
 from nvccache.machine.process import Completed
-from nvccache.records import facts, record
+from nvccache.records import record
 from nvccache.records.base_dir import Relocation
+from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
 from nvccache.store import directory
 
@@ -66,13 +67,9 @@ class DryRun:
         None where others may write into the cache: what nvcc says are commands, which are run.
         """
         environ = request.guarded_environ
-        now = facts.Present(environ)
-
-        def ask(topic: str, subject: str) -> str:
-            return facts.answer(topic, subject, environ, self._cache)
-
+        now = Present(environ, self._cache)
         is_private = directory.is_private(request.config.dir)
-        found = record.find(self._front, self._cache, now, ask) if is_private else None
+        found = record.find(self._front, self._cache, now) if is_private else None
         if not found or not found.result.is_made_here:
             return None
         try:

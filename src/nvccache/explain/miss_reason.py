@@ -21,7 +21,7 @@ from nvccache.explain.difference_text import Component, Part
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys, presence
 from nvccache.preprocessed.passes import Pass
-from nvccache.records import direct, facts, input_records, record
+from nvccache.records import direct, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
@@ -38,7 +38,7 @@ _OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ"
 class Case:
     """A call as far as an explanation needs it."""
 
-    def __init__(self, request: Request, products: Iterable[str], is_recaching: bool) -> None:
+    def __init__(self, request: Request, products: Iterable[str], is_recaching: bool, cache: Store) -> None:
         self.request = request
         self.nvcc = request.nvcc
         # With what option files say, which no input record holds.
@@ -53,7 +53,7 @@ class Case:
             self.environment["PWD"] = request.environ["PWD"]
         self.objects = [os.path.join(self.cwd, product) for product in products]
         self.is_recaching = is_recaching
-        self.now = Present(request.environ)
+        self.now = Present(request.environ, cache)
         inputs = request.invocation.inputs
         self.is_as_elsewhere = False
         self.source = os.path.normpath(os.path.join(self.cwd, inputs[0])) if inputs else ""
@@ -141,11 +141,7 @@ def of_query(cause: list[str], report: Report) -> str:
 def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = "") -> list[str]:
     """What is not as it was recorded, a clause each."""
     environ = case.request.environ
-
-    def ask(topic: str, subject: str) -> str:
-        return facts.answer(topic, subject, environ, cache)
-
-    unlike = input_records.differences(recorded, case.now, False, ask)
+    unlike = input_records.differences(recorded, case.now)
     return [difference_text.of_input_record(difference, recorded, environ) for difference in unlike] or (
         [otherwise] if otherwise else []
     )
@@ -305,7 +301,7 @@ class Explanation:
     def begin(self, request: Request, products: Iterable[str], cache: Store, relocation: Relocation) -> None:
         """Find out why it is not answered, while nothing of it is recorded."""
         self._cache, self._relocation = cache, relocation
-        self._case = Case(request, products, self._is_recaching)
+        self._case = Case(request, products, self._is_recaching, cache)
         self._cause = find_cause(self._case, cache, relocation)
 
     def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None:

@@ -133,12 +133,11 @@ def find(
     invocation: Invocation,
     cache: Store,
     now: Present,
-    ask: Callable[[str, str], str],
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> tuple[Pair, CallResult] | None:
     """What holds for this call, and what the call gives."""
     for front in fronts:
-        pair = record.find(front, cache, now, ask, remote_records)
+        pair = record.find(front, cache, now, remote_records)
         answer = answer_of(pair, invocation) if pair else None
         if pair and answer:
             if pair.is_received:

@@ -62,8 +62,7 @@ def answer(nvcc: str, arguments: list[str], config: Config, environ: dict[str, s
         _answer(Behind(nvcc, arguments, environ), None, config, cache, outcome)
         return outcome
     script = Script(nvcc, arguments, environ, outcome.terminal)
-    ask = _asking(cache, environ)
-    behind = None if config.recache else scripted.known(script, cache, ask)
+    behind = None if config.recache else scripted.known(script, cache)
     if behind:
         _answer(behind, script, config, cache, outcome)
         outcome.program = outcome.invocation = None  # which to make takes more than a record
@@ -139,9 +138,8 @@ def _answer_by_meaning(
 
     call = outcome.invocation
     assert call is not None
-    now = Present(behind.environ)
-    ask = _asking(cache, script.environ if script else behind.environ)  # in which a loader may be run
-    found = direct.find(_fronts(behind, config, call), call, cache, now, ask, remote_records)
+    now = Present(behind.environ, cache, script.environ if script else None)
+    found = direct.find(_fronts(behind, config, call), call, cache, now, remote_records)
     if found and _is_over(found[1], cache, outcome) and (outcome.answer or outcome.program):
         input_records.add_files(found[0].input_record, call.option_files)
         record.take_signatures(found[0].input_record, now)
@@ -182,17 +180,6 @@ def _count_sometimes(cache: Store, config: Config) -> None:
 
         added = {shard: size * _SAMPLE for shard, size in cache.added.items()}
         eviction.count_and_limit(cache.directory, added, config.max_size)
-
-
-def _asking(cache: Store, environ: Mapping[str, str]) -> Callable[[str, str], str]:
-    """What answers a question about the machine."""
-
-    def ask(topic: str, subject: str) -> str:
-        from nvccache.records import facts
-
-        return facts.answer(topic, subject, environ, cache)
-
-    return ask
 
 
 def _terminal(environ: Mapping[str, str]) -> str:

@@ -150,18 +150,16 @@ def find(
     front: Front,
     cache: Store,
     now: Present,
-    ask: Callable[[str, str], str],
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Pair | None:
     """The newest pair whose inputs are as they were."""
-    return next(holding(front, cache, now, ask, remote_records), None)
+    return next(holding(front, cache, now, remote_records), None)
 
 
 def holding(
     front: Front,
     cache: Store,
     now: Present,
-    ask: Callable[[str, str], str],
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Iterator[Pair]:
     """The pairs whose inputs are as they were, newest first: this cache's, then those of remotes.
@@ -171,7 +169,7 @@ def holding(
     known = set()
     for pair in kept(front, cache):
         known.add(pair.key)
-        unlike = input_records.differences(pair.input_record, now, True, ask)
+        unlike = input_records.differences(pair.input_record, now, is_one_enough=True)
         if not unlike:
             if front.suits(pair.result):
                 yield pair
@@ -183,7 +181,9 @@ def holding(
                 continue
             known.add(pair.key)
             pair.is_received = True
-            if front.suits(pair.result) and not input_records.differences(pair.input_record, now, True, ask):
+            if front.suits(pair.result) and not input_records.differences(
+                pair.input_record, now, is_one_enough=True
+            ):
                 yield pair
 
 

@@ -18,8 +18,6 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nvccache.records.facts import Present
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
@@ -54,11 +52,9 @@ class Rehearsal:
     may_choose: bool
 
 
-def find(
-    front: tuple[str, str], cache: Store, now: Present, ask: Callable[[str, str], str]
-) -> Rehearsal | None:
+def find(front: tuple[str, str], cache: Store, now: Present) -> Rehearsal | None:
     """The rehearsal of a wrapper that still holds, by what it is known by (keys.pair_of)."""
-    found = record.find(_front(front), cache, now, ask)
+    found = record.find(_front(front), cache, now)
     if not found:
         return None
     try:

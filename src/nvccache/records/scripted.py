@@ -14,7 +14,7 @@ from nvccache.files import keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from nvccache.records.input_records import InputRecord
     from nvccache.records.rehearsed import Becoming
@@ -65,13 +65,13 @@ def front(script: Script) -> tuple[str, str]:
     )
 
 
-def known(script: Script, cache: Store, ask: Callable[[str, str], str]) -> Behind | None:
+def known(script: Script, cache: Store) -> Behind | None:
     """What a script becomes by a rehearsal that still holds, which `script` is told the input record of."""
     from nvccache.records import record, rehearsed
     from nvccache.records.facts import Present
 
-    now = Present(script.environ)
-    found = rehearsed.find(front(script), cache, now, ask)
+    now = Present(script.environ, cache)
+    found = rehearsed.find(front(script), cache, now)
     if not found:
         return None
     record.take_signatures(found.input_record, now)

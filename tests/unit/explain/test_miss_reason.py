@@ -47,7 +47,7 @@ def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **env
     call = invocation.parse(arguments, environ)
     assert isinstance(call, invocation.Invocation)
     request = Request(nvcc, arguments, call, environ, environ, config.load(environ), "")
-    return Case(request, [call.output or "a.o"], is_recaching)
+    return Case(request, [call.output or "a.o"], is_recaching, Store(os.devnull))
 
 
 def relocation() -> Relocation:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from answering import Answering
 from nvccache.environment import WHOLE
 from nvccache.files import presence, signatures
 from nvccache.observation.observer_log import Observation
@@ -150,7 +151,7 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, wha
     answers = {(topic, what): answer for topic, what, answer in made.machine}
 
     def unlike() -> list[tuple[str, str]]:
-        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *asked: answers[asked])
+        found = input_records.differences(made, Answering(ENVIRON, lambda *asked: answers[asked]))
         return [(one.what, one.path) for one in found]
 
     assert unlike() == []
@@ -200,7 +201,7 @@ def test_who_asks_for_attributes_or_permissions(place):
     assert {"a.h", "b.h"} <= kinds(made).keys()
 
     def unlike() -> list[str]:
-        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
+        found = input_records.differences(made, Answering(ENVIRON))
         return [one.path for one in found]
 
     assert unlike() == []
@@ -294,10 +295,10 @@ def test_who_finds_an_empty_standard_input_depends_on_that(place):
         status = os.fstat(0)
         process = ran("cat", inputs={(status.st_dev, status.st_ino)})
         made = read_by(place, process)
-        assert input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "") == []
+        assert input_records.differences(made, Answering(ENVIRON)) == []
         assert not [path for path, _ in read_by(place, ran("cat", inputs={(1, 2)})).links if "fd" in path]
         os.dup2(reads, 0)
-        found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
+        found = input_records.differences(made, Answering(ENVIRON))
         assert [(one.what, one.path) for one in found] == [("moved", "/proc/self/fd/0")]
         assert made.links[-1] not in read_by(place, process).links, "a tool has read /dev/null by its name"
     finally:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from answering import Answering
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import presence, signatures
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
-from nvccache.records import facts, input_records
+from nvccache.records import input_records
 from nvccache.records.input_records import PROGRAM, SOURCE, InputRecord, UnreadableError
 from observed_stages import ENVIRON, FILE, FOLDER, asked, inputs, kinds, place, ran, subject
 
@@ -43,7 +44,7 @@ def test_a_call_has_read_what_each_of_its_stages_did(place):
     assert {"bin"} == {directory for directory, _ in made.listings}
     assert made.dates == parts[1].dates != []
     assert (made.sought, made.search_path) == (["g++"], "bin")
-    assert input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "") == []
+    assert input_records.differences(made, Answering(ENVIRON)) == []
 
 
 def test_directories_and_copies_of_all_stages_are_compared(place):
@@ -102,5 +103,5 @@ def test_what_one_stage_reads_another_need_not_have_looked_for(place):
     assert "b.h" in made.plain and "a.h" not in made.plain
     os.rename("a.h", "moved.h")
     os.symlink("moved.h", "a.h")
-    found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *_: "")
+    found = input_records.differences(made, Answering(ENVIRON))
     assert [(one.what, one.path) for one in found if one.path == "a.h"] == [("moved", "a.h")]

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from answering import Answering
 from nvccache import config
 from nvccache.commandline.invocation import Invocation, parse
 from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
 from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.levels import Outcome
 from nvccache.records.products import CallResult
@@ -116,7 +116,7 @@ def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
     """However long digests took: a change within the same tick of the clock would not show."""
     held = input_record_of_source()
     os.utime("a.cu")
-    now = Present({})
+    now = Answering()
     assert now.signatures(held.files) != [None]
     monkeypatch.setattr(time, "time_ns", lambda: now.since_ns + 5 * SECOND)
     record.take_signatures(held, now)
@@ -227,7 +227,7 @@ def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(pl
     (place / "old").mkdir()
     held.directories, held.names = ["old", "missing"], [["-x.h"], ["-x.h"]]
     held.directory_signatures = [signatures.UNKNOWN] * 2
-    now = Present({})
+    now = Answering()
     record.take_signatures(held, now)
     assert held.directory_signatures == [signatures.UNKNOWN] * 2
     now.since_ns += 10 * SECOND
