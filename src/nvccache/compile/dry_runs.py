@@ -23,9 +23,9 @@ from nvccache.store import directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.call import Request
     from nvccache.observation.observer import Log
     from nvccache.records.input_records import InputRecord
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 _SCRATCH = b"<scratch>"

@@ -25,17 +25,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.compile.call import Request
-    from nvccache.config import Config
     from nvccache.records.products import CallResult
+    from nvccache.records.request import Request
 
 
-def carry_out(request: Request, known: CallResult, config: Config) -> Report | None:
+def carry_out(request: Request, known: CallResult) -> Report | None:
     """Link the program; None, with nothing told, where it has to be made in the long way.
 
     That is so where the store has lost something, and where the link fails, which is then told in nvcc's
     order and with its status.
     """
+    config = request.config
     cache = Store(directory.of(config), config.readonly)
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):

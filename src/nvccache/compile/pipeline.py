@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
-    from nvccache.compile.call import Request
     from nvccache.compile.tasks import SourceOf
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from nvccache.machine.watchdog import Watchdog
     from nvccache.plan.model import Plan
     from nvccache.preprocessed.passes import Pass
+    from nvccache.records.request import Request
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
@@ -112,7 +112,7 @@ def _compile(
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     if isinstance(cache, TieredStore):
         # Not earlier: there must be no threads when the watchdog is forked, and asking begins some.
-        levels.prefetch(request.behind, request.invocation, config, cache)
+        levels.prefetch(request, cache)
     if request.invocation.is_query:
         return _ask(request, config, cache, path, observing, started, explaining)
     relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
@@ -229,9 +229,7 @@ def _answer_from_remotes(request: Request, config: Config, cache: store.Store) -
     if not isinstance(cache, TieredStore):
         return None
     report = Report()
-    report.answer = levels.answer_from_remotes(
-        request.behind, request.script, request.invocation, config, cache
-    )
+    report.answer = levels.answer_from_remotes(request, cache)
     if not report.answer:
         return None
     _keep_up(cache, config, report)

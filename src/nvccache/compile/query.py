@@ -21,10 +21,10 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.call import Request
     from nvccache.machine.process import Completed
     from nvccache.observation.observer import Log, Watch
     from nvccache.records.base_dir import Relocation
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 

@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nvccache.commandline.invocation import Invocation
-    from nvccache.compile.call import Report, Request
+    from nvccache.compile.call import Report
     from nvccache.compile.dry_runs import DryRun
     from nvccache.execution.known import Known
     from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
+    from nvccache.records.request import Request
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
 
@@ -343,5 +344,5 @@ def keep(
     pair = Pair(front, made, result)
     record.add(pair, cache, where.since_ns)
     input_records.forget_unsettled(as_typed, where.since_ns)
-    replay.add_of(request.script or request.behind, as_typed, given, request.config, cache, request.terminal)
+    replay.add_of(request, as_typed, given, cache)
     report.record_name, report.scope, report.kept_here = pair.name, where.scope, where.kept_here

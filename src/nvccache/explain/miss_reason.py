@@ -14,7 +14,7 @@ from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
 from nvccache.commandline.tokens import Argument
 from nvccache.compile import record_call
-from nvccache.compile.call import Report, Request
+from nvccache.compile.call import Report
 from nvccache.execution.staged_call import StagedCall
 from nvccache.explain import difference_text, object_record, stage_reason
 from nvccache.explain.difference_text import Component, Part
@@ -25,6 +25,7 @@ from nvccache.records import direct, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
+from nvccache.records.request import Request
 from nvccache.store.store import Store
 
 FIRST = "no earlier compile of it is recorded"
@@ -150,7 +151,7 @@ def _unlike(recorded: InputRecord, case: Case, cache: Store, otherwise: str = ""
 def _nearest(case: Case, cache: Store, relocation: Relocation) -> InputRecord | None:
     """The newest input record of the same call for another object, or in another checkout."""
     request = case.request
-    fronts = direct.fronts_of(request.nvcc, request.invocation, request.environ, relocation, request.terminal)
+    fronts = direct.fronts_of(request, relocation)
     return next((pair.input_record for front in fronts for pair in record.kept(front, cache)), None)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nvccache.records.base_dir import Relocation
     from nvccache.records.facts import Present
     from nvccache.records.record import Pair
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 SHARED, TYPED, PLACED, BOUND = "shared", "typed", "placed", "bound"
@@ -147,13 +148,11 @@ def find(
     return None
 
 
-def fronts_of(
-    nvcc: str, invocation: Invocation, environ: Mapping[str, str], relocation: Relocation, terminal: str
-) -> Iterator[Front]:
-    """Where a call may be recorded; `terminal` see streams.py."""
+def fronts_of(request: Request, relocation: Relocation) -> Iterator[Front]:
+    """Where a call may be recorded."""
     for scope, kept in scopes_of(relocation):
-        key = key_of(scope, nvcc, invocation, kept, environ)
-        yield from record.on_terminal(Front(key, kept, scope), terminal)
+        key = key_of(scope, request.nvcc, request.invocation, kept, request.environ)
+        yield from record.on_terminal(Front(key, kept, scope), request.terminal)
 
 
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:

@@ -11,7 +11,7 @@ import pytest
 from damage import changed, shuffled, torn
 from nvccache import config, environment
 from nvccache.commandline import invocation
-from nvccache.compile.call import Report, Request
+from nvccache.compile.call import Report
 from nvccache.explain import miss_reason, object_record
 from nvccache.explain.miss_reason import Case
 from nvccache.files import keys, presence
@@ -21,6 +21,7 @@ from nvccache.records import direct, input_records
 from nvccache.records import record as records
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
+from nvccache.records.request import Request
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 
@@ -43,10 +44,11 @@ def place(tmp_path, monkeypatch):
 
 
 def case(line: str = LINE, nvcc: str = "nvcc", is_recaching: bool = False, **environ: str) -> Case:
-    arguments = tuple(line.split())
+    arguments = line.split()
     call = invocation.parse(arguments, environ)
     assert isinstance(call, invocation.Invocation)
-    request = Request(nvcc, arguments, call, environ, environ, config.load(environ), "")
+    request = Request(nvcc, arguments, environ, config.load(environ))
+    request.invocation = call
     return Case(request, [call.output or "a.o"], is_recaching, Store(os.devnull))
 
 
