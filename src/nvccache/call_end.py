@@ -90,7 +90,7 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: Be
     """What the event log is told of a call that no record answered."""
     event = Event(outcomes.BYPASS, report.leave_to_nvcc)
     event.sources = sources
-    event.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
+    event.product = os.path.abspath(report.product) if report.product else _product_named_in(arguments)
     event.store_fault, event.remote = report.store_fault, report.remote
     if report.leave_to_nvcc:
         return event

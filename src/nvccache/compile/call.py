@@ -9,24 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import Task
     from nvccache.records.products import CallResult
+    from nvccache.records.record import Pair
 
 
 class Report:
-    """Exit code, output, and what became of each stage. `cause` is why the call was not replayed.
-
-    `answer` is what the call has given already, if another cache had all of it; nothing else counts then.
-
-    The stages' times count from `began`, by the monotonic clock; `busy` are the seconds in which a tool ran.
-    `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
-    link_only.py, `is_query` query.py; `store_fault` is why something could not be stored, a word of
-    outcomes.STORE_FAULTS, or empty. `told_before_link` are standard output and error up to there, where a
-    program is linked. `remote` is what was asked of remotes; `to_send` is what they may have a use for,
-    bucket and key of each.
-
-    Its record has the name `record_name` (record.Pair.name) and a `scope`; or `reason_against_record` is why
-    there is none, a clause. `kept_here` is why other directories or checkouts do not share it, one of the
-    clauses of record_call.py, or empty.
-    """
+    """What a call came to, and what it has said."""
 
     __slots__ = (
         "answer",
@@ -38,11 +25,10 @@ class Report:
         "kept_here",
         "leave_to_nvcc",
         "looked_up",
-        "products",
+        "product",
         "reason_against_record",
-        "record_name",
+        "record",
         "remote",
-        "scope",
         "stages",
         "status",
         "stderr",
@@ -52,25 +38,27 @@ class Report:
         "told_before_link",
     )
 
-    products: tuple[str, ...]
-
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
+        self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to do the call after all, of outcomes.REASONS
+        # What the call has given already, if another cache had all of it; nothing else counts then.
         self.answer: CallResult | None = None
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr
-        self.leave_to_nvcc = leave_to_nvcc
-        self.stages: list[StageEvent] = []
-        self.cause = ""
-        self.began = self.busy = 0.0
+        self.told_before_link = (b"", b"")  # both up to there, where a program is linked
+        self.product = ""  # the first of its products
+        self.is_linked = self.is_query = False  # by link_only.py; by query.py
+        self.stages: list[StageEvent] = []  # whose times count from `began`
+        self.began = 0.0  # by the monotonic clock
+        self.busy = 0.0  # seconds in which a tool ran
         self.looked_up: list[Task] = []
-        self.products = ()
-        self.is_linked = self.is_query = False
-        self.store_fault = ""
-        self.record_name = self.scope = self.reason_against_record = self.kept_here = ""
-        self.told_before_link = (b"", b"")
-        self.remote: RemoteUse | None = None
-        self.to_send: list[tuple[str, str]] = []
+        self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
+        self.remote: RemoteUse | None = None  # what was asked of remotes
+        self.to_send: list[tuple[str, str]] = []  # what they may have a use for, bucket and key of each
+        self.record: Pair | None = None  # that answers it the next time
+        self.reason_against_record = ""  # why there is none, a clause
+        self.kept_here = ""  # why other checkouts do not share it, a clause of record_call.py
+        self.cause = ""  # why no record answered the call
 
     @property
     def tool_saved(self) -> float:

@@ -75,7 +75,7 @@ def _link(request: Request, known: CallResult, path: str, cache: Store) -> Repor
     )
     report.is_linked = True
     report.stages = [stage for stage in map(events.stage_of, known.stages) if stage]
-    report.products = tuple(argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o")
+    report.product = next((argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o"), "")
     return report
 
 

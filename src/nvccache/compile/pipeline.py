@@ -155,7 +155,7 @@ def _compile(
     beside = _other_machines(config, cache, environ)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, beside)
     stages, known, report = runner.run(context, around)
-    report.products = planned.products
+    report.product = next(iter(planned.products), "")
     if _clock_was_set(started):
         known.reasons_against_record.append(_CLOCK_WAS_SET)
     if report.leave_to_nvcc or report.status != 0:

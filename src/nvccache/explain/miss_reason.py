@@ -269,7 +269,8 @@ def note(
     made.cause, made.details = cause[0], cause[1 : _MOST_DETAILS + 1]
     made.outcome = report.outcome
     made.digest_key = digest_key = os.urandom(16).hex()
-    made.record_name, made.scope = report.record_name, report.scope
+    made.record_name = report.record.name if report.record else ""
+    made.scope = report.record.front.scope if report.record else ""
     made.reason_against_record = report.reason_against_record
     made.kept_here, made.checkout = report.kept_here, relocation.checkout
     made.source = [case.source, _digest_of(case.source)]

@@ -151,8 +151,13 @@ def find(
 def fronts_of(request: Request, relocation: Relocation) -> Iterator[Front]:
     """Where a call may be recorded."""
     for scope, kept in scopes_of(relocation):
-        key = key_of(scope, request.nvcc, request.invocation, kept, request.environ)
-        yield from record.on_terminal(Front(key, kept, scope), request.terminal)
+        yield from record.on_terminal(front_of(request, scope, kept), request.terminal)
+
+
+def front_of(request: Request, scope: str, relocation: Relocation) -> Front:
+    """Where a call may be recorded with this scope; `relocation` is what `scopes_of` has for it."""
+    key = key_of(scope, request.nvcc, request.invocation, relocation, request.environ)
+    return Front(key, relocation, scope)
 
 
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:

@@ -99,7 +99,7 @@ def test_a_program_is_linked_from_what_the_store_has(place):
     assert report
     assert (place / "a").read_bytes() == LINKED_DEVICE_CODE + OBJECT
     assert (place / "a.d").read_bytes() == b"a : a.cu\n"
-    assert report.products == ("a",)
+    assert report.product == "a"
     assert report.outcome == "stage_hit"
     assert report.is_linked
     assert (report.tool_saved, report.wall_saved) == (4.0, 2.0)

@@ -58,8 +58,6 @@ def relocation() -> Relocation:
 
 def record(given: Case, cache: Store, reason_against_record: str = "", cause: str = FIRST) -> Report:
     """Note a compile as recording would: with an input record, unless there is a reason against one."""
-    call = given.request.invocation
-    front_key = direct.key_of(direct.PLACED, given.nvcc, call, relocation(), given.request.environ)
     made = InputRecord()
     made.files, made.kinds = ["a.cu", "tool"], input_records.SOURCE + input_records.PROGRAM
     made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
@@ -72,9 +70,9 @@ def record(given: Case, cache: Store, reason_against_record: str = "", cause: st
     report = Report()
     report.reason_against_record = reason_against_record
     if not reason_against_record:
-        pair = records.Pair(records.Front(front_key, relocation()), made, records.Result())
-        records.add(pair, cache, time.time_ns())
-        report.record_name, report.scope = pair.name, direct.PLACED
+        front = direct.front_of(given.request, direct.PLACED, relocation())
+        report.record = records.Pair(front, made, records.Result())
+        records.add(report.record, cache, time.time_ns())
     note(given, [cause, "detail"], cache, report)
     return report
 
@@ -183,7 +181,7 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
 
 def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
     recorded = record(case(SECRET="s3cret"), cache)
-    body = cache.find_record(store.RECORD, recorded.record_name[:64])
+    body = cache.find_record(store.RECORD, recorded.record.front.key)
     assert b"SECRET" in body and b"s3cret" not in body
 
 
@@ -240,7 +238,7 @@ def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
 def test_a_result_that_is_no_longer_there_is_told(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
-    cache.remove_damaged(store.RECORD, recorded.record_name[:64])
+    cache.remove_damaged(store.RECORD, recorded.record.front.key)
     assert cause_of(case(), cache) == [LOST]
 
 
