@@ -18,13 +18,13 @@ from nvccache import config as settings
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.compile import pipeline
-from nvccache.compile.call import Report, Request
+from nvccache.compile.call import Report
 from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.records import levels
 from nvccache.records.products import CallResult
-from nvccache.records.scripted import Behind
+from nvccache.records.request import Request
 from nvccache.store import directory, store
 from nvccache.store.store import Store
 from workspaces import OLD_ENOUGH
@@ -143,14 +143,15 @@ class Toolkit:
         argv = line.split()
         parsed = invocation.parse(argv, environ)
         assert isinstance(parsed, Invocation), parsed
-        request = Request(self.nvcc, tuple(argv), parsed, environ, environ, settings.load(environ), "")
+        request = Request(self.nvcc, argv, environ, settings.load(environ))
+        request.invocation = parsed
         return pipeline.carry_out(request, request.config, Explanation(is_recaching=request.config.recache))
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> CallResult | None:
         """What a record answers, if one does."""
         environ = {**self.environ, **variables}
-        behind = Behind(self.nvcc, line.split(), environ)
-        return levels.answer_behind(behind, None, settings.load(environ)).answer
+        found = levels.answer(Request(self.nvcc, line.split(), environ, settings.load(environ)))
+        return found if isinstance(found, CallResult) else None
 
 
 def write_nvcc(path: Path, text: str) -> None:

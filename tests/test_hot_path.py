@@ -14,7 +14,7 @@ import time
 import pytest
 
 from installations import launcher_of_tree
-from nvccache.records import scripted
+from nvccache.records import request
 from workspaces import Workspace
 
 # Any program pays for what `os` brings; that differs between releases of Python, and has errno in some.
@@ -48,7 +48,7 @@ DIRECT = {
     "nvccache.files.presence",
     "nvccache.real_nvcc",
     "nvccache.records.replay",
-    "nvccache.records.scripted",
+    "nvccache.records.request",
     "nvccache.records.replay_layout",
     "nvccache.store.sections",
     "nvccache.shim",
@@ -76,7 +76,7 @@ DIRECT = {
 TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]
 OF_REMOTES = ["nvccache.remote_url"]  # whether the setting can be understood; nothing that asks
-OF_SCRIPTS = ["nvccache.records.rehearsed", "nvccache.values"]
+OF_SCRIPTS = ["nvccache.records.rehearsed", "nvccache.records.scripted", "nvccache.values"]
 _SAMPLE = 16  # levels.py: one process in so many counts what is in the cache
 
 
@@ -153,7 +153,7 @@ def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled, remote):
         before = direct_hits(workspace)
         found = modules_of_call(workspace, compiled)
         assert direct_hits(workspace) == before + 1
-    of_scripts = OF_SCRIPTS if scripted.is_script(workspace.nvcc) else []
+    of_scripts = OF_SCRIPTS if request.is_script(workspace.nvcc) else []
     assert found == {*DIRECT, *of_scripts, *(OF_REMOTES if remote else ())}
     assert not modules_of_call(workspace, compiled), "it is recorded for the launcher"
 

@@ -31,15 +31,15 @@ class Began:
         self.callers = Callers() if config.counts_calls else None
 
 
-def hand_over(found: CallResult, config: Config, began: Began, remote: RemoteUse | None = None) -> bool:
-    """Finish a direct hit and end; false where the answer to a query could not be written."""
+def hand_over(found: CallResult, config: Config, began: Began, remote: RemoteUse | None = None) -> None:
+    """Finish a direct hit and end; comes back where the answer to a query could not be written."""
     is_told = found.is_of_query and _answer(found.stdout, found.stderr)
     event = Event(outcomes.DIRECT_HIT)
     if is_told:
         event = Event(outcomes.QUERY_HIT)
     elif found.is_of_query:
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
-        return False
+        return
     event.remote = remote
     event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
     event.sources, event.replayed = found.sources, found.stages
@@ -90,7 +90,7 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: Be
     """What the event log is told of a call that no record answered."""
     event = Event(outcomes.BYPASS, report.leave_to_nvcc)
     event.sources = sources
-    event.product = os.path.abspath(report.products[0]) if report.products else _product_named_in(arguments)
+    event.product = os.path.abspath(report.product) if report.product else _product_named_in(arguments)
     event.store_fault, event.remote = report.store_fault, report.remote
     if report.leave_to_nvcc:
         return event

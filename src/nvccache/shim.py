@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from nvccache.compile.call import Report, Request
-    from nvccache.records.levels import Outcome
-    from nvccache.records.scripted import Script
+    from nvccache.compile.call import Report
+    from nvccache.records.request import Request
 
 _NO_FORMAT = 8  # ENOEXEC
 _OBJECTS = 100_000  # of a miss between two collections; a small one makes fewer, most of them modules
@@ -164,7 +163,10 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
 def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
-    from nvccache.records import levels  # here, where a broken installation ends in the real nvcc
+    # Here, where a broken installation ends in the real nvcc.
+    from nvccache.records import levels
+    from nvccache.records.products import CallResult
+    from nvccache.records.request import Request
 
     began = Began(config)
     gc.disable()  # a hit makes a few thousand objects and needs all of them
@@ -173,38 +175,18 @@ def _cached_compile(
         if reason in _COUNTED_ASIDE:
             call_end.record_bypass(config, reason, arguments, began)
         return _become(nvcc, arguments, environ)
-    outcome = levels.answer(nvcc, arguments, config, environ)
-    if outcome.answer and not call_end.hand_over(outcome.answer, config, began):
+    request = Request(nvcc, arguments, environ, config)
+    answer = levels.answer(request)
+    if isinstance(answer, CallResult):
+        call_end.hand_over(answer, config, began)
         return _become(nvcc, arguments, environ)
     gc.set_threshold(_OBJECTS)
     gc.enable()
-    if not outcome.bypass:
-        return _staged_compile(_request(nvcc, arguments, config, environ, outcome), config, began)
-    call_end.note_bypass(config, outcome.bypass.reason, outcome.bypass.detail, arguments, environ)
-    call_end.record_bypass(config, outcome.bypass.reason, arguments, began)
+    if not answer:
+        return _staged_compile(request, began)
+    call_end.note_bypass(config, answer.reason, answer.detail, arguments, environ)
+    call_end.record_bypass(config, answer.reason, arguments, began)
     return _become(nvcc, arguments, environ)
-
-
-def _request(
-    nvcc: str, arguments: list[str], config: Config, environ: dict[str, str], outcome: Outcome
-) -> Request | Script:
-    """A call that no record answers; of a script it is still to be seen what it becomes."""
-    from nvccache.compile.call import Request
-    from nvccache.records.scripted import Script
-
-    if not outcome.invocation:
-        return Script(nvcc, arguments, environ, outcome.terminal)
-    guarded = real_nvcc.guarded(environ, nvcc)
-    return Request(
-        nvcc,
-        tuple(arguments),
-        outcome.invocation,
-        environ,
-        guarded,
-        config,
-        outcome.terminal,
-        outcome.program,
-    )
 
 
 def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) -> str:
@@ -217,13 +199,13 @@ def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) 
     return "" if config.dir else "no_cache_directory"
 
 
-def _staged_compile(typed: Request | Script, config: Config, began: Began) -> int:
+def _staged_compile(request: Request, began: Began) -> int:
     from nvccache.machine import process
 
     process.raise_on_stop_signals()
     try:
         try:
-            return _carry_out(typed, config, began)
+            return _carry_out(request, began)
         finally:
             process.stop_as_usual()
     except process.Interrupted as stop:
@@ -232,17 +214,18 @@ def _staged_compile(typed: Request | Script, config: Config, began: Began) -> in
         return 128 + stop.signum
 
 
-def _carry_out(typed: Request | Script, config: Config, began: Began) -> int:
-    nvcc, arguments, environ = typed.nvcc, list(typed.arguments), typed.environ
-    report, sources = _make(typed, config)
-    if report.answer and not call_end.hand_over(report.answer, config, began, report.remote):
+def _carry_out(request: Request, began: Began) -> int:
+    nvcc, arguments, environ, config = request.nvcc, request.arguments, request.environ, request.config
+    report, sources = _make(request)
+    if report.answer:
+        call_end.hand_over(report.answer, config, began, report.remote)
         _become(nvcc, arguments, environ)
     event = call_end.event_of(report, sources, arguments, began)
     if report.leave_to_nvcc == "odd_failure":
         from nvccache.machine import process
 
         # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
-        status = process.run_through([nvcc, *arguments], real_nvcc.guarded(environ, nvcc))
+        status = process.run_through([nvcc, *arguments], request.guarded_environ)
         if status:
             event.outcome, event.reason = outcomes.FAILED, ""
         call_end.record(config, event, began)
@@ -265,34 +248,34 @@ def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str])
         call_end.note(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
 
-def _make(typed: Request | Script, config: Config) -> tuple[Report, list[str]]:
+def _make(request: Request) -> tuple[Report, list[str]]:
     """What became of a call, and its sources."""
-    from nvccache.compile.call import Request
-
-    if isinstance(typed, Request):
-        return _compiled(typed, config), list(typed.invocation.inputs)
+    if not request.is_script:
+        return _compiled(request), list(request.invocation.inputs)
     from nvccache.commandline import redaction
     from nvccache.compile import scripted_nvcc
+    from nvccache.compile.call import Report
 
-    behind = scripted_nvcc.carry_out(typed, config)
-    if not isinstance(behind, Request):
-        return behind, redaction.files_in(typed.arguments)
-    report = _compiled(behind, config)
-    if report.status and typed.is_waiting:
+    behind = scripted_nvcc.carry_out(request)
+    if isinstance(behind, Report):
+        return behind, redaction.files_in(request.arguments)
+    report = _compiled(behind)
+    if report.status and request.is_waiting:
         report.leave_to_nvcc = "odd_failure"  # to which the script may have an answer
     return report, list(behind.invocation.inputs)
 
 
-def _compiled(request: Request, config: Config) -> Report:
+def _compiled(request: Request) -> Report:
     if request.program:
         from nvccache.compile import link_only
 
-        linked = link_only.carry_out(request, request.program, config)
+        linked = link_only.carry_out(request, request.program)
         if linked:
             return linked
     from nvccache.compile import pipeline
     from nvccache.explain.miss_reason import Explanation
 
+    config = request.config
     return pipeline.carry_out(request, config, Explanation(is_recaching=config.recache))
 
 

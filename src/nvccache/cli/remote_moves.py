@@ -24,7 +24,7 @@ from nvccache.files import flock
 from nvccache.records import send_queued
 from nvccache.records.transfer import LARGEST, Transfer
 from nvccache.remote import envelope, parallel, uploads
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import Service, ServiceError, is_of_remote
 from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.directory import NoCacheError
@@ -292,9 +292,9 @@ def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved:
     left = len(items)
     with bar(title) as tell:
         try:
-            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, _is_fault):
+            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, is_of_remote):
                 failed = failed + 1 if error else 0
-                if isinstance(error, ServiceError) and (_is_fault(error) or failed >= _MOST_IN_A_ROW):
+                if isinstance(error, ServiceError) and (is_of_remote(error) or failed >= _MOST_IN_A_ROW):
                     moved.fail(error)
                     break
                 if error and not isinstance(error, (ServiceError, ValueError)):
@@ -311,11 +311,6 @@ def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved:
         except parallel.StalledError as error:
             moved.fail(ServiceError("timeout", str(error)))
     moved.left = left
-
-
-def _is_fault(error: Exception) -> bool:
-    """Whether an error is of the remote and not of one object."""
-    return isinstance(error, ServiceError) and error.word != "broken"
 
 
 def _show(moved: Moved, done: str, verb: str) -> None:

@@ -1,36 +1,19 @@
-"""A call as it came, and what became of it where no record answered it as a whole."""
+"""What became of a call that no record answered as a whole."""
 
 from __future__ import annotations
 
 from nvccache import outcomes
-from nvccache.records.scripted import Behind
 from nvccache.store.event_line import HIT, RemoteUse, StageEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.commandline.invocation import Invocation
     from nvccache.compile.tasks import Task
-    from nvccache.config import Config
     from nvccache.records.products import CallResult
-    from nvccache.records.scripted import Script
+    from nvccache.records.record import Pair
 
 
 class Report:
-    """Exit code, output, and what became of each stage. `cause` is why the call was not replayed.
-
-    `answer` is what the call has given already, if another cache had all of it; nothing else counts then.
-
-    The stages' times count from `began`, by the monotonic clock; `busy` are the seconds in which a tool ran.
-    `leave_to_nvcc` is the reason why nvcc has to do the call after all, or empty. `is_linked` see
-    link_only.py, `is_query` query.py; `store_fault` is why something could not be stored, a word of
-    outcomes.STORE_FAULTS, or empty. `told_before_link` are standard output and error up to there, where a
-    program is linked. `remote` is what was asked of remotes; `to_send` is what they may have a use for,
-    bucket and key of each.
-
-    Its record has the name `record_name` (record.Pair.name) and a `scope`; or `reason_against_record` is why
-    there is none, a clause. `kept_here` is why other directories or checkouts do not share it, one of the
-    clauses of record_call.py, or empty.
-    """
+    """What a call came to, and what it has said."""
 
     __slots__ = (
         "answer",
@@ -42,11 +25,10 @@ class Report:
         "kept_here",
         "leave_to_nvcc",
         "looked_up",
-        "products",
+        "product",
         "reason_against_record",
-        "record_name",
+        "record",
         "remote",
-        "scope",
         "stages",
         "status",
         "stderr",
@@ -56,25 +38,27 @@ class Report:
         "told_before_link",
     )
 
-    products: tuple[str, ...]
-
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
+        self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to do the call after all, of outcomes.REASONS
+        # What the call has given already, if another cache had all of it; nothing else counts then.
         self.answer: CallResult | None = None
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr
-        self.leave_to_nvcc = leave_to_nvcc
-        self.stages: list[StageEvent] = []
-        self.cause = ""
-        self.began = self.busy = 0.0
+        self.told_before_link = (b"", b"")  # both up to there, where a program is linked
+        self.product = ""  # the first of its products
+        self.is_linked = self.is_query = False  # by link_only.py; by query.py
+        self.stages: list[StageEvent] = []  # whose times count from `began`
+        self.began = 0.0  # by the monotonic clock
+        self.busy = 0.0  # seconds in which a tool ran
         self.looked_up: list[Task] = []
-        self.products = ()
-        self.is_linked = self.is_query = False
-        self.store_fault = ""
-        self.record_name = self.scope = self.reason_against_record = self.kept_here = ""
-        self.told_before_link = (b"", b"")
-        self.remote: RemoteUse | None = None
-        self.to_send: list[tuple[str, str]] = []
+        self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
+        self.remote: RemoteUse | None = None  # what was asked of remotes
+        self.to_send: list[tuple[str, str]] = []  # what they may have a use for, bucket and key of each
+        self.record: Pair | None = None  # that answers it the next time
+        self.reason_against_record = ""  # why there is none, a clause
+        self.kept_here = ""  # why other checkouts do not share it, a clause of record_call.py
+        self.cause = ""  # why no record answered the call
 
     @property
     def tool_saved(self) -> float:
@@ -101,50 +85,3 @@ class Report:
         if all(counted):
             return outcomes.STAGE_HIT
         return outcomes.PARTIAL_HIT if any(counted) else outcomes.MISS
-
-
-class Request:
-    """`environ` is the caller's, `nvcc` the program behind us.
-
-    `terminal` see streams.py; `program` is what a record holds of the program that the call links, if any.
-    With a `script` this is the call that one of nvcc has become.
-    """
-
-    __slots__ = (
-        "arguments",
-        "config",
-        "environ",
-        "guarded_environ",
-        "invocation",
-        "nvcc",
-        "program",
-        "script",
-        "terminal",
-    )
-
-    def __init__(
-        self,
-        nvcc: str,
-        arguments: tuple[str, ...],
-        invocation: Invocation,
-        environ: dict[str, str],
-        guarded_environ: dict[str, str],
-        config: Config,
-        terminal: str,
-        program: CallResult | None = None,
-        script: Script | None = None,
-    ) -> None:
-        self.nvcc = nvcc
-        self.arguments = arguments
-        self.invocation = invocation
-        self.environ = environ
-        self.guarded_environ = guarded_environ
-        self.config = config
-        self.terminal = terminal
-        self.program = program
-        self.script = script
-
-    @property
-    def behind(self) -> Behind:
-        """What records know the call by."""
-        return Behind(self.nvcc, list(self.arguments), self.environ)

@@ -15,16 +15,15 @@ import os
 from nvccache import environment
 from nvccache.files import keys, presence
 from nvccache.machine.process import Completed
-from nvccache.records import facts, record
-from nvccache.records.base_dir import Relocation
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records import record
+from nvccache.records.facts import Present
 from nvccache.store import directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.call import Request
     from nvccache.observation.observer import Log
     from nvccache.records.input_records import InputRecord
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 _SCRATCH = b"<scratch>"
@@ -36,7 +35,7 @@ class DryRun:
     `input_record` is that of a kept one; of one that was made, `log` is what it was seen to do.
     """
 
-    __slots__ = ("_cache", "_front", "_path", "_secret", "input_record", "log", "said")
+    __slots__ = ("_cache", "_front", "_path", "input_record", "log", "said")
 
     def __init__(self, request: Request, path: str, checkout: str, cache: Store) -> None:
         self.said = b""  # on its standard error
@@ -45,7 +44,7 @@ class DryRun:
         cwd = os.getcwd()
         self._cache, self._path = cache, os.fsencode(path)
         invocation = request.invocation
-        key, self._secret = keys.pair_of(
+        self._front = keys.pair_of(
             "dry run",
             [
                 ("nvcc", (request.nvcc,)),
@@ -58,34 +57,23 @@ class DryRun:
                 ("limits", presence.tight_limits()),
             ],
         )
-        self._front = Front(key, Relocation("", cwd))
 
     def find(self, request: Request) -> Completed | None:
         """What nvcc said the last time, if it would say the same now.
 
         None where others may write into the cache: what nvcc says are commands, which are run.
         """
-        environ = request.guarded_environ
-        now = facts.Present(environ)
-
-        def ask(topic: str, subject: str) -> str:
-            return facts.answer(topic, subject, environ, self._cache)
-
+        now = Present(request.guarded_environ, self._cache)
         is_private = directory.is_private(request.config.dir)
-        found = record.find(self._front, self._cache, now, ask) if is_private else None
-        if not found or not found.result.is_made_here:
+        found = record.find_hidden(self._front, self._cache, now) if is_private else None
+        if not found or not found[0].result.is_made_here:
             return None
-        try:
-            self.said = keys.reveal(found.result.facts, self._secret).replace(_SCRATCH, self._path)
-        except ValueError:
-            return None
-        self.input_record = found.input_record
+        pair, said = found
+        self.said, self.input_record = said.replace(_SCRATCH, self._path), pair.input_record
         return Completed(0, b"", self.said, 0.0)
 
     def keep(self, made: InputRecord, since_ns: int) -> None:
         """Keep what nvcc said in a call that began at `since_ns`, under what it has read."""
-        if _SCRATCH in self.said:
-            return
-        result = Result()
-        result.facts = keys.hide(self.said.replace(self._path, _SCRATCH), self._secret)
-        record.add(Pair(self._front, made, result), self._cache, since_ns, is_sent=False)
+        if _SCRATCH not in self.said:
+            said = self.said.replace(self._path, _SCRATCH)
+            record.add_hidden(self._front, made, said, self._cache, since_ns, is_sent=False)

@@ -25,17 +25,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.compile.call import Request
-    from nvccache.config import Config
     from nvccache.records.products import CallResult
+    from nvccache.records.request import Request
 
 
-def carry_out(request: Request, known: CallResult, config: Config) -> Report | None:
+def carry_out(request: Request, known: CallResult) -> Report | None:
     """Link the program; None, with nothing told, where it has to be made in the long way.
 
     That is so where the store has lost something, and where the link fails, which is then told in nvcc's
     order and with its status.
     """
+    config = request.config
     cache = Store(directory.of(config), config.readonly)
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
@@ -75,7 +75,7 @@ def _link(request: Request, known: CallResult, path: str, cache: Store) -> Repor
     )
     report.is_linked = True
     report.stages = [stage for stage in map(events.stage_of, known.stages) if stage]
-    report.products = tuple(argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o")
+    report.product = next((argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o"), "")
     return report
 
 

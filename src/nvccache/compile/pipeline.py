@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Protocol
 
-    from nvccache.compile.call import Request
     from nvccache.compile.tasks import SourceOf
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.plan.model import Plan
     from nvccache.preprocessed.passes import Pass
+    from nvccache.records.request import Request
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
@@ -108,7 +108,7 @@ def _compile(
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     if isinstance(cache, TieredStore):
         # Not earlier: there must be no threads when the watchdog is forked, and asking begins some.
-        levels.prefetch(request.behind, request.invocation, config, cache)
+        levels.prefetch(request, cache)
     if request.invocation.is_query:
         return _ask(request, config, cache, path, observing, started, explaining)
     relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
@@ -151,7 +151,7 @@ def _compile(
     beside = _other_machines(config)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, beside)
     stages, known, report = runner.run(context, around)
-    report.products = planned.products
+    report.product = next(iter(planned.products), "")
     if _clock_was_set(started):
         known.reasons_against_record.append(_CLOCK_WAS_SET)
     if report.leave_to_nvcc or report.status != 0:
@@ -225,9 +225,7 @@ def _answer_from_remotes(request: Request, config: Config, cache: store.Store) -
     if not isinstance(cache, TieredStore):
         return None
     report = Report()
-    report.answer = levels.answer_from_remotes(
-        request.behind, request.script, request.invocation, config, cache
-    )
+    report.answer = levels.answer_from_remotes(request, cache)
     if not report.answer:
         return None
     _keep_up(cache, config, report)

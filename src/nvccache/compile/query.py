@@ -21,10 +21,10 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.compile.call import Request
     from nvccache.machine.process import Completed
     from nvccache.observation.observer import Log, Watch
     from nvccache.records.base_dir import Relocation
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 
@@ -67,7 +67,7 @@ def carry_out(
         scratch.hide(completed.stderr, path, request.environ),
     )
     report.status, report.is_query, report.busy = completed.status, True, completed.seconds
-    report.products = (product,) if product else ()
+    report.product = product
     if completed.status < 0:
         report.leave_to_nvcc = "odd_failure"
     elif not streams.are_suited(bool(report.stdout), bool(report.stderr)):
@@ -107,8 +107,8 @@ def _record(run: Run, report: Report) -> None:
     inputs.files.remember()
     given = _answer(run, content)
     run.cache.add_blob(given.products[0][1], content, compress=False)
-    where = record_call.Where(request, run.cache, run.since_ns, direct.PLACED, run.relocation)
-    record_call.keep(where, made, made, given, report)
+    front = direct.front_of(request, direct.PLACED, run.relocation)
+    record_call.keep(request, front, made, made, given, (), run.cache, run.since_ns, report)
 
 
 def _content(run: Run) -> bytes:

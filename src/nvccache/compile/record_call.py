@@ -18,24 +18,25 @@ from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import passes
 from nvccache.records import direct, facts, input_records, products, record, replay
-from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.products import CallResult
-from nvccache.records.record import Front, Pair
+from nvccache.records.record import Pair
 from nvccache.store import event_line
 from nvccache.toolkit import toolchain
-from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nvccache.commandline.invocation import Invocation
-    from nvccache.compile.call import Report, Request
+    from nvccache.compile.call import Report
     from nvccache.compile.dry_runs import DryRun
     from nvccache.execution.known import Known
     from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
+    from nvccache.records.base_dir import Relocation
+    from nvccache.records.record import Front
+    from nvccache.records.request import Request
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
 
@@ -49,18 +50,6 @@ NAMED_IN_TEXT = "its text tells where it is, as `__FILE__` and `assert` do"
 NAMED_IN_RESULT = "it, or a message, tells where it was made"
 LED_HERE = "a variable or file that its compile reads names a path there"
 HAS_NO_CHECKOUT = "nothing but `/` holds both its source and its working directory"
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """A call that was carried out from `since_ns` on; how widely its record may be shared, why no wider."""
-
-    request: Request
-    cache: Store
-    since_ns: int
-    scope: str
-    relocation: Relocation
-    kept_here: str = ""
 
 
 class Recorder:
@@ -314,23 +303,29 @@ def of_compile(recorder: Recorder, report: Report) -> None:
     if scope in (direct.SHARED, direct.TYPED):
         input_records.forget_way_to(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    where = Where(recorder.request, cache, recorder.call.context.since_ns, scope, relocation, kept_here)
-    keep(where, made, as_typed, given, report, listed)
+    front = direct.front_of(recorder.request, scope, relocation)
+    since_ns = recorder.call.context.since_ns
+    keep(recorder.request, front, made, as_typed, given, listed, cache, since_ns, report)
+    if report.record:
+        report.kept_here = kept_here
 
 
 def keep(
-    where: Where,
+    request: Request,
+    front: Front,
     made: InputRecord,
     as_typed: InputRecord,
     given: CallResult,
+    listed: Sequence[tuple[str, bool]],
+    cache: Store,
+    since_ns: int,
     report: Report,
-    listed: Sequence[tuple[str, bool]] = (),
 ) -> None:
-    """Put what a call read and gave into the cache, at every level; `listed` as in direct.result_of.
+    """Put what a call read and gave from `since_ns` on into the cache, at every level.
 
-    `as_typed` is what the same words read, which may be more than calls of the same meaning read.
+    `listed` as in direct.result_of. `as_typed` is what the same words read, which may be more than calls of
+    the same meaning read.
     """
-    request, cache, relocation = where.request, where.cache, where.relocation
     for read in (made, as_typed):
         read.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in read.caches]
     result = direct.result_of(given, listed, request.invocation)
@@ -338,10 +333,8 @@ def keep(
         report.reason_against_record = "the name of its dependency file follows from nothing known"
         return
     result.basis = list(cache.used)
-    key = direct.key_of(where.scope, request.nvcc, request.invocation, relocation, request.environ)
-    front = record.front_for(result, Front(key, relocation, where.scope), request.terminal)
-    pair = Pair(front, made, result)
-    record.add(pair, cache, where.since_ns)
-    input_records.forget_unsettled(as_typed, where.since_ns)
-    replay.add_of(request.script or request.behind, as_typed, given, request.config, cache, request.terminal)
-    report.record_name, report.scope, report.kept_here = pair.name, where.scope, where.kept_here
+    pair = Pair(record.front_for(result, front, request.terminal), made, result)
+    record.add(pair, cache, since_ns)
+    input_records.forget_unsettled(as_typed, since_ns)
+    replay.add_of(request, as_typed, given, cache)
+    report.record = pair

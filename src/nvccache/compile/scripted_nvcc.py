@@ -16,9 +16,10 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log, real_nvcc
+from nvccache import log
 from nvccache.commandline import redaction
-from nvccache.compile.call import Report, Request
+from nvccache.commandline.invocation import Bypass
+from nvccache.compile.call import Report
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch
 from nvccache.machine.watchdog import within_scratch
@@ -28,7 +29,7 @@ from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import levels, rehearsed, scripted
 from nvccache.records.input_records import UnreadableError
 from nvccache.records.rehearsed import Rehearsal
-from nvccache.records.scripted import Script
+from nvccache.records.request import Request
 from nvccache.store import directory, store
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
@@ -37,64 +38,55 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nvccache.config import Config
     from nvccache.observation.observer_log import Observation
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.scripted import Behind
 
 REASON = "scripted_nvcc"
 _NEVER = "never"
 
 
-def carry_out(script: Script, config: Config) -> Request | Report:
+def carry_out(script: Request) -> Request | Report:
     """The call that a script becomes; or a report, where that is answered or the script has to run.
 
     Raises OSError.
     """
+    config = script.config
     cache = Store(directory.of(config), config.readonly)
     problem = cache.directory.problem(store.BUCKETS)
     path = scratch.choose(script.environ)
     if problem or not scratch.can_be_named(path):
         return Report(leave_to_nvcc=problem or "shell_expansion")
-    behind = within_scratch(path, None, lambda: _rehearse(script, path, cache, config))
+    behind = within_scratch(path, None, lambda: _rehearse(script, path, cache))
     if isinstance(behind, str):
-        return _left_to_script(REASON, behind, script, config)
-    outcome = levels.answer_behind(behind, script, config)
-    if outcome.bypass:
-        return _left_to_script(outcome.bypass.reason, outcome.bypass.detail, script, config)
-    if outcome.answer or not outcome.invocation:
-        report = Report()
-        report.answer = outcome.answer
-        return report
-    return Request(
-        behind.nvcc,
-        tuple(behind.arguments),
-        outcome.invocation,
-        behind.environ,
-        real_nvcc.guarded(real_nvcc.guarded(behind.environ, script.nvcc), behind.nvcc),
-        config,
-        outcome.terminal,
-        outcome.program,
-        script,
-    )
+        return _left_to_script(Bypass(REASON, behind), script)
+    answer = levels.answer_compiled(behind, cache)
+    if isinstance(answer, Bypass):
+        return _left_to_script(answer, script)
+    if not answer:
+        return behind
+    report = Report()
+    report.answer = answer
+    return report
 
 
-def _left_to_script(reason: str, detail: str, script: Script, config: Config) -> Report:
-    if config.log:
-        log.write(config.log, f"bypass {reason} {redaction.hide(detail, script.arguments, script.environ)}")
-    return Report(leave_to_nvcc=reason)
+def _left_to_script(bypass: Bypass, script: Request) -> Report:
+    if script.config.log:
+        detail = redaction.hide(bypass.detail, script.arguments, script.environ)
+        log.write(script.config.log, f"bypass {bypass.reason} {detail}")
+    return Report(leave_to_nvcc=bypass.reason)
 
 
-def _rehearse(script: Script, path: str, cache: Store, config: Config) -> Behind | str:
+def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
     """What a script becomes, which is kept; or why that is not known, a clause."""
-    watch = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
+    obstacle = observer.obstacle(path, cache) if script.config.observe else "NVCCACHE_OBSERVE=0 is set"
+    watch = Watch(path, obstacle)
     if watch.is_blind:
         return watch.why_not
     memo_key = _memo_key(script, cache)
     if cache.find_memo(memo_key) == _NEVER:
         return "it did not become nvcc before"
     since_ns = time.time_ns()
-    environ = real_nvcc.guarded(script.environ, script.nvcc)
+    environ = script.guarded_environ
     argv = [script.nvcc, *script.arguments]
     completed, seen = watch.rehearse(argv, environ, bool(script.terminal), of_nvcc=True)
     observation = seen.read()
@@ -115,11 +107,11 @@ def _rehearse(script: Script, path: str, cache: Store, config: Config) -> Behind
     else:
         rehearsed.add(scripted.front(script), Rehearsal(found, made, False), cache, since_ns)
         script.input_record = made
-    return scripted.behind(found, script.environ) or "nvcc cannot be given what it was given"
+    return scripted.behind(found, script) or "nvcc cannot be given what it was given"
 
 
 def _input_record(
-    script: Script, observation: Observation, inputs: ObservedInputs, environ: Mapping[str, str]
+    script: Request, observation: Observation, inputs: ObservedInputs, environ: Mapping[str, str]
 ) -> InputRecord:
     """What a rehearsal depended on, with our caller's TMPDIR; raises UnreadableError or OSError."""
     made = inputs.input_record(observation, Subject(environ, script.nvcc))
@@ -129,6 +121,6 @@ def _input_record(
     return made
 
 
-def _memo_key(script: Script, cache: Store) -> str:
+def _memo_key(script: Request, cache: Store) -> str:
     program, argv = toolchain.digest_of_program(script.nvcc, cache), (script.nvcc, *script.arguments)
     return keys.key_of("left alone", [("file", (program,)), ("argv", argv), ("directory", (os.getcwd(),))])

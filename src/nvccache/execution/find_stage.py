@@ -14,7 +14,7 @@ from nvccache.execution import rehearsals, run_stage
 from nvccache.execution.seeding import SEEDED
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
-from nvccache.records import facts, output_names, record
+from nvccache.records import output_names, record
 from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
@@ -135,12 +135,8 @@ def _find(
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Lookup:
     """The look-up with the result that was found under one of its keys, if there is one."""
-
-    def ask(topic: str, subject: str) -> str:
-        return facts.answer(topic, subject, call.environ, call.store)
-
     for front in fronts(call, stage, missing):
-        for pair in record.holding(front, call.store, call.now, ask, remote_records):
+        for pair in record.holding(front, call.store, call.now, remote_records):
             # One that was not observed would leave the call without a record.
             is_good = pair.input_record.is_observed or call.context.watch.is_blind
             is_moved = tuple(pair.result.text) != missing.text

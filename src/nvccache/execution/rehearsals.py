@@ -59,7 +59,7 @@ class Rehearsals:
         self._inputs = ObservedInputs(
             context.store, context.cwd, context.plan.scratch, context.since_ns, context.checkout
         )
-        self._now = facts.Present(environ)
+        self._now = facts.Present(environ, context.store)
         self._input_records: list[InputRecord] = []
         self._may_choose = False
 
@@ -109,7 +109,7 @@ class Rehearsals:
         shown = tuple(word.replace(scratch, _SCRATCH) for word in argv)
         place = (self._cwd, self._environ.get("PWD", ""))
         front = keys.pair_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
-        found = rehearsed.find(front, self._store, self._now, self._ask)
+        found = rehearsed.find(front, self._store, self._now)
         if found:
             self._note(found)
             return _renamed(found.becomes, _SCRATCH, scratch)
@@ -131,9 +131,6 @@ class Rehearsals:
     def _note(self, known: Rehearsal) -> None:
         self._input_records.append(known.input_record)
         self._may_choose |= known.may_choose
-
-    def _ask(self, topic: str, subject: str) -> str:
-        return facts.answer(topic, subject, self._environ, self._store)
 
 
 def is_of_host(stage: Stage) -> bool:

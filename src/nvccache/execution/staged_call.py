@@ -81,7 +81,7 @@ class StagedCall:
         self.cwd = context.cwd
         self.terminal = context.terminal
         self.environ = environ_of_tools(context)
-        self.now = Present(self.environ)
+        self.now = Present(self.environ, context.store)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.workspace = Workspace(plan.scratch, context.store, plan.included, source_paths(plan.stages))
         self.seeds = Seeds(context.plan, plan.own_ids, context.cwd, context.environ, self.workspace)

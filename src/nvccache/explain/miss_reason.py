@@ -13,17 +13,18 @@ from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
 from nvccache.commandline.tokens import Argument
 from nvccache.compile import record_call
-from nvccache.compile.call import Report, Request
+from nvccache.compile.call import Report
 from nvccache.execution.staged_call import StagedCall
 from nvccache.explain import difference_text, object_record, stage_reason
 from nvccache.explain.difference_text import Component, Part
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys, presence
 from nvccache.preprocessed.passes import Pass
-from nvccache.records import direct, facts, input_records, record
+from nvccache.records import direct, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
+from nvccache.records.request import Request
 from nvccache.store.store import Store
 
 FIRST = "no earlier compile of it is recorded"
@@ -49,7 +50,7 @@ class Explanation:
         self._objects = [os.path.join(self._cwd, product) for product in products]
         inputs = request.invocation.inputs
         self._source = os.path.normpath(os.path.join(self._cwd, inputs[0])) if inputs else ""
-        self._now = Present(request.environ)
+        self._now = Present(request.environ, cache)
         self._former = object_record.find(self._objects[0], cache) if self._objects else None
         self.cause = self._find_cause()
 
@@ -78,8 +79,8 @@ class Explanation:
             cause=cause[0],
             outcome=report.outcome,
             digest_key=digest_key,
-            record_name=report.record_name,
-            scope=report.scope,
+            record_name=report.record.name if report.record else "",
+            scope=report.record.front.scope if report.record else "",
             reason_against_record=report.reason_against_record,
             kept_here=report.kept_here,
             checkout=checkout,
@@ -179,11 +180,7 @@ class Explanation:
     def _unlike(self, recorded: InputRecord) -> list[str]:
         """What is not as it was recorded, a clause each."""
         environ = self._request.environ
-
-        def ask(topic: str, subject: str) -> str:
-            return facts.answer(topic, subject, environ, self._cache)
-
-        unlike = input_records.differences(recorded, self._now, False, ask)
+        unlike = input_records.differences(recorded, self._now)
         return [difference_text.of_input_record(difference, recorded, environ) for difference in unlike]
 
     def _recorded(self, former: ObjectRecord, relocation: Relocation) -> InputRecord | None:
@@ -193,10 +190,7 @@ class Explanation:
 
     def _nearest(self) -> InputRecord | None:
         """The newest input record of the same call for another object, or in another checkout."""
-        request = self._request
-        fronts = direct.fronts_of(
-            request.nvcc, request.invocation, request.environ, self._relocation, request.terminal
-        )
+        fronts = direct.fronts_of(self._request, self._relocation)
         kept = (pair.input_record for front in fronts for pair in record.kept(front, self._cache))
         return next(kept, None)
 

@@ -13,7 +13,7 @@ from nvccache.execution import find_stage
 from nvccache.explain import difference_text, object_record
 from nvccache.explain.object_record import StageKeys
 from nvccache.plan import model
-from nvccache.records import facts, input_records, record
+from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.store import sections
 
@@ -269,16 +269,12 @@ class StageReasons:
     def _of_input_record(self, before: StageKeys) -> list[str]:
         """What of all that it read, looked for and asked for is not as it was."""
         environ, cache = self._call.environ, self._call.store
-
-        def ask(topic: str, subject: str) -> str:
-            return facts.answer(topic, subject, environ, cache)
-
         here = Relocation("", self._call.cwd)
         found = record.named(before.record_name, here, cache)
         if found is None:
             return [LOST]
         read = found.input_record
-        unlike = input_records.differences(read, self._now, False, ask)
+        unlike = input_records.differences(read, self._now)
         told = {
             difference_text.of_input_record(difference, read, environ): difference.path
             for difference in unlike

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nvccache.records.base_dir import Relocation
     from nvccache.records.facts import Present
     from nvccache.records.record import Pair
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 SHARED, TYPED, PLACED, BOUND = "shared", "typed", "placed", "bound"
@@ -133,12 +134,11 @@ def find(
     invocation: Invocation,
     cache: Store,
     now: Present,
-    ask: Callable[[str, str], str],
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> tuple[Pair, CallResult] | None:
     """What holds for this call, and what the call gives."""
     for front in fronts:
-        pair = record.find(front, cache, now, ask, remote_records)
+        pair = record.find(front, cache, now, remote_records)
         answer = answer_of(pair, invocation) if pair else None
         if pair and answer:
             if pair.is_received:
@@ -148,13 +148,16 @@ def find(
     return None
 
 
-def fronts_of(
-    nvcc: str, invocation: Invocation, environ: Mapping[str, str], relocation: Relocation, terminal: str
-) -> Iterator[Front]:
-    """Where a call may be recorded; `terminal` see streams.py."""
+def fronts_of(request: Request, relocation: Relocation) -> Iterator[Front]:
+    """Where a call may be recorded."""
     for scope, kept in scopes_of(relocation):
-        key = key_of(scope, nvcc, invocation, kept, environ)
-        yield from record.on_terminal(Front(key, kept, scope), terminal)
+        yield from record.on_terminal(front_of(request, scope, kept), request.terminal)
+
+
+def front_of(request: Request, scope: str, relocation: Relocation) -> Front:
+    """Where a call may be recorded with this scope; `relocation` is what `scopes_of` has for it."""
+    key = key_of(scope, request.nvcc, request.invocation, relocation, request.environ)
+    return Front(key, relocation, scope)
 
 
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
         digests: list[str]
         search_path: str
 
-    Ask = Callable[[str, str], str]  # `answer`, of some environment and cache
-    Check = Callable[[list[Any], Read, "Present", Ask], Iterator["Difference"]]
+    Check = Callable[[list[Any], Read, "Present"], Iterator["Difference"]]
 
 # Topics of questions about the machine, of whose answers a record has the digest.
 HOST = "host"  # its name, kernel and number of processors; no subject
@@ -70,12 +69,16 @@ class Difference:
 
 
 class Present:
-    """What the files and the environment are now, each file looked at once for all input records."""
+    """What files, environment and machine are now, each file looked at once for all input records."""
 
-    __slots__ = ("_digests", "_known", "_unfit", "environ", "since_ns")
+    __slots__ = ("_cache", "_digests", "_environ_of_loader", "_known", "_unfit", "environ", "since_ns")
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], cache: Store, environ_of_loader: Mapping[str, str] | None = None
+    ) -> None:
         self.environ = environ
+        self._cache = cache  # has memos of what the machine is
+        self._environ_of_loader = environ_of_loader or environ  # in which a loader may be run to find out
         self.since_ns = time.time_ns()  # no later than the first look at any of them
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
@@ -83,7 +86,7 @@ class Present:
 
     def in_environment(self, environ: Mapping[str, str]) -> Present:
         """The same files, for a program with another environment."""
-        other = Present(environ)
+        other = Present(environ, self._cache)
         other._known, other._digests, other._unfit = self._known, self._digests, self._unfit
         other.since_ns = self.since_ns
         return other
@@ -101,6 +104,10 @@ class Present:
                 known.update(zip(paths, found, strict=True))
                 return list(found)
         return [known[path] if path in known else self.signature(path) for path in paths]
+
+    def answer(self, topic: str, subject: str) -> str:
+        """What is so of the machine now; see `answer` below."""
+        return answer(topic, subject, self._environ_of_loader, self._cache)
 
     def learn(self, path: str, digest: str) -> None:
         """Take a digest that is known to belong to the file as it is now."""
@@ -143,19 +150,19 @@ class Fact:
         self.has_paths, self.is_joined, self.is_replayed = has_paths, is_joined, is_replayed
 
 
-def _links(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _links(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
     return (Difference("moved", path) for path, led_to in rows if os.path.realpath(path) != led_to)
 
 
-def _plain(rows: list[str], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _plain(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
     return (Difference("moved", path) for path in rows if os.path.islink(path))
 
 
-def _listings(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _listings(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
     return (Difference("relisted", path) for path, digest in rows if digest_of_listing(path) != digest)
 
 
-def _dates(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _dates(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
     return (Difference("redated", path) for path, date in rows if _looked_at_as(path, date[:1]) != date)
 
 
@@ -164,13 +171,13 @@ def _looked_at_as(path: str, how: str) -> str:
     return status_of(path, how) if is_status else date_and_size(path)
 
 
-def _identities(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _identities(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
     for one, was in zip(identities(path for path, _ in rows), rows, strict=True):
         if one != was:
             yield Difference("identified" if was == (was[0], was[0]) else "separated", was[0])
 
 
-def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present) -> Iterator[Difference]:
     digests = dict(zip(read.files, read.digests, strict=True)) if rows else {}
     copies = []
     for path, _, _ in rows:
@@ -183,13 +190,13 @@ def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present, ask:
             yield Difference("redated", one[0])
 
 
-def _variables(rows: list[tuple[str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _variables(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
     for name, digest in rows:
         if environment.digest_of(name, now.environ) != digest:
             yield Difference("variable", name)
 
 
-def _sought(rows: list[str], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _sought(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
     path = now.environ.get("PATH", "")
     if path == read.search_path:
         return
@@ -198,9 +205,9 @@ def _sought(rows: list[str], read: Read, now: Present, ask: Ask) -> Iterator[Dif
         yield Difference("variable", "PATH")
 
 
-def _machine(rows: list[tuple[str, str, str]], read: Read, now: Present, ask: Ask) -> Iterator[Difference]:
+def _machine(rows: list[tuple[str, str, str]], read: Read, now: Present) -> Iterator[Difference]:
     for topic, subject, answer in rows:
-        if not answer or ask(topic, subject) != answer:
+        if not answer or now.answer(topic, subject) != answer:
             path = subject.partition(":")[0]
             yield Difference("class" if topic in _OF_PROCESSOR and path else topic, path)
 

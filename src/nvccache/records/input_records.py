@@ -290,24 +290,22 @@ def signature_of_directory(
     return found
 
 
-def differences(
-    input_record: InputRecord, now: Present, is_one_enough: bool, ask: Callable[[str, str], str]
-) -> list[Difference]:
-    """What is not as it was; at most one difference if that is enough. `ask`: facts.answer."""
+def differences(input_record: InputRecord, now: Present, is_one_enough: bool = False) -> list[Difference]:
+    """What is not as it was; at most one difference if that is enough."""
     found: list[Difference] = []
-    for difference in _each(input_record, now, ask):
+    for difference in _each(input_record, now):
         found.append(difference)
         if is_one_enough:
             break
     return found
 
 
-def _each(input_record: InputRecord, now: Present, ask: Callable[[str, str], str]) -> Iterator[Difference]:
+def _each(input_record: InputRecord, now: Present) -> Iterator[Difference]:
     def of(facts: Iterable[Fact]) -> Iterator[Difference]:
         for fact in facts:
             rows = getattr(input_record, fact.name)
             if rows:
-                yield from fact.check(rows, input_record, now, ask)
+                yield from fact.check(rows, input_record, now)
 
     yield from of(OF_ENVIRONMENT)
     yield from _of_directories(input_record, now)

@@ -16,8 +16,11 @@ How widely a result may be shared is said by front keys that are tried in turn, 
 
 from __future__ import annotations
 
+import os
+
 from nvccache.files import keys, signatures
 from nvccache.records import input_records
+from nvccache.records.base_dir import Relocation
 from nvccache.store import sections, store
 
 TYPE_CHECKING = False
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nvccache.files.signatures import Signature
-    from nvccache.records.base_dir import Relocation
     from nvccache.records.facts import Present
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
@@ -150,18 +152,16 @@ def find(
     front: Front,
     cache: Store,
     now: Present,
-    ask: Callable[[str, str], str],
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Pair | None:
     """The newest pair whose inputs are as they were."""
-    return next(holding(front, cache, now, ask, remote_records), None)
+    return next(holding(front, cache, now, remote_records), None)
 
 
 def holding(
     front: Front,
     cache: Store,
     now: Present,
-    ask: Callable[[str, str], str],
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Iterator[Pair]:
     """The pairs whose inputs are as they were, newest first: this cache's, then those of remotes.
@@ -171,7 +171,7 @@ def holding(
     known = set()
     for pair in kept(front, cache):
         known.add(pair.key)
-        unlike = input_records.differences(pair.input_record, now, True, ask)
+        unlike = input_records.differences(pair.input_record, now, is_one_enough=True)
         if not unlike:
             if front.suits(pair.result):
                 yield pair
@@ -183,8 +183,36 @@ def holding(
                 continue
             known.add(pair.key)
             pair.is_received = True
-            if front.suits(pair.result) and not input_records.differences(pair.input_record, now, True, ask):
+            if front.suits(pair.result) and not input_records.differences(
+                pair.input_record, now, is_one_enough=True
+            ):
                 yield pair
+
+
+def find_hidden(front: tuple[str, str], cache: Store, now: Present) -> tuple[Pair, bytes] | None:
+    """What `add_hidden` kept in this directory, where its inputs are as they were."""
+    key, secret = front
+    pair = find(Front(key, Relocation("", os.getcwd())), cache, now)
+    try:
+        return (pair, keys.reveal(pair.result.facts, secret)) if pair else None
+    except ValueError:
+        return None
+
+
+def add_hidden(
+    front: tuple[str, str],
+    inputs: InputRecord,
+    shown: bytes,
+    cache: Store,
+    looked_at_ns: int,
+    *,
+    is_sent: bool = True,
+) -> None:
+    """Keep what a run has shown, hidden from all who do not know by what it is known (keys.pair_of)."""
+    key, secret = front
+    result = Result()
+    result.facts = keys.hide(shown, secret)
+    add(Pair(Front(key, Relocation("", os.getcwd())), inputs, result), cache, looked_at_ns, is_sent=is_sent)
 
 
 def kept(front: Front, cache: Store) -> Iterator[Pair]:

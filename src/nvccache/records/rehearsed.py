@@ -7,19 +7,12 @@ How a wrapper is rehearsed is not known here (execution/rehearsals.py, compile/s
 
 from __future__ import annotations
 
-import os
-
-from nvccache.files import keys
 from nvccache.records import record
-from nvccache.records.base_dir import Relocation
-from nvccache.records.record import Front, Pair, Result
 from nvccache.store import sections
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nvccache.records.facts import Present
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
@@ -54,27 +47,23 @@ class Rehearsal:
     may_choose: bool
 
 
-def find(
-    front: tuple[str, str], cache: Store, now: Present, ask: Callable[[str, str], str]
-) -> Rehearsal | None:
+def find(front: tuple[str, str], cache: Store, now: Present) -> Rehearsal | None:
     """The rehearsal of a wrapper that still holds, by what it is known by (keys.pair_of)."""
-    found = record.find(_front(front), cache, now, ask)
+    found = record.find_hidden(front, cache, now)
     if not found:
         return None
+    pair, shown = found
     try:
-        values = _BECOMES.decode(keys.reveal(found.result.facts, front[1]))
+        values = _BECOMES.decode(shown)
         (program,) = values["program"]
     except ValueError:
         return None
     becomes = Becoming(program, tuple(values["argv"]), tuple(values["variables"]))
-    return Rehearsal(becomes, found.input_record, values["may_choose"])
+    return Rehearsal(becomes, pair.input_record, values["may_choose"])
 
 
 def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -> None:
-    """Keep a rehearsal that was observed from `since_ns` on.
-
-    It may repeat arguments and variables, and is hidden from all who do not know them.
-    """
+    """Keep a rehearsal that was observed from `since_ns` on; it may repeat arguments and variables."""
     becomes = known.becomes
     shown = _BECOMES.encode(
         {
@@ -84,10 +73,4 @@ def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -
             "may_choose": known.may_choose,
         }
     )
-    result = Result()
-    result.facts = keys.hide(shown, front[1])
-    record.add(Pair(_front(front), known.input_record, result), cache, since_ns)
-
-
-def _front(front: tuple[str, str]) -> Front:
-    return Front(front[0], Relocation("", os.getcwd()))
+    record.add_hidden(front, known.input_record, shown, cache, since_ns)

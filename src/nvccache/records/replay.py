@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nvccache.records.input_records import InputRecord
     from nvccache.records.products import CallResult
     from nvccache.records.replay_layout import Strings
-    from nvccache.records.scripted import Behind, Script
+    from nvccache.records.request import Request
     from nvccache.store.store import Store
 
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was typed
@@ -86,23 +86,17 @@ def call_of_process(nvcc: str, arguments: Sequence[str]) -> Call | None:
     return Call(name, sys.argv[0], sys.argv[1:], nvcc, arguments) if isinstance(name, str) else None
 
 
-def add_of(
-    typed: Behind | Script,
-    input_record: InputRecord,
-    answer: CallResult,
-    config: Config,
-    cache: Store,
-    terminal: str,
-) -> None:
+def add_of(request: Request, input_record: InputRecord, answer: CallResult, cache: Store) -> None:
     """Record the call of this process as it was typed; of a script with what that has depended on."""
-    from nvccache.records import input_records, scripted
+    typed = request.script or request
+    if request.script:
+        from nvccache.records import input_records
 
-    if isinstance(typed, scripted.Script):
-        if typed.input_record is None:
+        if not typed.input_record:
             return
         input_record = input_records.joined(input_record, typed.input_record)
     call = call_of_process(typed.nvcc, typed.arguments)
-    add(call, input_record, answer, config, typed.environ, cache, terminal)
+    add(call, input_record, answer, request.config, typed.environ, cache, request.terminal)
 
 
 def add(

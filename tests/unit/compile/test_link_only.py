@@ -11,9 +11,10 @@ import pytest
 from nvccache import config
 from nvccache.commandline.invocation import Invocation, parse
 from nvccache.compile import link_only
-from nvccache.compile.call import Report, Request
+from nvccache.compile.call import Report
 from nvccache.files import keys
 from nvccache.records.products import CallResult
+from nvccache.records.request import Request
 from nvccache.store.event_line import RAN, StageEvent, text_of_hit
 from nvccache.store.store import Store
 
@@ -80,8 +81,9 @@ def linked(place: Path, given: CallResult, lines: str = LINK) -> Report | None:
     call = parse(list(LINE), environ)
     assert isinstance(call, Invocation)
     settings = config.load({"NVCCACHE_DIR": str(place.parent / "cache")})
-    request = Request(str(nvcc), LINE, call, environ, environ, settings, "", given)
-    return link_only.carry_out(request, given, settings)
+    request = Request(str(nvcc), list(LINE), environ, settings)
+    request.invocation = call
+    return link_only.carry_out(request, given)
 
 
 def has_run(place: Path) -> bool:
@@ -97,7 +99,7 @@ def test_a_program_is_linked_from_what_the_store_has(place):
     assert report
     assert (place / "a").read_bytes() == LINKED_DEVICE_CODE + OBJECT
     assert (place / "a.d").read_bytes() == b"a : a.cu\n"
-    assert report.products == ("a",)
+    assert report.product == "a"
     assert report.outcome == "stage_hit"
     assert report.is_linked
     assert (report.tool_saved, report.wall_saved) == (4.0, 2.0)

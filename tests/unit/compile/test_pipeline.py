@@ -19,7 +19,7 @@ ALL_HIT = [f"({kind})" for kind in ALL_RUN]
 def test_what_one_call_has_made_the_next_one_finds(toolkit: Toolkit) -> None:
     first = toolkit.compile()
     assert (first.status, first.leave_to_nvcc, stages(first)) == (0, "", ALL_RUN)
-    assert first.products == ("a.cubin",)
+    assert first.product == "a.cubin"
     made = (toolkit.work / "a.cubin").read_bytes()
     (toolkit.work / "a.cubin").unlink()
     assert stages(toolkit.compile()) == ALL_HIT

@@ -11,7 +11,7 @@ import pytest
 from damage import changed, shuffled, torn
 from nvccache import config, environment
 from nvccache.commandline import invocation
-from nvccache.compile.call import Report, Request
+from nvccache.compile.call import Report
 from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.files import keys, presence
@@ -21,6 +21,7 @@ from nvccache.records import direct, input_records
 from nvccache.records import record as records
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
+from nvccache.records.request import Request
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -43,10 +44,12 @@ def place(tmp_path, monkeypatch):
 
 
 def case(line: str = LINE, nvcc: str = "nvcc", **environ: str) -> Request:
-    arguments = tuple(line.split())
+    arguments = line.split()
     call = invocation.parse(arguments, environ)
     assert isinstance(call, invocation.Invocation)
-    return Request(nvcc, arguments, call, environ, environ, config.load(environ), "")
+    request = Request(nvcc, arguments, environ, config.load(environ))
+    request.invocation = call
+    return request
 
 
 def relocation() -> Relocation:
@@ -64,8 +67,6 @@ def record(
     given: Request, cache: Store, reason_against_record: str = "", cause: str = FIRST, *further: str
 ) -> Report:
     """Note a compile as recording would: with an input record, unless there is a reason against one."""
-    call = given.invocation
-    front_key = direct.key_of(direct.PLACED, given.nvcc, call, relocation(), given.environ)
     made = InputRecord()
     made.files, made.kinds = ["a.cu", "tool"], input_records.SOURCE + input_records.PROGRAM
     made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
@@ -78,9 +79,9 @@ def record(
     report = Report()
     report.reason_against_record = reason_against_record
     if not reason_against_record:
-        pair = records.Pair(records.Front(front_key, relocation()), made, records.Result())
-        records.add(pair, cache, time.time_ns())
-        report.record_name, report.scope = pair.name, direct.PLACED
+        front = direct.front_of(given, direct.PLACED, relocation())
+        report.record = records.Pair(front, made, records.Result())
+        records.add(report.record, cache, time.time_ns())
     note(given, [cause, "detail"], cache, report, *further)
     return report
 
@@ -191,7 +192,7 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
 
 def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
     recorded = record(case(SECRET="s3cret"), cache)
-    body = cache.find_record(store.RECORD, recorded.record_name[:64])
+    body = cache.find_record(store.RECORD, recorded.record.front.key)
     assert b"SECRET" in body and b"s3cret" not in body
 
 
@@ -248,7 +249,7 @@ def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
 def test_a_result_that_is_no_longer_there_is_told(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
-    cache.remove_damaged(store.RECORD, recorded.record_name[:64])
+    cache.remove_damaged(store.RECORD, recorded.record.front.key)
     assert cause_of(case(), cache) == [LOST]
 
 

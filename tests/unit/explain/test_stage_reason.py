@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from answering import Answering
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
 from nvccache.compile.tasks import Task
@@ -21,7 +22,6 @@ from nvccache.plan import model
 from nvccache.plan.model import Plan, Stage
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Front, Pair, Result
 from nvccache.store.event_line import HIT, RAN, StageEvent
@@ -93,7 +93,7 @@ class Compile:
                 found=self.found.get(id(stage)),
             )
             looked_up.append(task(stage, lookup, ended(stage, id(stage) in self.ran)))
-        return StageReasons(self.call, looked_up, Present(self.environ), {})
+        return StageReasons(self.call, looked_up, Answering(self.environ), {})
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
         """What the object's record says of the stages afterwards."""
@@ -149,7 +149,7 @@ def test_a_call_that_is_recached_says_so(now, before):
 
 def test_a_stage_that_is_not_cached_says_so(now, before):
     stage = now.stage("ptxas")
-    reasons = StageReasons(now.call, [task(stage, None, ended(stage))], Present({}), {})
+    reasons = StageReasons(now.call, [task(stage, None, ended(stage))], Answering(), {})
     assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 
@@ -385,7 +385,7 @@ def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observe
 def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
     known = before.recorded()
     got_to = [task(stage, Lookup("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
-    reasons = StageReasons(now.call, got_to, Present({}), {})
+    reasons = StageReasons(now.call, got_to, Answering(), {})
     kept = reasons.keys_of_stages("key", known)
     assert [stage.name for stage in kept] == NAMES
     assert kept[-1] is known.stages[-1] and kept[0] is not known.stages[0]
@@ -395,7 +395,7 @@ def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, b
 def test_a_stage_that_is_no_part_of_the_plan_any_more_is_forgotten(cache, before):
     known = before.recorded()
     known.stages[0].name = "preprocessing for compute_20"
-    kept = StageReasons(before.call, [], Present({}), {}).keys_of_stages("key", known)
+    kept = StageReasons(before.call, [], Answering(), {}).keys_of_stages("key", known)
     assert [stage.name for stage in kept] == NAMES[1:]
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from answering import Answering
 from nvccache import environment
 from nvccache.files import signatures
 from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
-from nvccache.records import facts, input_records
+from nvccache.records import input_records
 from nvccache.records.input_records import InputRecord
 from nvccache.store.store import Store
 from nvccache.toolkit import loader
@@ -102,5 +103,5 @@ def asked(made: InputRecord) -> set[str]:
 def changes_since(made: InputRecord) -> list[tuple[str, str]]:
     """What became of what by now; questions to the machine have the answers that were recorded."""
     answers = {(topic, what): answer for topic, what, answer in made.machine}
-    found = input_records.differences(made, facts.Present(ENVIRON), False, lambda *asked: answers[asked])
+    found = input_records.differences(made, Answering(ENVIRON, lambda *asked: answers[asked]))
     return [(one.what, one.path) for one in found]

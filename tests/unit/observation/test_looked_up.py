@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from answering import Answering
 from nvccache.files import signatures
 from nvccache.observation.looked_up import CallNames, StageNames
 from nvccache.observation.observed_process import Process
-from nvccache.records import facts, input_records
+from nvccache.records import input_records
 from nvccache.records.input_records import InputRecord, UnreadableError
 
 LATER = 60 * 10**9  # nanoseconds
@@ -276,7 +277,7 @@ def test_what_was_noted_differs_once_it_is_otherwise(place):
     environ = {"PATH": "late:bin"}
 
     def unlike() -> set[tuple[str, str]]:
-        found = input_records.differences(made, facts.Present(environ), False, lambda *_: "")
+        found = input_records.differences(made, Answering(environ))
         return {(difference.what, difference.path) for difference in found}
 
     assert unlike() == set()

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
+from answering import Answering
 from nvccache import environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import input_records
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 
 MACHINE = [("native", "", "a digest"), ("libraries", "/etc/ld.so.cache:libm.so.6", "another")]
@@ -62,5 +62,5 @@ def taken(signed: bool = True) -> InputRecord:
 
 
 def unlike(made: InputRecord, ask=ask, environ=ENVIRON) -> list[tuple[str, str]]:
-    found = input_records.differences(made, Present(environ), False, ask)
+    found = input_records.differences(made, Answering(environ, ask))
     return [(difference.what, difference.path) for difference in found]

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from answering import Answering
 from nvccache.files import keys, signatures
 from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
 from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
 from nvccache.records.record import Front, Pair, Result
 from nvccache.store import store
@@ -53,12 +53,12 @@ def add_state(cache: Store, path: Path, text: str, result: Result | None = None)
 def holding(
     cache: Store, front: Front = FRONT, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> list[Pair]:
-    return list(record.holding(front, cache, Present({}), lambda *_: "an answer", remote_records))
+    return list(record.holding(front, cache, Answering(answer="an answer"), remote_records))
 
 
 def found(cache: Store, front: Front = FRONT) -> str:
     """The key of the pair that is found, or empty."""
-    pair = record.find(front, cache, Present({}), lambda *_: "an answer")
+    pair = record.find(front, cache, Answering(answer="an answer"))
     return pair.key if pair else ""
 
 

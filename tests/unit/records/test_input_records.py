@@ -6,11 +6,11 @@ import time
 
 import pytest
 
+from answering import Answering
 from damage import changed, shuffled, torn
 from nvccache.files import presence, signatures
 from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from nvccache.store import sections
 from sample_input_record import NOWHERE, place, taken, unlike
@@ -34,7 +34,7 @@ def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, 
     made.directories, made.names = ["early"], [[wanted + "x.h"]]
     made.directory_signatures = [input_records.signature_of_directory("early", made.names[0], later)]
     if again:
-        now = Present({})
+        now = Answering()
         now.since_ns = later
         record.take_signatures(made, now)
     assert unlike(made) == []
@@ -115,7 +115,7 @@ def test_damaged_input_records_are_refused_or_can_be_compared(place):
     for body in (*changed(whole), *shuffled(whole, 2000)):
         found = decoded(body)
         if found:
-            input_records.differences(found, Present({}), False, lambda topic, subject: "")
+            input_records.differences(found, Answering())
 
 
 @pytest.mark.parametrize(

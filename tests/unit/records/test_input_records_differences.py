@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from answering import Answering
 from nvccache.files import presence, signatures
 from nvccache.records import input_records
-from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from sample_input_record import ENVIRON, ask, place, taken, unlike
 
@@ -267,7 +267,7 @@ def test_a_file_replaced_by_something_else_is_noticed_without_reading_it(place, 
 
 
 def test_files_are_not_looked_at_again_for_another_environment(place):
-    seen = Present(ENVIRON)
+    seen = Answering(ENVIRON)
     first = seen.signatures(["late/x.h"])
     (place / "late" / "x.h").write_text("int other;\n")
     other = seen.in_environment({"ASKED": "2"})
@@ -279,7 +279,7 @@ def test_one_difference_is_enough_where_that_is_all_one_asks(place):
     made = taken()
     (place / "early" / "x.h").write_text("")
     os.unlink("late/x.h")
-    assert len(input_records.differences(made, Present(ENVIRON), True, ask)) == 1
+    assert len(input_records.differences(made, Answering(ENVIRON, ask), is_one_enough=True)) == 1
     assert len(unlike(made)) > 2
 
 
@@ -300,11 +300,11 @@ def test_a_directory_is_looked_into_only_when_its_signature_is_another(place):
 
 
 def test_each_file_is_looked_at_once_in_a_call(place):
-    seen = Present({})
+    seen = Answering()
     first = seen.signatures(["late/x.h"])
     (place / "late" / "x.h").write_text("int other;\n")
     assert seen.signatures(["late/x.h", "missing"]) == [*first, None]
-    assert Present({}).signatures(["late/x.h"]) != first
+    assert Answering().signatures(["late/x.h"]) != first
 
 
 def test_a_date_is_what_a_tool_sees(place):

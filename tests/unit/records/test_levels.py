@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from answering import Answering
 from nvccache import config
-from nvccache.commandline.invocation import Invocation, parse
+from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
 from nvccache.records.input_records import SOURCE, InputRecord
-from nvccache.records.levels import Outcome
 from nvccache.records.products import CallResult
 from nvccache.records.record import Front, Pair
+from nvccache.records.request import Request
 from nvccache.store import store
 from nvccache.store.store import Store
 
@@ -68,9 +68,13 @@ def input_record_of_source() -> InputRecord:
     return made
 
 
-def answer(place, argv=LINE, **settings: str) -> Outcome:
-    environ = {"NVCCACHE_DIR": str(place.parent / "cache"), **settings}
-    return levels.answer("nvcc", list(argv), config.load(environ), {})
+def request(place, argv=LINE, environ: dict[str, str] | None = None, **settings: str) -> Request:
+    settings = {"NVCCACHE_DIR": str(place.parent / "cache"), **settings}
+    return Request("nvcc", list(argv), environ or {}, config.load(settings))
+
+
+def answer(place, argv=LINE, **settings: str) -> CallResult | Bypass | None:
+    return levels.answer(request(place, argv, **settings))
 
 
 @pytest.fixture
@@ -89,7 +93,7 @@ def settle() -> None:
 def test_a_call_is_answered_by_its_meaning_and_recorded_as_it_was_typed(place, recorded):
     settle()
     given = [("a.o", keys.digest_bytes(OBJECT), True)]
-    assert answer(place).answer.products == given
+    assert answer(place).products == given
     assert (place / "a.o").read_bytes() == OBJECT
     ((made, answered),) = recorded
     assert (made.files, made.signatures, answered.products) == (["a.cu"], [signatures.of("a.cu")], given)
@@ -99,16 +103,16 @@ def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(plac
     settle()
     answer(place)
     os.utime("a.cu")
-    assert answer(place).answer
+    assert isinstance(answer(place), CallResult)
     (place / "a.cu").write_text("int b;\n")
-    outcome = answer(place)
-    assert (outcome.answer, outcome.bypass) == (None, None)
-    assert outcome.invocation.inputs == ("a.cu",)
+    call = request(place)
+    assert levels.answer(call) is None
+    assert call.invocation.inputs == ("a.cu",)
 
 
 def test_a_file_changed_a_moment_ago_has_no_signature(place, recorded):
     os.utime("a.cu")
-    assert answer(place).answer
+    assert isinstance(answer(place), CallResult)
     assert recorded[0][0].signatures == [signatures.UNKNOWN]
 
 
@@ -116,7 +120,7 @@ def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
     """However long digests took: a change within the same tick of the clock would not show."""
     held = input_record_of_source()
     os.utime("a.cu")
-    now = Present({})
+    now = Answering()
     assert now.signatures(held.files) != [None]
     monkeypatch.setattr(time, "time_ns", lambda: now.since_ns + 5 * SECOND)
     record.take_signatures(held, now)
@@ -129,16 +133,14 @@ def test_a_product_that_was_evicted_is_no_answer_at_any_level(place):
     (place / "a.o").write_text("old")
     cache = Store(str(place.parent / "cache"))
     cache.remove_damaged(store.BLOB, keys.digest_bytes(OBJECT))
-    outcome = answer(place)
-    assert outcome.answer is None and outcome.invocation and not outcome.bypass
+    assert answer(place) is None
     assert (place / "a.o").read_text() == "old"
 
 
 def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
     settle()
     (place / "a.o").mkdir()
-    outcome = answer(place)
-    assert (outcome.answer, outcome.bypass.reason) == (None, "unwritable_output")
+    assert answer(place).reason == "unwritable_output"
 
 
 def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
@@ -151,38 +153,36 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
     call = parse(line, {})
     assert isinstance(call, Invocation)
     keep(Store(str(place.parent / "cache")), call, given, [("a.cu", False)])
-    outcome = answer(place, line)
-    assert outcome.answer is None
-    assert outcome.program.intermediates == given.intermediates
-    assert outcome.invocation.output == "a"
+    linking = request(place, line)
+    assert levels.answer(linking) is None
+    assert linking.program.intermediates == given.intermediates
+    assert linking.invocation.output == "a"
     assert os.listdir(place) == ["a.cu"]
 
 
 def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, monkeypatch):
     """nvcc may fail by them."""
     monkeypatch.setattr(direct, "tight_limits", lambda: ("stack size 100000",))
-    assert (answer(place).answer, answer(place).bypass) == (None, None)
+    assert answer(place) is None
 
 
 def test_without_room_for_temporary_files_nvcc_is_left_to_complain(place):
-    environ = {"NVCCACHE_DIR": str(place.parent / "cache")}
     missing = str(place.parent / "missing")
     for directory, reason in ((missing, "no_temporary_files"), ("", "no_temporary_files"), ("/tmp", "")):
-        found = levels.answer("nvcc", [*LINE], config.load(environ), {"TMPDIR": directory})
-        assert (found.bypass.reason if found.bypass else "") == reason
+        found = levels.answer(request(place, environ={"TMPDIR": directory}))
+        assert (found.reason if isinstance(found, Bypass) else "") == reason
 
 
 def test_recaching_asks_no_record(place):
     settle()
     answer(place)
-    outcome = answer(place, NVCCACHE_RECACHE="1")
-    assert outcome.answer is None and outcome.invocation and not outcome.bypass
+    assert answer(place, NVCCACHE_RECACHE="1") is None
 
 
 def test_a_readonly_cache_answers_and_takes_nothing(place):
     settle()
     before = sorted((place.parent / "cache").rglob("*"))
-    assert answer(place, NVCCACHE_READONLY="1").answer
+    assert isinstance(answer(place, NVCCACHE_READONLY="1"), CallResult)
     assert sorted((place.parent / "cache").rglob("*")) == before
 
 
@@ -191,8 +191,7 @@ def test_a_readonly_cache_answers_and_takes_nothing(place):
     [(["-lib", "a.o"], "library"), (["--version", "-dryrun"], "information"), (["-c"], "information")],
 )
 def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
-    outcome = answer(place, argv)
-    assert (outcome.answer, outcome.invocation, outcome.bypass.reason) == (None, None, reason)
+    assert answer(place, argv).reason == reason
 
 
 @pytest.mark.parametrize(("age", "is_marked"), [(0, False), (24 * 3600, True)])
@@ -209,14 +208,14 @@ def test_what_an_answer_rests_on_is_marked_a_few_times_a_day(place, age, is_mark
     used = time.time() - age
     os.utime(cache.path(store.RECORD, pair.front.key), (used, used))
     os.utime(cache.path(store.BLOB, digest), (1, 1))
-    assert answer(place).answer
+    assert isinstance(answer(place), CallResult)
     assert (os.stat(cache.path(store.BLOB, digest)).st_mtime > 1) == is_marked
 
 
 def test_another_output_of_a_known_call_is_answered(place, recorded):
     settle()
     argv = ["-c", "a.cu", "-o", "b.o"]
-    assert answer(place, argv).answer.products[0][0] == "b.o"
+    assert answer(place, argv).products[0][0] == "b.o"
     assert (place / "b.o").read_bytes() == OBJECT
     assert not (place / "a.o").exists()
     assert [given.products[0][0] for _, given in recorded] == ["b.o"]
@@ -227,7 +226,7 @@ def test_a_directory_that_is_being_written_to_is_not_trusted_by_its_signature(pl
     (place / "old").mkdir()
     held.directories, held.names = ["old", "missing"], [["-x.h"], ["-x.h"]]
     held.directory_signatures = [signatures.UNKNOWN] * 2
-    now = Present({})
+    now = Answering()
     record.take_signatures(held, now)
     assert held.directory_signatures == [signatures.UNKNOWN] * 2
     now.since_ns += 10 * SECOND

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from answering import Answering
 from damage import changed, shuffled, torn
 from nvccache.files import keys, signatures
 from nvccache.records import facts, input_records, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
 from nvccache.store import sections, store
 from nvccache.store.store import Store
@@ -76,7 +76,7 @@ def put(cache: Store, body: bytes, front: Front = FRONT) -> None:
 
 def test_a_result_is_found_while_everything_is_as_it_was(header, cache):
     key = add(cache, read(header), result_of_everything())
-    pair = record.find(FRONT, Store(cache.root), Present({}), lambda *_: "")
+    pair = record.find(FRONT, Store(cache.root), Answering())
     assert pair and (pair.key, pair.input_record.files) == (key, [str(header)])
     assert values_of(pair.result) == values_of(result_of_everything())
     assert not pair.is_received
@@ -311,7 +311,7 @@ def test_damaged_records_are_refused_or_can_be_compared(header, cache):
     assert [body for body in torn(whole) if _pairs_in(body)] == []
     for body in (*changed(whole), *shuffled(whole, 1000)):
         for pair in _pairs_in(body):
-            input_records.differences(pair.input_record, Present({}), False, lambda *_: "")
+            input_records.differences(pair.input_record, Answering())
 
 
 def _pairs_in(body: bytes) -> list[Pair]:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from nvccache import config
+from nvccache.commandline.invocation import Bypass
 from nvccache.records import levels, rehearsed, replay, scripted
 from nvccache.records.input_records import InputRecord
 from nvccache.records.products import CallResult
 from nvccache.records.rehearsed import Becoming, Rehearsal
-from nvccache.records.scripted import Script
+from nvccache.records.request import Request
 from nvccache.store import directory
 from nvccache.store.store import Store
 
@@ -28,63 +29,71 @@ def nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_what_is_a_script(nvcc: Path, tmp_path: Path) -> None:
-    (tmp_path / "script").write_text("#!/bin/sh\n")
-    assert scripted.is_script(str(tmp_path / "script"))
-    assert not scripted.is_script(str(nvcc))
-    assert not scripted.is_script(str(tmp_path / "absent"))
+@pytest.fixture
+def typed(tmp_path: Path) -> Path:
+    """An nvcc that is a script."""
+    path = tmp_path / "nvcc"
+    path.write_text("#!/bin/sh\n")
+    return path
 
 
-def test_the_call_behind_it(nvcc: Path) -> None:
+def called(nvcc: Path, environ: dict[str, str]) -> Request:
+    return Request(str(nvcc), ["-c", "a.cu"], environ, config.load(environ))
+
+
+def test_what_is_a_script(nvcc: Path, typed: Path, tmp_path: Path) -> None:
+    assert called(typed, {}).is_script
+    assert not called(nvcc, {}).is_script
+    assert not called(tmp_path / "absent", {}).is_script
+
+
+def test_the_call_behind_it(nvcc: Path, typed: Path) -> None:
     becomes = Becoming(str(nvcc), (str(nvcc), "-c", "a.cu"), ("A=2", "B", "C=3=4"))
-    found = scripted.behind(becomes, {"A": "1", "B": "1", "D": "1"})
-    assert found
+    found = scripted.behind(becomes, called(typed, {"A": "1", "B": "1", "D": "1"}))
+    assert found and not found.is_script
     assert (found.nvcc, found.arguments) == (str(nvcc), ["-c", "a.cu"])
     assert found.environ == {"A": "2", "C": "3=4", "D": "1"}
 
 
 @pytest.mark.parametrize("name", ["cuda/nvcc", "nvcc"])
-def test_nvcc_is_called_by_the_name_that_it_was_given(nvcc: Path, name: str) -> None:
-    found = scripted.behind(Becoming(str(nvcc), (name,), ()), {"PATH": f"/absent:{nvcc.parent}"})
+def test_nvcc_is_called_by_the_name_that_it_was_given(nvcc: Path, typed: Path, name: str) -> None:
+    environ = {"PATH": f"/absent:{nvcc.parent}"}
+    found = scripted.behind(Becoming(str(nvcc), (name,), ()), called(typed, environ))
     assert found and Path(found.nvcc).resolve() == nvcc
 
 
 @pytest.mark.parametrize(
     ("name", "variables"), [("other", ()), ("nvcc", ("PATH=/absent",)), ("cuda/nvcc", ("LONG=digest 7",))]
 )
-def test_what_cannot_be_given_again(nvcc: Path, name: str, variables: tuple[str, ...]) -> None:
-    assert scripted.behind(Becoming(str(nvcc), (name,), variables), {"PATH": str(nvcc.parent)}) is None
+def test_what_cannot_be_given_again(nvcc: Path, typed: Path, name: str, variables: tuple[str, ...]) -> None:
+    script = called(typed, {"PATH": str(nvcc.parent)})
+    assert scripted.behind(Becoming(str(nvcc), (name,), variables), script) is None
 
 
-def test_what_a_record_holds_is_not_run(nvcc: Path, tmp_path: Path) -> None:
+def test_what_a_record_holds_is_not_run(nvcc: Path, typed: Path, tmp_path: Path) -> None:
     """Somebody else may have put it into the cache: whoever has to run something rehearses the script."""
-    typed = tmp_path / "nvcc"
-    typed.write_text("#!/bin/sh\n")
-    environ = {"NVCCACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
-    settings = config.load(environ)
-    cache = Store(directory.of(settings))
-    script = Script(str(typed), ["-c", "a.cu"], environ, "")
+    script = called(typed, {"NVCCACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)})
+    cache = Store(directory.of(script.config))
     known = Rehearsal(Becoming(str(nvcc), (str(nvcc), "-c", "b.cu"), ()), InputRecord(), False)
     rehearsed.add(scripted.front(script), known, cache, time.time_ns())
-    outcome = levels.answer(str(typed), ["-c", "a.cu"], settings, environ)
-    assert (outcome.answer, outcome.bypass, outcome.invocation, outcome.program) == (None, None, None, None)
+    assert levels.answer(script) is None
+    assert not hasattr(script, "invocation") and not script.program
     known = Rehearsal(Becoming(str(nvcc), (str(nvcc), "--dryrun"), ()), InputRecord(), False)
     rehearsed.add(scripted.front(script), known, cache, time.time_ns())
-    outcome = levels.answer(str(typed), ["-c", "a.cu"], settings, environ)
-    assert outcome.bypass and outcome.bypass.reason == "information"
+    found = levels.answer(script)
+    assert isinstance(found, Bypass) and found.reason == "information"
 
 
 def test_a_record_for_the_launcher_has_what_a_script_depends_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nvcc: Path, typed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     added: list[InputRecord] = []
     monkeypatch.setattr(replay, "add", lambda call, made, *others: added.append(made))
-    settings = config.load({"NVCCACHE_DIR": str(tmp_path / "cache")})
-    script = Script("nvcc", [], {}, "")
+    script = called(typed, {})
+    behind = Request(str(nvcc), [], {}, script.config, script)
     for known in (None, InputRecord()):
         script.input_record = known
         if known:
             known.variables = [("SITE", "")]
-        cache = Store(directory.of(settings))
-        replay.add_of(script, InputRecord(), CallResult(), settings, cache, "")
+        replay.add_of(behind, InputRecord(), CallResult(), Store("/nowhere"))
     assert [made.variables for made in added] == [[("SITE", "")]]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from answering import Answering
 from nvccache import config, remote_url
 from nvccache.files import keys, signatures
 from nvccache.records import record, tiered_store, transfer
-from nvccache.records.facts import Present
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.tiered_store import TieredStore
 from nvccache.records.transfer import Transfer
@@ -188,7 +188,7 @@ def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there,
     long_ago = time.time() - 1000
     os.utime(tmp_path / "x.h", (long_ago, long_ago))
     (pair,) = holding(here)
-    now = Present({})
+    now = Answering()
     now.since_ns += 10**12  # long after the files were made
     record.adopt(pair, here, now)
     named = record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here))
@@ -203,7 +203,7 @@ def test_one_that_is_received_lies_before_what_is_here(there, here, tier, tmp_pa
     ours = add_state(here, path, "int y;\n")
     path.write_text("int x;\n")
     (pair,) = holding(here)
-    record.adopt(pair, here, Present({}))
+    record.adopt(pair, here, Answering())
     assert kept(without_remotes(here)) == [theirs, ours]
 
 
@@ -212,7 +212,7 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
     (pair,) = holding(here)
-    record.adopt(pair, here, Present({}))
+    record.adopt(pair, here, Answering())
     here.read_blob(DIGEST)
     assert not here.published
 
@@ -227,7 +227,7 @@ def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_pa
         tier.content[store.RECORD, front.key] = record.without_hints(encoded(hostile))
         for pair in holding(here, front):
             if pair.is_received:
-                record.adopt(pair, here, Present({}))
+                record.adopt(pair, here, Answering())
     assert kept(without_remotes(here), other) == [key]
     assert record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
 
