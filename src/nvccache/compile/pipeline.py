@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from nvccache.machine.process import Completed
     from nvccache.machine.watchdog import Watchdog
     from nvccache.plan.model import Plan
-    from nvccache.preprocessed.passes import Pass
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
         ) -> None:
             """Called before anything of the call is recorded."""
 
-        def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None: ...
+        def end(self, report: Report, call: StagedCall) -> None: ...
 
         def end_query(self, report: Report) -> None: ...
 
@@ -164,7 +163,7 @@ def _compile(
         recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
         record_call.of_compile(recorder, report)
     if explaining:
-        explaining.end(report, stages, known.passes)
+        explaining.end(report, stages)
     _keep_up(cache, config, report)
     return report
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.call import Report, Request
     from nvccache.compile.dry_runs import DryRun
-    from nvccache.execution.known import Known
-    from nvccache.execution.staged_call import StagedCall
+    from nvccache.execution.staged_call import Known, StagedCall
     from nvccache.plan.model import Plan, Stage
     from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
@@ -168,7 +167,7 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.call.plan.dependency_files:
-            return passes.union([self.known.passes[path].listed for path in step.preprocessed])
+            return passes.union([self.call.workspace.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
@@ -202,7 +201,7 @@ class Recorder:
         if any(path.startswith(here) for path in (*made.files, *made.directories)) or any(
             here in word for argument in self.invocation.arguments for word in argument.tokens
         ):
-            is_free = all(known.is_free_of(self.cwd) for known in self.known.passes.values())
+            is_free = all(known.is_free_of(self.cwd) for known in self.call.workspace.passes.values())
             is_told = any(topic == facts.CHECKOUT for topic, _, _ in made.machine)
             if not is_free or is_told or any(os.fsencode(self.cwd) in text for text in texts):
                 return False
@@ -244,7 +243,7 @@ class Recorder:
         checkout = self.relocation.checkout
         if not checkout:
             return HAS_NO_CHECKOUT
-        if not all(known.is_free_of(checkout) for known in self.known.passes.values()):
+        if not all(known.is_free_of(checkout) for known in self.call.workspace.passes.values()):
             return NAMED_IN_TEXT
         needle = os.fsencode(checkout)
         if any(needle in text or elf.hides_text(text) for text in self._texts(given)):

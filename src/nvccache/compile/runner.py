@@ -16,8 +16,7 @@ from nvccache.compile.schedule import Schedule, cost_of
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import State
 from nvccache.execution import object_place, rehearsals, run_stage, shared_ids
-from nvccache.execution.known import Known
-from nvccache.execution.staged_call import StagedCall
+from nvccache.execution.staged_call import Known, StagedCall
 from nvccache.files import elf
 from nvccache.module_id import independent
 from nvccache.plan import model
@@ -176,14 +175,17 @@ class _Run:
     def _event_of(self, task: Task) -> StageEvent:
         """What became of a stage. One that ran in an earlier way through the plan has run."""
         assert task.completed
-        clock, found = self._schedule.clock, task.lookup.found if task.lookup else None
+        clock = self._schedule.clock
+        wall = task.found.result.wall if task.found else 0.0
+        if task.made:
+            wall = clock.share_of(task, cost_of(task.made))
         earlier = self._ran.get(_written_by(task)) if task.is_hit else None
         is_hit = task.is_hit and not earlier
         event = StageEvent(
             task.stage.kind,
             (SHARED if task.was_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
-            clock.share_of(task, cost_of(task.made)) if task.made else found.result.wall if found else 0.0,
+            wall,
             model.architecture_of(task.stage, self._call.plan.stages),
             task.completed.cpu,
         )
@@ -260,7 +262,7 @@ class _Run:
         return self._schedule.tasks.that_writes(path).state == State.DONE
 
     def _has_moved(self) -> bool:
-        return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks.all)
+        return any(task.is_moved for task in self._schedule.tasks.all)
 
     def _hand_over(self) -> bool:
         """Hand over the steps that are done, in nvcc's order; whether that was the last of them."""
@@ -268,7 +270,7 @@ class _Run:
         while self._next < len(steps):
             step = steps[self._next]
             if isinstance(step, DependencyFile):
-                if not _write_dependency_file(step, self.known, self._invocation):
+                if not _write_dependency_file(step, self._call, self._invocation):
                     self._report.leave_to_nvcc = "unwritable_output"
                     return True
             else:
@@ -353,9 +355,9 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
     return _is_delivered(wanted)
 
 
-def _write_dependency_file(step: DependencyFile, known: Known, invocation: Invocation) -> bool:
+def _write_dependency_file(step: DependencyFile, call: StagedCall, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
-    entered = passes.union([known.passes[path].listed for path in step.preprocessed])
+    entered = passes.union([call.workspace.passes[path].listed for path in step.preprocessed])
     return _is_delivered([Product(step.path, products.rule(entered, invocation))])
 
 

@@ -12,15 +12,15 @@ import signal
 from nvccache.compile import sources
 from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
-from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room, Run
+from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import Promise, Source, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
-from nvccache.execution.find_stage import Lookup
-from nvccache.execution.known import Known
+from nvccache.execution.staged_call import Known
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
+from nvccache.records.record import Pair
 from nvccache.values import replace
 
 TYPE_CHECKING = False
@@ -140,14 +140,14 @@ class Schedule:
 
     def store_result(self, task: Task) -> None:
         """Put what a stage has made into the store, later; others may be waiting for it."""
-        lookup, made = task.lookup, task.made
-        if not lookup or not lookup.is_cached or not made or task.has_failed:
+        action, made = task.action, task.made
+        if not action or not action.is_cached or not made or task.has_failed:
             return
         timed = replace(made, wall=self.clock.share_of(task, cost_of(made)))
 
         def publish() -> None:
             try:
-                self._learnt.append(publish_stage.publish(self._call, task.stage, lookup, timed))
+                self._learnt.append(publish_stage.publish(self._call, task.stage, action, timed))
             finally:
                 self._others.give_up(task)
 
@@ -165,20 +165,18 @@ class Schedule:
     def _look_up(self, task: Task) -> bool:
         """Whether the stage does not have to run."""
         task.state = State.READY
-        return self._take_lookup(
-            task, find_stage.find(self._call, task.stage, self.known.passes, task.lookup)
-        )
+        if not task.action:
+            task.action = find_stage.action_of(self._call, task.stage)
+            task.shares = task.action.is_cached
+            self.known.take_action(task.action)
+        found = find_stage.find(self._call, task.stage, task.action)
+        return found is not None and self._take_found(task, found)
 
-    def _take_lookup(self, task: Task, lookup: Lookup) -> bool:
-        task.lookup = lookup
-        self.known.take_lookup(task.stage, lookup)
-        if not lookup.found:
-            task.shares = task.shares and lookup.is_cached
-            return False
-        found = lookup.found.result
-        task.completed = Completed(0, found.stdout, found.stderr, found.seconds, found.cpu)
-        task.is_hit = True
+    def _take_found(self, task: Task, found: Pair) -> bool:
+        task.found, result = found, found.result
+        task.completed = Completed(0, result.stdout, result.stderr, result.seconds, result.cpu)
         task.state = State.DONE
+        self.known.take_found(task.stage, found)
         self._drop_promises(task)
         self._others.give_up(task)
         self.clock.note(task)
@@ -233,8 +231,6 @@ class Schedule:
         has_result = promise.end()
         if task.state == State.DONE:
             self.clock.end(task)
-            if has_result and isinstance(promise, Run):  # made again
-                self.known.take_made(promise.take())
             return False
         if has_result and not task.winner:
             task.winner = promise
@@ -259,10 +255,7 @@ class Schedule:
         winner, task.winner = task.winner, None
         assert winner
         result = winner.take()
-        if isinstance(result, Lookup):
-            return self._take_lookup(task, result)
-        self.known.take_made(result)
-        return self._done(task, result)
+        return self._take_found(task, result) if isinstance(result, Pair) else self._done(task, result)
 
     def _done(self, task: Task, made: Made) -> bool:
         if not self._guesses.end(task, made):

@@ -23,11 +23,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.jobs import Jobs
     from nvccache.compile.tasks import Tasks
-    from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
+    from nvccache.records.record import Pair
     from nvccache.store.inflight import Claims
 
 
@@ -46,7 +46,7 @@ class RemoteCache(Source):
 
     def offer(self, task: Task) -> Promise | None:
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
-        if not self._call.remote or not task.lookup or not task.lookup.is_cached:
+        if not self._call.remote or not task.action or not task.action.is_cached:
             return None
         if self._tasks.reads_what_is_new(task):
             return None
@@ -61,7 +61,6 @@ class RemoteCache(Source):
 class _Question(Promise):
     """Other caches are asked for a stage."""
 
-    __slots__ = ("_call",)
     is_timed = False
 
     def __init__(self, task: Task, call: StagedCall) -> None:
@@ -69,9 +68,9 @@ class _Question(Promise):
         self._call = call
 
     def begin(self, jobs: Jobs) -> None:
-        call, stage, missing = self._call, self.task.stage, self.task.lookup
-        assert missing
-        self.job = jobs.start(lambda _: find_stage.find_remote(call, stage, missing))
+        call, stage, action = self._call, self.task.stage, self.task.action
+        assert action
+        self.job = jobs.start(lambda _: find_stage.find_remote(call, stage, action))
 
     def admits(self, slot: Slot | None) -> bool:
         return self.task.stage.is_preprocessor
@@ -80,13 +79,13 @@ class _Question(Promise):
         assert self.job
         if self.job.error:
             raise self.job.error
-        return bool(self.job.result.found)
+        return self.job.result is not None
 
-    def take(self) -> Lookup:
+    def take(self) -> Pair:
         assert self.job
-        lookup: Lookup = self.job.result
-        find_stage.accept(self._call, self.task.stage, lookup)
-        return lookup
+        found: Pair = self.job.result
+        find_stage.accept(self._call, self.task.stage, found)
+        return found
 
 
 class OtherProcesses(Source):
@@ -101,8 +100,8 @@ class OtherProcesses(Source):
         """Nothing where this process is to run the stage: it has the claim then, where that is possible."""
         if not self._claims or not task.shares or task.claim:
             return None
-        assert task.lookup
-        claim = self._claims.take(task.lookup.claim_key)
+        assert task.action
+        claim = self._claims.take(task.action.claim_key)
         if not isinstance(claim, Wait):
             task.claim = claim
             return None
@@ -129,7 +128,6 @@ class OtherProcesses(Source):
 class _Waiting(Promise):
     """Another process runs the stage. What it has made is looked up as anything else is."""
 
-    __slots__ = ("_wait", "_waits")
     poll_seconds = _POLL_SECONDS
 
     def __init__(self, task: Task, wait: Wait, waits: set[Wait]) -> None:
@@ -246,7 +244,6 @@ def memory_of(stage: Stage, input_bytes: int) -> int:
 class Run(Promise):
     """A stage's tool runs here."""
 
-    __slots__ = ("_call", "_room", "again", "slot")
     runs_here = True
 
     def __init__(self, task: Task, call: StagedCall, slot: Slot, room: Room, again: bool) -> None:

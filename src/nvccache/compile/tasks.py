@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nvccache.compile.jobs import Job, Jobs
-    from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.find_stage import Action
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
+    from nvccache.records.record import Pair
     from nvccache.store.event_line import StageEvent
     from nvccache.store.inflight import Claim
 
@@ -39,36 +40,15 @@ class State:
 class Task:
     """One stage on its way."""
 
-    __slots__ = (
-        "claim",
-        "completed",
-        "event",
-        "guesses",
-        "in_vain",
-        "is_hit",
-        "lookup",
-        "made",
-        "number",
-        "promises",
-        "shares",
-        "slot_number",
-        "stage",
-        "state",
-        "stays",
-        "was_elsewhere",
-        "why_here",
-        "winner",
-    )
-
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number  # in nvcc's order
         self.stage = stage
         self.state = State.WAITING
-        self.lookup: Lookup | None = None
+        self.action: Action | None = None  # its keys, when it has been looked up
+        self.found: Pair | None = None  # its result, if some cache has it
+        self.made: Made | None = None  # or else that of a run
         self.completed: Completed | None = None
-        self.made: Made | None = None
         self.event: StageEvent | None = None  # what became of it, when the call has ended
-        self.is_hit = False
         self.promises: list[Promise] = []  # begun, and not at their end
         self.winner: Promise | None = None  # with the result, until that is taken
         self.shares = True  # whether it is worth waiting for others that run the same
@@ -79,6 +59,17 @@ class Task:
         self.slot_number = -1  # of the one that it ran in
         self.stays = False  # whether it is not sent to another machine again
         self.why_here = ""  # though it was sent: a word of the event log
+
+    @property
+    def is_hit(self) -> bool:
+        return self.found is not None
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether its result was made from text whose lines are elsewhere."""
+        if not self.found or not self.action:
+            return False
+        return tuple(self.found.result.text) != self.action.text
 
     @property
     def has_failed(self) -> bool:
@@ -103,7 +94,6 @@ class Promise:
     to time.
     """
 
-    __slots__ = ("is_wrong", "job", "task")
     runs_here = False  # so that a result from elsewhere has to wait for its end
     is_timed = True  # it takes the stage's time: the stage does not go on otherwise
     poll_seconds = _IDLE_SECONDS
@@ -128,7 +118,7 @@ class Promise:
         """Give back what it holds, as it has ended; whether there is a result. Raises what has gone wrong."""
         raise NotImplementedError
 
-    def take(self) -> Lookup | Made:
+    def take(self) -> Pair | Made:
         """The result, taken in as if it had been found or made here; raises OSError."""
         raise NotImplementedError
 

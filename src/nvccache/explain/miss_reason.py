@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
@@ -20,7 +20,6 @@ from nvccache.explain import difference_text, object_record, stage_reason
 from nvccache.explain.difference_text import Component, Part
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys, presence
-from nvccache.preprocessed.passes import Pass
 from nvccache.records import direct, facts, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
@@ -250,7 +249,6 @@ def note(
     report: Report,
     cache: Store,
     call: StagedCall,
-    passes: Mapping[str, Pass],
     relocation: Relocation,
 ) -> None:
     """Write down what became of a call and why its stages ran, under each object it makes.
@@ -261,7 +259,7 @@ def note(
         return
     former = object_record.find(case.objects[0], cache)
     neighbour = None if former else _neighbour(case, cache, relocation)
-    reasons = stage_reason.StageReasons(call, report.looked_up, case.now, passes, relocation.checkout)
+    reasons = stage_reason.StageReasons(call, report.looked_up, case.now, relocation.checkout)
     compared = former or (neighbour[1] if neighbour else None)
     stage_reasons = reasons.reasons(compared, case.is_recaching)[:_MOST_DETAILS]
     if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
@@ -308,8 +306,8 @@ class Explanation:
         self._case = Case(request, products, self._is_recaching)
         self._cause = find_cause(self._case, cache, relocation)
 
-    def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None:
-        note(self._case, self._cause, report, self._cache, call, passes, self._relocation)
+    def end(self, report: Report, call: StagedCall) -> None:
+        note(self._case, self._cause, report, self._cache, call, self._relocation)
 
     def end_query(self, report: Report) -> None:
         report.cause = of_query(self._cause, report)

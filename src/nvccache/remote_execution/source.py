@@ -225,7 +225,8 @@ class Sending:
                 stream.write(content)
         said = [text.replace(_PLACE, scratch) for text in (back.stdout, back.stderr)]
         completed = Completed(0, said[0], said[1], back.costs.run)
-        return Made(completed, (), run_stage.take_in(self._call, stage), costs=back.costs)
+        run_stage.take_in(self._call, stage)
+        return Made(completed, costs=back.costs)
 
     def _work(self, stage: Stage) -> Work:
         call = self._call

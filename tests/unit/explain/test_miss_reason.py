@@ -81,7 +81,7 @@ def note(given: Case, cause: list[str], cache: Store, report: Report | None = No
     """As a call does that has no stages."""
     plan = Plan((), {}, {}, "/s")
     call = SimpleNamespace(plan=plan, environ=given.request.environ, store=cache, cwd=given.cwd)
-    miss_reason.note(given, cause, report or Report(), cache, call, {}, relocation())
+    miss_reason.note(given, cause, report or Report(), cache, call, relocation())
 
 
 def cause_of(given: Case, cache: Store) -> list[str]:
