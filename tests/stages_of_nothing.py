@@ -91,7 +91,7 @@ class FakeExecution:
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
     told: threading.Event = dataclasses.field(default_factory=threading.Event)
-    own_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
+    module_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
 
     @property
     def remote(self) -> SimpleNamespace | None:
@@ -127,9 +127,9 @@ class FakeExecution:
 
     def run(self, wanted: Stage, handle: object = None) -> Made:
         self.events.append(f"began {wanted.kind}")
-        self.own_ids.note_start(wanted)
+        self.module_ids.note_start(wanted)
         status = self.does(wanted)
-        self.own_ids.is_known |= wanted.kind == "cudafe"
+        self.module_ids.is_known |= wanted.kind == "cudafe"
         self.events.append(f"ended {wanted.kind}")
         return Made(Completed(status, b"", b"", 0.25))
 

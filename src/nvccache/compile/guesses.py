@@ -14,14 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import Promise, Task, Tasks
     from nvccache.execution.run_stage import Made
-    from nvccache.execution.seeding import OwnIds
+    from nvccache.execution.seeding import ModuleIds
     from nvccache.machine.slots import Slot
 
 
 class Guesses:
     """For the main thread of one call."""
 
-    def __init__(self, own_ids: OwnIds, tasks: Tasks) -> None:
+    def __init__(self, own_ids: ModuleIds, tasks: Tasks) -> None:
         self._own_ids = own_ids
         self._tasks = tasks
 

@@ -263,7 +263,7 @@ class Recorder:
         """Whether a module id may be in what the call gives."""
         stages = self.call.plan.stages
         return any(map(ids.may_be_any_in, self._texts(given))) or any(
-            map(self.call.seeding.may_be_named, stages)
+            map(self.call.module_ids.may_be_named, stages)
         )
 
 

@@ -223,7 +223,7 @@ class _Run:
             if task.state != State.DONE or task.number in self._noted:
                 continue
             is_id_settled = self._is_id_settled(task)
-            if is_id_settled and self._call.own_ids.is_unlike(task.stage):
+            if is_id_settled and self._call.module_ids.is_unlike(task.stage):
                 raise _UnlikeIdsError
             self._look_for_clue(task)
             if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
@@ -254,7 +254,7 @@ class _Run:
 
     def _is_id_settled(self, task: Task) -> bool:
         """Whether the id that nvcc would have this stage read, if any, is known."""
-        original = self._call.own_ids.original_of(task.stage)
+        original = self._call.module_ids.original_of(task.stage)
         return not original or self._is_made(original)
 
     def _is_made(self, path: str) -> bool:

@@ -58,7 +58,7 @@ class Schedule:
         self.known = Known()
         self._call = call
         self._room = Room(slots)
-        self._guesses = Guesses(call.own_ids, self.tasks)
+        self._guesses = Guesses(call.module_ids, self.tasks)
         self._remote_cache = RemoteCache(call, self.tasks)
         self._others = OtherProcesses(claims)
         self._here = Here(call, self._room, self._guesses)

@@ -109,7 +109,7 @@ def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
 def fronts(call: StagedCall, stage: Stage, action: Action) -> Iterator[Front]:
     """The keys under which a result may be, in the order in which they are tried."""
     for key in filter(None, (action.meaning_key, action.front_key)):
-        for front in call.seeding.fronts(key, stage):
+        for front in call.module_ids.fronts(key, stage):
             yield from record.on_terminal(front, call.terminal)
 
 
@@ -158,7 +158,7 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
         if call.plan.dependency_files and not output_names.are_plain(names):
             return False
     roles = {role for role, _ in result.outputs}
-    return all(output.role in roles or call.own_ids.is_own(output) for output in stage.kept_outputs)
+    return all(output.role in roles or call.module_ids.is_own(output) for output in stage.kept_outputs)
 
 
 def _goes_on_without_lines(call: StagedCall) -> bool:

@@ -92,12 +92,12 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt:
         learnt.is_bound = ids.generates(stage)
         return ""
     kept = stage.kept_outputs
-    scope = call.seeding.scope_of(stage, kept, said, is_repeatable=made.is_repeatable)
+    scope = call.module_ids.scope_of(stage, kept, said, is_repeatable=made.is_repeatable)
     if not scope:
         return f"the module id of {stage.kind} is not understood"
     _add_blobs(call, stage)
     result = _result(call, stage, action, made)
-    front = next(one for one in call.seeding.fronts(front_key, stage) if one.scope == scope)
+    front = next(one for one in call.module_ids.fronts(front_key, stage) if one.scope == scope)
     pair = Pair(record.front_for(result, front, call.terminal), read, result)
     record.add(pair, call.store, call.context.since_ns)
     learnt.is_bound = scope == SEEDED
@@ -114,7 +114,7 @@ def _add_blobs(call: StagedCall, stage: Stage) -> None:
 def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Result:
     completed = made.completed
     outputs = stage.kept_outputs
-    if call.own_ids.are_not_in(stage):
+    if call.module_ids.are_not_in(stage):
         outputs = [output for output in outputs if output.role != ROLE]
     result = Result(
         [(output.role, call.workspace.digest_of(output.path)) for output in outputs],

@@ -93,11 +93,11 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
         return completed
 
     before, lay_there = _lying_before(call, stage), object_place.lying_in_place(stage)
-    completed = carry_out(argv_to_run(call, stage, is_told=call.own_ids.tell(stage)))
+    completed = carry_out(argv_to_run(call, stage, is_told=call.module_ids.provide(stage)))
     is_repeatable = False
     if completed.status == 0 and ids.generates(stage):
         kept = stage.kept_outputs
-        completed, is_repeatable = call.seeds.settle(stage, completed, kept, carry_out)
+        completed, is_repeatable = call.module_ids.settle(stage, completed, kept, carry_out)
     if completed.status != 0:
         return Made(completed, logs)
     _adopt_changes(call, stage, before)
@@ -119,7 +119,7 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
 
 def make_inputs(call: StagedCall, stage: Stage) -> None:
     """Have what a stage reads on disk; raises LostResultError or OSError."""
-    read = (*call.read_by(stage), *call.own_ids.known_for(stage))
+    read = (*call.read_by(stage), *call.module_ids.known_for(stage))
     with call.making:
         for path in (*read, *read):
             _make(call, path)  # twice, since making one again can write another anew, in its stored form
@@ -183,7 +183,7 @@ def argv_to_run(call: StagedCall, stage: Stage, *, is_told: bool) -> list[str]:
     if is_told:
         return ids.without_generating(stage.argv)
     if ids.generates(stage):
-        return call.seeds.argv_to_run(stage)
+        return call.module_ids.argv_to_run(stage)
     argv = list(stage.argv)
     if stage.grammar.is_cached:
         argv += _added_options(call, stage)

@@ -12,8 +12,7 @@ follows from the object alone.
 from __future__ import annotations
 
 from nvccache import module_id as ids
-from nvccache.execution import run_stage
-from nvccache.execution.seeding import Seeds
+from nvccache.execution import run_stage, seeding
 from nvccache.files import keys
 from nvccache.module_id import ROLE
 
@@ -59,7 +58,7 @@ def is_refuted(call: StagedCall, stage: Stage, said: bytes) -> bool:
     output = generating.output(ROLE)
     assert output is not None
     identifier = call.workspace.as_read(output.path) or b""
-    if ids.depends_on_seed(identifier, call.seeds.seed_of(generating)):
+    if ids.depends_on_seed(identifier, call.module_ids.seed_of(generating)):
         return False  # the seed tells where the source is, and no checkout shares what holds that
     image = run_stage.content_of(call, objects[0])
     is_shareable = ids.head_of(identifier) not in said and ids.are_told_apart(image, identifier)
@@ -69,5 +68,5 @@ def is_refuted(call: StagedCall, stage: Stage, said: bytes) -> bool:
 def _memo_key(context: Context) -> str:
     generating = ids.generating_stage(context.plan)
     assert generating is not None
-    seed = Seeds(context.plan, {}, context.cwd, context.environ).seed_of(generating)
+    seed = seeding.seed_of(context, generating)
     return keys.key_of("shared id", [("unit", (seed.text,))])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 
-from nvccache.execution.seeding import SEEDED, OwnIds, Seeding, Seeds
+from nvccache.execution.seeding import SEEDED, ModuleIds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
 from nvccache.module_id import source_paths
@@ -86,9 +86,7 @@ class StagedCall:
         self.now = Present(self.environ)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.workspace = Workspace(plan.scratch, context.store, plan.included, source_paths(plan.stages))
-        self.seeds = Seeds(context.plan, plan.own_ids, context.cwd, context.environ, self.workspace)
-        self.seeding = Seeding(self.seeds, self.workspace, context.cwd)
-        self.own_ids = OwnIds(plan, self.workspace, self.seeding, context.store, context.cwd)
+        self.module_ids = ModuleIds(context, plan, self.workspace)
         self.inputs = ObservedInputs(
             context.store, context.cwd, plan.scratch, context.since_ns, context.checkout
         )

@@ -187,8 +187,8 @@ class Sending:
         call = self._call
         if not self.executor.is_in_use:
             return 0.0
-        may_generate = ids.generates(stage) and not call.own_ids.known_for(stage)
-        if may_generate and not call.seeds.takes_seed(stage):
+        may_generate = ids.generates(stage) and not call.module_ids.known_for(stage)
+        if may_generate and not call.module_ids.takes_seed(stage):
             return 0.0  # the id would be of another process, and perhaps made once more
         seconds = self.executor.expected(stage, call.cwd, call.input_bytes(stage))
         return seconds if self.executor.is_worth_it(stage, seconds, call.environ) else 0.0
@@ -232,7 +232,7 @@ class Sending:
         call = self._call
         loaded = stage_key.loaded_by(stage, call.environ, call.store)
         tool = shipped.of_tool(stage.argv[0], loaded, call.environ, call.store)
-        is_told = call.own_ids.tell(stage)
+        is_told = call.module_ids.provide(stage)
         argv = run_stage.argv_to_run(call, stage, is_told=is_told)
         read = call.read_by(stage)
         if is_told:

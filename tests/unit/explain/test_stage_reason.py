@@ -65,7 +65,7 @@ class Compile:
         self.call = SimpleNamespace(
             plan=self.plan, environ=environ, store=cache, cwd=os.getcwd(), outputs=outputs, terminal="",
             read_by=lambda stage: list(stage.inputs), workspace=SimpleNamespace(passes={}),
-            seeding=SimpleNamespace(fronts=lambda key, stage: [Front(key, here)]),
+            module_ids=SimpleNamespace(fronts=lambda key, stage: [Front(key, here)]),
         )  # fmt: skip
 
     def _usual(self, stage):

@@ -75,7 +75,7 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(
     call = sending._call
     call.plan, call.environ, call.store = plan, {}, None
     call.read_by = lambda stage: list(stage.inputs)
-    call.own_ids = SimpleNamespace(tell=lambda stage: True)
+    call.module_ids = SimpleNamespace(provide=lambda stage: True)
 
     def argv_to_run(call: object, stage: Stage, *, is_told: bool) -> list[str]:
         return ids.without_generating(stage.argv) if is_told else []
@@ -114,8 +114,7 @@ def test_an_id_that_is_made_of_the_process_is_made_here(
     monkeypatch.setattr("nvccache.module_id.generates", lambda stage: stage.kind == "cicc")
     sending = OfTest(tmp_path, back_of())
     call, executor = sending._call, sending.executor
-    call.seeds = SimpleNamespace(takes_seed=lambda stage: takes_seed)
-    call.own_ids = SimpleNamespace(known_for=lambda stage: ())
+    call.module_ids = SimpleNamespace(takes_seed=lambda stage: takes_seed, known_for=lambda stage: ())
     call.cwd, call.environ, call.input_bytes = "/work", {}, lambda stage: 1
     executor.is_in_use, executor.expected = True, lambda *_: 9.0
     executor.is_worth_it = lambda *_: True
