@@ -92,6 +92,7 @@ class FakeExecution:
     elsewhere: set[str] | None = None
     told: threading.Event = dataclasses.field(default_factory=threading.Event)
     module_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
+    known: Known = dataclasses.field(default_factory=Known)
 
     @property
     def remote(self) -> SimpleNamespace | None:

@@ -153,17 +153,17 @@ def _compile(
     claims = None if config.readonly or config.recache else Claims(cache.directory)
     beside = _other_machines(config, cache, environ)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, beside)
-    stages, known, report = runner.run(context, around)
+    call, report = runner.run(context, around)
     report.products = planned.products
     if _clock_was_set(started):
-        known.reasons_against_record.append(_CLOCK_WAS_SET)
+        call.known.reasons_against_record.append(_CLOCK_WAS_SET)
     if report.leave_to_nvcc or report.status != 0:
         report.reason_against_record = "the compile failed"
     else:
-        recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
+        recorder = record_call.Recorder(request, call, call.known, report, dry_run, relocation)
         record_call.of_compile(recorder, report)
     if explaining:
-        explaining.end(report, stages)
+        explaining.end(report, call)
     _keep_up(cache, config, report)
     return report
 

@@ -10,7 +10,8 @@ import copy
 import os
 
 from nvccache import module_id as ids
-from nvccache.execution import find_stage, run_stage, shared_ids
+from nvccache.compile.attempts import SHARED
+from nvccache.execution import find_stage, run_stage
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
@@ -209,7 +210,7 @@ class Recorder:
                 return False
         if not self._may_hold_id(given):
             return True
-        is_relative = self.call.ids_choice == shared_ids.SHARED
+        is_relative = self.call.context.ids_choice == SHARED
         return all(
             os.path.isabs(source) != is_relative and not source.startswith(here)
             for source in self.invocation.inputs
@@ -248,7 +249,7 @@ class Recorder:
         needle = os.fsencode(checkout)
         if any(needle in text or elf.hides_text(text) for text in self._texts(given)):
             return NAMED_IN_RESULT
-        if self.call.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):
+        if self.call.context.ids_choice == SHARED or not self._may_hold_id(given):
             return ""
         plan, pwd = self.call.context.plan, self._environ.get("PWD", self.cwd)
         is_linked = not ids.may_be_relative(plan, os.path.dirname(checkout), self.cwd, pwd)

@@ -16,7 +16,6 @@ from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room
 from nvccache.compile.stage_clock import StageClock
 from nvccache.compile.tasks import Promise, Source, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
-from nvccache.execution.staged_call import Known
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
@@ -27,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import SourceOf
     from nvccache.execution.run_stage import Made
-    from nvccache.execution.staged_call import StagedCall
+    from nvccache.execution.staged_call import Known, StagedCall
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage
     from nvccache.store.inflight import Claims
@@ -55,7 +54,6 @@ class Schedule:
     ) -> None:
         self.clock = clock or StageClock()
         self.tasks = Tasks(call.plan, call.read_by)
-        self.known = Known()
         self._call = call
         self._room = Room(slots)
         self._guesses = Guesses(call.module_ids, self.tasks)
@@ -132,7 +130,7 @@ class Schedule:
             watchdog.end_tools(scratch)  # also what tools that have ended by themselves left behind
         self._background.finish(is_wanted)
         for learnt in self._learnt:
-            self.known.add(learnt)
+            self._call.known.add(learnt)
         for source in self._sources:
             source.close()
         if is_wanted and self._background.errors:
@@ -168,7 +166,7 @@ class Schedule:
         if not task.action:
             task.action = find_stage.action_of(self._call, task.stage)
             task.shares = task.action.is_cached
-            self.known.take_action(task.action)
+            self._call.known.take_action(task.action)
         found = find_stage.find(self._call, task.stage, task.action)
         return found is not None and self._take_found(task, found)
 
@@ -176,7 +174,7 @@ class Schedule:
         task.found, result = found, found.result
         task.completed = Completed(0, result.stdout, result.stderr, result.seconds, result.cpu)
         task.state = State.DONE
-        self.known.take_found(task.stage, found)
+        self._call.known.take_found(task.stage, found)
         self._drop_promises(task)
         self._others.give_up(task)
         self.clock.note(task)

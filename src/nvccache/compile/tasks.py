@@ -76,6 +76,12 @@ class Task:
         return self.completed is not None and self.completed.status != 0
 
     @property
+    def has_warned(self) -> bool:
+        """Whether its tool printed something, and did not fail."""
+        completed = self.completed
+        return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
+
+    @property
     def run(self) -> Promise | None:
         """The run of its tool here, while there is one."""
         return next((promise for promise in self.promises if promise.runs_here), None)
@@ -179,6 +185,19 @@ class Tasks:
     def that_writes(self, path: str) -> Task:
         return self._by_output[path]
 
+    def is_done(self, path: str) -> bool:
+        """Whether the stage is done that writes a file."""
+        return self._by_output[path].state == State.DONE
+
+    def ended(self) -> list[Task]:
+        return [task for task in self.all if task.completed]
+
+    def diagnostics(self) -> bytes:
+        """All that the tools have printed by now."""
+        return b"".join(
+            [task.completed.stdout + task.completed.stderr for task in self.all if task.completed]
+        )
+
     def count_done(self) -> int:
         return sum(task.state == State.DONE for task in self.all)
 
@@ -220,7 +239,7 @@ class Tasks:
         if needs_all_text and not self._passes_are_known(task):
             return False
         read = self._read_by(task.stage)
-        return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
+        return all(self.is_done(path) for path in read if path in self._by_output)
 
     def reads_what_is_new(self, task: Task) -> bool:
         """Whether a stage reads what another has just made in no time, as no cache had it; passes aside.

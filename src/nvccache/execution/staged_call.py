@@ -44,9 +44,9 @@ class Rehearsed:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of a call before its stages are gone through, which may be done more than once."""
+    """What is known of a call before its stages are gone through, which may be attempted more than once."""
 
-    plan: Plan  # nvcc's own
+    plan: Plan  # nvcc's own, with what wrappers become
     environ: dict[str, str]
     cwd: str
     store: Store
@@ -57,6 +57,11 @@ class Context:
     checkout: str = ""
     terminal: str = ""  # terminals.py
     rehearsed: Rehearsed = Rehearsed()
+    # What this attempt relies on to go faster, see attempts.py.
+    has_own_ids: bool = False
+    ids_choice: str = ""
+    ignores_lines: bool = False
+    is_in_place: bool = True
 
 
 def environ_of_tools(context: Context) -> dict[str, str]:
@@ -67,18 +72,13 @@ def environ_of_tools(context: Context) -> dict[str, str]:
 
 
 class StagedCall:
-    """The stages of one call, one way through them.
+    """The stages of one call in one attempt. `plan` is the one that is carried out, see attempts.py."""
 
-    `plan` is the one that is carried out, which may differ from nvcc's own: in where module ids come from
-    (`ids_choice`, see shared_ids.py), and in where objects are written (object_place.py). With
-    `ignores_lines` results may come from text whose lines are elsewhere.
-    """
-
-    def __init__(self, context: Context, plan: Plan, ids_choice: str, ignores_lines: bool = True) -> None:
+    def __init__(self, context: Context, plan: Plan) -> None:
         self.context = context
         self.plan = plan
-        self.ids_choice = ids_choice
-        self.ignores_lines = ignores_lines and not any(stage.lines_matter for stage in plan.stages)
+        self.ignores_lines = context.ignores_lines and not any(stage.lines_matter for stage in plan.stages)
+        self.known = Known()
         self.store = context.store
         self.cwd = context.cwd
         self.terminal = context.terminal
