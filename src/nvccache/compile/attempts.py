@@ -9,7 +9,7 @@ What is relied on stands in a context (staged_call.py):
         OWN         nvcc's, since it had to be the last time
         SETTLED     nvcc's, whatever the object is like
     ignores_lines   results may come from text whose lines are elsewhere; refuted by a diagnostic
-    is_in_place     where it is not set, the host compiler writes into the scratch directory (object_place.py);
+    is_in_place     not set, so that the host compiler writes into the scratch directory (object_place.py);
                     refuted by what shows that the path of the object mattered
     plan            what wrappers of host compilers become (rehearsals.py); refuted by a run
 
@@ -35,7 +35,7 @@ SHARED, OWN, SETTLED = "shared", "own", "settled"
 
 
 class BeginAgainError(Exception):
-    """Something does not hold for this call: a sentence that says what, and the context of the next attempt."""
+    """Something does not hold for this call: a sentence says what; `context` is that of the next attempt."""
 
     def __init__(self, sentence: str, context: Context) -> None:
         super().__init__(sentence)

@@ -15,8 +15,7 @@ from nvccache.compile import attempts
 from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.call import Report
 from nvccache.compile.schedule import Schedule, cost_of
-from nvccache.compile.stage_clock import StageClock
-from nvccache.compile.tasks import State
+from nvccache.compile.tasks import StageClock, State
 from nvccache.execution import run_stage
 from nvccache.execution.staged_call import StagedCall
 from nvccache.files import elf

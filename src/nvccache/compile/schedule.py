@@ -3,6 +3,12 @@
 A stage is looked up as soon as the digests of all it reads are known. If the cache does not have it, the
 sources are asked for it (sources.py), and what they promise is waited for. Results go to the store in the
 background, when the stages that were waiting for them have started.
+
+Some stages can run before nvcc's module id is known, with one that is a guess (seeding.py). A wrong guess
+costs a run, mostly. So a stage guesses only on a core that is idle beside those that the call uses already,
+or on another machine, and not where that was in vain before. Everywhere else it waits for the stage that
+makes the id, which takes little beside it, and reads it. What a guess has made is not gone by before it is
+known to be right: until then its task is GUESSED, and holds neither slot nor memory.
 """
 
 from __future__ import annotations
@@ -10,11 +16,9 @@ from __future__ import annotations
 import signal
 
 from nvccache.compile import sources
-from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room
-from nvccache.compile.stage_clock import StageClock
-from nvccache.compile.tasks import Promise, Source, State, Task, Tasks
+from nvccache.compile.tasks import Promise, Source, StageClock, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
@@ -55,15 +59,14 @@ class Schedule:
         self.clock = clock or StageClock()
         self.tasks = Tasks(call.plan, call.read_by)
         self._call = call
+        self._ids = call.module_ids
         self._room = Room(slots)
-        self._guesses = Guesses(call.module_ids, self.tasks)
         self._remote_cache = RemoteCache(call, self.tasks)
         self._others = OtherProcesses(claims)
-        self._here = Here(call, self._room, self._guesses)
+        self._here = Here(call, self._room)
         self._makers: list[Source] = [self._here]  # in the order in which they are asked
         if other_machines:
-            on_idle_core = Here(call, self._room, self._guesses, on_idle_core=True)
-            self._makers = [on_idle_core, other_machines(call), self._here]
+            self._makers = [Here(call, self._room, on_idle_core=True), other_machines(call), self._here]
         self._sources = (self._remote_cache, self._others, *self._makers)
         self._jobs = Jobs()
         self._promises: dict[Job, Promise] = {}
@@ -85,12 +88,15 @@ class Schedule:
         """Start what has to be made; whether results were found meanwhile, so that more may be looked up."""
         before = self.tasks.count_done()
         self._room.is_full = False
-        for task in filter(self.tasks.may_run, self._guesses.last(self.tasks.by_urgency)):
+        guesses_last = sorted(self.tasks.by_urgency, key=lambda task: self._ids.has_to_guess(task.stage))
+        for task in filter(self.tasks.may_run, guesses_last):
             for promise in [each for each in task.promises if each.has_ended()]:
                 self._end(promise)
                 self._look_up(task)
-            if task.waits_for_slot and not self._guesses.has_to_wait(task):
-                self._start(task)
+            if task.waits_for_slot:
+                task.guesses = self._ids.has_to_guess(task.stage)
+                if not (task.guesses and self._ids.were_in_vain(task.stage)):
+                    self._start(task)
         if before != self.tasks.count_done():
             return True
         if not any(task.waits_for_slot and not task.guesses for task in self.tasks.all):
@@ -102,9 +108,10 @@ class Schedule:
 
         Raises RuntimeError where nothing would ever end, which nvcc is better than.
         """
-        decided = self._guesses.decided()
+        guessed = [task for task in self.tasks.all if task.state == State.GUESSED]
+        decided = [task for task in guessed if not self._ids.has_to_guess(task.stage)]
         if decided:
-            return [task for task, made in decided if self._done(task, made)]
+            return [task for task in decided if task.made and self._done(task, task.made)]
         open_tasks = [task for task in self.tasks.wanted() if task.state == State.READY]
         if not self._jobs.are_running and not open_tasks:
             raise RuntimeError("no stage can go on")
@@ -114,12 +121,12 @@ class Schedule:
             if self._end(promise):
                 ended.append(promise.task)
         self._others.beat()
-        self._guesses.end_wrong_ones()
+        self._end_wrong_guesses()
         return ended
 
     def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
         """End what still runs, put into the store what was made, and give everything up."""
-        # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
+        # A tool that is asked to stop may take the time it needs; a second signal does not let it.
         signum = signal.SIGKILL if is_wanted else signal.SIGTERM
         scratch = self._call.plan.scratch
         if not begins_again:
@@ -156,7 +163,7 @@ class Schedule:
         """How long to wait at most, until something has to be looked at again."""
         waits = [promise.poll_seconds for task in open_tasks for promise in task.promises]
         waits_for_slots = any(task.waits_for_slot for task in open_tasks) and self._room.may_become_free()
-        if waits_for_slots or self._guesses.running():
+        if waits_for_slots or self._decided_guesses():
             waits.append(sources.POLL_FOR_SLOTS_SECONDS)
         return min(waits, default=Promise.poll_seconds)
 
@@ -238,8 +245,7 @@ class Schedule:
         if task.winner:
             return not task.run and self._take(task)
         if promise.is_wrong:
-            self._guesses.throw_away(task, promise.job.result if promise.job else None)
-            self._others.give_up(task)
+            self._throw_away(task, promise.job.result if promise.job else None)
         return False
 
     def _drop_promises(self, task: Task) -> None:
@@ -256,12 +262,15 @@ class Schedule:
         return self._take_found(task, result) if isinstance(result, Pair) else self._done(task, result)
 
     def _done(self, task: Task, made: Made) -> bool:
-        if not self._guesses.end(task, made):
-            if task.state == State.READY:
-                self._others.give_up(task)
+        """Whether what a stage has made can be gone by; else its task stays open, or starts again."""
+        task.made = made
+        if made.completed.status == 0 and self._is_guess(task):
+            task.state = State.GUESSED
+            return False
+        if made.completed.status == 0 and self._ids.is_unlike(task.stage):
+            self._throw_away(task, made)
             return False
         task.state = State.DONE
-        task.made = made
         task.completed = made.completed
         for source in self._makers:
             source.note_end(task)
@@ -271,3 +280,31 @@ class Schedule:
                     promise.cancel()
             self._others.give_up(task)
         return True
+
+    def _is_guess(self, task: Task) -> bool:
+        """Whether what a stage has made may hold an id that is not nvcc's."""
+        return self._ids.has_to_guess(task.stage) and not self._ids.are_not_in(task.stage)
+
+    def _throw_away(self, task: Task, made: Made | None) -> None:
+        """A stage has run in vain, to its end or not: it has to run again, and reads the id then."""
+        task.in_vain += made.completed.seconds if made else 0.0
+        task.made = None
+        task.state = State.READY
+        self._ids.note_in_vain(task.stage)
+        self._others.give_up(task)
+
+    def _decided_guesses(self) -> list[tuple[Task, Promise]]:
+        """Those that still run, though what they guess is known."""
+        running = [(task, task.run) for task in self.tasks.all if task.guesses]
+        return [(task, run) for task, run in running if run and not self._ids.has_to_guess(task.stage)]
+
+    def _end_wrong_guesses(self) -> None:
+        """End tools that are seen to have guessed wrong."""
+        for task, run in self._decided_guesses():
+            is_unlike = self._ids.is_seen_to_be_unlike(task.stage)
+            if is_unlike is None:
+                continue
+            task.guesses = False  # whatever it is, this is seen once
+            if is_unlike:
+                run.is_wrong = True
+                run.cancel()

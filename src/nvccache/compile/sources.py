@@ -12,7 +12,6 @@ result counts.
 
 from __future__ import annotations
 
-from nvccache.compile.guesses import Guesses
 from nvccache.compile.tasks import Promise, Source, Task
 from nvccache.execution import find_stage, run_stage
 from nvccache.machine import slots
@@ -209,10 +208,9 @@ class Room:
 class Here(Source):
     """Runs a stage in a slot: in any, or where another source comes next, on a core that is idle."""
 
-    def __init__(self, call: StagedCall, room: Room, guesses: Guesses, *, on_idle_core: bool = False) -> None:
+    def __init__(self, call: StagedCall, room: Room, *, on_idle_core: bool = False) -> None:
         self._call = call
         self._room = room
-        self._guesses = guesses
         self._on_idle_core = on_idle_core
 
     def offer(self, task: Task, *, again: bool = False) -> Run | None:
@@ -231,10 +229,9 @@ class Here(Source):
     def _may_use(self, slot: Slot, task: Task) -> bool:
         if self._on_idle_core and not slot.is_in_pool:
             return False
-        is_beside = self._room.used > 1
-        return self._guesses.may_take(task, slot, is_beside) and all(
-            promise.admits(slot) for promise in task.promises
-        )
+        if task.guesses and not (self._room.used > 1 and slot.is_idle_core):
+            return False
+        return all(promise.admits(slot) for promise in task.promises)
 
 
 def memory_of(stage: Stage, input_bytes: int) -> int:

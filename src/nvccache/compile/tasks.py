@@ -1,9 +1,11 @@
-"""The stages of one call on their way: their states, and which can be looked up.
+"""The stages of one call on their way: their states, their times, and which can be looked up.
 
 Knows nothing of slots, other processes or the store.
 """
 
 from __future__ import annotations
+
+import time
 
 from nvccache import module_id as ids
 from nvccache.execution import rehearsals
@@ -11,7 +13,7 @@ from nvccache.plan.model import Stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from nvccache.compile.jobs import Job, Jobs
     from nvccache.execution.find_stage import Action
@@ -54,7 +56,7 @@ class Task:
         self.shares = True  # whether it is worth waiting for others that run the same
         self.claim: Claim | None = None
         self.was_elsewhere = False  # whether another process ran it meanwhile
-        self.guesses = False  # the module id, see guesses.py
+        self.guesses = False  # the module id, see schedule.py
         self.in_vain = 0.0  # seconds for which its tool ran with another id than nvcc's
         self.slot_number = -1  # of the one that it ran in
         self.stays = False  # whether it is not sent to another machine again
@@ -107,7 +109,7 @@ class Promise:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.job: Job | None = None
-        self.is_wrong = False  # a run that was told to end, since it guessed wrong (guesses.py)
+        self.is_wrong = False  # a run that was told to end, since it guessed wrong
 
     def begin(self, jobs: Jobs) -> None:
         raise NotImplementedError
@@ -194,9 +196,8 @@ class Tasks:
 
     def diagnostics(self) -> bytes:
         """All that the tools have printed by now."""
-        return b"".join(
-            [task.completed.stdout + task.completed.stderr for task in self.all if task.completed]
-        )
+        completed = [task.completed for task in self.all]
+        return b"".join([done.stdout + done.stderr for done in completed if done])
 
     def count_done(self) -> int:
         return sum(task.state == State.DONE for task in self.all)
@@ -257,3 +258,60 @@ class Tasks:
         end = min(self._limit + 1, self._plan.end_of_passes(task.number))
         passes = [other for other in self.all if other.stage.is_preprocessor and other.number < end]
         return all(other.state == State.DONE for other in passes)
+
+
+class StageClock:
+    """When the stages of one call ran, and which share of the call's wall time each of them took.
+
+    Tools that run side by side share the time: what they take together is what the call waited for them, and
+    the shares of all stages add up to the time in which a tool ran. On a machine that does more than this
+    call, a tool waits for a CPU for a part of that. What a stage saves that is found later is the rest of its
+    share. In seconds since the call began, by the monotonic clock; for one thread only.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self.began = self._last = now()
+        self._running: set[Hashable] = set()
+        self._starts: dict[Hashable, float] = {}
+        self._shares: dict[Hashable, float] = {}  # of the time that passed
+        self._times: dict[Hashable, float] = {}  # for which its tool ran
+
+    def start(self, stage: Hashable) -> None:
+        """A tool begins to run for this stage, perhaps once more."""
+        self._pass()
+        self._running.add(stage)
+        self._starts.setdefault(stage, self._last - self.began)
+
+    def end(self, stage: Hashable) -> None:
+        """It has ended; again is once."""
+        self._pass()
+        self._running.discard(stage)
+
+    def note(self, stage: Hashable) -> None:
+        """It was found now, and needs no tool."""
+        self._starts.setdefault(stage, self._now() - self.began)
+
+    def start_of(self, stage: Hashable) -> float:
+        """When its tool began to run, or when it was found; 0 if neither."""
+        return self._starts.get(stage, 0.0)
+
+    def share_of(self, stage: Hashable, cost: float) -> float:
+        """What of the call's wall time the stage took until now, had its tool run for `cost` seconds only."""
+        self._pass()
+        ran = self._times.get(stage, 0.0)
+        return self._shares[stage] * min(1.0, cost / ran) if ran > 0 else 0.0
+
+    @property
+    def busy(self) -> float:
+        """The seconds in which a tool ran."""
+        self._pass()
+        return sum(self._shares.values())
+
+    def _pass(self) -> None:
+        now = self._now()
+        for stage in self._running:
+            share = (now - self._last) / len(self._running)
+            self._shares[stage] = self._shares.get(stage, 0.0) + share
+            self._times[stage] = self._times.get(stage, 0.0) + now - self._last
+        self._last = now
