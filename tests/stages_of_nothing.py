@@ -9,14 +9,13 @@ from types import SimpleNamespace
 
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
-from nvccache.execution.find_stage import Lookup
-from nvccache.execution.known import Known
+from nvccache.execution.find_stage import Action
 from nvccache.execution.run_stage import Made
+from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed
 from nvccache.machine.slots import Slots
 from nvccache.plan.model import Output, Plan, Stage
 from nvccache.plan.stages.tool import Grammar
-from nvccache.preprocessed.passes import Pass
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Front, Pair, Result
@@ -92,30 +91,30 @@ class FakeExecution:
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
     told: threading.Event = dataclasses.field(default_factory=threading.Event)
-    own_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
+    module_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
+    known: Known = dataclasses.field(default_factory=Known)
 
     @property
     def remote(self) -> SimpleNamespace | None:
         return None if self.elsewhere is None else SimpleNamespace(stop_asking=self.told.set)
 
-    def find_remote(self, wanted: Stage, lookup: Lookup) -> Lookup:
+    def find_remote(self, wanted: Stage, action: Action) -> Pair | None:
         self.events.append(f"asked for {wanted.kind}")
         assert self.told.wait(10)
-        if wanted.kind not in self.elsewhere:
-            return lookup
-        return Lookup(lookup.front_key, found=FOUND)
+        return FOUND if wanted.kind in self.elsewhere else None
 
-    def accept(self, wanted: Stage, lookup: Lookup) -> None:
+    def accept(self, wanted: Stage, found: Pair) -> None:
         self.events.append(f"accepted {wanted.kind}")
 
-    def find(self, wanted: Stage, passes_made: object, before: Lookup | None = None) -> Lookup:
+    def action_of(self, wanted: Stage) -> Action:
         if not wanted.grammar.is_cached:
-            return Lookup(reason_against_record=f"its stage {wanted.kind} is not cached")
-        key = KEY.format(self.plan.stages.index(wanted) + 1)
-        self.events.append(f"looked for {wanted.kind}")
-        if wanted.kind not in self.stored:
-            return Lookup(key)
-        return Lookup(key, found=FOUND)
+            return Action(reason_against_record=f"its stage {wanted.kind} is not cached")
+        return Action(KEY.format(self.plan.stages.index(wanted) + 1))
+
+    def find(self, wanted: Stage, action: Action) -> Pair | None:
+        if action.is_cached:
+            self.events.append(f"looked for {wanted.kind}")
+        return FOUND if wanted.kind in self.stored else None
 
     def read_by(self, wanted: Stage) -> list[str]:
         return list(wanted.inputs)
@@ -129,19 +128,18 @@ class FakeExecution:
 
     def run(self, wanted: Stage, handle: object = None) -> Made:
         self.events.append(f"began {wanted.kind}")
-        self.own_ids.note_start(wanted)
+        self.module_ids.note_start(wanted)
         status = self.does(wanted)
-        self.own_ids.is_known |= wanted.kind == "cudafe"
+        self.module_ids.is_known |= wanted.kind == "cudafe"
         self.events.append(f"ended {wanted.kind}")
-        made = {output.path: Pass((), "") for output in wanted.outputs if wanted.is_preprocessor}
-        return Made(Completed(status, b"", b"", 0.25), [], made)
+        return Made(Completed(status, b"", b"", 0.25))
 
     def run_again(self, wanted: Stage, handle: object = None) -> Made:
         done = self.run(wanted, handle)
         self.lost.discard(wanted.kind)
         return done
 
-    def publish(self, wanted: Stage, lookup: Lookup, made: Made) -> Known:
+    def publish(self, wanted: Stage, action: Action, made: Made) -> Known:
         self.events.append(f"stored {wanted.kind}")
         self.stored.add(wanted.kind)
         learnt = Known()

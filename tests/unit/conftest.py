@@ -49,7 +49,7 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkit:
 @pytest.fixture
 def steps_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of a stage are methods of the call, which is a fake (stages_of_nothing.py)."""
-    names = ("find", "find_remote", "accept", "run", "run_again", "lost_producers", "publish")
+    names = ("action_of", "find", "find_remote", "accept", "run", "run_again", "lost_producers", "publish")
     for module in (find_stage, run_stage, publish_stage):
         for name in filter(lambda name: hasattr(module, name), names):
             monkeypatch.setattr(module, name, lambda call, *given, name=name: getattr(call, name)(*given))

@@ -7,7 +7,7 @@ done one after the other, what others may be waiting for first, while tools run.
 from __future__ import annotations
 
 import contextlib
-import heapq
+import itertools
 import queue
 import threading
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 
 _LEAVING_SECONDS = 0.2  # for the streams of a tool to end when it has
+_LAST = 1 << 30  # behind all that is urgent in any way
 
 
 class Job:
     """One piece of work on a thread of its own: `result` or `error` are set when it has ended."""
 
-    def __init__(self, work: Callable[[Handle], Any]) -> None:
+    def __init__(self, work: Callable[[Handle], Any], ended: queue.SimpleQueue[Job]) -> None:
         self.handle = Handle()
         self.result: Any = None
         self.error: BaseException | None = None
         self._work = work
+        self._ended = ended
         self.thread = threading.Thread(target=self._do, daemon=True)
 
     def _do(self) -> None:
@@ -37,6 +39,7 @@ class Job:
             self.result = self._work(self.handle)
         except BaseException as error:  # raised again by who takes the result
             self.error = error
+        self._ended.put(self)
 
 
 class Jobs:
@@ -47,16 +50,10 @@ class Jobs:
         self._running: set[Job] = set()
 
     def start(self, work: Callable[[Handle], Any]) -> Job:
-        job = Job(lambda handle: self._told(job, work, handle))
+        job = Job(work, self._ended)
         job.thread.start()  # which may fail, under a limit of memory or processes
         self._running.add(job)
         return job
-
-    def _told(self, job: Job, work: Callable[[Handle], Any], handle: Handle) -> Any:
-        try:
-            return work(handle)
-        finally:
-            self._ended.put(job)
 
     @property
     def are_running(self) -> bool:
@@ -70,9 +67,7 @@ class Jobs:
             found.append(self._ended.get(timeout=seconds))
             while True:
                 found.append(self._ended.get_nowait())
-        for job in found:
-            job.thread.join()  # it has told the result's being there before it set it
-            self._running.discard(job)
+        self._running.difference_update(found)
         return found
 
     def stop(self, signum: int, sweep: Callable[[], None]) -> None:
@@ -97,18 +92,13 @@ class Background:
 
     def __init__(self) -> None:
         self.errors: list[BaseException] = []
-        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
-        self._changed = threading.Condition()
+        self._waiting: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = queue.PriorityQueue()
+        self._count = itertools.count()  # of equally urgent ones the first comes first
         self._thread: threading.Thread | None = None
-        self._count = 0
-        self._is_ending = False
 
     def add(self, urgency: int, work: Callable[[], None]) -> None:
         """Do this later; what has a smaller number comes first."""
-        with self._changed:
-            self._count += 1
-            heapq.heappush(self._waiting, (urgency, self._count, work))
-            self._changed.notify()
+        self._waiting.put((urgency, next(self._count), work))
         if not self._thread:
             thread = threading.Thread(target=self._do, daemon=True)
             thread.start()
@@ -116,24 +106,17 @@ class Background:
 
     def finish(self, is_wanted: bool = True) -> None:
         """Wait until all is done, or drop what has not been begun."""
-        with self._changed:
-            self._is_ending = True
-            if not is_wanted:
-                self._waiting.clear()
-            self._changed.notify()
+        if not is_wanted:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._waiting.get_nowait()
         if self._thread:
+            self._waiting.put((_LAST, next(self._count), None))
             self._thread.join()
             self._thread = None
-        self._is_ending = False
 
     def _do(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and not self._is_ending:
-                    self._changed.wait()
-                if not self._waiting:
-                    return
-                work = heapq.heappop(self._waiting)[2]
+        while work := self._waiting.get()[2]:
             try:
                 work()
             except BaseException as error:  # raised by who waits for the end

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.plan.model import Plan
-    from nvccache.preprocessed.passes import Pass
     from nvccache.records.request import Request
     from nvccache.toolkit.dryrun import Transcript
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
         ) -> None:
             """Called before anything of the call is recorded."""
 
-        def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None: ...
+        def end(self, report: Report, call: StagedCall) -> None: ...
 
         def end_query(self, report: Report) -> None: ...
 
@@ -150,17 +149,17 @@ def _compile(
     claims = None if config.readonly or config.recache else Claims(cache.directory)
     beside = _other_machines(config)
     around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, beside)
-    stages, known, report = runner.run(context, around)
+    call, report = runner.run(context, around)
     report.product = next(iter(planned.products), "")
     if _clock_was_set(started):
-        known.reasons_against_record.append(_CLOCK_WAS_SET)
+        call.known.reasons_against_record.append(_CLOCK_WAS_SET)
     if report.leave_to_nvcc or report.status != 0:
         report.reason_against_record = "the compile failed"
     else:
-        recorder = record_call.Recorder(request, stages, known, report, dry_run, relocation)
+        recorder = record_call.Recorder(request, call, call.known, report, dry_run, relocation)
         record_call.of_compile(recorder, report)
     if explaining:
-        explaining.end(report, stages, known.passes)
+        explaining.end(report, call)
     _keep_up(cache, config, report)
     return report
 

@@ -10,7 +10,8 @@ import copy
 import os
 
 from nvccache import module_id as ids
-from nvccache.execution import find_stage, run_stage, shared_ids
+from nvccache.compile.attempts import SHARED
+from nvccache.execution import find_stage, run_stage
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.call import Report
     from nvccache.compile.dry_runs import DryRun
-    from nvccache.execution.known import Known
-    from nvccache.execution.staged_call import StagedCall
+    from nvccache.execution.staged_call import Known, StagedCall
     from nvccache.plan.model import Plan, Stage
     from nvccache.records.base_dir import Relocation
     from nvccache.records.record import Front
@@ -157,7 +157,7 @@ class Recorder:
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.call.plan.dependency_files:
-            return passes.union([self.known.passes[path].listed for path in step.preprocessed])
+            return passes.union([self.call.workspace.passes[path].listed for path in step.preprocessed])
         return []
 
     def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
@@ -191,7 +191,7 @@ class Recorder:
         if any(path.startswith(here) for path in (*made.files, *made.directories)) or any(
             here in word for argument in self.invocation.arguments for word in argument.tokens
         ):
-            is_free = all(known.is_free_of(self.cwd) for known in self.known.passes.values())
+            is_free = all(known.is_free_of(self.cwd) for known in self.call.workspace.passes.values())
             is_told = any(topic == facts.CHECKOUT for topic, _, _ in made.machine)
             if not is_free or is_told or any(os.fsencode(self.cwd) in text for text in texts):
                 return False
@@ -199,7 +199,7 @@ class Recorder:
                 return False
         if not self._may_hold_id(given):
             return True
-        is_relative = self.call.ids_choice == shared_ids.SHARED
+        is_relative = self.call.context.ids_choice == SHARED
         return all(
             os.path.isabs(source) != is_relative and not source.startswith(here)
             for source in self.invocation.inputs
@@ -233,12 +233,12 @@ class Recorder:
         checkout = self.relocation.checkout
         if not checkout:
             return HAS_NO_CHECKOUT
-        if not all(known.is_free_of(checkout) for known in self.known.passes.values()):
+        if not all(known.is_free_of(checkout) for known in self.call.workspace.passes.values()):
             return NAMED_IN_TEXT
         needle = os.fsencode(checkout)
         if any(needle in text or elf.hides_text(text) for text in self._texts(given)):
             return NAMED_IN_RESULT
-        if self.call.ids_choice == shared_ids.SHARED or not self._may_hold_id(given):
+        if self.call.context.ids_choice == SHARED or not self._may_hold_id(given):
             return ""
         plan, pwd = self.call.context.plan, self._environ.get("PWD", self.cwd)
         is_linked = not ids.may_be_relative(plan, os.path.dirname(checkout), self.cwd, pwd)
@@ -253,7 +253,7 @@ class Recorder:
         """Whether a module id may be in what the call gives."""
         stages = self.call.plan.stages
         return any(map(ids.may_be_any_in, self._texts(given))) or any(
-            map(self.call.seeding.may_be_named, stages)
+            map(self.call.module_ids.may_be_named, stages)
         )
 
 

@@ -11,15 +11,14 @@ import os
 import time
 
 from nvccache import log
+from nvccache.compile import attempts
+from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.call import Report
 from nvccache.compile.schedule import Schedule, cost_of
-from nvccache.compile.stage_clock import StageClock
-from nvccache.compile.tasks import State
-from nvccache.execution import object_place, rehearsals, run_stage, shared_ids
-from nvccache.execution.known import Known
+from nvccache.compile.tasks import StageClock, State
+from nvccache.execution import run_stage
 from nvccache.execution.staged_call import StagedCall
 from nvccache.files import elf
-from nvccache.module_id import independent
 from nvccache.plan import model
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import passes
@@ -27,7 +26,7 @@ from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.store import store
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, StageEvent
-from nvccache.values import dataclass, replace
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,92 +41,44 @@ if TYPE_CHECKING:
 
 # Options that nvcc does not give, and another release may not know.
 _OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
-# What a tool says when the machine is at fault, which may be over a moment later.
+# What a tool prints when the machine is at fault, which may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a call has around it: `messages` are the driver's own words, which come first."""
+    """What a call has around it."""
 
     invocation: Invocation
-    messages: bytes
+    messages: bytes  # the driver's own, which come first
     slots: Slots
     claims: Claims | None
     progress: Progress
     other_machines: SourceOf | None = None
 
 
-class _UnlikeIdsError(Exception):
-    """A stage was found that holds another module id than nvcc's."""
-
-
-class _OtherPathError(Exception):
-    """The module id has to be made of the other path (shared_ids.py)."""
-
-
-class _OtherPlaceError(Exception):
-    """A host compiler needs the path of the object that nvcc would give it (object_place.py)."""
-
-
-class _OtherCommandError(Exception):
-    """A wrapper has become another command than before (rehearsals.py)."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-
-
-class _MovedLinesError(Exception):
-    """A compiler has said something about text whose lines are elsewhere now."""
-
-
-_BEGIN_AGAIN = (_UnlikeIdsError, _OtherPathError, _OtherPlaceError, _OtherCommandError, _MovedLinesError)
-
-
-def run(context: Context, surroundings: Surroundings) -> tuple[StagedCall, Known, Report]:
+def run(context: Context, surroundings: Surroundings) -> tuple[StagedCall, Report]:
     """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
 
     Raises OSError for trouble with the scratch directory, run_stage.LostResultError when a result is lost.
     """
-    # Intermediates that are kept have to be nvcc's to the letter.
-    relies_on_ids = ignores_lines = not context.plan.keeps_intermediates
-    ids_choice = shared_ids.first_choice(context)
-    is_in_place = object_place.is_in_place(context)
+    context = attempts.first(context)
     before = None
     ran: dict[str, StageEvent] = {}
     clock = StageClock()
     while True:
-        plan = shared_ids.plan_of(context, ids_choice)
-        plan = object_place.plan_of(plan) if is_in_place else plan
-        plan = independent(plan) if relies_on_ids else plan
-        call = StagedCall(context, plan, ids_choice, ignores_lines)
+        call = StagedCall(context, attempts.plan_of(context))
         if before:
             call.workspace.take_over(before.workspace)
         try:
-            way = _Run(call, surroundings, ran, clock)
-            report = way.carry_out()
-            return call, way.known, report
-        except _UnlikeIdsError:
-            surroundings.progress.note("the module ids differ: once more, in nvcc's way")
-            relies_on_ids = False
-        except _OtherPathError:
-            surroundings.progress.note("the module id does not suit the object: once more, with another")
-            ids_choice = shared_ids.other_choice(context, ids_choice)
-        except _OtherPlaceError as clue:
-            surroundings.progress.note(f"{clue}: once more, where nvcc has it write")
-            is_in_place = True
-        except _OtherCommandError as other:
-            surroundings.progress.note("a wrapper becomes another command: once more, not relying on it")
-            plan = rehearsals.forgotten(context.plan, other.stage, context.environ, context.store)
-            context, is_in_place = replace(context, plan=plan), True
-        except _MovedLinesError:
-            surroundings.progress.note("there are diagnostics: once more, with the lines as they are")
-            ignores_lines = False
-        before = call
+            return call, _Attempt(call, surroundings, ran, clock).carry_out()
+        except BeginAgainError as again:
+            surroundings.progress.note(str(again))
+            context, before = again.context, call
 
 
-class _Run:
-    """One way through the plan. `ran` are the stages, by what they write, that have run for this call."""
+class _Attempt:
+    """One attempt at the plan. `ran` are the stages, by what they write, that have run for this call."""
 
     def __init__(
         self, call: StagedCall, surroundings: Surroundings, ran: dict[str, StageEvent], clock: StageClock
@@ -137,11 +88,10 @@ class _Run:
         self._progress = surroundings.progress
         beside = surroundings.other_machines
         self._schedule = Schedule(call, surroundings.slots, surroundings.claims, beside, clock)
-        self.known = self._schedule.known
-        self._tasks = {task.number: task for task in self._schedule.tasks.all}
+        self._tasks = self._schedule.tasks
         self._report = Report(stderr=surroundings.messages)
         self._next = 0  # the step that is handed over next
-        self._noted: set[int] = set()
+        self._checked: set[Task] = set()
         self._ran = ran
         self._ended_now: list[Task] = []  # and still to be stored, which can wait for others to start
 
@@ -156,16 +106,16 @@ class _Run:
                 if self._next == handed_over:
                     self._ended_now = self._schedule.wait()
         except BaseException as reason:
-            is_wanted = isinstance(reason, _BEGIN_AGAIN)
+            is_wanted = isinstance(reason, BeginAgainError)
             if is_wanted:
                 self._store_what_ended()
             self._schedule.finish(is_wanted, begins_again=is_wanted)
             self._ran |= {
-                _written_by(task): self._event_of(task) for task in self._ended() if not task.is_hit
+                _written_by(task): self._event_of(task) for task in self._tasks.ended() if not task.is_hit
             }
             raise
         self._schedule.finish()
-        for task in self._ended():
+        for task in self._tasks.ended():
             task.event = self._event_of(task)
             self._report.stages.append(task.event)
             if task.stage.tool.is_counted:
@@ -174,16 +124,19 @@ class _Run:
         return self._report
 
     def _event_of(self, task: Task) -> StageEvent:
-        """What became of a stage. One that ran in an earlier way through the plan has run."""
+        """What became of a stage. One that ran in an earlier attempt has run."""
         assert task.completed
-        clock, found = self._schedule.clock, task.lookup.found if task.lookup else None
+        clock = self._schedule.clock
+        wall = task.found.result.wall if task.found else 0.0
+        if task.made:
+            wall = clock.share_of(task, cost_of(task.made))
         earlier = self._ran.get(_written_by(task)) if task.is_hit else None
         is_hit = task.is_hit and not earlier
         event = StageEvent(
             task.stage.kind,
             (SHARED if task.was_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
-            clock.share_of(task, cost_of(task.made)) if task.made else found.result.wall if found else 0.0,
+            wall,
             model.architecture_of(task.stage, self._call.plan.stages),
             task.completed.cpu,
         )
@@ -204,7 +157,7 @@ class _Run:
         is_going_on = True
         while is_going_on:
             self._schedule.look_up()
-            self._look_at_what_is_done()
+            self._check_what_is_done()
             is_going_on = self._schedule.start()
 
     def _store_what_ended(self) -> None:
@@ -212,67 +165,31 @@ class _Run:
             self._schedule.store_result(task)
         self._ended_now = []
 
-    def _ended(self) -> list[Task]:
-        return [task for task in self._schedule.tasks.all if task.completed]
-
-    def _look_at_what_is_done(self) -> None:
-        """Raise the reason to begin again, if there is one; tell of each stage once."""
-        for task in self._schedule.tasks.all:
-            if task.state != State.DONE or task.number in self._noted:
+    def _check_what_is_done(self) -> None:
+        """Raise BeginAgainError where there is a reason; log what became of each stage once."""
+        for task in self._tasks.all:
+            if task.state != State.DONE or task in self._checked:
                 continue
-            is_id_settled = self._is_id_settled(task)
-            if is_id_settled and self._call.own_ids.is_unlike(task.stage):
-                raise _UnlikeIdsError
-            self._look_for_clue(task)
-            if task.stage.tool.shows_lines and _has_said(task) and self._has_moved():
-                raise _MovedLinesError
-            if not task.has_failed and shared_ids.is_refuted(self._call, task.stage, self._said()):
-                raise _OtherPathError
-            if is_id_settled:
-                self._noted.add(task.number)
+            is_settled = attempts.check(self._call, self._tasks, task)
+            if task.made and task.made.clue:
+                # An object that nvcc would link cannot be written in its place.
+                self._report.leave_to_nvcc = "host_side_output"
+            if is_settled:
+                self._checked.add(task)
                 self._progress.ended(task)
-
-    def _look_for_clue(self, task: Task) -> None:
-        """Raise _OtherPlaceError where an object ought to have been written in its place.
-
-        One that nvcc would link has none; the call is left to nvcc then.
-        """
-        if task.made and not task.made.is_as_rehearsed and not task.made.clue:
-            raise _OtherCommandError(task.stage)
-        if not task.made or not task.made.clue:
-            return
-        object_place.remember(task.stage, self._call.environ, self._call.store)
-        if any(output.destination for output in task.stage.outputs):
-            raise _OtherPlaceError(task.made.clue)
-        self._report.leave_to_nvcc = "host_side_output"
-
-    def _said(self) -> bytes:
-        completed = [task.completed for task in self._ended()]
-        return b"".join([done.stdout + done.stderr for done in completed if done])
-
-    def _is_id_settled(self, task: Task) -> bool:
-        """Whether the id that nvcc would have this stage read, if any, is known."""
-        original = self._call.own_ids.original_of(task.stage)
-        return not original or self._is_made(original)
-
-    def _is_made(self, path: str) -> bool:
-        """Whether the stage that writes a file has ended; on its thread it may be known before."""
-        return self._schedule.tasks.that_writes(path).state == State.DONE
-
-    def _has_moved(self) -> bool:
-        return any(task.lookup and task.lookup.is_moved for task in self._schedule.tasks.all)
 
     def _hand_over(self) -> bool:
         """Hand over the steps that are done, in nvcc's order; whether that was the last of them."""
+        tasks = {task.number: task for task in self._tasks.all}
         steps = self._call.plan.steps
         while self._next < len(steps):
             step = steps[self._next]
             if isinstance(step, DependencyFile):
-                if not _write_dependency_file(step, self.known, self._invocation):
+                if not _write_dependency_file(step, self._call, self._invocation):
                     self._report.leave_to_nvcc = "unwritable_output"
                     return True
             else:
-                task = self._tasks[self._next]
+                task = tasks[self._next]
                 if task.state != State.DONE:
                     return False
                 if self._hand_over_stage(task):
@@ -282,51 +199,43 @@ class _Run:
 
     def _hand_over_stage(self, task: Task) -> bool:
         """Whether this was the last stage, since it failed or its product cannot be written."""
-        completed = task.completed
+        completed, report, plan = task.completed, self._report, self._call.plan
         assert completed
-        if self._report.leave_to_nvcc:
+        if report.leave_to_nvcc:
             return True
         if task.stage.tool.links_program:
-            self._report.told_before_link = (self._report.stdout, self._report.stderr)
-        self._report.stdout += self._call.without_scratch(completed.stdout)
-        self._report.stderr += self._call.without_scratch(completed.stderr)
+            report.told_before_link = (report.stdout, report.stderr)
+        report.stdout += self._call.without_scratch(completed.stdout)
+        report.stderr += self._call.without_scratch(completed.stderr)
         if completed.status != 0:
-            self._report.status = completed.status
+            report.status = completed.status
             # With -t nvcc has a status of its own for whatever fails (255).
             is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
-            is_odd |= self._call.plan.keeps_intermediates  # it leaves what it had made until then
-            if is_odd or not _is_users_error(task.stage, completed, self._call):
-                self._report.leave_to_nvcc = "odd_failure"
-            return True
-        if _names_intermediates(task.stage, self._call):
-            self._report.leave_to_nvcc = "keeps_intermediates"
-            return True
-        if not _deliver(task, self._call, self._invocation.keeps_in or ""):
-            self._report.leave_to_nvcc = "unwritable_output"
-            return True
-        self._schedule.tasks.delivered(task)
-        return False
+            is_odd |= plan.keeps_intermediates  # it leaves what it had made until then
+            if is_odd or not _is_users_error(task.stage, completed, plan.scratch):
+                report.leave_to_nvcc = "odd_failure"
+        elif _names_intermediates(task.stage, self._call):
+            report.leave_to_nvcc = "keeps_intermediates"
+        elif not _deliver(task, self._call, self._invocation.keeps_in or ""):
+            report.leave_to_nvcc = "unwritable_output"
+        else:
+            self._tasks.delivered(task)
+            return False
+        return True
 
 
 def _written_by(task: Task) -> str:
     return task.stage.outputs[0].path if task.stage.outputs else ""
 
 
-def _has_said(task: Task) -> bool:
-    completed = task.completed
-    return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
-
-
-def _is_users_error(stage: Stage, completed: Completed, call: StagedCall) -> bool:
+def _is_users_error(stage: Stage, completed: Completed, scratch: str) -> bool:
     """Whether nvcc would end the same way: a tool that complained of the source, and nothing else."""
-    scratch = os.fsencode(call.plan.scratch)
-    said = completed.stderr
     return (
         stage.tool.complains
         and completed.status > 0
-        and bool(said.strip())
-        and scratch not in said
-        and not any(trouble in said for trouble in (*_MACHINE_TROUBLE, *_OWN_OPTIONS))
+        and bool(completed.stderr.strip())
+        and os.fsencode(scratch) not in completed.stderr
+        and not any(trouble in completed.stderr for trouble in (*_MACHINE_TROUBLE, *_OWN_OPTIONS))
     )
 
 
@@ -353,9 +262,9 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
     return _is_delivered(wanted)
 
 
-def _write_dependency_file(step: DependencyFile, known: Known, invocation: Invocation) -> bool:
+def _write_dependency_file(step: DependencyFile, call: StagedCall, invocation: Invocation) -> bool:
     """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
-    entered = passes.union([known.passes[path].listed for path in step.preprocessed])
+    entered = passes.union([call.workspace.passes[path].listed for path in step.preprocessed])
     return _is_delivered([Product(step.path, products.rule(entered, invocation))])
 
 

@@ -3,6 +3,12 @@
 A stage is looked up as soon as the digests of all it reads are known. If the cache does not have it, the
 sources are asked for it (sources.py), and what they promise is waited for. Results go to the store in the
 background, when the stages that were waiting for them have started.
+
+Some stages can run before nvcc's module id is known, with one that is a guess (seeding.py). A wrong guess
+costs a run, mostly. So a stage guesses only on a core that is idle beside those that the call uses already,
+or on another machine, and not where that was in vain before. Everywhere else it waits for the stage that
+makes the id, which takes little beside it, and reads it. What a guess has made is not gone by before it is
+known to be right: until then its task is GUESSED, and holds neither slot nor memory.
 """
 
 from __future__ import annotations
@@ -10,24 +16,21 @@ from __future__ import annotations
 import signal
 
 from nvccache.compile import sources
-from nvccache.compile.guesses import Guesses
 from nvccache.compile.jobs import Background, Job, Jobs
-from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room, Run
-from nvccache.compile.stage_clock import StageClock
-from nvccache.compile.tasks import Promise, Source, State, Task, Tasks
+from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room
+from nvccache.compile.tasks import Promise, Source, StageClock, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
-from nvccache.execution.find_stage import Lookup
-from nvccache.execution.known import Known
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
+from nvccache.records.record import Pair
 from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import SourceOf
     from nvccache.execution.run_stage import Made
-    from nvccache.execution.staged_call import StagedCall
+    from nvccache.execution.staged_call import Known, StagedCall
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage
     from nvccache.store.inflight import Claims
@@ -55,17 +58,15 @@ class Schedule:
     ) -> None:
         self.clock = clock or StageClock()
         self.tasks = Tasks(call.plan, call.read_by)
-        self.known = Known()
         self._call = call
+        self._ids = call.module_ids
         self._room = Room(slots)
-        self._guesses = Guesses(call.own_ids, self.tasks)
         self._remote_cache = RemoteCache(call, self.tasks)
         self._others = OtherProcesses(claims)
-        self._here = Here(call, self._room, self._guesses)
+        self._here = Here(call, self._room)
         self._makers: list[Source] = [self._here]  # in the order in which they are asked
         if other_machines:
-            on_idle_core = Here(call, self._room, self._guesses, on_idle_core=True)
-            self._makers = [on_idle_core, other_machines(call), self._here]
+            self._makers = [Here(call, self._room, on_idle_core=True), other_machines(call), self._here]
         self._sources = (self._remote_cache, self._others, *self._makers)
         self._jobs = Jobs()
         self._promises: dict[Job, Promise] = {}
@@ -87,12 +88,15 @@ class Schedule:
         """Start what has to be made; whether results were found meanwhile, so that more may be looked up."""
         before = self.tasks.count_done()
         self._room.is_full = False
-        for task in filter(self.tasks.may_run, self._guesses.last(self.tasks.by_urgency)):
+        guesses_last = sorted(self.tasks.by_urgency, key=lambda task: self._ids.has_to_guess(task.stage))
+        for task in filter(self.tasks.may_run, guesses_last):
             for promise in [each for each in task.promises if each.has_ended()]:
                 self._end(promise)
                 self._look_up(task)
-            if task.waits_for_slot and not self._guesses.has_to_wait(task):
-                self._start(task)
+            if task.waits_for_slot:
+                task.guesses = self._ids.has_to_guess(task.stage)
+                if not (task.guesses and self._ids.were_in_vain(task.stage)):
+                    self._start(task)
         if before != self.tasks.count_done():
             return True
         if not any(task.waits_for_slot and not task.guesses for task in self.tasks.all):
@@ -104,9 +108,10 @@ class Schedule:
 
         Raises RuntimeError where nothing would ever end, which nvcc is better than.
         """
-        decided = self._guesses.decided()
+        guessed = [task for task in self.tasks.all if task.state == State.GUESSED]
+        decided = [task for task in guessed if not self._ids.has_to_guess(task.stage)]
         if decided:
-            return [task for task, made in decided if self._done(task, made)]
+            return [task for task in decided if task.made and self._done(task, task.made)]
         open_tasks = [task for task in self.tasks.wanted() if task.state == State.READY]
         if not self._jobs.are_running and not open_tasks:
             raise RuntimeError("no stage can go on")
@@ -116,12 +121,12 @@ class Schedule:
             if self._end(promise):
                 ended.append(promise.task)
         self._others.beat()
-        self._guesses.end_wrong_ones()
+        self._end_wrong_guesses()
         return ended
 
     def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
         """End what still runs, put into the store what was made, and give everything up."""
-        # What was told to stop may take the time it needs; whoever cannot wait tells it twice.
+        # A tool that is asked to stop may take the time it needs; a second signal does not let it.
         signum = signal.SIGKILL if is_wanted else signal.SIGTERM
         scratch = self._call.plan.scratch
         if not begins_again:
@@ -132,7 +137,7 @@ class Schedule:
             watchdog.end_tools(scratch)  # also what tools that have ended by themselves left behind
         self._background.finish(is_wanted)
         for learnt in self._learnt:
-            self.known.add(learnt)
+            self._call.known.add(learnt)
         for source in self._sources:
             source.close()
         if is_wanted and self._background.errors:
@@ -140,14 +145,14 @@ class Schedule:
 
     def store_result(self, task: Task) -> None:
         """Put what a stage has made into the store, later; others may be waiting for it."""
-        lookup, made = task.lookup, task.made
-        if not lookup or not lookup.is_cached or not made or task.has_failed:
+        action, made = task.action, task.made
+        if not action or not action.is_cached or not made or task.has_failed:
             return
         timed = replace(made, wall=self.clock.share_of(task, cost_of(made)))
 
         def publish() -> None:
             try:
-                self._learnt.append(publish_stage.publish(self._call, task.stage, lookup, timed))
+                self._learnt.append(publish_stage.publish(self._call, task.stage, action, timed))
             finally:
                 self._others.give_up(task)
 
@@ -158,27 +163,25 @@ class Schedule:
         """How long to wait at most, until something has to be looked at again."""
         waits = [promise.poll_seconds for task in open_tasks for promise in task.promises]
         waits_for_slots = any(task.waits_for_slot for task in open_tasks) and self._room.may_become_free()
-        if waits_for_slots or self._guesses.running():
+        if waits_for_slots or self._decided_guesses():
             waits.append(sources.POLL_FOR_SLOTS_SECONDS)
         return min(waits, default=Promise.poll_seconds)
 
     def _look_up(self, task: Task) -> bool:
         """Whether the stage does not have to run."""
         task.state = State.READY
-        return self._take_lookup(
-            task, find_stage.find(self._call, task.stage, self.known.passes, task.lookup)
-        )
+        if not task.action:
+            task.action = find_stage.action_of(self._call, task.stage)
+            task.shares = task.action.is_cached
+            self._call.known.take_action(task.action)
+        found = find_stage.find(self._call, task.stage, task.action)
+        return found is not None and self._take_found(task, found)
 
-    def _take_lookup(self, task: Task, lookup: Lookup) -> bool:
-        task.lookup = lookup
-        self.known.take_lookup(task.stage, lookup)
-        if not lookup.found:
-            task.shares = task.shares and lookup.is_cached
-            return False
-        found = lookup.found.result
-        task.completed = Completed(0, found.stdout, found.stderr, found.seconds, found.cpu)
-        task.is_hit = True
+    def _take_found(self, task: Task, found: Pair) -> bool:
+        task.found, result = found, found.result
+        task.completed = Completed(0, result.stdout, result.stderr, result.seconds, result.cpu)
         task.state = State.DONE
+        self._call.known.take_found(task.stage, found)
         self._drop_promises(task)
         self._others.give_up(task)
         self.clock.note(task)
@@ -233,8 +236,6 @@ class Schedule:
         has_result = promise.end()
         if task.state == State.DONE:
             self.clock.end(task)
-            if has_result and isinstance(promise, Run):  # made again
-                self.known.take_made(promise.take())
             return False
         if has_result and not task.winner:
             task.winner = promise
@@ -244,8 +245,7 @@ class Schedule:
         if task.winner:
             return not task.run and self._take(task)
         if promise.is_wrong:
-            self._guesses.throw_away(task, promise.job.result if promise.job else None)
-            self._others.give_up(task)
+            self._throw_away(task, promise.job.result if promise.job else None)
         return False
 
     def _drop_promises(self, task: Task) -> None:
@@ -259,18 +259,18 @@ class Schedule:
         winner, task.winner = task.winner, None
         assert winner
         result = winner.take()
-        if isinstance(result, Lookup):
-            return self._take_lookup(task, result)
-        self.known.take_made(result)
-        return self._done(task, result)
+        return self._take_found(task, result) if isinstance(result, Pair) else self._done(task, result)
 
     def _done(self, task: Task, made: Made) -> bool:
-        if not self._guesses.end(task, made):
-            if task.state == State.READY:
-                self._others.give_up(task)
+        """Whether what a stage has made can be gone by; else its task stays open, or starts again."""
+        task.made = made
+        if made.completed.status == 0 and self._is_guess(task):
+            task.state = State.GUESSED
+            return False
+        if made.completed.status == 0 and self._ids.is_unlike(task.stage):
+            self._throw_away(task, made)
             return False
         task.state = State.DONE
-        task.made = made
         task.completed = made.completed
         for source in self._makers:
             source.note_end(task)
@@ -280,3 +280,31 @@ class Schedule:
                     promise.cancel()
             self._others.give_up(task)
         return True
+
+    def _is_guess(self, task: Task) -> bool:
+        """Whether what a stage has made may hold an id that is not nvcc's."""
+        return self._ids.has_to_guess(task.stage) and not self._ids.are_not_in(task.stage)
+
+    def _throw_away(self, task: Task, made: Made | None) -> None:
+        """A stage has run in vain, to its end or not: it has to run again, and reads the id then."""
+        task.in_vain += made.completed.seconds if made else 0.0
+        task.made = None
+        task.state = State.READY
+        self._ids.note_in_vain(task.stage)
+        self._others.give_up(task)
+
+    def _decided_guesses(self) -> list[tuple[Task, Promise]]:
+        """Those that still run, though what they guess is known."""
+        running = [(task, task.run) for task in self.tasks.all if task.guesses]
+        return [(task, run) for task, run in running if run and not self._ids.has_to_guess(task.stage)]
+
+    def _end_wrong_guesses(self) -> None:
+        """End tools that are seen to have guessed wrong."""
+        for task, run in self._decided_guesses():
+            is_unlike = self._ids.is_seen_to_be_unlike(task.stage)
+            if is_unlike is None:
+                continue
+            task.guesses = False  # whatever it is, this is seen once
+            if is_unlike:
+                run.is_wrong = True
+                run.cancel()

@@ -12,7 +12,6 @@ result counts.
 
 from __future__ import annotations
 
-from nvccache.compile.guesses import Guesses
 from nvccache.compile.tasks import Promise, Source, Task
 from nvccache.execution import find_stage, run_stage
 from nvccache.machine import slots
@@ -23,11 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.jobs import Jobs
     from nvccache.compile.tasks import Tasks
-    from nvccache.execution.find_stage import Lookup
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
+    from nvccache.records.record import Pair
     from nvccache.store.inflight import Claims
 
 
@@ -46,7 +45,7 @@ class RemoteCache(Source):
 
     def offer(self, task: Task) -> Promise | None:
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
-        if not self._call.remote or not task.lookup or not task.lookup.is_cached:
+        if not self._call.remote or not task.action or not task.action.is_cached:
             return None
         if self._tasks.reads_what_is_new(task):
             return None
@@ -61,7 +60,6 @@ class RemoteCache(Source):
 class _Question(Promise):
     """Other caches are asked for a stage."""
 
-    __slots__ = ("_call",)
     is_timed = False
 
     def __init__(self, task: Task, call: StagedCall) -> None:
@@ -69,9 +67,9 @@ class _Question(Promise):
         self._call = call
 
     def begin(self, jobs: Jobs) -> None:
-        call, stage, missing = self._call, self.task.stage, self.task.lookup
-        assert missing
-        self.job = jobs.start(lambda _: find_stage.find_remote(call, stage, missing))
+        call, stage, action = self._call, self.task.stage, self.task.action
+        assert action
+        self.job = jobs.start(lambda _: find_stage.find_remote(call, stage, action))
 
     def admits(self, slot: Slot | None) -> bool:
         return self.task.stage.is_preprocessor
@@ -80,13 +78,13 @@ class _Question(Promise):
         assert self.job
         if self.job.error:
             raise self.job.error
-        return bool(self.job.result.found)
+        return self.job.result is not None
 
-    def take(self) -> Lookup:
+    def take(self) -> Pair:
         assert self.job
-        lookup: Lookup = self.job.result
-        find_stage.accept(self._call, self.task.stage, lookup)
-        return lookup
+        found: Pair = self.job.result
+        find_stage.accept(self._call, self.task.stage, found)
+        return found
 
 
 class OtherProcesses(Source):
@@ -101,8 +99,8 @@ class OtherProcesses(Source):
         """Nothing where this process is to run the stage: it has the claim then, where that is possible."""
         if not self._claims or not task.shares or task.claim:
             return None
-        assert task.lookup
-        claim = self._claims.take(task.lookup.claim_key)
+        assert task.action
+        claim = self._claims.take(task.action.claim_key)
         if not isinstance(claim, Wait):
             task.claim = claim
             return None
@@ -129,7 +127,6 @@ class OtherProcesses(Source):
 class _Waiting(Promise):
     """Another process runs the stage. What it has made is looked up as anything else is."""
 
-    __slots__ = ("_wait", "_waits")
     poll_seconds = _POLL_SECONDS
 
     def __init__(self, task: Task, wait: Wait, waits: set[Wait]) -> None:
@@ -211,10 +208,9 @@ class Room:
 class Here(Source):
     """Runs a stage in a slot: in any, or where another source comes next, on a core that is idle."""
 
-    def __init__(self, call: StagedCall, room: Room, guesses: Guesses, *, on_idle_core: bool = False) -> None:
+    def __init__(self, call: StagedCall, room: Room, *, on_idle_core: bool = False) -> None:
         self._call = call
         self._room = room
-        self._guesses = guesses
         self._on_idle_core = on_idle_core
 
     def offer(self, task: Task, *, again: bool = False) -> Run | None:
@@ -233,10 +229,9 @@ class Here(Source):
     def _may_use(self, slot: Slot, task: Task) -> bool:
         if self._on_idle_core and not slot.is_in_pool:
             return False
-        is_beside = self._room.used > 1
-        return self._guesses.may_take(task, slot, is_beside) and all(
-            promise.admits(slot) for promise in task.promises
-        )
+        if task.guesses and not (self._room.used > 1 and slot.is_idle_core):
+            return False
+        return all(promise.admits(slot) for promise in task.promises)
 
 
 def memory_of(stage: Stage, input_bytes: int) -> int:
@@ -246,7 +241,6 @@ def memory_of(stage: Stage, input_bytes: int) -> int:
 class Run(Promise):
     """A stage's tool runs here."""
 
-    __slots__ = ("_call", "_room", "again", "slot")
     runs_here = True
 
     def __init__(self, task: Task, call: StagedCall, slot: Slot, room: Room, again: bool) -> None:

@@ -1,9 +1,11 @@
-"""The stages of one call on their way: their states, and which can be looked up.
+"""The stages of one call on their way: their states, their times, and which can be looked up.
 
 Knows nothing of slots, other processes or the store.
 """
 
 from __future__ import annotations
+
+import time
 
 from nvccache import module_id as ids
 from nvccache.execution import rehearsals
@@ -11,15 +13,16 @@ from nvccache.plan.model import Stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from nvccache.compile.jobs import Job, Jobs
-    from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.find_stage import Action
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
+    from nvccache.records.record import Pair
     from nvccache.store.event_line import StageEvent
     from nvccache.store.inflight import Claim
 
@@ -39,50 +42,46 @@ class State:
 class Task:
     """One stage on its way."""
 
-    __slots__ = (
-        "claim",
-        "completed",
-        "event",
-        "guesses",
-        "in_vain",
-        "is_hit",
-        "lookup",
-        "made",
-        "number",
-        "promises",
-        "shares",
-        "slot_number",
-        "stage",
-        "state",
-        "stays",
-        "was_elsewhere",
-        "why_here",
-        "winner",
-    )
-
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number  # in nvcc's order
         self.stage = stage
         self.state = State.WAITING
-        self.lookup: Lookup | None = None
+        self.action: Action | None = None  # its keys, when it has been looked up
+        self.found: Pair | None = None  # its result, if some cache has it
+        self.made: Made | None = None  # or else that of a run
         self.completed: Completed | None = None
-        self.made: Made | None = None
         self.event: StageEvent | None = None  # what became of it, when the call has ended
-        self.is_hit = False
         self.promises: list[Promise] = []  # begun, and not at their end
         self.winner: Promise | None = None  # with the result, until that is taken
         self.shares = True  # whether it is worth waiting for others that run the same
         self.claim: Claim | None = None
         self.was_elsewhere = False  # whether another process ran it meanwhile
-        self.guesses = False  # the module id, see guesses.py
+        self.guesses = False  # the module id, see schedule.py
         self.in_vain = 0.0  # seconds for which its tool ran with another id than nvcc's
         self.slot_number = -1  # of the one that it ran in
         self.stays = False  # whether it is not sent to another machine again
         self.why_here = ""  # though it was sent: a word of the event log
 
     @property
+    def is_hit(self) -> bool:
+        return self.found is not None
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether its result was made from text whose lines are elsewhere."""
+        if not self.found or not self.action:
+            return False
+        return tuple(self.found.result.text) != self.action.text
+
+    @property
     def has_failed(self) -> bool:
         return self.completed is not None and self.completed.status != 0
+
+    @property
+    def has_warned(self) -> bool:
+        """Whether its tool printed something, and did not fail."""
+        completed = self.completed
+        return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
 
     @property
     def run(self) -> Promise | None:
@@ -103,7 +102,6 @@ class Promise:
     to time.
     """
 
-    __slots__ = ("is_wrong", "job", "task")
     runs_here = False  # so that a result from elsewhere has to wait for its end
     is_timed = True  # it takes the stage's time: the stage does not go on otherwise
     poll_seconds = _IDLE_SECONDS
@@ -111,7 +109,7 @@ class Promise:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.job: Job | None = None
-        self.is_wrong = False  # a run that was told to end, since it guessed wrong (guesses.py)
+        self.is_wrong = False  # a run that was told to end, since it guessed wrong
 
     def begin(self, jobs: Jobs) -> None:
         raise NotImplementedError
@@ -128,7 +126,7 @@ class Promise:
         """Give back what it holds, as it has ended; whether there is a result. Raises what has gone wrong."""
         raise NotImplementedError
 
-    def take(self) -> Lookup | Made:
+    def take(self) -> Pair | Made:
         """The result, taken in as if it had been found or made here; raises OSError."""
         raise NotImplementedError
 
@@ -189,6 +187,18 @@ class Tasks:
     def that_writes(self, path: str) -> Task:
         return self._by_output[path]
 
+    def is_done(self, path: str) -> bool:
+        """Whether the stage is done that writes a file."""
+        return self._by_output[path].state == State.DONE
+
+    def ended(self) -> list[Task]:
+        return [task for task in self.all if task.completed]
+
+    def diagnostics(self) -> bytes:
+        """All that the tools have printed by now."""
+        completed = [task.completed for task in self.all]
+        return b"".join([done.stdout + done.stderr for done in completed if done])
+
     def count_done(self) -> int:
         return sum(task.state == State.DONE for task in self.all)
 
@@ -230,7 +240,7 @@ class Tasks:
         if needs_all_text and not self._passes_are_known(task):
             return False
         read = self._read_by(task.stage)
-        return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
+        return all(self.is_done(path) for path in read if path in self._by_output)
 
     def reads_what_is_new(self, task: Task) -> bool:
         """Whether a stage reads what another has just made in no time, as no cache had it; passes aside.
@@ -248,3 +258,60 @@ class Tasks:
         end = min(self._limit + 1, self._plan.end_of_passes(task.number))
         passes = [other for other in self.all if other.stage.is_preprocessor and other.number < end]
         return all(other.state == State.DONE for other in passes)
+
+
+class StageClock:
+    """When the stages of one call ran, and which share of the call's wall time each of them took.
+
+    Tools that run side by side share the time: what they take together is what the call waited for them, and
+    the shares of all stages add up to the time in which a tool ran. On a machine that does more than this
+    call, a tool waits for a CPU for a part of that. What a stage saves that is found later is the rest of its
+    share. In seconds since the call began, by the monotonic clock; for one thread only.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self.began = self._last = now()
+        self._running: set[Hashable] = set()
+        self._starts: dict[Hashable, float] = {}
+        self._shares: dict[Hashable, float] = {}  # of the time that passed
+        self._times: dict[Hashable, float] = {}  # for which its tool ran
+
+    def start(self, stage: Hashable) -> None:
+        """A tool begins to run for this stage, perhaps once more."""
+        self._pass()
+        self._running.add(stage)
+        self._starts.setdefault(stage, self._last - self.began)
+
+    def end(self, stage: Hashable) -> None:
+        """It has ended; again is once."""
+        self._pass()
+        self._running.discard(stage)
+
+    def note(self, stage: Hashable) -> None:
+        """It was found now, and needs no tool."""
+        self._starts.setdefault(stage, self._now() - self.began)
+
+    def start_of(self, stage: Hashable) -> float:
+        """When its tool began to run, or when it was found; 0 if neither."""
+        return self._starts.get(stage, 0.0)
+
+    def share_of(self, stage: Hashable, cost: float) -> float:
+        """What of the call's wall time the stage took until now, had its tool run for `cost` seconds only."""
+        self._pass()
+        ran = self._times.get(stage, 0.0)
+        return self._shares[stage] * min(1.0, cost / ran) if ran > 0 else 0.0
+
+    @property
+    def busy(self) -> float:
+        """The seconds in which a tool ran."""
+        self._pass()
+        return sum(self._shares.values())
+
+    def _pass(self) -> None:
+        now = self._now()
+        for stage in self._running:
+            share = (now - self._last) / len(self._running)
+            self._shares[stage] = self._shares.get(stage, 0.0) + share
+            self._times[stage] = self._times.get(stage, 0.0) + now - self._last
+        self._last = now

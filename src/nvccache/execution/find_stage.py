@@ -11,49 +11,32 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import rehearsals, run_stage
-from nvccache.execution.seeding import SEEDED
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
 from nvccache.records import output_names, record
-from nvccache.values import dataclass, replace
+from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
-    from nvccache.preprocessed.passes import Pass
     from nvccache.records.record import Front, Pair, Result
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """What is known of a stage before it runs.
+class Action:
+    """What is known of a stage before it runs."""
 
-    `front_key` goes by the bytes of its inputs, and is empty for a stage that is not cached; `meaning_key` by
-    what they say, or is empty; with `goes_by_meaning` a silent result is kept under the latter. `text` are
-    the digests of the preprocessed text that it reads, `dated` the files whose date and size are in its keys.
-    `found` is what the store has, and `facts` are about the text of a pass. A hit `is_moved` if it was made
-    from text whose lines are elsewhere. `reason_against_record` of the call is a clause, or empty.
-    """
-
-    front_key: str = ""
-    meaning_key: str = ""
-    goes_by_meaning: bool = False
-    text: tuple[str, ...] = ()
-    dated: tuple[str, ...] = ()
-    found: Pair | None = None
-    facts: Pass | None = None
-    is_moved: bool = False
-    reason_against_record: str = ""
+    front_key: str = ""  # by the bytes of its inputs; empty for a stage that is not cached
+    meaning_key: str = ""  # by what they say; empty where it reads no text, or that is not known
+    goes_by_meaning: bool = False  # whether a silent result is kept under the latter
+    text: tuple[str, ...] = ()  # the digests of the preprocessed text that it reads
+    dated: tuple[str, ...] = ()  # the files whose date and size are in its keys
     components: tuple[KeyComponent, ...] = ()  # of the front key
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether a result was found that depends on what the products are called."""
-        return self.found is not None and self.found.front.scope == SEEDED
+    reason_against_record: str = ""  # of the call, a clause
 
     @property
     def is_cached(self) -> bool:
@@ -66,56 +49,67 @@ class Lookup:
         return self.meaning_key if self.goes_by_meaning else self.front_key
 
 
-def find(
-    call: StagedCall, stage: Stage, passes_made: Mapping[str, Pass], before: Lookup | None = None
-) -> Lookup:
-    """Find a stage's result in the store; raises OSError where its tool or a file it names cannot be read.
+def action_of(call: StagedCall, stage: Stage) -> Action:
+    """The keys of a stage; raises OSError where its tool or a file it names cannot be read."""
+    named = [path for path in stage.possible_files if os.path.isfile(path)]
+    reason = stage.tool.obstacle(stage.argv, call.environ, named)
+    is_cached = stage.grammar.is_cached
+    if not reason and not is_cached and not (stage.tool.links_program and call.plan.host_link):
+        reason = f"its stage {stage.kind} is not cached"
+    if reason or not is_cached:
+        return Action(reason_against_record=reason)
+    dated = _dated_sources(call, stage)
+    components = _components(call, stage, dated)
+    meaning_key = _meaning_key(call, stage, components)
+    texts = [path for path in call.read_by(stage) if path in call.workspace.passes]
+    return Action(
+        stage_key.key_of(components),
+        meaning_key,
+        bool(meaning_key) and _goes_on_without_lines(call),
+        tuple(map(call.workspace.digest_of, texts)),
+        tuple(dated),
+        tuple(components),
+    )
 
-    `passes_made` are the facts about preprocessed texts; `before` is what a look-up a moment ago has found,
-    which saves making its keys.
-    """
-    is_cached, reason = _is_cached(call, stage)
-    if not is_cached:
-        return Lookup(reason_against_record=reason)
-    missing = before if before and before.is_cached else _with_keys(call, stage, passes_made)
-    missing = replace(missing, found=None, facts=None, is_moved=False)
-    lookup = missing if call.context.is_recaching else _find(call, stage, missing)
-    accept(call, stage, lookup)
-    return lookup
+
+def find(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
+    """The result of a stage that the store has, accepted."""
+    found = _find(call, stage, action) if action.is_cached and not call.context.is_recaching else None
+    if found:
+        accept(call, stage, found)
+    return found
 
 
-def find_remote(call: StagedCall, stage: Stage, missing: Lookup) -> Lookup:
+def find_remote(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
     """The same on remotes, for a stage that this cache does not have; on any thread.
 
     What is found has still to be accepted.
     """
     remote = call.remote
     if not remote:
-        return missing
-    remote.prefetch_records(front.key for front in fronts(call, stage, missing))
-    lookup = _find(call, stage, missing, remote.remote_records)
-    outputs = dict(lookup.found.result.outputs) if lookup.found else {}
+        return None
+    remote.prefetch_records(front.key for front in fronts(call, stage, action))
+    found = _find(call, stage, action, remote.remote_records)
+    outputs = dict(found.result.outputs) if found else {}
     products = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
-    return lookup if all(map(remote.has_blob, products)) else missing
+    return found if all(map(remote.has_blob, products)) else None
 
 
-def accept(call: StagedCall, stage: Stage, lookup: Lookup) -> None:
-    """Take the digests of what a stage would have written whose result was found."""
-    if not lookup.found:
-        return
-    outputs = dict(lookup.found.result.outputs)
+def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
+    """Take in what a stage would have written whose result was found, and the facts about its text."""
+    outputs = dict(found.result.outputs)
     for output in stage.kept_outputs:
         if output.role in outputs:
             call.store.rely_on(outputs[output.role])
             call.workspace.expect(output.path, outputs[output.role])
-        if lookup.facts:
-            call.workspace.take_pass(output.path, lookup.facts)
+        if stage.is_preprocessor:
+            call.workspace.passes[output.path] = passes.decoded(found.result.facts)
 
 
-def fronts(call: StagedCall, stage: Stage, lookup: Lookup) -> Iterator[Front]:
+def fronts(call: StagedCall, stage: Stage, action: Action) -> Iterator[Front]:
     """The keys under which a result may be, in the order in which they are tried."""
-    for key in filter(None, (lookup.meaning_key, lookup.front_key)):
-        for front in call.seeding.fronts(key, stage):
+    for key in filter(None, (action.meaning_key, action.front_key)):
+        for front in call.module_ids.fronts(key, stage):
             yield from record.on_terminal(front, call.terminal)
 
 
@@ -131,24 +125,24 @@ def is_free_of_directory(call: StagedCall, stage: Stage) -> bool:
 def _find(
     call: StagedCall,
     stage: Stage,
-    missing: Lookup,
+    action: Action,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
-) -> Lookup:
-    """The look-up with the result that was found under one of its keys, if there is one."""
-    for front in fronts(call, stage, missing):
+) -> Pair | None:
+    """The result that was found under one of the keys of a stage, if there is one."""
+
+    for front in fronts(call, stage, action):
         for pair in record.holding(front, call.store, call.now, remote_records):
             # One that was not observed would leave the call without a record.
             is_good = pair.input_record.is_observed or call.context.watch.is_blind
-            is_moved = tuple(pair.result.text) != missing.text
+            is_moved = tuple(pair.result.text) != action.text
             if not is_good or (is_moved and not _goes_on_without_lines(call)):
                 continue
             if not _is_whole(call, stage, pair.result):
                 continue
             if pair.is_received:
                 record.adopt(pair, call.store, call.now)
-            of_text = passes.decoded(pair.result.facts) if stage.is_preprocessor else None
-            return replace(missing, found=pair, facts=of_text, is_moved=is_moved)
-    return missing
+            return pair
+    return None
 
 
 def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
@@ -161,17 +155,7 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
         if call.plan.dependency_files and not output_names.are_plain(names):
             return False
     roles = {role for role, _ in result.outputs}
-    return all(output.role in roles or call.own_ids.is_own(output) for output in stage.kept_outputs)
-
-
-def _is_cached(call: StagedCall, stage: Stage) -> tuple[bool, str]:
-    """Whether a stage's result may come from the store; if not, why there can be no record, or empty."""
-    named = [path for path in stage.possible_files if os.path.isfile(path)]
-    obstacle = stage.tool.obstacle(stage.argv, call.environ, named)
-    if obstacle or stage.grammar.is_cached:
-        return not obstacle, obstacle
-    may_be_recorded = stage.tool.links_program and call.plan.host_link
-    return False, "" if may_be_recorded else f"its stage {stage.kind} is not cached"
+    return all(output.role in roles or call.module_ids.is_own(output) for output in stage.kept_outputs)
 
 
 def _goes_on_without_lines(call: StagedCall) -> bool:
@@ -181,20 +165,6 @@ def _goes_on_without_lines(call: StagedCall) -> bool:
     the lines in what cudafe++ made, and in cicc's stub.
     """
     return call.ignores_lines and rehearsals.are_known(call.plan)
-
-
-def _with_keys(call: StagedCall, stage: Stage, passes_made: Mapping[str, Pass]) -> Lookup:
-    dated = _dated_sources(call, stage)
-    by_bytes = _components(call, stage, dated)
-    meaning_key = _meaning_key(call, stage, passes_made, by_bytes)
-    return Lookup(
-        stage_key.key_of(by_bytes),
-        meaning_key,
-        bool(meaning_key) and _goes_on_without_lines(call),
-        tuple(call.workspace.digest_of(path) for path in call.read_by(stage) if path in passes_made),
-        tuple(dated),
-        components=tuple(by_bytes),
-    )
 
 
 def _components(call: StagedCall, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:
@@ -210,21 +180,13 @@ def _components(call: StagedCall, stage: Stage, dated: Sequence[str]) -> list[Ke
     return found
 
 
-def _meaning_key(
-    call: StagedCall, stage: Stage, passes_made: Mapping[str, Pass], by_bytes: Sequence[KeyComponent]
-) -> str:
+def _meaning_key(call: StagedCall, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
     """The key by what the text says, or empty where the stage reads none, or that is not known."""
-    if not stage.tool.is_found_by_meaning:
+    texts, read = call.workspace.passes, call.read_by(stage)
+    meanings = [texts[path].meaning if path in texts else call.workspace.digest_of(path) for path in read]
+    if not stage.tool.is_found_by_meaning or texts.keys().isdisjoint(read) or not all(meanings):
         return ""
-    digests = []
-    is_text = False
-    for path in call.read_by(stage):
-        text = passes_made.get(path)
-        if text and not text.meaning:
-            return ""
-        is_text |= text is not None
-        digests.append(text.meaning if text else call.workspace.digest_of(path))
-    return stage_key.key_of(stage_key.by_meaning(stage, by_bytes, digests)) if is_text else ""
+    return stage_key.key_of(stage_key.by_meaning(stage, by_bytes, meanings))
 
 
 def _dated_sources(call: StagedCall, stage: Stage) -> list[str]:

@@ -6,8 +6,8 @@ import os
 
 from nvccache import module_id as ids
 from nvccache.execution import find_stage, object_place
-from nvccache.execution.known import Known
 from nvccache.execution.seeding import SEEDED
+from nvccache.execution.staged_call import Known
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.module_id import ROLE
@@ -21,25 +21,25 @@ from nvccache.records.record import Pair, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution.find_stage import Lookup
+    from nvccache.execution.find_stage import Action
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
 
 _DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working directory
 
 
-def publish(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> Known:
+def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known:
     """Put what a stage has just produced into the store, if it tells nothing of this one call."""
     learnt = Known()
-    reason = _reason_against(call, stage, lookup, made) or _publish(call, stage, lookup, made, learnt)
+    reason = _reason_against(call, stage, action, made) or _publish(call, stage, action, made, learnt)
     if reason:
         learnt.reasons_against_record.append(reason)
         call.store.trouble = f"{stage.kind} is not stored: {reason}"
     return learnt
 
 
-def _reason_against(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> str:
-    """Why a result tells of this one call, or may not be of what it was looked up for; or empty."""
+def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) -> str:
+    """Why a result tells of this one call, or may not be of what its keys tell; or empty."""
     if made.clue:
         return made.clue
     if not made.is_as_rehearsed:
@@ -63,7 +63,7 @@ def _reason_against(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) 
         return f"what {stage.kind} says names a product"  # which is called otherwise the next time
     seen = [log.read() for log in made.logs]
     is_its_own = object_place.is_its_own(made.in_place, seen)
-    if not is_its_own or find_stage.front_key(call, stage) != lookup.front_key:
+    if not is_its_own or find_stage.front_key(call, stage) != action.front_key:
         return unchanged_files.CHANGED_MEANWHILE
     modes = [object_place.odd_mode(path, stage.kind, call.plan.scratch) for path in made.in_place]
     return next(filter(None, modes), object_place.who_looks(made.in_place, made.lay_there, seen))
@@ -75,10 +75,10 @@ def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
     return {output.path: call.workspace.content_of(output.path) for output in kept}
 
 
-def _publish(call: StagedCall, stage: Stage, lookup: Lookup, made: Made, learnt: Known) -> str:
+def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt: Known) -> str:
     """Why it could not be put there, a clause; or empty."""
     said = made.completed.stdout + made.completed.stderr
-    front_key = lookup.front_key if said else lookup.claim_key
+    front_key = action.front_key if said else action.claim_key
     try:
         read = _input_record_of(call, stage, made)
     except UnreadableError as error:
@@ -92,12 +92,12 @@ def _publish(call: StagedCall, stage: Stage, lookup: Lookup, made: Made, learnt:
         learnt.is_bound = ids.generates(stage)
         return ""
     kept = stage.kept_outputs
-    scope = call.seeding.scope_of(stage, kept, said, is_repeatable=made.is_repeatable)
+    scope = call.module_ids.scope_of(stage, kept, said, is_repeatable=made.is_repeatable)
     if not scope:
         return f"the module id of {stage.kind} is not understood"
     _add_blobs(call, stage)
-    result = _result(call, stage, lookup, made)
-    front = next(one for one in call.seeding.fronts(front_key, stage) if one.scope == scope)
+    result = _result(call, stage, action, made)
+    front = next(one for one in call.module_ids.fronts(front_key, stage) if one.scope == scope)
     pair = Pair(record.front_for(result, front, call.terminal), read, result)
     record.add(pair, call.store, call.context.since_ns)
     learnt.is_bound = scope == SEEDED
@@ -111,10 +111,10 @@ def _add_blobs(call: StagedCall, stage: Stage) -> None:
         call.store.add_blob(call.workspace.digest_of(path), content, compress=not is_product)
 
 
-def _result(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> Result:
+def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Result:
     completed = made.completed
     outputs = stage.kept_outputs
-    if call.own_ids.are_not_in(stage):
+    if call.module_ids.are_not_in(stage):
         outputs = [output for output in outputs if output.role != ROLE]
     result = Result(
         [(output.role, call.workspace.digest_of(output.path)) for output in outputs],
@@ -122,9 +122,9 @@ def _result(call: StagedCall, stage: Stage, lookup: Lookup, made: Made) -> Resul
         call.without_scratch(completed.stderr),
     )
     result.seconds, result.cpu, result.wall = completed.seconds, completed.cpu, made.wall
-    result.text = list(lookup.text)
+    result.text = list(action.text)
     if stage.is_preprocessor:
-        result.facts = made.passes[stage.outputs[0].path].encoded()
+        result.facts = call.workspace.passes[stage.outputs[0].path].encoded()
     return result
 
 

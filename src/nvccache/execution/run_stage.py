@@ -11,7 +11,7 @@ from nvccache.files import keys
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.preprocessed import passes
 from nvccache.store import store
-from nvccache.values import dataclass, field, replace
+from nvccache.values import dataclass, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,26 +57,17 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What running a stage gave, and what its runs were seen to do.
-
-    `passes` are the facts about the text that it made, `changed` the files that were there before and are
-    not the same any more. It `is_repeatable` if another run was seen to make the same, see seeding.py.
-    `in_place` are the products that it wrote where the user wants them, `lay_there` those where another was
-    before, and `clue`, a clause, is why the path of its object may have mattered, see object_place.py. It
-    `is_as_rehearsed` unless a wrapper has become another command, see rehearsals.py.
-    """
+    """What running a stage gave, and what its runs were seen to do; its outputs are in the workspace."""
 
     completed: Completed
-    logs: Sequence[Log]
-    passes: Mapping[str, Pass] = field(default_factory=dict)
-    changed: Sequence[str] = ()
-    is_repeatable: bool = False
+    logs: Sequence[Log] = ()
+    is_repeatable: bool = False  # whether another run was seen to make the same, see seeding.py
     costs: Costs | None = None  # of a run on another machine
-    wall: float = 0.0  # of the call's wall time, in seconds; see stage_clock.py
-    in_place: Mapping[str, Signature] = field(default_factory=dict)
-    lay_there: frozenset[str] = frozenset()
-    clue: str = ""
-    is_as_rehearsed: bool = True
+    wall: float = 0.0  # of the call's wall time, in seconds; see tasks.StageClock
+    in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written where they belong
+    lay_there: frozenset[str] = frozenset()  # those of them where another file was before
+    clue: str = ""  # why the path of its object may have mattered, a clause; see object_place.py
+    is_as_rehearsed: bool = True  # no wrapper has become another command, see rehearsals.py
 
 
 def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
@@ -102,32 +93,33 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
         return completed
 
     before, lay_there = _lying_before(call, stage), object_place.lying_in_place(stage)
-    completed = carry_out(argv_to_run(call, stage, is_told=call.own_ids.tell(stage)))
+    completed = carry_out(argv_to_run(call, stage, is_told=call.module_ids.provide(stage)))
     is_repeatable = False
     if completed.status == 0 and ids.generates(stage):
         kept = stage.kept_outputs
-        completed, is_repeatable = call.seeds.settle(stage, completed, kept, carry_out)
+        completed, is_repeatable = call.module_ids.settle(stage, completed, kept, carry_out)
     if completed.status != 0:
         return Made(completed, logs)
-    changed = _adopt_changes(call, stage, before)
-    found, in_place = take_in(call, stage), object_place.signatures_in_place(stage)
-    is_as_rehearsed = _is_as_rehearsed(call, stage, logs)
-    clue = object_place.clue(stage, call.workspace, logs[-1], is_as_rehearsed)
-    made = Made(completed, logs, found, changed, is_repeatable, clue=clue)
-    return replace(made, in_place=in_place, lay_there=lay_there, is_as_rehearsed=is_as_rehearsed)
-
-
-def _is_as_rehearsed(call: StagedCall, stage: Stage, logs: Sequence[Log]) -> bool:
-    """Whether a wrapper has become what it was to become in each of its runs."""
-    added = _added_options(call, stage)
-    return not stage.becomes or all(
+    _adopt_changes(call, stage, before)
+    take_in(call, stage)
+    in_place, added = object_place.signatures_in_place(stage), _added_options(call, stage)
+    is_as_rehearsed = not stage.becomes or all(
         rehearsals.is_as_rehearsed(stage, log.read(), call.environ, added, call.plan.scratch) for log in logs
+    )
+    return Made(
+        completed,
+        logs,
+        is_repeatable,
+        in_place=in_place,
+        lay_there=lay_there,
+        clue=object_place.clue(stage, call.workspace, logs[-1], is_as_rehearsed),
+        is_as_rehearsed=is_as_rehearsed,
     )
 
 
 def make_inputs(call: StagedCall, stage: Stage) -> None:
     """Have what a stage reads on disk; raises LostResultError or OSError."""
-    read = (*call.read_by(stage), *call.own_ids.known_for(stage))
+    read = (*call.read_by(stage), *call.module_ids.known_for(stage))
     with call.making:
         for path in (*read, *read):
             _make(call, path)  # twice, since making one again can write another anew, in its stored form
@@ -160,7 +152,7 @@ def content_of(call: StagedCall, output: Output) -> bytes:
     content = call.workspace.content_of(output.path)
     if content is None:
         with call.making:
-            _make_again(call, output.path)
+            run_again(call, call.outputs[output.path][0])
         content = call.workspace.content_of(output.path)
     assert content is not None
     return content
@@ -179,16 +171,11 @@ def _make(call: StagedCall, path: str) -> None:
     """Have an intermediate on disk."""
     if path not in call.outputs:
         return  # written by an opaque stage, which always runs
-    if not call.workspace.materialise(path, call.outputs[path][1]):
-        _make_again(call, path)
-        if not call.workspace.materialise(path, call.outputs[path][1]):
+    stage, output = call.outputs[path]
+    if not call.workspace.materialise(path, output):
+        run_again(call, stage)
+        if not call.workspace.materialise(path, output):
             raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
-
-
-def _make_again(call: StagedCall, path: str) -> None:
-    """Run the stage whose output the store has lost."""
-    stage, _ = call.outputs[path]
-    run_again(call, stage)
 
 
 def argv_to_run(call: StagedCall, stage: Stage, *, is_told: bool) -> list[str]:
@@ -196,7 +183,7 @@ def argv_to_run(call: StagedCall, stage: Stage, *, is_told: bool) -> list[str]:
     if is_told:
         return ids.without_generating(stage.argv)
     if ids.generates(stage):
-        return call.seeds.argv_to_run(stage)
+        return call.module_ids.argv_to_run(stage)
     argv = list(stage.argv)
     if stage.grammar.is_cached:
         argv += _added_options(call, stage)
@@ -215,27 +202,21 @@ def _lying_before(call: StagedCall, stage: Stage) -> dict[str, str]:
     return {path: keys.digest_file(path) for path in paths}
 
 
-def _adopt_changes(call: StagedCall, stage: Stage, before: dict[str, str]) -> list[str]:
-    changed = []
+def _adopt_changes(call: StagedCall, stage: Stage, before: dict[str, str]) -> None:
     for path, digest in _lying_before(call, stage).items():
-        if before.get(path) == digest:
-            continue
-        with open(path, "rb") as stream:
-            content = stream.read()
-        call.workspace.adopt(path, content)
-        changed.append(path)
-    return changed
+        if before.get(path) != digest:
+            with open(path, "rb") as stream:
+                call.workspace.adopt(path, stream.read())
 
 
-def take_in(call: StagedCall, stage: Stage) -> dict[str, Pass]:
-    found = {}
+def take_in(call: StagedCall, stage: Stage) -> None:
+    """Take in what a stage has written, and the facts about its text; raises OSError."""
     for output in stage.kept_outputs:
         content = call.workspace.read_written(output)
         if stage.is_preprocessor:
             places = (call.context.checkout, call.context.cwd)
-            found[output.path] = facts_of(content, places, call.store, call.context.is_recaching)
-            call.workspace.take_pass(output.path, found[output.path])
-    return found
+            known = facts_of(content, places, call.store, call.context.is_recaching)
+            call.workspace.passes[output.path] = known
 
 
 def _known_outputs(call: StagedCall, stage: Stage) -> list[Output]:

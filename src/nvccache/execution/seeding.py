@@ -1,6 +1,6 @@
-"""Stages that make up a module id: with which words they run, and under which key their result is kept.
+"""Stages that make up a module id: with which argv they run, and under which key their result is kept.
 
-Stages that nvcc would have read an id are told it where it is known. One that runs before guesses, and makes
+Stages that nvcc would have read an id are given it where it is known. One that runs before guesses, and makes
 up the id itself (module_id.py). Whether it is nvcc's shows when that is known; if not, and it is in
 what the stage made, the stage ran in vain. That is kept for the source, so that its stages wait the next
 time, whatever its content is by then.
@@ -24,74 +24,82 @@ from nvccache.records.record import Front
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from nvccache.execution.staged_call import Context
     from nvccache.execution.workspace import Workspace
     from nvccache.machine.process import Completed
     from nvccache.plan.model import Output, Plan, Stage
-    from nvccache.store.store import Store
 
 
 _INCLUDE_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")  # as -I and -isystem, to the preprocessor
 ANYWHERE, PLACED, SEEDED = "anywhere", "placed", "seeded"
+_IN_VAIN = "in vain"
+_AT_ONCE = 1 << 20  # bytes
 
 
-class Seeds:
-    """What the module ids of one call are made of. `plan` is nvcc's own.
+def seed_of(context: Context, stage: Stage, workspace: Workspace | None = None) -> ids.Seed:
+    """What the id is made of that a stage of nvcc's own plan makes up.
 
-    `own_ids` are the files with an id that nvcc does not write. A seed holds what the passes say that
-    `workspace` knows: no stage that generates an id is looked up before all are done that can run before it.
+    It holds what the passes say that `workspace` knows: no stage that generates an id is looked up before all
+    are done that can run before it.
+    """
+    plan = context.plan
+    ends = _ends_of(plan, stage)
+    unit = [other for other in plan.stages if ends & _ends_of(plan, other)]
+    known = plan.steps[: plan.end_of_passes(_number_of(plan, stage))]
+    products = [os.path.normpath(os.path.join(context.cwd, path)) for path in sorted(ends)]
+    source = os.path.join(context.cwd, stage.name("source path"))
+    options = [word for other in unit for word in (other.argv[0], *other.key_argv)]
+    options += [f"{name}={context.environ[name]}" for name in _INCLUDE_PATHS if name in context.environ]
+    passes = [out.path for one in unit if one.is_preprocessor and one in known for out in one.outputs]
+    texts = [workspace.meaning_of(path) for path in passes] if workspace else []
+    return ids.seed_of(source, products, options, texts)
+
+
+def _number_of(plan: Plan, stage: Stage) -> int:
+    """The place among nvcc's steps of a stage, which may write more than nvcc has it write."""
+    written = {output.path for output in stage.outputs}
+    same = [other for other in plan.stages if any(output.path in written for output in other.outputs)]
+    return plan.steps.index(same[0] if same else stage)  # what is not understood has no outputs
+
+
+def _ends_of(plan: Plan, stage: Stage) -> set[str]:
+    """The products that a stage writes, or that what it writes ends up in."""
+    ends = {output.destination for output in stage.outputs if output.destination}
+    return ends.union(*(plan.destinations.get(output.path, ()) for output in stage.outputs))
+
+
+class ModuleIds:
+    """The ids of one attempt at a call: nvcc's, and those that the stages of `plan` make up beside them.
+
+    First what the tools are given, then under which keys results are kept and what they hold of an id, and
+    last the ids that stages make up which nvcc would have them read.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        own_ids: Mapping[str, str],
-        cwd: str,
-        environ: Mapping[str, str],
-        workspace: Workspace | None = None,
-    ) -> None:
-        self._workspace = workspace
+    def __init__(self, context: Context, plan: Plan, workspace: Workspace) -> None:
+        self._context = context
         self._plan = plan
-        self._own_ids = own_ids
-        self._cwd = cwd
-        self._environ = environ
-        self._producers = {output.path: stage for stage in plan.stages for output in stage.outputs}
+        self._workspace = workspace
+        self._producers = {output.path: stage for stage in context.plan.stages for output in stage.outputs}
+        self._memos: dict[str, str] = {}
 
     def seed_of(self, stage: Stage) -> ids.Seed:
         """The same for all stages that make up one id."""
-        stage = self._reference(stage)
-        ends = self._ends_of(stage)
-        unit = [other for other in self._plan.stages if ends & self._ends_of(other)]
-        known = self._plan.steps[: self._plan.end_of_passes(self._number_of(stage))]
-        products = [os.path.normpath(os.path.join(self._cwd, path)) for path in sorted(ends)]
-        source = os.path.join(self._cwd, stage.name("source path"))
-        options = [word for other in unit for word in (other.argv[0], *other.key_argv)]
-        options += [f"{name}={self._environ[name]}" for name in _INCLUDE_PATHS if name in self._environ]
-        passes = [out.path for one in unit if one.is_preprocessor and one in known for out in one.outputs]
-        texts = [self._workspace.meaning_of(path) for path in passes] if self._workspace else []
-        return ids.seed_of(source, products, options, texts)
+        output = stage.output(ROLE)
+        original = self._plan.own_ids.get(output.path, "") if output else ""
+        return seed_of(self._context, self._producers.get(original, stage), self._workspace)
 
-    def _number_of(self, stage: Stage) -> int:
-        """The place of a stage among nvcc's steps."""
-        made = [self._producers[out.path] for out in stage.outputs if out.path in self._producers]
-        return self._plan.steps.index(made[0] if made else stage)  # what is not understood has no outputs
-
-    def _ends_of(self, stage: Stage) -> set[str]:
-        """The products that a stage writes, or that what it writes ends up in."""
-        ends = {output.destination for output in stage.outputs if output.destination}
-        return ends.union(*(self._plan.destinations.get(output.path, ()) for output in stage.outputs))
+    def takes_seed(self, stage: Stage) -> bool:
+        producers = [self._producers.get(path) for path in stage.inputs]
+        argv = next((one.argv for one in producers if one and one.is_preprocessor), ())
+        return ids.takes_seed(ids.toolkit_version(argv)) and not ids.user_chose_seed(stage)
 
     def argv_to_run(self, stage: Stage) -> list[str]:
         """The argv to run a stage with that generates an id."""
         if self.takes_seed(stage):
             return ids.with_seed(stage.argv, self.seed_of(stage))
         return list(stage.argv)
-
-    def takes_seed(self, stage: Stage) -> bool:
-        preprocessor = self._preprocessor_of(stage)
-        version = ids.toolkit_version(preprocessor.argv) if preprocessor else 0
-        return ids.takes_seed(version) and not ids.user_chose_seed(stage)
 
     def settle(
         self,
@@ -107,15 +115,13 @@ class Seeds:
         output = stage.output(ROLE)
         if output not in kept:
             return completed, self._makes_the_same_again(stage, kept, run)
-        if output and output.path in self._own_ids:
-            return completed, False
         assert output is not None
-        with open(output.path, "rb") as stream:
-            replaced = ids.replace_process(stream.read(), self.seed_of(stage))
+        if output.path in self._plan.own_ids:
+            return completed, False
+        replaced = ids.replace_process(_read(output.path), self.seed_of(stage))
         if replaced is None:
             return completed, False
-        with open(output.path, "wb") as stream:
-            stream.write(replaced)
+        _write(output.path, replaced)
         return run(ids.without_generating(stage.argv)), False
 
     def _makes_the_same_again(
@@ -125,74 +131,23 @@ class Seeds:
 
         That is OptiX-IR before CUDA 13. Another process makes other code then; the first stays.
         """
-        first = [_read(output) for output in kept]
+        first = [_read(output.path) for output in kept]
         if self.takes_seed(stage) or ids.user_chose_seed(stage) or not _is_code(first):
             return False
-        is_repeatable = run(stage.argv).status == 0 and [_read(output) for output in kept] == first
+        is_repeatable = run(stage.argv).status == 0 and [_read(output.path) for output in kept] == first
         for output, content in zip(kept, first, strict=True):
-            with open(output.path, "wb") as stream:
-                stream.write(content)
+            _write(output.path, content)
         return is_repeatable
-
-    def _reference(self, stage: Stage) -> Stage:
-        """The stage whose id nvcc would have this one read; itself if it makes it up for others."""
-        output = stage.output(ROLE)
-        original = self._own_ids.get(output.path, "") if output else ""
-        return self._producers.get(original, stage)
-
-    def _preprocessor_of(self, stage: Stage) -> Stage | None:
-        producers = [self._producers.get(path) for path in stage.inputs]
-        return next((stage for stage in producers if stage and stage.is_preprocessor), None)
-
-
-class Seeding:
-    """Under which keys the results of stages are kept that make up an id, and what they hold of it."""
-
-    def __init__(self, seeds: Seeds, workspace: Workspace, cwd: str) -> None:
-        self.seeds = seeds
-        self._workspace = workspace
-        self._nowhere = Relocation("", cwd)
 
     def fronts(self, key: str, stage: Stage) -> Iterator[Front]:
         """Where the result of a stage may be, by what is known of it; most make up no id."""
-        yield Front(key, self._nowhere, ANYWHERE)
+        nowhere = Relocation("", self._context.cwd)
+        yield Front(key, nowhere, ANYWHERE)
         if ids.generates(stage):
             place = (ids.source_path(stage.argv),)
-            yield Front(
-                keys.key_of("placed stage", [("front", (key,)), ("place", place)]), self._nowhere, PLACED
-            )
-            seed = (self.seeds.seed_of(stage).text,)
-            yield Front(
-                keys.key_of("seeded stage", [("front", (key,)), ("seed", seed)]), self._nowhere, SEEDED
-            )
-
-    def names_id(self, stage: Stage, kept: Sequence[Output]) -> bool:
-        """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
-        identifier = self._identifier(stage, kept)
-        contents = [self._workspace.as_read(output.path) or b"" for output in kept if output.role != ROLE]
-        return ids.is_named_in(identifier, contents)
-
-    def _names_place(self, identifier: bytes, kept: Sequence[Output]) -> bool:
-        """Whether a result is for a source of this path alone: what it is kept as still holds the id."""
-        contents = [self._workspace.content_of(output.path) or b"" for output in kept if output.role != ROLE]
-        return ids.is_named_in(identifier, contents)
-
-    def _is_told(self, stage: Stage, identifier: bytes, messages: bytes) -> bool:
-        """Whether messages name the id, or the path that it is made of."""
-        directory = os.path.dirname(stage.name("source path"))
-        names_path = len(directory) > 1 and os.fsencode(directory) in messages
-        return bool(messages) and (names_path or ids.is_named_in(identifier, [messages]))
-
-    def may_be_named(self, stage: Stage) -> bool:
-        """Whether device code that a stage made may hold the id, which tells where the source is.
-
-        An object may hide that, since it is compressed in there.
-        """
-        if stage.name("source path") == "" or not stage.tool.compiles_device_code:
-            return False
-        others = [output for output in stage.kept_outputs if output.role != ROLE]
-        contents = [self._workspace.content_of(output.path) for output in others]
-        return any(content is None or b"\0" in content or ids.may_be_any_in(content) for content in contents)
+            yield Front(keys.key_of("placed stage", [("front", (key,)), ("place", place)]), nowhere, PLACED)
+            seed = (self.seed_of(stage).text,)
+            yield Front(keys.key_of("seeded stage", [("front", (key,)), ("seed", seed)]), nowhere, SEEDED)
 
     def scope_of(
         self, stage: Stage, kept: Sequence[Output], messages: bytes, *, is_repeatable: bool
@@ -205,25 +160,22 @@ class Seeding:
         identifier = self._identifier(stage, kept)
         if not ids.is_understood(identifier):
             return None
-        is_told = self._is_told(stage, identifier, messages)
-        if stage.tool.compiles_device_code and not self.names_id(stage, kept) and not is_told:
+        is_in_messages = self._is_in_messages(stage, identifier, messages)
+        if stage.tool.compiles_device_code and not self._names_id(stage) and not is_in_messages:
             return ANYWHERE
         if ids.is_made_of_process(identifier):
             return None
-        if ids.depends_on_seed(identifier, self.seeds.seed_of(stage)):
+        if ids.depends_on_seed(identifier, self.seed_of(stage)):
             return SEEDED
-        is_placed = "source path" in stage.grammar.ignored
-        return PLACED if is_placed and (is_told or self._names_place(identifier, kept)) else ANYWHERE
-
-    def _identifier(self, stage: Stage, kept: Sequence[Output]) -> bytes:
-        output = stage.output(ROLE)
-        return (self._workspace.as_read(output.path) or b"") if output and output in kept else b""
+        # What a result is kept as may still hold the id: it is for a source of this path alone then.
+        is_in_it = is_in_messages or ids.is_named_in(identifier, self._contents(kept))
+        return PLACED if "source path" in stage.grammar.ignored and is_in_it else ANYWHERE
 
     def _scope_by_products(self, stage: Stage, kept: Sequence[Output], is_repeatable: bool) -> str | None:
         """The scope where no file tells the id: PTX shows whether it holds one made up, code does not."""
-        contents = [self._workspace.content_of(output.path) or b"" for output in kept]
-        if self.seeds.takes_seed(stage):
-            rest = self.seeds.seed_of(stage).rest
+        contents = self._contents(kept)
+        if self.takes_seed(stage):
+            rest = self.seed_of(stage).rest
             depends = _is_code(contents) or any(rest in content for content in contents)
             return SEEDED if depends else ANYWHERE
         if ids.user_chose_seed(stage):
@@ -231,34 +183,40 @@ class Seeding:
         elif _is_code(contents):
             is_kept = is_repeatable
         else:
-            is_kept = not any(ids.names_process(content) for content in contents)
+            is_kept = not any(map(ids.names_process, contents))
         return ANYWHERE if is_kept else None
 
+    def may_be_named(self, stage: Stage) -> bool:
+        """Whether device code that a stage made may hold the id, which tells where the source is.
 
-def _is_code(contents: Sequence[bytes]) -> bool:
-    """Whether this is no text, in which an id may have another form."""
-    return any(b"\0" in content for content in contents)
+        An object may hide that, since it is compressed in there.
+        """
+        if stage.name("source path") == "" or not stage.tool.compiles_device_code:
+            return False
+        # What the store has lost may hold anything, as code may.
+        contents = self._contents(stage.kept_outputs, lost=b"\0")
+        return any(b"\0" in content or ids.may_be_any_in(content) for content in contents)
 
+    def _names_id(self, stage: Stage) -> bool:
+        """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
+        kept = stage.kept_outputs
+        others = [self._workspace.as_read(output.path) or b"" for output in kept if output.role != ROLE]
+        return ids.is_named_in(self._identifier(stage, kept), others)
 
-def _read(output: Output) -> bytes:
-    with open(output.path, "rb") as stream:
-        return stream.read()
+    def _is_in_messages(self, stage: Stage, identifier: bytes, messages: bytes) -> bool:
+        """Whether messages name the id, or the path that it is made of."""
+        directory = os.path.dirname(stage.name("source path"))
+        names_path = len(directory) > 1 and os.fsencode(directory) in messages
+        return bool(messages) and (names_path or ids.is_named_in(identifier, [messages]))
 
+    def _identifier(self, stage: Stage, kept: Sequence[Output]) -> bytes:
+        output = stage.output(ROLE)
+        return (self._workspace.as_read(output.path) or b"") if output and output in kept else b""
 
-_IN_VAIN = "in vain"
-_AT_ONCE = 1 << 20  # bytes
-
-
-class OwnIds:
-    """The ids that stages of one call make up themselves, beside those that nvcc would have them read."""
-
-    def __init__(self, plan: Plan, workspace: Workspace, seeding: Seeding, store: Store, cwd: str) -> None:
-        self._plan = plan
-        self._workspace = workspace
-        self._seeding = seeding
-        self._store = store
-        self._cwd = cwd
-        self._memos: dict[str, str] = {}
+    def _contents(self, kept: Sequence[Output], lost: bytes = b"") -> list[bytes]:
+        """What is kept of a stage beside its id."""
+        contents = [self._workspace.content_of(output.path) for output in kept if output.role != ROLE]
+        return [lost if content is None else content for content in contents]
 
     def is_own(self, output: Output) -> bool:
         """Whether this is an id that nothing reads, and that a result need not have where it is not in it."""
@@ -271,8 +229,7 @@ class OwnIds:
     def are_not_in(self, stage: Stage) -> bool:
         """Whether the id that a stage has made up is in nothing else that it made."""
         output = stage.output(ROLE)
-        is_own = output is not None and self.is_own(output)
-        return is_own and not self._seeding.names_id(stage, stage.kept_outputs)
+        return output is not None and self.is_own(output) and not self._names_id(stage)
 
     def is_unlike(self, stage: Stage) -> bool:
         """Whether a stage that made up the module id itself has another one, in what it made, than nvcc's."""
@@ -293,7 +250,7 @@ class OwnIds:
         original = self.original_of(stage)
         return (original,) if original and self._workspace.knows(original) else ()
 
-    def tell(self, stage: Stage) -> bool:
+    def provide(self, stage: Stage) -> bool:
         """Have the id lie where a stage would write it, which reads it then; whether it is known.
 
         Of a stage that was found and has to run again, it is the one with which it ran.
@@ -304,8 +261,7 @@ class OwnIds:
         if content is None:
             return False
         os.makedirs(os.path.dirname(own), exist_ok=True)
-        with open(own, "wb") as stream:
-            stream.write(content)
+        _write(own, content)
         return True
 
     def is_seen_to_be_unlike(self, stage: Stage) -> bool | None:
@@ -315,7 +271,11 @@ class OwnIds:
         what its result will not, which is seen at the end.
         """
         own, original = self._files_of(stage)
-        made, code = _read_file(own), stage.output("gpu")
+        code = stage.output("gpu")
+        try:
+            made = _read(own)
+        except OSError:
+            return None
         if not made or not code:
             return None
         if made == self._workspace.as_read(original):
@@ -323,19 +283,20 @@ class OwnIds:
         return _holds(code.path, ids.head_of(made))
 
     def note_in_vain(self, stage: Stage) -> None:
-        self._store.add_memo(self._memo_key(stage), _IN_VAIN)
+        self._context.store.add_memo(self._memo_key(stage), _IN_VAIN)
         self._memos.clear()
 
     def were_in_vain(self, stage: Stage) -> bool:
         """Whether a stage of the same source was seen to guess in vain."""
         key = self._memo_key(stage)
         if key not in self._memos:
-            self._memos[key] = self._store.find_memo(key)
+            self._memos[key] = self._context.store.find_memo(key)
         return self._memos[key] == _IN_VAIN
 
     def _memo_key(self, stage: Stage) -> str:
-        source = os.path.join(self._cwd, stage.name("source path") or stage.name("source name"))
-        return keys.key_of("ids in vain", [("source", (os.path.normpath(source),))])
+        name = stage.name("source path") or stage.name("source name")
+        source = os.path.normpath(os.path.join(self._context.cwd, name))
+        return keys.key_of("ids in vain", [("source", (source,))])
 
     def _files_of(self, stage: Stage) -> tuple[str, str]:
         """The file with the id that a stage makes up, and that with nvcc's; both empty for other stages."""
@@ -344,12 +305,19 @@ class OwnIds:
         return (output.path, original) if output and original else ("", "")
 
 
-def _read_file(path: str) -> bytes:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read()
-    except OSError:
-        return b""
+def _is_code(contents: Sequence[bytes]) -> bool:
+    """Whether this is no text, in which an id may have another form."""
+    return any(b"\0" in content for content in contents)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def _write(path: str, content: bytes) -> None:
+    with open(path, "wb") as stream:
+        stream.write(content)
 
 
 def _holds(path: str, text: bytes) -> bool:

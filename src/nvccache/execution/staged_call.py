@@ -1,10 +1,10 @@
 """A call taken apart into its stages: what these share over one scratch directory.
 
-    find_stage.py       the keys of a stage, and its result if the store has it: Lookup
-    run_stage.py        running it: Made, what it said, what its tools were seen to do, facts about its text
+    find_stage.py       the keys of a stage: an Action; and its result if the store has it
+    run_stage.py        running it: Made, what it printed, what its tools were seen to do
     publish_stage.py    putting its result into the store, and what it has read, or why not
 
-The steps change nothing but the scratch directory and the store; what a call learns by them is Known. Stages
+The steps change nothing but the workspace and the store; what a call learns by them is Known. Stages
 run on threads of their own, and are published by another; each touches only what its stage reads and writes.
 Which stage comes when is not known here.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 
-from nvccache.execution.seeding import OwnIds, Seeding, Seeds
+from nvccache.execution.seeding import SEEDED, ModuleIds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
 from nvccache.module_id import source_paths
@@ -28,8 +28,10 @@ from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nvccache.execution.find_stage import Action
     from nvccache.observation.observer import Watch
     from nvccache.records.input_records import InputRecord
+    from nvccache.records.record import Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,9 @@ class Rehearsed:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of a call before its stages are gone through, which may be done more than once."""
+    """What is known of a call before its stages are gone through, which may be attempted more than once."""
 
-    plan: Plan  # nvcc's own
+    plan: Plan  # nvcc's own, with what wrappers become
     environ: dict[str, str]
     cwd: str
     store: Store
@@ -55,6 +57,11 @@ class Context:
     checkout: str = ""
     terminal: str = ""  # terminals.py
     rehearsed: Rehearsed = Rehearsed()
+    # What this attempt relies on to go faster, see attempts.py.
+    has_own_ids: bool = False
+    ids_choice: str = ""
+    ignores_lines: bool = False
+    is_in_place: bool = True
 
 
 def environ_of_tools(context: Context) -> dict[str, str]:
@@ -65,18 +72,13 @@ def environ_of_tools(context: Context) -> dict[str, str]:
 
 
 class StagedCall:
-    """The stages of one call, one way through them.
+    """The stages of one call in one attempt. `plan` is the one that is carried out, see attempts.py."""
 
-    `plan` is the one that is carried out, which may differ from nvcc's own: in where module ids come from
-    (`ids_choice`, see shared_ids.py), and in where objects are written (object_place.py). With
-    `ignores_lines` results may come from text whose lines are elsewhere.
-    """
-
-    def __init__(self, context: Context, plan: Plan, ids_choice: str, ignores_lines: bool = True) -> None:
+    def __init__(self, context: Context, plan: Plan) -> None:
         self.context = context
         self.plan = plan
-        self.ids_choice = ids_choice
-        self.ignores_lines = ignores_lines and not any(stage.lines_matter for stage in plan.stages)
+        self.ignores_lines = context.ignores_lines and not any(stage.lines_matter for stage in plan.stages)
+        self.known = Known()
         self.store = context.store
         self.cwd = context.cwd
         self.terminal = context.terminal
@@ -84,9 +86,7 @@ class StagedCall:
         self.now = Present(self.environ, context.store)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.workspace = Workspace(plan.scratch, context.store, plan.included, source_paths(plan.stages))
-        self.seeds = Seeds(context.plan, plan.own_ids, context.cwd, context.environ, self.workspace)
-        self.seeding = Seeding(self.seeds, self.workspace, context.cwd)
-        self.own_ids = OwnIds(plan, self.workspace, self.seeding, context.store, context.cwd)
+        self.module_ids = ModuleIds(context, plan, self.workspace)
         self.inputs = ObservedInputs(
             context.store, context.cwd, plan.scratch, context.since_ns, context.checkout
         )
@@ -127,3 +127,34 @@ class StagedCall:
             stage.argv,
             bool(stage.becomes),
         )
+
+
+class Known:
+    """What a call learns by the steps of its stages, collected by one thread."""
+
+    def __init__(self) -> None:
+        self.input_records: list[InputRecord] = []
+        self.dated_files: list[str] = []
+        self.reasons_against_record: list[str] = []  # clauses
+        self.is_bound = False  # whether a result depends on what the products are called
+
+    def take_action(self, action: Action) -> None:
+        self.dated_files += action.dated
+        if action.reason_against_record:
+            self.reasons_against_record.append(action.reason_against_record)
+
+    def take_found(self, stage: Stage, found: Pair) -> None:
+        self.is_bound = self.is_bound or found.front.scope == SEEDED
+        self.take_read(stage, found.input_record)
+
+    def take_read(self, stage: Stage, made: InputRecord) -> None:
+        """What a stage has read."""
+        self.input_records.append(made)
+        if not made.is_observed:
+            self.reasons_against_record.append(f"{stage.kind} was not observed")
+
+    def add(self, other: Known) -> None:
+        """What another thread has learnt."""
+        self.input_records += other.input_records
+        self.reasons_against_record += other.reasons_against_record
+        self.is_bound = self.is_bound or other.is_bound

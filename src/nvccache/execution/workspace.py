@@ -14,6 +14,7 @@ from nvccache.files import keys
 from nvccache.plan.model import Output
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER
 from nvccache.preprocessed import passes
+from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Workspace:
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
-        self._passes: dict[str, Pass] = {}  # what is known of preprocessed text
+        self.passes: dict[str, Pass] = {}  # the facts about preprocessed text
         self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
         self._on_disk: set[str] = set()
         self._adopted: set[str] = set()
@@ -53,21 +54,17 @@ class Workspace:
     def knows(self, path: str) -> bool:
         return path in self._digests
 
-    def take_pass(self, path: str, known: Pass) -> None:
-        """Take the facts about a preprocessed text."""
-        self._passes[path] = known
-
     def meaning_of(self, path: str) -> str:
         """What a preprocessed text says apart from its lines, or where that is not known, the digest of all.
 
         Empty for one that has not been made.
         """
-        meaning = self._passes[path].meaning if path in self._passes else ""
+        meaning = self.passes[path].meaning if path in self.passes else ""
         return meaning or self._digests.get(path, "")
 
     def are_absolute(self, paths: Iterable[str]) -> bool:
         """Whether some preprocessed text among these files names others by absolute paths alone."""
-        texts = [self._passes[path] for path in paths if path in self._passes]
+        texts = [self.passes[path] for path in paths if path in self.passes]
         return bool(texts) and all(text.is_absolute for text in texts)
 
     def expect(self, path: str, digest: str) -> None:
@@ -98,7 +95,8 @@ class Workspace:
         """Take in a file that a command not understood has written, or changed where it lay."""
         self._digests[path] = keys.digest_bytes(content)
         self._contents.pop(path, None)
-        self._passes.pop(path, None)
+        if path in self.passes:  # what is listed was listed before
+            self.passes[path] = replace(self.passes[path], free_of="", meaning="", is_absolute=False)
         self._adopted.add(path)
         self._on_disk.add(path)
 

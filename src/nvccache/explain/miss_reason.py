@@ -7,7 +7,7 @@ with what is there now. Why single stages ran says stage_reason.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
@@ -19,7 +19,6 @@ from nvccache.explain import difference_text, object_record, stage_reason
 from nvccache.explain.difference_text import Component, Part
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys, presence
-from nvccache.preprocessed.passes import Pass
 from nvccache.records import direct, input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
@@ -54,7 +53,7 @@ class Explanation:
         self._former = object_record.find(self._objects[0], cache) if self._objects else None
         self.cause = self._find_cause()
 
-    def end(self, report: Report, call: StagedCall, passes: Mapping[str, Pass]) -> None:
+    def end(self, report: Report, call: StagedCall) -> None:
         """Write down what became of the call and why its stages ran, under each object it makes.
 
         Of the causes, those come first that the first stage names which had to compile.
@@ -63,7 +62,7 @@ class Explanation:
             return
         former, checkout = self._former, self._relocation.checkout
         neighbour = None if former else self._neighbour()
-        reasons = stage_reason.StageReasons(call, report.looked_up, self._now, passes, checkout)
+        reasons = stage_reason.StageReasons(call, report.looked_up, self._now, checkout)
         compared = former or (neighbour[1] if neighbour else None)
         stage_reasons = reasons.reasons(compared, self._is_recaching)[:_MOST_DETAILS]
         cause = self.cause

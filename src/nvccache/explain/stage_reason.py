@@ -19,18 +19,15 @@ from nvccache.store import sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nvccache.compile.tasks import Task
-    from nvccache.execution.find_stage import Lookup
     from nvccache.execution.staged_call import StagedCall
     from nvccache.explain.difference_text import Component, ComponentDifference, Part
     from nvccache.explain.object_record import ObjectRecord
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
-    from nvccache.preprocessed.passes import Pass
     from nvccache.records.facts import Present
-    from nvccache.records.record import Pair
 
 FIRST = "first compile of this stage"
 NOT_CACHED = "its results are not cached"
@@ -57,11 +54,9 @@ class StageReasons:
         call: StagedCall,
         looked_up: Sequence[Task],
         now: Present,
-        passes: Mapping[str, Pass],
         checkout: str = "",
     ) -> None:
         self._call = call
-        self._passes = passes
         self._checkout = checkout
         self._former_checkout = ""
         self._looked_up = looked_up
@@ -110,19 +105,19 @@ class StageReasons:
         return self._clauses.get(self._names[id(ran[0])], []) if ran else []
 
     def _keys_of(self, one: Task, digest_key: str) -> StageKeys:
-        lookup = one.lookup
-        assert lookup
-        found = lookup.found or self._newest(one.stage, lookup)
-        described = self._described(one.stage, lookup.components, digest_key)
-        made = self._passes.get(one.stage.outputs[0].path) if one.stage.is_preprocessor else None
-        if made:
-            described.append((_SAID, [(os.fsdecode(name), digest) for name, digest in made.files]))
+        assert one.action
+        fronts = find_stage.fronts(self._call, one.stage, one.action)
+        newest = (pair for front in fronts for pair in record.kept(front, self._call.store))
+        found = one.found or next(newest, None)
+        described = self._described(one.stage, one.action.components, digest_key)
+        if one.stage.is_preprocessor and (files := self._files_of_text(one.stage)):
+            described.append((_SAID, list(files.items())))
         return StageKeys(self._names[id(one.stage)], found.name if found else "", described)
 
-    def _newest(self, stage: Stage, lookup: Lookup) -> Pair | None:
-        """What was recorded last of a stage."""
-        fronts = find_stage.fronts(self._call, stage, lookup)
-        return next((pair for front in fronts for pair in record.kept(front, self._call.store)), None)
+    def _files_of_text(self, producer: Stage) -> dict[str, str]:
+        """What each file of the user says in the text of a pass, as digests."""
+        known = self._call.workspace.passes.get(producer.outputs[0].path)
+        return {os.fsdecode(name): digest for name, digest in known.files} if known else {}
 
     def _described(
         self, stage: Stage, components: Iterable[KeyComponent], digest_key: str
@@ -254,10 +249,9 @@ class StageReasons:
         """Of each file that says something in the text of a pass, whether it says another thing now."""
         former = self._former.get(self._names[id(producer)])
         before = dict(next((parts for tag, parts in former.components if tag == _SAID), ())) if former else {}
-        made = self._passes.get(producer.outputs[0].path)
-        if not made or not before:
+        now = self._files_of_text(producer)
+        if not now or not before:
             return {}
-        now = {os.fsdecode(name): digest for name, digest in made.files}
         return {self._path(name): now.get(name) != before.get(name) for name in {*now, *before}}
 
     def _path_of(self, clause: str) -> str:
@@ -284,7 +278,7 @@ class StageReasons:
 
 
 def _is_cached(task: Task) -> bool:
-    return task.lookup is not None and task.lookup.is_cached
+    return task.action is not None and task.action.is_cached
 
 
 def _has_run(task: Task) -> bool:

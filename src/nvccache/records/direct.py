@@ -69,7 +69,7 @@ def key_of(
     """The key of a call; `relocation` is what `scopes_of` has for the scope."""
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
     if relocation.base:
-        found.append(("module ids", ("relative",)))  # where that is possible, see shared_ids.py
+        found.append(("module ids", ("relative",)))  # where that is possible, see attempts.py
     for argument in invocation.arguments:
         if invocation.is_query or argument.name not in _OF_OUTPUTS:
             found.append((argument.name or "input", _parts_of(argument, relocation)))

@@ -77,7 +77,7 @@ class Result:
         self.stdout, self.stderr = stdout, stderr
         self.seconds = 0.0  # for which its tools ran
         self.cpu = 0.0  # seconds that they had of a CPU; 0 where that is not known
-        self.wall = 0.0  # of the wall time of its call, in seconds; see stage_clock.py
+        self.wall = 0.0  # of the wall time of its call, in seconds; see StageClock
         self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: what was shown, hidden
         # Of a stage: digests of the preprocessed text, whose lines a key may leave out.
         self.text: list[str] = []

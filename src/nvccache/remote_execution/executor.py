@@ -64,8 +64,8 @@ class Executor:
         call = self._call
         if not self._may_be_used():
             return 0.0
-        may_generate = ids.generates(stage) and not call.own_ids.known_for(stage)
-        if may_generate and not call.seeds.takes_seed(stage):
+        may_generate = ids.generates(stage) and not call.module_ids.known_for(stage)
+        if may_generate and not call.module_ids.takes_seed(stage):
             return 0.0  # the id would be of another process, and perhaps made once more
         seconds = self._remembered(stage)
         is_worth_it = seconds >= self._config.executor_min_seconds
@@ -120,7 +120,8 @@ class Executor:
                 stream.write(content)
         stdout, stderr = (text.replace(_PLACE, scratch) for text in (back.stdout, back.stderr))
         completed = Completed(0, stdout, stderr, back.costs.run)
-        return Made(completed, (), run_stage.take_in(self._call, stage), costs=back.costs)
+        run_stage.take_in(self._call, stage)
+        return Made(completed, costs=back.costs)
 
     def succeeded(self) -> None:
         self._breaker.close()
@@ -170,7 +171,7 @@ class Executor:
         call = self._call
         loaded = stage_key.loaded_by(stage, call.environ, call.store)
         tool = work.of_tool(stage.argv[0], loaded, call.environ, call.store)
-        is_told = call.own_ids.tell(stage)
+        is_told = call.module_ids.provide(stage)
         argv = run_stage.argv_to_run(call, stage, is_told=is_told)
         read = call.read_by(stage)
         if is_told:

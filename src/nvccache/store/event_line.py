@@ -201,7 +201,7 @@ class StageEvent(Record):
     why: str = row(CLAUSE)  # why it was not found
     start: float = row(SECONDS, 0.0)  # after that of the call
     seconds: float = row(SECONDS, 0.0)  # spent by the tool, or saved
-    wall: float = row(SECONDS, 0.0)  # its share of the time in which tools of its call ran (stage_clock.py)
+    wall: float = row(SECONDS, 0.0)  # its share of the time in which tools of its call ran (StageClock)
     slot: int = row(INTEGER, -1)  # the job slot, or -1
     where: str = row(WORD)  # LOCAL, an executor as it is shown, or empty for a hit
     # What it cost there (events.Away), or why it ran here though it was sent, of outcomes.EXECUTOR_FAULTS.

@@ -32,7 +32,7 @@ def idle(tmp_path: Path) -> Slots:
 
 
 def guessing(does: Callable[[Stage], int] = lambda stage: 0, **ids) -> FakeExecution:
-    return execution_of(*PIPELINE, does=does, own_ids=FakeIds(("cicc",), **ids))
+    return execution_of(*PIPELINE, does=does, module_ids=FakeIds(("cicc",), **ids))
 
 
 def side_by_side(until: str = "ended cicc", **ids) -> FakeExecution:
@@ -96,7 +96,7 @@ def test_a_wrong_guess_runs_again_and_is_counted(idle: Slots, cache_dir: str) ->
     assert begun(execution).count("cicc") == 2
     assert begun(execution).count("ptxas") == begun(execution).count("cudafe") == 1
     assert execution.events.count("stored cicc") == 1
-    assert execution.own_ids.were_noted
+    assert execution.module_ids.were_noted
 
 
 def test_where_guesses_were_wrong_nobody_guesses(idle: Slots) -> None:
@@ -116,7 +116,7 @@ def test_a_guess_that_is_seen_to_be_wrong_is_ended(idle: Slots, seen: bool) -> N
         if stage.kind == "cudafe":
             while "began cicc" not in execution.events:
                 assert not ended.wait(0.01)
-        elif stage.kind == "cicc" and "cicc" in execution.own_ids.made_up:
+        elif stage.kind == "cicc" and "cicc" in execution.module_ids.made_up:
             assert ended.wait(LATEST if seen else 0.3) == seen
         return 0
 

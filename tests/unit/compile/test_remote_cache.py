@@ -36,7 +36,7 @@ def test_what_others_have_does_not_run():
     schedule = carry_out(execution)
     assert begun(execution) == []
     assert all(task.is_hit for task in schedule.tasks.all)
-    assert len(schedule.known.input_records) == len(PIPELINE)
+    assert len(execution.known.input_records) == len(PIPELINE)
 
 
 def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():

@@ -283,9 +283,10 @@ def test_results_are_stored_when_who_waits_for_them_has_started():
 def test_what_each_step_has_found_out_is_collected():
     """Of what was found, of what ran, and of what was stored by another thread."""
     opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
-    known = carry_out(execution_of(HOST, CUDAFE, opaque, stored={"cudafe"})).known
+    execution = execution_of(HOST, CUDAFE, opaque, stored={"cudafe"})
+    carry_out(execution)
+    known = execution.known
     assert len(known.input_records) == 2
-    assert set(known.passes) == {"a.cpp4.ii"}
     assert known.reasons_against_record == ["its stage opaque is not cached"]
 
 

@@ -8,21 +8,17 @@ from pathlib import Path
 import pytest
 
 from nvccache import execution
-from nvccache.execution.find_stage import Lookup
-from nvccache.execution.known import Known
-from nvccache.execution.run_stage import Made
+from nvccache.execution.find_stage import Action
 from nvccache.execution.seeding import SEEDED
-from nvccache.machine.process import Completed
+from nvccache.execution.staged_call import Known
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import Grammar
-from nvccache.preprocessed.passes import Pass
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Front, Pair, Result
 
 PASS = Stage(Grammar("host_preprocess"), ("gcc",), (), (), (Output("ii", "/s/a.ii"),), (), (), ())
-TEXT = Pass(((b"a.cu", False),), "/base", "meaning")
-OWNERS = ("call", "context", "known", "lookup", "made")
+OWNERS = ("call", "context", "known", "action", "made")
 CHANGING = ("append", "extend", "update", "add", "setdefault", "clear", "pop", "remove")
 
 
@@ -31,48 +27,38 @@ def known() -> Known:
     return Known()
 
 
-def made(**more) -> Made:
-    return Made(Completed(0, b"", b"", 0.0), [], **more)
-
-
 def found(read: InputRecord, scope: str = "anywhere") -> Pair:
     return Pair(Front("0" * 64, Relocation("", "/"), scope), read, Result())
 
 
-def test_a_hit_tells_what_was_read_and_of_the_text(known):
+def test_a_hit_tells_what_was_read(known):
     read = InputRecord()
-    known.take_lookup(PASS, Lookup("front", found=found(read), facts=TEXT, dated=("/a.cu",)))
+    known.take_action(Action("front", dated=("/a.cu",)))
+    known.take_found(PASS, found(read))
     assert known.input_records == [read] and known.input_records[0] is read
-    assert known.passes == {"/s/a.ii": TEXT}
     assert known.dated_files == ["/a.cu"]
     assert known.reasons_against_record == []
 
 
 def test_a_stage_that_is_not_cached_tells_why_there_is_no_record(known):
-    lookup = Lookup(reason_against_record="it is not cached")
-    known.take_lookup(PASS, lookup)
-    assert not lookup.is_cached
+    action = Action(reason_against_record="it is not cached")
+    known.take_action(action)
+    assert not action.is_cached
     assert known.reasons_against_record == ["it is not cached"] and known.input_records == []
 
 
 def test_what_was_not_observed_is_a_reason(known):
     blind = InputRecord()
     blind.is_observed = False
-    known.take_lookup(PASS, Lookup("front", found=found(blind)))
+    known.take_found(PASS, found(blind))
     known.take_read(PASS, blind)
     assert known.reasons_against_record == ["host_preprocess was not observed"] * 2
     assert len(known.input_records) == 2
 
 
-def test_a_file_that_was_changed_where_it_lies_has_no_meaning_any_more(known):
-    known.take_made(made(passes={"/s/a.ii": TEXT, "/s/b.ii": TEXT}))
-    known.take_made(made(changed=["/s/a.ii", "/s/a.ptx"]))
-    assert known.passes == {"/s/a.ii": Pass(TEXT.listed, "", ""), "/s/b.ii": TEXT}
-
-
 def test_what_one_stage_has_found_holds_for_the_call(known):
-    known.take_lookup(PASS, Lookup("front", found=found(InputRecord(), SEEDED)))
-    known.take_lookup(PASS, Lookup("front"))
+    known.take_found(PASS, found(InputRecord(), SEEDED))
+    known.take_found(PASS, found(InputRecord()))
     assert known.is_bound
 
 

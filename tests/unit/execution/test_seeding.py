@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from nvccache import module_id as ids
-from nvccache.execution.seeding import Seeds
+from nvccache.execution.seeding import seed_of
 from nvccache.plan.model import OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages.tool import Grammar
 
@@ -27,9 +27,9 @@ def test_a_seed_is_the_same_before_and_after_a_pass_that_runs_behind_what_stays_
     flows = {output.path: ("a.o",) for step in steps for output in step.outputs}
     said = {"a.cpp4.ii": "one"}
     workspace = SimpleNamespace(meaning_of=lambda path: said.get(path, ""))
-    seeds = Seeds(Plan(steps, {}, flows, "/s"), {}, "/p", {}, workspace)
-    before = seeds.seed_of(generating)
+    context = SimpleNamespace(plan=Plan(steps, {}, flows, "/s"), cwd="/p", environ={})
+    before = seed_of(context, generating, workspace)
     said["a.cpp1.ii"] = "two"
-    assert seeds.seed_of(generating) == before
+    assert seed_of(context, generating, workspace) == before
     said["a.cpp4.ii"] = "three"
-    assert seeds.seed_of(generating) != before
+    assert seed_of(context, generating, workspace) != before

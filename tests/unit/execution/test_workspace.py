@@ -12,8 +12,9 @@ from nvccache.files import keys
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar
+from nvccache.preprocessed.passes import Pass
 
-PTX = Output("code", "{}/a.ptx")
+TEXT = Pass(((b"a.cu", False),), "/base", "meaning", is_absolute=True)
 
 
 @pytest.fixture
@@ -137,6 +138,17 @@ def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, outp
     workspace.adopt(extra.path, Path(extra.path).read_bytes())
     assert workspace.digest_of(extra.path) == keys.digest_bytes(b"extra")
     assert workspace.materialise(extra.path, extra)
+
+
+def test_a_text_that_was_changed_where_it_lies_has_no_meaning_any_more(workspace, output):
+    first, second = (_write(output("ii", name), b"int x;\n") for name in ("a.ii", "b.ii"))
+    for text in (first, second):
+        workspace.read_written(text)
+        workspace.passes[text.path] = TEXT
+    workspace.adopt(first.path, b"int y;\n")
+    assert workspace.passes == {first.path: Pass(TEXT.listed, ""), second.path: TEXT}
+    assert workspace.meaning_of(first.path) == keys.digest_bytes(b"int y;\n")
+    assert not workspace.are_absolute([first.path]) and workspace.are_absolute([second.path])
 
 
 STUB = b"#include <x>\n#define __NV_MODULE_ID %s4_a_cu_f\nint y;\n"

@@ -92,7 +92,7 @@ def note(given: Request, cause: list[str], cache: Store, report: Report | None =
     call = SimpleNamespace(plan=plan, environ=given.environ, store=cache, cwd=os.getcwd())
     explanation = begun(given, cache, *further)
     explanation.cause = cause
-    explanation.end(report or Report(), call, {})
+    explanation.end(report or Report(), call)
 
 
 def cause_of(given: Request, cache: Store) -> list[str]:

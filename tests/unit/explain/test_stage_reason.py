@@ -12,7 +12,7 @@ from answering import Answering
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
 from nvccache.compile.tasks import Task
-from nvccache.execution.find_stage import Lookup
+from nvccache.execution.find_stage import Action
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.explain.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
@@ -44,9 +44,9 @@ def ended(stage: Stage, has_run: bool = True) -> StageEvent:
     return StageEvent(stage.kind, RAN if has_run else HIT, 1.0)
 
 
-def task(stage: Stage, lookup: Lookup | None, event: StageEvent) -> Task:
+def task(stage: Stage, action: Action | None, event: StageEvent, found: Pair | None = None) -> Task:
     made = Task(0, stage)
-    made.lookup, made.event = lookup, event
+    made.action, made.event, made.found = action, event, found
     return made
 
 
@@ -64,8 +64,8 @@ class Compile:
         here = Relocation("", os.getcwd())
         self.call = SimpleNamespace(
             plan=self.plan, environ=environ, store=cache, cwd=os.getcwd(), outputs=outputs, terminal="",
-            read_by=lambda stage: list(stage.inputs),
-            seeding=SimpleNamespace(fronts=lambda key, stage: [Front(key, here)]),
+            read_by=lambda stage: list(stage.inputs), workspace=SimpleNamespace(passes={}),
+            module_ids=SimpleNamespace(fronts=lambda key, stage: [Front(key, here)]),
         )  # fmt: skip
 
     def _usual(self, stage):
@@ -87,13 +87,10 @@ class Compile:
     def reasons_for(self) -> StageReasons:
         looked_up = []
         for stage in self.plan.stages:
-            lookup = Lookup(
-                "f" * 64,
-                components=tuple(self.components[id(stage)]),
-                found=self.found.get(id(stage)),
-            )
-            looked_up.append(task(stage, lookup, ended(stage, id(stage) in self.ran)))
-        return StageReasons(self.call, looked_up, Answering(self.environ), {})
+            action = Action("f" * 64, components=tuple(self.components[id(stage)]))
+            event = ended(stage, id(stage) in self.ran)
+            looked_up.append(task(stage, action, event, self.found.get(id(stage))))
+        return StageReasons(self.call, looked_up, Answering(self.environ))
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
         """What the object's record says of the stages afterwards."""
@@ -149,7 +146,7 @@ def test_a_call_that_is_recached_says_so(now, before):
 
 def test_a_stage_that_is_not_cached_says_so(now, before):
     stage = now.stage("ptxas")
-    reasons = StageReasons(now.call, [task(stage, None, ended(stage))], Answering(), {})
+    reasons = StageReasons(now.call, [task(stage, None, ended(stage))], Answering())
     assert reasons.reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_CACHED)]
     assert reasons.keys_of_stages("key") == []
 
@@ -384,8 +381,8 @@ def test_the_record_of_a_stage_that_ran_is_the_one_published_last(cache, observe
 
 def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, before):
     known = before.recorded()
-    got_to = [task(stage, Lookup("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
-    reasons = StageReasons(now.call, got_to, Answering(), {})
+    got_to = [task(stage, Action("f" * 64), ended(stage)) for stage in now.plan.stages[:2]]
+    reasons = StageReasons(now.call, got_to, Answering())
     kept = reasons.keys_of_stages("key", known)
     assert [stage.name for stage in kept] == NAMES
     assert kept[-1] is known.stages[-1] and kept[0] is not known.stages[0]
@@ -395,7 +392,7 @@ def test_a_failed_compile_keeps_what_is_known_of_stages_it_did_not_get_to(now, b
 def test_a_stage_that_is_no_part_of_the_plan_any_more_is_forgotten(cache, before):
     known = before.recorded()
     known.stages[0].name = "preprocessing for compute_20"
-    kept = StageReasons(before.call, [], Answering(), {}).keys_of_stages("key", known)
+    kept = StageReasons(before.call, [], Answering()).keys_of_stages("key", known)
     assert [stage.name for stage in kept] == NAMES[1:]
 
 

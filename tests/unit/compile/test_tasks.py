@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvccache.compile.stage_clock import StageClock
+from nvccache.compile.tasks import StageClock
 
 ALWAYS = 100.0  # seconds of a CPU: as long as the tool ran
 
