@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parent
+TEST = TESTS / "scenarios" / "same_result" / "test_command_lines.py"
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "src")]
 
 from nvccache.toolkit.discovery import find_nvcc  # noqa: E402 (the paths come first)
@@ -101,9 +102,8 @@ def _run(nvcc: str, ccbin: str, report: Path, arguments: argparse.Namespace) -> 
     path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
     environ = {**os.environ, "NVCCACHE_TEST_NVCC": nvcc, "NVCCACHE_TEST_CCBIN": ccbin, "PYTHONPATH": path}
     environ["NVCCACHE_TEST_LIGHT"] = "1" if arguments.light else ""
-    tests = TESTS / "scenarios" / "test_command_lines.py"
     # What pytest prints is progress, not the table.
-    done = subprocess.run([*argv, str(tests)], cwd=TESTS.parent, env=environ, stdout=sys.stderr, check=False)
+    done = subprocess.run([*argv, str(TEST)], cwd=TESTS.parent, env=environ, stdout=sys.stderr, check=False)
     if done.returncode not in (0, 1):  # It did not come to its end.
         sys.exit(done.returncode)
     unfinished.rename(report)

@@ -23,6 +23,10 @@ def _report(path: Path, *cases: str) -> None:
     path.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
 
 
+def test_the_test_that_is_run_is_there() -> None:
+    assert command_line_table.TEST.exists()
+
+
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Results of two toolkits, which are not run again."""

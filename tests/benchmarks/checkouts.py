@@ -57,6 +57,15 @@ def make(work: Path, name: str, examples: int) -> Path:
     return checkout
 
 
+def configure(checkout: Path, environ: dict[str, str], *settings: str) -> list[str]:
+    """Make a fresh `build` by CMake for Ninja; the command that builds it."""
+    directory = checkout / "build"
+    shutil.rmtree(directory, ignore_errors=True)
+    argv = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *settings]
+    subprocess.run(argv, check=True, env=environ, stdout=subprocess.DEVNULL)
+    return ["ninja", "-C", str(directory), "--quiet", "-d", "keepdepfile"]
+
+
 def touch(checkout: Path) -> None:
     """Give every source and header the present time, as a fresh clone would."""
     for directory, _, names in os.walk(checkout / "cutlass"):

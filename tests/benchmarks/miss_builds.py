@@ -6,24 +6,24 @@ import hashlib
 import random
 import shlex
 import shutil
-import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import workbench
-from miss_scenarios import ONE, code_for, cold, unexpected
+from miss_scenarios import FOUR, ONE, code_for, cold, unexpected
 from project import MEMBERS
-from rows import Row
+from rows import Cost, Row
 from units import Unit, Version, text_of
 from workbench import OURS, PLAIN, Bench
 
 _COPIES = 4
 _AT_ONCE = 8
 _MOST_JOBS = 4
-_LOG = "log"
+_ONLY_FOR_THE_HOST = "#ifndef __CUDA_ARCH__\nint only_for_the_host_@COPY@() { return 1; }\n#endif\n"
 
 
 @dataclass(frozen=True)
@@ -38,30 +38,55 @@ class Edge:
 def cold_ninja(bench: Bench, units: Sequence[Unit], runs: int) -> list[Row]:
     """Copies of every unit, built by Ninja with two jobs from an empty cache."""
     row = Row(",".join(unit.letter for unit in units), "cold-ninja", most=1.03)
-    edges = _copies(bench, units)
-    expected = {kind: count * len(edges) for kind, count in cold(len(ONE)).items()}
+    expected = {kind: count * _COPIES * len(units) for kind, count in cold(len(ONE)).items()}
+    edges = _copies(bench, units, _COPIES, ONE)
+    for _ in _turns(bench, row, edges, 2, runs):
+        row.wrong += unexpected(expected, row.ran, len(edges)) + _differing(
+            bench, edges, bench.work / "ninja" / OURS
+        )
+    return [row]
+
+
+def other_ids(bench: Bench, unit: Unit, runs: int, copies: int, jobs: int) -> list[Row]:
+    """First compiles where the module id which cicc makes up is not nvcc's, and how many stages ran in vain.
+
+    Above its headers each copy has a function that only the host's pass sees.
+    """
+    row = Row(unit.letter, "other-ids")
+    edges = _copies(bench, [unit], copies, FOUR[::3], _ONLY_FOR_THE_HOST)
+    in_vain = [
+        workbench.statistics_of(bench)["in_vain"]["runs"] for _ in _turns(bench, row, edges, jobs, runs)
+    ]
+    row.note = f"{copies} units, {jobs} at once; in vain {in_vain}"
+    return [row]
+
+
+def _turns(bench: Bench, row: Row, edges: Sequence[Edge], jobs: int, runs: int) -> Iterator[None]:
+    """Build by plain nvcc and by nvccache in turn, from an empty cache; yields after each pair."""
     programs = {PLAIN: bench.nvcc, OURS: bench.shim}
     for run in range(runs):
         for place in sorted(programs, reverse=bool(run % 2)):
             folder = bench.work / "ninja" / place
             _write_build(folder, edges, programs[place])
             if place == PLAIN:
-                row.base.append(_build(bench, folder, 2))
+                row.base.append(_build(bench, folder, jobs))
                 continue
             workbench.empty_cache(bench)
-            row.ours.append(_build(bench, folder, 2))
+            row.ours.append(_build(bench, folder, jobs))
             row.ran = workbench.stages_run(bench)
-            row.wrong += unexpected(expected, row.ran, len(edges)) + _differing(bench, edges, folder)
-    return [row]
+        yield
 
 
-def _copies(bench: Bench, units: Sequence[Unit]) -> list[Edge]:
+def _copies(
+    bench: Bench, units: Sequence[Unit], count: int, numbers: Sequence[str], above: str = ""
+) -> list[Edge]:
     edges = []
-    for copy in range(_COPIES):
+    for copy in range(count):
         for unit in units:
             name = f"{unit.letter}{copy}"
-            source = workbench.write(bench, f"{name}.cu", text_of(unit, Version(copy=copy + 1)))
-            edges.append(Edge(f"{name}.o", source, (*unit.arguments, *code_for(*ONE), "-c")))
+            text = above.replace("@COPY@", str(copy)) + text_of(unit, Version(copy=copy + 1))
+            source = workbench.write(bench, f"{name}.cu", text)
+            edges.append(Edge(f"{name}.o", source, (*unit.arguments, *code_for(*numbers), "-c")))
     workbench.settle()
     for edge in edges[: len(units)]:  # reads the headers
         workbench.reference(bench, edge.source, [*edge.argv, str(edge.source)])
@@ -92,7 +117,7 @@ def _escaped(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _build(bench: Bench, folder: Path, jobs: int, **settings: str) -> float:
+def _build(bench: Bench, folder: Path, jobs: int, **settings: str) -> Cost:
     return workbench.timed(["ninja", f"-j{jobs}"], folder, bench.environ | settings)
 
 
@@ -108,37 +133,28 @@ def same_at_once(bench: Bench, unit: Unit, runs: int) -> list[Row]:
         for is_single in (True, False) if run % 2 else (False, True):
             workbench.empty_cache(bench)
             if is_single:
-                row.base.append(workbench.compile_ours(bench, argv).seconds)
+                row.base.append(workbench.compile_ours(bench, argv).cost)
                 continue
-            seconds, objects = _together(bench, argv)
-            row.ours.append(seconds)
+            cost, objects = _together(bench, argv)
+            row.ours.append(cost)
             row.ran = workbench.stages_run(bench)
             row.wrong += unexpected(expected, row.ran, _AT_ONCE)
             row.wrong += ["object differs"] if set(objects) != {wanted} else []
     return [row]
 
 
-def _together(bench: Bench, argv: Sequence[str]) -> tuple[float, list[bytes]]:
-    """Start all compiles and wait for them: seconds until the last ends, and their objects."""
+def _together(bench: Bench, argv: Sequence[str]) -> tuple[Cost, list[bytes]]:
+    """Start all compiles and wait for them: what they cost until the last ends, and their objects."""
     folders = [bench.work / "at once" / str(number) for number in range(_AT_ONCE)]
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     command = [bench.shim, *argv, "-o", workbench.OBJECT]
-    started = time.monotonic()
-    running = [_start(command, folder, bench.environ) for folder in folders]
-    statuses = [process.wait() for process in running]
-    seconds = time.monotonic() - started
-    for folder, status in zip(folders, statuses, strict=True):
-        if status:
-            said = (folder / _LOG).read_text(errors="replace")
-            raise workbench.CompileError(f"status {status}: {shlex.join(command)}\n{said[-2000:]}")
-    return seconds, [(folder / workbench.OBJECT).read_bytes() for folder in folders]
-
-
-def _start(command: Sequence[str], folder: Path, environ: dict[str, str]) -> subprocess.Popen[bytes]:
-    with open(folder / _LOG, "wb") as log:
-        return subprocess.Popen(command, cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        started, used = time.monotonic(), workbench.cpu_seconds()
+        list(pool.map(lambda folder: workbench.timed(command, folder, bench.environ), folders))
+        cost = Cost(time.monotonic() - started, workbench.cpu_seconds() - used)
+    return cost, [(folder / workbench.OBJECT).read_bytes() for folder in folders]
 
 
 def reproducible(bench: Bench, builds: int, seed: int) -> list[Row]:

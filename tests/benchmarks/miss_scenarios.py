@@ -11,10 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import workbench
-from rows import Row
+from rows import CALLS, Row
 from units import Unit, Version, text_of
 from workbench import Bench
 
@@ -132,21 +133,31 @@ def _texts(folder: Path, pattern: str) -> tuple[bytes, ...]:
     return tuple(_LINE_MARKER.sub(b"", path.read_bytes()) for path in sorted(folder.glob(pattern)))
 
 
-def perform(bench: Bench, unit: Unit, scenario: Scenario, runs: int) -> list[Row]:
-    """Measure one scenario on one unit; raises CompileError."""
-    row = Row(unit.letter, scenario.name, scenario.most.get(unit.letter), note=scenario.note)
+def perform(benches: Sequence[Bench], unit: Unit, scenario: Scenario, runs: int) -> list[Row]:
+    """Measure one scenario on one unit, with each nvccache in its own bench; raises CompileError."""
+    bench = benches[0]
+    rows = [
+        Row(unit.letter, f"{scenario.name}{' beside' * bool(number)}", note=scenario.note)
+        for number in range(len(benches))
+    ]
+    rows[0].most = scenario.most.get(unit.letter)
     beside = Row(unit.letter, f"{scenario.name} / -t {_THREADS}", scenario.most_of_threads)
-    source = _prepare(bench, unit, scenario)
+    source = _prepare(benches, unit, scenario)
     argv = _words(unit, scenario.argv, source)
 
-    def ours() -> None:
+    def plain() -> None:
+        cost = workbench.compile_plain(bench, argv)
+        for row in rows:
+            row.base.append(cost)
+
+    def ours(each: Bench, row: Row) -> None:
         if not scenario.edit:
-            _restore(bench, scenario)
-        compiled = workbench.compile_ours(bench, argv)
-        row.ours.append(compiled.seconds)
+            _restore(each, scenario)
+        compiled = workbench.compile_ours(each, argv)
+        row.ours.append(compiled.cost)
         row.ran = compiled.ran
 
-    lanes = [lambda: row.base.append(workbench.compile_plain(bench, argv)), ours]
+    lanes = [plain, *(partial(ours, *lane) for lane in zip(benches, rows, strict=True))]
     if scenario.most_of_threads:
         threads = ["-t", str(_THREADS), *argv]
         lanes.append(lambda: beside.base.append(workbench.compile_plain(bench, threads)))
@@ -157,28 +168,29 @@ def perform(bench: Bench, unit: Unit, scenario: Scenario, runs: int) -> list[Row
         start = run % len(lanes)
         for lane in lanes[start:] + lanes[:start]:
             lane()
-        row.wrong += unexpected(scenario.expected(unit), row.ran)
-        row.wrong += ["object differs"] if workbench.differs(bench, source, argv) else []
+        rows[0].wrong += unexpected(scenario.expected(unit), rows[0].ran)
+        rows[0].wrong += ["object differs"] if workbench.differs(bench, source, argv) else []
     if not scenario.most_of_threads:
-        return [row]
-    return [row, dataclasses.replace(beside, ours=row.ours)]
+        return rows
+    return [*rows, dataclasses.replace(beside, ours=rows[0].ours)]
 
 
 def _words(unit: Unit, argv: Sequence[str], source: Path) -> list[str]:
     return [*unit.arguments, *argv, "-c", str(source)]
 
 
-def _prepare(bench: Bench, unit: Unit, scenario: Scenario) -> Path:
-    """Write the source and bring the cache into the state before; the files read are in memory then."""
+def _prepare(benches: Sequence[Bench], unit: Unit, scenario: Scenario) -> Path:
+    """Write the source and bring the caches into the state before; the files read are in memory then."""
     first = scenario.edit(0) if scenario.edit else Version()
-    source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, first))
+    source = workbench.write(benches[0], f"{unit.letter}.cu", text_of(unit, first))
     workbench.settle()
-    workbench.empty_cache(bench)
-    if scenario.before is None:
-        workbench.reference(bench, source, _words(unit, scenario.argv, source))
-    else:
-        workbench.compile_ours(bench, _words(unit, scenario.before, source))
-        workbench.save_cache(bench, _PRIMED)
+    for bench in benches:
+        workbench.empty_cache(bench)
+        if scenario.before is None:
+            workbench.reference(bench, source, _words(unit, scenario.argv, source))
+        else:
+            workbench.compile_ours(bench, _words(unit, scenario.before, source))
+            workbench.save_cache(bench, _PRIMED)
     return source
 
 
@@ -195,6 +207,6 @@ def unexpected(expected: dict[str, int], ran: Counter[str], calls: int = 1) -> l
         f"{kind} ran {ran[kind]} times, not {count}" for kind, count in expected.items() if ran[kind] != count
     ]
     wrong += [f"{ran[outcome]} x {outcome}" for outcome in workbench.LOST if ran[outcome]]
-    if ran[workbench.CALLS] != calls:
-        wrong.append(f"{ran[workbench.CALLS]} calls, not {calls}")
+    if ran[CALLS] != calls:
+        wrong.append(f"{ran[CALLS]} calls, not {calls}")
     return wrong

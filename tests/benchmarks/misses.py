@@ -1,11 +1,14 @@
 """What a miss costs: compiles of which something changed, or nothing is cached, as ratios to plain nvcc.
 
-    python tests/benchmarks/misses.py [--runs 5] [--units a,b,c] [--scenarios NAME,...] [--builds 10]
+    python tests/benchmarks/misses.py [--runs 5] [--units a,b,c,s] [--scenarios NAME,...] [--builds 10]
+    python tests/benchmarks/misses.py --units s --scenarios define,comment-1 --runs 20 --beside LAUNCHER
+    python tests/benchmarks/misses.py --units b --scenarios other-ids --copies 16 --jobs 16
 
 Plain nvcc and nvccache compile the same unit in turn, in alternating order; printed are medians, the ratio of
-the medians, that of the pairs with its range, the target, and the stages that ran in the last run. A scenario
-is named whole or by its first word (`cold`, `comment`). `cold-4 / -t 2` compares with `nvcc -t 2`, `same-8 /
-one` compares eight identical compiles at once with one cold compile, both of ours.
+the medians, that of the pairs with its range, that of processor time, the target, and the stages that ran in
+the last run. A scenario is named whole or by its first word (`cold`, `comment`). `cold-4 / -t 2` compares
+with `nvcc -t 2`, `same-8 / one` eight identical compiles at once with one cold compile, both of ours.
+`--beside` has another installation take part, such as that of the code before a change.
 
 Every object is compared with that of `nvcc -keep`. Fails when one differs, or when a stage ran that must not,
 or did not that must; a missed target is only printed, as it depends on the machine. Unit c is CUTLASS, whose
@@ -37,28 +40,32 @@ from workbench import Bench
 from nvccache.toolkit import discovery
 
 Trial = Callable[[], list[Row]]
-_LETTERS = ("a", "b", "c")
+_LETTERS = ("a", "b", "c", "s")
 _OWN = "misses"  # the directory below --keep that is made anew
-_NINJA = ("cold-ninja", "reproducible")
+_NINJA = ("cold-ninja", "other-ids", "reproducible")
 NAMES = (
     *(scenario.name for scenario in miss_scenarios.scenarios()),
     "ccbin",
     "cold-ninja",
+    "other-ids",
     "same-8",
     "reproducible",
 )
 
 
 def trials(
-    bench: Bench, present: list[Unit], options: argparse.Namespace
+    benches: list[Bench], present: list[Unit], options: argparse.Namespace
 ) -> Iterator[tuple[str, str, Trial]]:
     """All that was asked for: unit, scenario, and what measures it."""
-    runs, chosen = options.runs, options.scenarios
+    runs, chosen, bench = options.runs, options.scenarios, benches[0]
     for scenario in miss_scenarios.scenarios():
         for unit in present if scenario.name in chosen else ():
-            yield unit.letter, scenario.name, partial(miss_scenarios.perform, bench, unit, scenario, runs)
+            yield unit.letter, scenario.name, partial(miss_scenarios.perform, benches, unit, scenario, runs)
     for unit in present if "ccbin" in chosen else ():
         yield unit.letter, "ccbin", partial(_with_other_compiler, bench, unit, options)
+    for unit in present if "other-ids" in chosen else ():
+        counts = (options.copies, options.jobs)
+        yield unit.letter, "other-ids", partial(miss_builds.other_ids, bench, unit, runs, *counts)
     if "cold-ninja" in chosen:
         yield "all", "cold-ninja", partial(miss_builds.cold_ninja, bench, present, runs)
     for unit in present if "same-8" in chosen else ():
@@ -69,14 +76,14 @@ def trials(
 
 def _with_other_compiler(bench: Bench, unit: Unit, options: argparse.Namespace) -> list[Row]:
     scenario = miss_scenarios.other_compiler(bench, unit, options.ccbin)
-    return miss_scenarios.perform(bench, unit, scenario, options.runs)
+    return miss_scenarios.perform([bench], unit, scenario, options.runs)
 
 
-def measure(bench: Bench, present: list[Unit], options: argparse.Namespace) -> list[Row]:
+def measure(benches: list[Bench], present: list[Unit], options: argparse.Namespace) -> list[Row]:
     """Run everything and print it row by row; a trial that fails does not keep the next from running."""
     made: list[Row] = []
     print(rows.heading(), flush=True)
-    for letter, name, trial in trials(bench, present, options):
+    for letter, name, trial in trials(benches, present, options):
         try:
             fresh = trial()
         except (workbench.CompileError, OSError) as error:
@@ -109,20 +116,21 @@ def _letters(text: str) -> list[str]:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="how often each pair is measured")
-    parser.add_argument("--units", type=_letters, default=list(_LETTERS), metavar="a,b,c")
+    parser.add_argument("--units", type=_letters, default=["a", "b", "c"], metavar="a,b,c,s")
     parser.add_argument("--scenarios", type=_chosen_names, default=list(NAMES), metavar="NAME,...")
-    parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
+    parser.add_argument("--beside", metavar="LAUNCHER", action="append", default=[])
+    parser.add_argument("--copies", type=int, default=16, help="of a unit, for `other-ids`")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="for `other-ids`")
+    parser.add_argument("--one-core", action="store_true", help="run all on one core")
     parser.add_argument("--ccbin", metavar="PATH", help="another host compiler, for the scenario `ccbin`")
     parser.add_argument("--builds", type=int, default=10, help="how often `reproducible` builds its project")
     parser.add_argument("--seed", type=int, default=random.randrange(1000), help="of its order and its jobs")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
-    options = parser.parse_args()
-    options.nvcc = options.nvcc or discovery.find_nvcc(os.environ)
-    if not options.nvcc:
-        parser.error("no nvcc found")
-    for name in ("nvcc", "ccbin"):  # the compilers are started in other directories
-        path = getattr(options, name)
-        setattr(options, name, path and os.path.abspath(shutil.which(path) or path))
+    options = workbench.parsed(parser)
+    if options.ccbin:  # it is started in other directories
+        options.ccbin = os.path.abspath(shutil.which(options.ccbin) or options.ccbin)
+    if options.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     return options
 
 
@@ -152,10 +160,17 @@ def main() -> int:
         _leave_out_what_cannot_be(options)
         compilers = [options.ccbin] if options.ccbin else []
         try:
-            bench = workbench.set_up(work / _OWN, options.nvcc, compilers)
+            programs = [
+                (sys.executable, "-m", "nvccache"),
+                *((os.path.abspath(one),) for one in options.beside),
+            ]
+            benches = [
+                workbench.set_up(work / f"{_OWN}{number or ''}", options.nvcc, compilers, program)
+                for number, program in enumerate(programs)
+            ]
         except workbench.CompileError as error:
             raise SystemExit(f"nothing can be measured: {error}") from None
-        made = measure(bench, present, options)
+        made = measure(benches, present, options)
     print(rows.summary(made))
     return 1 if any(row.wrong for row in made) else 0
 

@@ -12,10 +12,7 @@ Fails where an answer differs from nvcc's, or a query was not answered from a re
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import workbench
+from rows import MARKDOWN, Cost, Row, markdown
 from workbench import OURS, PLAIN, Bench
 
 from nvccache.toolkit import discovery
@@ -44,7 +42,7 @@ _QUERIES = (("--version",), ("-M", "small.cu"), ("-M", "unit0.cu"), ("-E", "unit
 
 
 def prepared(work: Path, options: argparse.Namespace) -> Bench:
-    bench = workbench.set_up(work, options.nvcc, [])
+    bench = workbench.set_up(work, options.nvcc)
     for name in (PLAIN, OURS):
         folder = bench.work / name
         (folder / "Makefile").write_text(_MAKEFILE)
@@ -58,29 +56,27 @@ def answer(bench: Bench, compiler: str, argv: tuple[str, ...], folder: str) -> b
     return subprocess.check_output([compiler, *argv], cwd=bench.work / folder, env=bench.environ)
 
 
-def made(bench: Bench, compiler: str, target: str, folder: str) -> float:
-    """The seconds of a build from nothing; raises workbench.CompileError."""
+def made(bench: Bench, compiler: str, target: str, folder: str) -> Cost:
+    """What a build from nothing costs; raises workbench.CompileError."""
     directory = bench.work / folder
     workbench.timed(["make", "-s", "clean"], directory, bench.environ)
     return workbench.timed(["make", "-s", target, f"NVCC={compiler}"], directory, bench.environ)
 
 
-def compared(name: str, runs: int, plain: Callable[[], float], ours: Callable[[], float]) -> None:
+def compared(name: str, runs: int, plain: Callable[[], Cost], ours: Callable[[], Cost]) -> None:
     """Print a row of the table."""
     for _ in range(2):
         ours()
         workbench.settle()
     pairs = [(plain(), ours()) if run % 2 else (ours(), plain())[::-1] for run in range(runs)]
-    ratios = [mine / theirs for theirs, mine in pairs]
-    theirs, mine = (statistics.median(column) for column in zip(*pairs, strict=True))
-    spread = f"{statistics.median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})"
-    print(f"| {name} | {theirs:.3f} | {mine:.3f} | {spread} |", flush=True)
+    base, mine = (list(column) for column in zip(*pairs, strict=True))
+    print(markdown(Row("", name, base=base, ours=mine)), flush=True)
 
 
 def measured(bench: Bench, options: argparse.Namespace) -> bool:
     """Print the table; whether all answers were nvcc's, and from records."""
     is_right = True
-    print("| call | plain s | nvccache s | pairs (min-max) |\n|---|---|---|---|")
+    print(MARKDOWN)
     for argv in _QUERIES:
         lanes = [
             lambda compiler=compiler, folder=folder, argv=argv: workbench.timed(
@@ -90,7 +86,7 @@ def measured(bench: Bench, options: argparse.Namespace) -> bool:
         ]
         compared(f"`{' '.join(argv)}`", options.runs, *lanes)
         is_right &= answer(bench, bench.nvcc, argv, OURS) == answer(bench, bench.shim, argv, OURS)
-    before = calls(bench)
+    before = workbench.statistics_of(bench)["calls"]
     is_right &= before["query_miss"] == len(_QUERIES)
     for target, title in (("lists", "the same without `-c`"), ("all", f"`make`, {options.sources} sources")):
         lanes = [
@@ -98,25 +94,17 @@ def measured(bench: Bench, options: argparse.Namespace) -> bool:
             for compiler, folder in ((bench.nvcc, PLAIN), (bench.shim, OURS))
         ]
         compared(title, min(options.runs, 3), *lanes)
-    return is_right and calls(bench)["query_miss"] == before["query_miss"] + options.sources
-
-
-def calls(bench: Bench) -> dict[str, int]:
-    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json"]
-    found: dict[str, int] = json.loads(subprocess.check_output(command, env=bench.environ))["calls"]
-    return found
+    return (
+        is_right
+        and workbench.statistics_of(bench)["calls"]["query_miss"] == before["query_miss"] + options.sources
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="how often each pair is measured")
     parser.add_argument("--sources", type=int, default=6, help="how many the Makefile compiles")
-    parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
-    options = parser.parse_args()
-    options.nvcc = options.nvcc or discovery.find_nvcc(os.environ)
-    if not options.nvcc:
-        parser.error("no nvcc found")
-    options.nvcc = os.path.abspath(shutil.which(options.nvcc) or options.nvcc)
+    options = workbench.parsed(parser)
     with tempfile.TemporaryDirectory() as temporary:
         bench = prepared(Path(temporary).resolve(), options)
         cores, release = len(os.sched_getaffinity(0)), discovery.release_of(options.nvcc)

@@ -20,7 +20,6 @@ import argparse
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from pathlib import Path
 import checkouts
 import units
 from remote_lanes import SETTLED, Machine, Place, place, sccache, seconds_of
+from rows import spread
 
 from nvccache.toolkit import discovery
 
@@ -71,10 +71,8 @@ class Bench:
 
 
 def shown(name: str, base: list[float], ours: list[float], note: str = "") -> None:
-    pairs = [one / other for one, other in zip(ours, base, strict=True)]
-    spread = f"{min(pairs):.3f}-{max(pairs):.3f}"
     medians = f"{statistics.median(base):8.2f} s {statistics.median(ours):8.2f} s"
-    print(f"{name:34}{medians}  ratio {statistics.median(pairs):.3f} ({spread})  {note}", flush=True)
+    print(f"{name:34}{medians}  ratio {spread(base, ours)}  {note}", flush=True)
 
 
 def traffic(at: Place, compiles: int) -> str:
@@ -181,14 +179,11 @@ def build(bench: Bench) -> None:
 def _build(
     bench: Bench, checkout: Path, machine: Machine, architectures: str, is_plain: bool = False
 ) -> float:
-    directory = checkout / "build"
-    shutil.rmtree(directory, ignore_errors=True)
     launcher = "" if is_plain else ";".join(machine.argv[:-1])
     settings = [f"-DCMAKE_CUDA_COMPILER={bench.nvcc}", f"-DCMAKE_CUDA_COMPILER_LAUNCHER={launcher}"]
     settings += [f"-DCMAKE_CUDA_ARCHITECTURES={architectures}", "-DCMAKE_BUILD_TYPE=Release"]
-    configure = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *settings]
-    subprocess.run(configure, check=True, env=machine.environ, stdout=subprocess.DEVNULL)
-    return seconds_of(["ninja", "-C", str(directory), "--quiet"], checkout, machine.environ)
+    ninja = checkouts.configure(checkout, machine.environ, *settings)
+    return seconds_of(ninja, checkout, machine.environ)
 
 
 def main() -> int:

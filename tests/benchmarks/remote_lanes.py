@@ -7,15 +7,16 @@ line of a given length and width (tests/support/proxy.py).
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import contenders
+import workbench
 
 sys.path.append(str(Path(__file__).parents[1]))
 from nvccache.plan import stages
@@ -25,7 +26,6 @@ from support import servers_redis, servers_s3
 from support.proxy import Proxy, proxy
 
 SETTLED = 1.5  # seconds; what is younger than that is not recorded as it is
-_FOREIGN = ("NVCCACHE_", "SCCACHE_", "CCACHE_", "XDG_", "NVCC_", "_NVCCACHE_", "PYTHON", "AWS_")
 PATIENCE = 300
 
 
@@ -68,7 +68,7 @@ class Machine:
         (directory / "home").mkdir(parents=True)
         self.cache = directory / "cache"
         self.nvcc = nvcc
-        self.environ = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
+        self.environ = workbench.of_user(contenders.FOREIGN)
         self.environ |= {"HOME": str(directory / "home"), "NVCCACHE_DIR": str(self.cache)}
         self.environ |= {"NVCCACHE_STRICT": "1", "NVCCACHE_NVCC": nvcc}
         if place_:
@@ -113,14 +113,7 @@ def sccache(program: str, directory: Path, place_: Place) -> Iterator[dict[str, 
     """The environment in which sccache uses the place, with a server of its own that knows nothing yet."""
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "home").mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    environ = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
-    environ |= {"HOME": str(directory / "home"), "SCCACHE_SERVER_PORT": port, "SCCACHE_IDLE_TIMEOUT": "0"}
-    environ |= {**place_.for_sccache, **place_.environ}
-    subprocess.run([program, "--start-server"], check=True, env=environ, stdout=subprocess.DEVNULL)
-    try:
+    environ = contenders.sccache_environ(workbench.of_user(contenders.FOREIGN))
+    environ |= {"HOME": str(directory / "home"), **place_.for_sccache, **place_.environ}
+    with contenders.sccache_server(program, environ):
         yield environ
-    finally:
-        subprocess.run([program, "--stop-server"], check=False, env=environ, stdout=subprocess.DEVNULL)

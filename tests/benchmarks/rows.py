@@ -1,4 +1,4 @@
-"""The table of misses.py: one row for each unit and scenario, printed as soon as it is measured."""
+"""What was measured in pairs: costs, their ratios, and the tables of misses.py, links.py and queries.py."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from workbench import CALLS
-
+CALLS = "calls"  # beside the stages in what is counted
 _SHORT = {  # what is not in here is shown as it is
     "host_preprocess": "pre",
     "device_preprocess": "pre",
-    "cudafe": "cudafe",
-    "cicc": "cicc",
-    "ptxas": "ptxas",
     "fatbinary": "fat",
     "host_compile": "host",
 }
 
 
+class Cost(NamedTuple):
+    """Seconds of a command on the wall, and of processors: user and system, of all processes waited for."""
+
+    wall: float
+    cpu: float
+
+
 @dataclass
 class Row:
-    """Seconds of plain nvcc, or of what the row names instead, and of ours, in pairs.
+    """Costs of plain nvcc, or of what the row names instead, and of ours, in pairs.
 
     `most` is the target for the ratio of medians; `ran` counts stages in the last run; `wrong` says what
     must not be.
@@ -31,15 +35,31 @@ class Row:
     unit: str
     scenario: str
     most: float | None = None
-    base: list[float] = field(default_factory=list)
-    ours: list[float] = field(default_factory=list)
+    base: list[Cost] = field(default_factory=list)
+    ours: list[Cost] = field(default_factory=list)
     ran: Counter[str] = field(default_factory=Counter)
     note: str = ""
     wrong: list[str] = field(default_factory=list)
 
     @property
+    def medians(self) -> tuple[float, float]:
+        """Seconds on the wall, of the others and of ours."""
+        base, ours = (statistics.median(cost.wall for cost in costs) for costs in (self.base, self.ours))
+        return base, ours
+
+    @property
     def ratio(self) -> float:
-        return statistics.median(self.ours) / statistics.median(self.base)
+        base, ours = self.medians
+        return ours / base
+
+    @property
+    def spread(self) -> str:
+        return spread([cost.wall for cost in self.base], [cost.wall for cost in self.ours])
+
+    @property
+    def cpu_ratio(self) -> float:
+        pairs = zip(self.ours, self.base, strict=True)
+        return statistics.median(ours.cpu / base.cpu for ours, base in pairs)
 
     @property
     def verdict(self) -> str:
@@ -47,32 +67,50 @@ class Row:
             return "-"
         return "met" if self.ratio <= self.most else "missed"
 
+    @property
+    def faults(self) -> list[str]:
+        return [f"WRONG: {fault}" for fault in dict.fromkeys(self.wrong)]
+
+
+def spread(base: Sequence[float], ours: Sequence[float]) -> str:
+    """The median of the ratios of pairs, and their range."""
+    pairs = [one / other for one, other in zip(ours, base, strict=True)]
+    return f"{statistics.median(pairs):.3f} ({min(pairs):.3f}-{max(pairs):.3f})"
+
 
 def heading() -> str:
     return (
         f"{'unit':5} {'scenario':17} {'plain s':>8} {'ours s':>8} {'ratio':>6}  {'pairs (min-max)':19}"
-        f" {'target':>6}  {'':6}  stages run"
+        f" {'CPU':>6} {'target':>6}  {'':6}  stages run"
     )
 
 
 def show(row: Row) -> None:
-    for line in _lines(row):
-        print(line, flush=True)
-
-
-def _lines(row: Row) -> list[str]:
     told = "; ".join(part for part in (stages(row.ran) if row.ran else "", row.note) if part)
     figures = _figures(row) if row.ours else ""
-    first = f"{row.unit:5} {row.scenario:17} {figures}{told}"
-    return [first, *(f"      WRONG: {fault}" for fault in dict.fromkeys(row.wrong))]
+    print(f"{row.unit:5} {row.scenario:17} {figures}{told}")
+    print("".join(f"      {fault}\n" for fault in row.faults), end="", flush=True)
 
 
 def _figures(row: Row) -> str:
-    pairs = [ours / base for ours, base in zip(row.ours, row.base, strict=True)]
-    spread = f"{statistics.median(pairs):.3f} ({min(pairs):.2f}-{max(pairs):.2f})"
-    base, ours = statistics.median(row.base), statistics.median(row.ours)
+    base, ours = row.medians
     target = f"{row.most:.2f}" if row.most is not None else "-"
-    return f"{base:8.2f} {ours:8.2f} {row.ratio:6.3f}  {spread:19} {target:>6}  {row.verdict:6}  "
+    figures = f"{base:8.2f} {ours:8.2f} {row.ratio:6.3f}  {row.spread:19}"
+    return f"{figures} {row.cpu_ratio:6.3f} {target:>6}  {row.verdict:6}  "
+
+
+MARKDOWN = "| case | plain s | nvccache s | ratio | pairs (min-max) | |\n|---|---|---|---|---|---|"
+
+
+def markdown(row: Row) -> str:
+    """A line of that table, and below it whatever was wrong."""
+    wrong = "".join(f"\n\n{fault}\n" for fault in row.faults)
+    if not row.ours:
+        return f"| {row.scenario} | | | | | {row.note} |{wrong}"
+    base, ours = row.medians
+    return (
+        f"| {row.scenario} | {base:.3f} | {ours:.3f} | {row.ratio:.3f} | {row.spread} | {row.note} |{wrong}"
+    )
 
 
 def stages(ran: Counter[str]) -> str:

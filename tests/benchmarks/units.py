@@ -3,6 +3,7 @@
     a   templates of our own, almost no headers: the time is spent in cicc and ptxas
     b   Thrust and CUB: some 1600 headers, and names that hold the list of architectures
     c   a GEMM of CUTLASS, whose headers the wheel brings
+    s   a kernel and `main`: what it costs is nvcc's and nvccache's own work
 
 Every unit has an external definition: without one nvcc's own objects differ from run to run.
 """
@@ -109,6 +110,16 @@ cutlass::Status multiply(const half_t *left, const half_t *right, float *result,
   return gemm({{size, size, size}, {left, size}, {right, size}, {result, size}, {result, size}, {1, 0}});
 }
 """
+_SMALL = """\
+#include <cstdio>
+@COMMENTS@
+__global__ void kernel(int *p) { *p = 1; }
+
+int main() {
+  kernel<<<1, 1>>>(nullptr);
+  return std::puts("done") < 0;
+}
+"""
 # What every unit ends with: code for the edits, and device code that tells copies apart.
 _ENDING = """\
 
@@ -147,6 +158,7 @@ def units(cutlass: Path | None) -> dict[str, Unit]:
     present = [
         Unit("a", "36 templates of our own", _GEMM),
         Unit("b", "Thrust and CUB", _THRUST, ("-std=c++17",)),
+        Unit("s", "a small one", _SMALL),
     ]
     if cutlass:
         arguments = ("-std=c++17", "--expt-relaxed-constexpr", f"-I{cutlass}")

@@ -1,4 +1,4 @@
-"""Where misses.py compiles: plain nvcc, nvccache through its shim, and `nvcc -keep` as the reference.
+"""Where misses.py, links.py and queries.py compile: plain nvcc, nvccache by its shim, and `nvcc -keep`.
 
     WORK/src            the sources
     WORK/plain, ours    where the compilers run and leave their objects
@@ -12,9 +12,11 @@ no scenario.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -23,14 +25,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from rows import CALLS, Cost
 
 from nvccache import outcomes
-from nvccache.store import store
+from nvccache.store import cachedir_tag, store
+from nvccache.toolkit import discovery
 
 PLAIN, OURS = "plain", "ours"
 OBJECT = "object.o"
 LOST = (outcomes.BYPASS, outcomes.FAULT, outcomes.FAILED)  # calls that say nothing of what a miss costs
-CALLS = "calls"
 _FOREIGN = ("NVCCACHE_", "NVCC_", "_NVCCACHE_", "XDG_")  # settings of the user's own
 _SETTLED = 1.2  # seconds; a cache does not trust files that are as young as its own record of them
 _TOOLS = "tools"
@@ -48,6 +53,7 @@ class Bench:
     work: Path
     nvcc: str
     environ: dict[str, str]
+    program: tuple[str, ...]  # nvccache
 
     @property
     def cache(self) -> Path:
@@ -60,28 +66,50 @@ class Bench:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The seconds of a command on the wall, and how often each stage ran in it."""
+    """What a compile cost, and how often each stage ran in it."""
 
-    seconds: float
+    cost: Cost
     ran: Counter[str]
 
 
-def set_up(work: Path, nvcc: str, compilers: Sequence[str]) -> Bench:
+def of_user(foreign: Sequence[str] = _FOREIGN) -> dict[str, str]:
+    """The environment without the user's own settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(tuple(foreign))}
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options, and `nvcc` among them, as a path from the root."""
+    parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
+    options = parser.parse_args()
+    found = options.nvcc or discovery.find_nvcc(os.environ)
+    if not found:
+        parser.error("no nvcc found")
+    options.nvcc = os.path.abspath(shutil.which(found) or found)
+    return options
+
+
+def set_up(
+    work: Path,
+    nvcc: str,
+    compilers: Sequence[str] = (),
+    program: Sequence[str] = (sys.executable, "-m", "nvccache"),
+) -> Bench:
     """A fresh bench. The digests of all tools, those of the host compilers included, are made here."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    environ = of_user()
     environ |= {"HOME": str(work / "home"), "NVCCACHE_DIR": str(work / "cache")}
     environ |= {"NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
     for name in ("cache", "saved", "references", "src", PLAIN, OURS, "shims", "home"):
         shutil.rmtree(work / name, ignore_errors=True)
         (work / name).mkdir(parents=True)
-    bench = Bench(work, nvcc, environ)
-    timed([sys.executable, "-m", "nvccache", "install", str(work / "shims")], work, environ)
+    bench = Bench(work, nvcc, environ, tuple(program))
+    timed([*program, "install", str(work / "shims")], work, environ)
     small = write(bench, "small.cu", _SMALL)
     settle()
     for argv in [(), *(("-ccbin", compiler) for compiler in compilers)]:
         timed([bench.shim, *argv, "-c", str(small), "-o", OBJECT], work / OURS, environ)
     tools = work / "saved" / _TOOLS / store.MEMO
     shutil.copytree(bench.cache / store.MEMO, tools)
+    shutil.copy(bench.cache / cachedir_tag.NAME, tools.parent)  # else it is no cache to a command
     for path in tools.glob("*/*"):
         if path.read_bytes().partition(b"\n")[2].startswith(b"{"):
             path.unlink()  # digests of sources and headers
@@ -115,36 +143,46 @@ def restore_cache(bench: Bench, name: str) -> None:
     shutil.copytree(bench.work / "saved" / name, bench.cache)
 
 
-def timed(command: Sequence[str], directory: Path, environ: dict[str, str]) -> float:
-    """The seconds that a command takes; raises CompileError."""
-    started = time.monotonic()
+def timed(command: Sequence[str], directory: Path, environ: dict[str, str]) -> Cost:
+    """What a command costs; raises CompileError."""
+    started, used = time.monotonic(), cpu_seconds()
     done = subprocess.run(
         command, cwd=directory, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
-    elapsed = time.monotonic() - started
+    cost = Cost(time.monotonic() - started, cpu_seconds() - used)
     if done.returncode:
         said = done.stdout.decode(errors="replace")[-2000:]
         raise CompileError(f"status {done.returncode}: {' '.join(command)}\n{said}")
-    return elapsed
+    return cost
 
 
-def compile_plain(bench: Bench, argv: Sequence[str]) -> float:
+def cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def compile_plain(bench: Bench, argv: Sequence[str]) -> Cost:
     return timed([bench.nvcc, *argv, "-o", OBJECT], bench.work / PLAIN, bench.environ)
 
 
 def compile_ours(bench: Bench, argv: Sequence[str]) -> Compiled:
     before = stages_run(bench)
-    seconds = timed([bench.shim, *argv, "-o", OBJECT], bench.work / OURS, bench.environ)
-    return Compiled(seconds, stages_run(bench) - before)
+    cost = timed([bench.shim, *argv, "-o", OBJECT], bench.work / OURS, bench.environ)
+    return Compiled(cost, stages_run(bench) - before)
 
 
 def stages_run(bench: Bench) -> Counter[str]:
     """How often each stage has run since the cache was emptied; beside that all calls, and those lost."""
-    command = [sys.executable, "-m", "nvccache", "stats", "--format", "json"]
-    shown = json.loads(subprocess.check_output(command, env=bench.environ, cwd=bench.work))
+    shown = statistics_of(bench)
     ran = Counter({kind: stage["miss"] for kind, stage in shown["stages"].items()})
     calls = Counter({CALLS: sum(shown["calls"].values())})
     return ran + calls + Counter({outcome: shown["calls"][outcome] for outcome in LOST})
+
+
+def statistics_of(bench: Bench) -> dict[str, Any]:
+    command = [*bench.program, "stats", "--format", "json"]
+    found: dict[str, Any] = json.loads(subprocess.check_output(command, env=bench.environ, cwd=bench.work))
+    return found
 
 
 def reference(bench: Bench, source: Path, argv: Sequence[str], directory: str = OURS) -> bytes:

@@ -106,10 +106,10 @@ def test_the_seed_is_made_of_source_products_options_and_text():
         ids.seed_of(source, products, options, texts).text
         for source in ("/p/a.cu", "/p/b.cu")
         for products in (["/p/a.o"], ["/p/b.o"], ["/p/a.o", "/p/b.o"])
-        for options in ([], ["-DA=1"], ["-DA=2"])
-        for texts in ([], ["one"], ["two"])
+        for options in ([], ["-DA=1"], ["-DA=2"], ["-D", "A=1"])
+        for texts in ([], ["one"], ["two"], ["one", "two"])
     }
-    assert len(seeds) == 54
+    assert len(seeds) == 2 * 3 * 4 * 4
     assert all(re.fullmatch("[0-9a-f]{32}", seed) for seed in seeds)
 
 

@@ -29,15 +29,37 @@ def path(tmp_path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}/one:{tmp_path}/two:{tmp_path}/three"}
 
 
-def test_a_launchers_compiler_is_the_one_it_names(tmp_path, path):
-    named, _ = _program(tmp_path / "cuda" / "nvcc"), _program(tmp_path / "one" / "nvcc")
-    assert find(named, "", path) == named
+# Which programs are there (behind `=` what else, `shim` or where a link leads), what is asked for by a
+# launcher and by the setting, and what is found on PATH, which has one, two and three.
+FOUND = {
+    "a launcher's compiler is the one it names": ("cuda/nvcc one/nvcc", "{}/cuda/nvcc", "", "cuda/nvcc"),
+    "a launcher's name is looked for": ("one/nvcc two/nvcc-13", "nvcc-13", "", "two/nvcc-13"),
+    "the first one on the path": ("two/nvcc three/nvcc", "", "", "two/nvcc"),
+    "the setting": ("one/nvcc cuda/nvcc", "", "{}/cuda/nvcc", "cuda/nvcc"),
+    "the setting may be a name": ("one/nvcc two/nvcc-12", "", "nvcc-12", "two/nvcc-12"),
+    "a launcher before the setting": ("cuda/nvcc one/nvcc", "{}/one/nvcc", "{}/cuda/nvcc", "one/nvcc"),
+    "a shim is passed over": ("one/nvcc=shim two/nvcc", "", "", "two/nvcc"),
+    "a launcher's shim": ("one/nvcc=shim two/nvcc", "{}/one/nvcc", "", "two/nvcc"),
+    "the setting's shim": ("one/nvcc=shim two/nvcc", "", "{}/one/nvcc", "two/nvcc"),
+    "a link to nvccache": ("venv/nvccache one/nvcc=../venv/nvccache two/nvcc", "", "", "two/nvcc"),
+    "a link to a real nvcc stays": ("cuda/bin/nvcc one/nvcc=../cuda/bin/nvcc", "", "", "one/nvcc"),
+    "what cannot be executed": ("one/nvcc/x two/nvcc=644 three/nvcc=nowhere", "", "", ""),
+}
 
 
-def test_a_launchers_compiler_without_a_slash_is_looked_for(tmp_path, path):
-    _program(tmp_path / "one" / "nvcc")
-    wanted = _program(tmp_path / "two" / "nvcc-13")
-    assert find("nvcc-13", "", path) == wanted
+@pytest.mark.parametrize("case", FOUND)
+def test_what_stands_behind_a_call(tmp_path, path, case):
+    programs, asked, setting, found = FOUND[case]
+    for program in programs.split():
+        name, _, kind = program.partition("=")
+        if kind in ("", "shim", "644"):
+            Path((_shim if kind == "shim" else _program)(tmp_path / name)).chmod(
+                int(kind, 8) if kind == "644" else 0o755
+            )
+        else:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).symlink_to(kind)
+    assert find(asked.format(tmp_path), setting.format(tmp_path), path) == (found and f"{tmp_path}/{found}")
 
 
 def test_a_relative_path_stays_as_it_is_typed(tmp_path, path, monkeypatch):
@@ -74,41 +96,6 @@ def test_a_relative_path_that_was_tried_is_told_from_the_same_words_elsewhere(tm
     assert find("", "", environ) == "bin/nvcc"
 
 
-def test_under_the_name_nvcc_the_first_one_on_the_path_is_found(tmp_path, path):
-    wanted, _ = _program(tmp_path / "two" / "nvcc"), _program(tmp_path / "three" / "nvcc")
-    assert find("", "", path) == wanted
-
-
-def test_the_setting_counts_under_the_name_nvcc(tmp_path, path):
-    _program(tmp_path / "one" / "nvcc")
-    configured = _program(tmp_path / "cuda" / "nvcc")
-    assert find("", configured, path) == configured
-
-
-def test_the_setting_may_be_a_name_to_look_for(tmp_path, path):
-    _program(tmp_path / "one" / "nvcc")
-    wanted = _program(tmp_path / "two" / "nvcc-12")
-    assert find("", "nvcc-12", path) == wanted
-
-
-def test_the_setting_does_not_count_for_a_launcher(tmp_path, path):
-    configured, named = _program(tmp_path / "cuda" / "nvcc"), _program(tmp_path / "one" / "nvcc")
-    assert find(named, configured, path) == named
-
-
-def test_a_shim_is_passed_over(tmp_path, path):
-    _shim(tmp_path / "one" / "nvcc")
-    wanted = _program(tmp_path / "two" / "nvcc")
-    assert find("", "", path) == wanted
-
-
-def test_a_shim_named_by_a_launcher_or_the_setting_leads_to_the_one_behind_it(tmp_path, path):
-    shim = _shim(tmp_path / "one" / "nvcc")
-    wanted = _program(tmp_path / "two" / "nvcc")
-    assert find(shim, "", path) == wanted
-    assert find("", shim, path) == wanted
-
-
 @pytest.mark.parametrize("name", ["nvccache", "nvccache-python"])
 def test_behind_nvccache_in_place_of_a_compiler_stands_an_nvcc(tmp_path, path, name):
     own = _program(tmp_path / "venv" / name)
@@ -132,34 +119,11 @@ def test_a_fifo_is_not_ours_and_is_not_waited_for(tmp_path):
     assert not is_ours(str(tmp_path / "nvcc"))
 
 
-def test_a_link_from_nvcc_to_nvccache_is_passed_over(tmp_path, path):
-    _program(tmp_path / "venv" / "nvccache")
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "nvcc").symlink_to(tmp_path / "venv" / "nvccache")
-    wanted = _program(tmp_path / "two" / "nvcc")
-    assert find("", "", path) == wanted
-
-
 def test_the_very_program_that_was_started_is_passed_over(tmp_path, path, monkeypatch):
     started = _program(tmp_path / "one" / "nvcc")
     wanted = _program(tmp_path / "two" / "nvcc")
     monkeypatch.setattr(sys, "argv", [started])
     assert find("", "", path) == wanted
-
-
-def test_a_link_to_a_real_nvcc_is_not_resolved(tmp_path, path):
-    _program(tmp_path / "cuda" / "bin" / "nvcc")
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "nvcc").symlink_to(tmp_path / "cuda" / "bin" / "nvcc")
-    assert find("", "", path) == f"{tmp_path}/one/nvcc"
-
-
-def test_what_cannot_be_executed_is_passed_over(tmp_path, path):
-    (tmp_path / "one" / "nvcc").mkdir(parents=True)
-    Path(_program(tmp_path / "two" / "nvcc")).chmod(0o644)
-    (tmp_path / "three").mkdir()
-    (tmp_path / "three" / "nvcc").symlink_to("nowhere")
-    assert find("", "", path) == ""
 
 
 def test_what_was_tried_comes_last_and_not_without_end(tmp_path, path):

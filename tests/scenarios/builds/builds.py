@@ -84,6 +84,17 @@ class Build:
         result = self._run([*self._command(ours=False), "-j1"], {KEPT: flags})
         return self._made(result, ours=False)
 
+    def plainly_and_edited(self, name: str, text: str) -> tuple[Made, Made]:
+        """What plain nvcc makes of the project, and of it with one file edited; that is put back."""
+        self.begin(ours=False)
+        first = self.plainly()
+        before = (self.workspace.directory / name).read_text()
+        self.workspace.write(name, text)
+        second = self.plainly()
+        assert first.objects["program"] != second.objects["program"]
+        self.workspace.write(name, before)
+        return first, second
+
     def cached(self, jobs: int = 2) -> tuple[Made, list[Event]]:
         """Build what is out of date through the cache; what was made, and the calls that were counted."""
         time.sleep(OLD_ENOUGH)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-HEADER, UNTOUCHED = "include/scale.h", "#define SCALE 2\n"
+HEADER = "include/scale.h"
 EDITED = "#define SCALE 3\n"
 _KERNEL = """\
 #include "shapes.h"
@@ -41,7 +41,7 @@ def _shape(name: str, unused: str = "") -> str:
 
 # Two of one base name, as in many projects; one that is warned of; one that does not read the header.
 SOURCES = {
-    HEADER: UNTOUCHED,
+    HEADER: "#define SCALE 2\n",
     "include/shapes.h": "#pragma once\nint circle(int);\nint square(int);\n",
     "round/shape.cu": _shape("circle", " int unused;"),
     "edged/shape.cu": _shape("square"),

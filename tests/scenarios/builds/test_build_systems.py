@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.store.event_line import Event
-from scenarios.builds.builds import Build, Made, calls_of, outcomes, prepare, stages_run, touch
+from scenarios.builds.builds import Build, calls_of, outcomes, prepare, stages_run, touch
 from scenarios.builds.small_project import (
     CMAKE_NINJA,
     EDITED,
@@ -27,7 +27,6 @@ from scenarios.builds.small_project import (
     SOURCES,
     SYSTEMS,
     TOUCHED,
-    UNTOUCHED,
     System,
 )
 from workspaces import Workspace
@@ -45,18 +44,6 @@ def project(workspace: Workspace, tmp_path: Path, system: System, request: pytes
         workspace.write(name, text)
     prepare(workspace, system, tmp_path)
     return Build(workspace, system, keep)
-
-
-def made_plainly(project: Build) -> tuple[Made, Made]:
-    """What plain nvcc makes of the project, and of it with an edited header."""
-    project.begin(ours=False)
-    first = project.plainly()
-    project.workspace.write(HEADER, EDITED)
-    second = project.plainly()
-    assert first.objects != second.objects
-    assert len(first.warnings) == 1
-    project.workspace.write(HEADER, UNTOUCHED)
-    return first, second
 
 
 def links(project: Build) -> dict[str, str]:
@@ -82,7 +69,8 @@ def check_warm(project: Build, calls: list[Event]) -> None:
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_project(project: Build) -> None:
     # What plain nvcc makes of the project as it is, and of it with an edited header.
-    plain, edited = made_plainly(project)
+    plain, edited = project.plainly_and_edited(HEADER, EDITED)
+    assert len(plain.warnings) == 1
     # The same build directory, made anew: through an empty cache, then through a full one.
     for check in (check_cold, check_warm):
         project.begin(ours=True)

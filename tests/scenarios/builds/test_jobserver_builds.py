@@ -262,55 +262,31 @@ def test_a_call_whose_watchdog_is_killed(
             assert set(fifo.tokens()) == set(TOKENS) - held
 
 
-def closed_descriptors(ends: tuple[int, int], directory: Path) -> tuple[str, tuple[int, ...]]:
-    return "97,98", ()
-
-
-def ends_that_were_not_handed_on(ends: tuple[int, int], directory: Path) -> tuple[str, tuple[int, ...]]:
-    return f"{ends[0]},{ends[1]}", ()
-
-
-def one_end(ends: tuple[int, int], directory: Path) -> tuple[str, tuple[int, ...]]:
-    return f"{ends[0]},{ends[1]}", ends[:1]
-
-
-def ends_in_the_wrong_order(ends: tuple[int, int], directory: Path) -> tuple[str, tuple[int, ...]]:
-    return f"{ends[1]},{ends[0]}", ends
-
-
-def the_callers_streams(ends: tuple[int, int], directory: Path) -> tuple[str, tuple[int, ...]]:
-    return "0,1", ()
-
-
-def no_fifo(ends: tuple[int, int], directory: Path) -> tuple[str, tuple[int, ...]]:
-    return f"fifo:{directory}/absent", ()
-
-
-def a_file_for_a_fifo(ends: tuple[int, int], directory: Path) -> tuple[str, tuple[int, ...]]:
-    (directory / "file").write_bytes(TOKENS)
-    return f"fifo:{directory}/file", ()
+# What MAKEFLAGS name, of the two ends of a pipe and a directory, and which descriptors are handed on.
+WRONG: dict[str, tuple[str, slice]] = {
+    "closed_descriptors": ("97,98", slice(0)),
+    "ends_that_were_not_handed_on": ("{0},{1}", slice(0)),
+    "one_end": ("{0},{1}", slice(1)),
+    "ends_in_the_wrong_order": ("{1},{0}", slice(2)),
+    "the_callers_streams": ("0,1", slice(0)),
+    "no_fifo": ("fifo:{directory}/absent", slice(0)),
+    "a_file_for_a_fifo": ("fifo:{directory}/file", slice(0)),
+}
 
 
 @pytest.mark.by_default("closed_descriptors", "ends_that_were_not_handed_on", "no_fifo")
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        closed_descriptors,
-        ends_that_were_not_handed_on,
-        one_end,
-        ends_in_the_wrong_order,
-        the_callers_streams,
-        no_fifo,
-        a_file_for_a_fifo,
-    ],
-)
-def test_makeflags_that_name_no_jobserver(workspace: Workspace, toolkit: Path, tmp_path: Path, wrong) -> None:
+@pytest.mark.parametrize("wrong", WRONG)
+def test_makeflags_that_name_no_jobserver(
+    workspace: Workspace, toolkit: Path, tmp_path: Path, wrong: str
+) -> None:
     """The compile goes on as without one, and nothing is read from what is not a jobserver."""
     time.sleep(OLD_ENOUGH)
     expected = object_by_plain(workspace, "0.cu")
     ends = os.pipe()
     os.write(ends[1], TOKENS)
-    named, handed_on = wrong(ends, tmp_path)
+    named, handed_on = WRONG[wrong]
+    (tmp_path / "file").write_bytes(TOKENS)
+    named = named.format(*ends, directory=tmp_path)
     environ = {**workspace.environ, "MAKEFLAGS": f" -j8 --jobserver-auth={named}"}
     done = subprocess.run(
         [str(launcher_of_tree()), workspace.nvcc, "-c", "0.cu", "-o", "a.o", *HOST_OPTIONS],
@@ -318,7 +294,7 @@ def test_makeflags_that_name_no_jobserver(workspace: Workspace, toolkit: Path, t
         env=environ,
         input=b"what the caller reads",
         capture_output=True,
-        pass_fds=handed_on,
+        pass_fds=ends[handed_on],
         check=False,
         timeout=PATIENCE,
     )

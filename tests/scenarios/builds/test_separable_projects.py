@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from nvccache.store.event_line import Event
-from scenarios.builds.builds import Build, Made, outcomes, prepare, stages_run
+from scenarios.builds.builds import Build, outcomes, prepare, stages_run
 from scenarios.builds.small_project import CMAKE_NINJA, SHIM
 from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Workspace
@@ -89,17 +89,6 @@ def skip_without_optimization(workspace: Workspace) -> None:
         pytest.skip("this toolkit cannot link with -dlto")
 
 
-def made_plainly(project: Build) -> tuple[Made, Made]:
-    """What plain nvcc makes of the project, and of it with one edited file."""
-    project.begin(ours=False)
-    first = project.plainly()
-    edited = project.workspace.write("unit_1.cu", unit(1, factor=5))
-    second = project.plainly()
-    assert first.objects["program"] != second.objects["program"]
-    edited.write_text(unit(1))
-    return first, second
-
-
 def linked(calls: list[Event]) -> str:
     """What became of the device link."""
     (outcome,) = [outcome for name, outcome in outcomes(calls).items() if "device_link" in name]
@@ -107,7 +96,7 @@ def linked(calls: list[Event]) -> str:
 
 
 def test_a_project_with_device_code_across_files(project: Build, count: int) -> None:
-    plain, edited = made_plainly(project)
+    plain, edited = project.plainly_and_edited("unit_1.cu", unit(1, factor=5))
     assert "CMakeFiles/program.dir/cmake_device_link.o" in plain.objects
 
     project.begin(ours=True)

@@ -34,6 +34,7 @@ from installations import launcher_of_tree
 from nvccache.outcomes import BYPASS, FAULT
 from nvccache.store import event_totals
 from scenarios.same_result.sameness import TEMPORARY
+from scenarios.support.at_once import all_processes, is_below, name_of
 from scenarios.support.both_ways import Made
 from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.toolkits import HOST_OPTIONS, light_toolkit
@@ -266,22 +267,4 @@ class Meddler:
             time.sleep(0.005)
 
     def _runs(self) -> bool:
-        own = os.getpid()
-        parents: dict[int, tuple[int, str]] = {}
-        for name in os.listdir("/proc"):
-            if name.isdecimal():
-                try:
-                    text = Path(f"/proc/{name}/stat").read_text()
-                except OSError:
-                    continue
-                head, _, tail = text.rpartition(")")
-                parents[int(name)] = int(tail.split()[1]), head.partition("(")[2]
-        return any(
-            name == self._program and _is_below(pid, own, parents) for pid, (_, name) in parents.items()
-        )
-
-
-def _is_below(pid: int, ancestor: int, parents: dict[int, tuple[int, str]]) -> bool:
-    while pid != ancestor and pid in parents:
-        pid = parents[pid][0]
-    return pid == ancestor
+        return any(name_of(pid) == self._program and is_below(pid, os.getpid()) for pid in all_processes())

@@ -18,6 +18,7 @@ import pytest
 
 from nvccache.store.store import RECORD, REPLAY
 from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, compile_plain
+from scenarios.support.at_once import small_file_system
 from scenarios.support.both_ways import object_by_plain, told, twice_like_plain
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Result, Workspace
@@ -134,11 +135,8 @@ def read_only(cache: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def full(cache: Path) -> Iterator[None]:
     cache.mkdir(parents=True, exist_ok=True)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(cache)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here")
-    yield
-    subprocess.run(["umount", cache], check=True)
+    with small_file_system(cache, "64k"):
+        yield
 
 
 Place = Callable[[Path], contextlib.AbstractContextManager[None]]

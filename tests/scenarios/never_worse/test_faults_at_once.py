@@ -30,15 +30,26 @@ from scenarios.support.at_once import (
     processes_of,
     scratch_of,
     slot_takers,
+    small_file_system,
     start,
     wait_until,
     watchdog_of,
 )
 from scenarios.support.both_ways import object_by_plain, told, twice_like_plain
-from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures, barrier, precede
+from scenarios.support.toolkits import (
+    CCBIN,
+    HOST_COMPILER,
+    HOST_OPTIONS,
+    SOURCE,
+    architectures,
+    barrier,
+    precede,
+    wrap,
+)
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 THREE = architectures(80, 86, 90)
+HOST = "host compiler"
 WORDS = ("-c", "a.cu", "-o", "a.o", *THREE)
 AT_ONCE = {"NVCCACHE_JOBS": "64"}
 
@@ -147,17 +158,6 @@ def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: in
     check_right_afterwards(workspace, expected)
 
 
-@contextlib.contextmanager
-def small_file_system(directory: Path, size: str) -> Iterator[None]:
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", directory], check=True)
-
-
 @pytest.mark.by_default("8k", "768k")
 @pytest.mark.parametrize("size", ["8k", "256k", "768k", "4m"])
 def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, size: str) -> None:
@@ -191,17 +191,26 @@ def check_right_afterwards(workspace: Workspace, expected: bytes, is_killed: boo
 
 
 @contextlib.contextmanager
-def stuck(workspace: Workspace, toolkit: Path, tmp_path: Path, hang: str = "$SLEEP") -> Iterator[Call]:
-    """A call with a process group of its own that hangs in three tools, each of which has started another."""
+def stuck(
+    workspace: Workspace, toolkit: Path, tmp_path: Path, hang: str = "$SLEEP", tool: str = "cicc"
+) -> Iterator[Call]:
+    """A call with a process group of its own that hangs in its tools, each of which has started another."""
     started = tmp_path / "started"
     started.mkdir()
     is_to_hang = tmp_path / "hang"
     sleep = f'SLEEP="{shutil.which("sleep")} 1000"; : > "{started}/$$"'
-    precede(toolkit, "cicc", f'if [ -e "{is_to_hang}" ]; then {sleep}; {hang}; fi')
+    commands = f'if [ -e "{is_to_hang}" ]; then {sleep}; {hang}; fi'
+    options: list[str | Path] = []
+    if tool == HOST:
+        options = ["-ccbin", tmp_path / "g++"]
+        wrap(tmp_path / "g++", HOST_COMPILER, before=f'case " $* " in *" -c "*) {commands};; esac')
+    else:
+        precede(toolkit, tool, commands)
     is_to_hang.touch()
+    count = len(THREE) if tool in ("cicc", "ptxas") else 1
     with ending(workspace):
-        call = start(workspace, *WORDS, "-MD", has_own_group=True, **AT_ONCE)
-        wait_until(lambda: len(os.listdir(started)) == names_of_family(call).count("sleep") == 3, [call])
+        call = start(workspace, *WORDS, "-MD", *options, has_own_group=True, **AT_ONCE)
+        wait_until(lambda: len(os.listdir(started)) == names_of_family(call).count("sleep") == count, [call])
         is_to_hang.unlink()
         yield call
 
@@ -228,22 +237,35 @@ def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expect
     check_right_afterwards(workspace, expected, is_killed=signum == signal.SIGKILL)
 
 
-@pytest.mark.by_default("2-True", "15-False")
+@pytest.mark.by_default("cicc-2-True", "host compiler-15-False")
 @pytest.mark.parametrize(
-    ("signum", "is_for_group"),
-    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, False)],
+    ("tool", "signum", "is_for_group"),
+    [
+        ("cicc", signal.SIGINT, True),
+        ("cicc", signal.SIGTERM, False),
+        ("cicc", signal.SIGTERM, True),
+        ("cicc", signal.SIGHUP, False),
+        ("ptxas", signal.SIGTERM, False),
+        ("ptxas", signal.SIGINT, False),
+        ("cudafe++", signal.SIGHUP, False),
+        (HOST, signal.SIGTERM, False),
+    ],
 )
 def test_a_signal_ends_all_tools(
     workspace: Workspace,
     toolkit: Path,
     tmp_path: Path,
     expected: bytes,
+    tool: str,
     signum: signal.Signals,
     is_for_group: bool,
 ) -> None:
-    with stuck(workspace, toolkit, tmp_path) as call:
+    if CCBIN and tool == HOST:
+        pytest.skip("this toolkit takes only the compiler it is given")
+    with stuck(workspace, toolkit, tmp_path, tool=tool) as call:
         family = [pid for pid in processes_of(workspace) if pid != call.pid]
-        assert len(family) >= 7  # three tools, what they have started, and the watchdog
+        # The tools, what they have started, and the watchdog.
+        assert len(family) >= (7 if tool in ("cicc", "ptxas") else 3)
         tell(call, signum, is_for_group)
         call.wait(PATIENCE)
         assert not [(pid, name_of(pid)) for pid in family if pid in processes_of(workspace)]
@@ -257,10 +279,11 @@ def test_tools_that_mind_no_signal_are_ended_all_the_same(
 ) -> None:
     """By the second ^C at the latest, which may well come while the first is being obeyed."""
     with stuck(workspace, toolkit, tmp_path, 'trap "" TERM INT HUP; $SLEEP; $SLEEP') as call:
-        for _ in range(2):
+        for number in range(2):
             tell(call, signum, is_for_group=True)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 call.wait(0.2)
+            assert number or call.poll() is None
         check_ended(workspace, call, signum, expected)
 
 

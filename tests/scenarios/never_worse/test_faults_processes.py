@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.at_once import wait_until
+from scenarios.support.at_once import end, ending, start
 from scenarios.support.both_ways import object_by_plain
-from scenarios.support.toolkits import CCBIN, HOST_COMPILER, HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
-from workspaces import OLD_ENOUGH, Workspace, make_workspace
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
+from workspaces import OLD_ENOUGH, Result, Workspace, make_workspace
 
 pytestmark = pytest.mark.light_by_default
 
-_PATIENCE = 60  # seconds after which a process that should end is taken to hang
 WARNING = "static int unused() { return 1; }\n" + SOURCE
 
 
@@ -42,112 +38,6 @@ def source_of(step: int) -> str:
     return SOURCE.replace("STEP 1", f"STEP {step + 10}")
 
 
-def start(workspace: Workspace, *argv: str | Path, **variables: str) -> subprocess.Popen[bytes]:
-    time.sleep(OLD_ENOUGH)
-    return subprocess.Popen(
-        [str(launcher_of_tree()), workspace.nvcc, *map(str, argv), *HOST_OPTIONS],
-        cwd=workspace.directory,
-        env={**workspace.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def ours(mark: str) -> list[int]:
-    """The processes whose command line names a path under `mark`."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if os.fsencode(mark) in (path / "cmdline").read_bytes():
-                found.append(int(path.name))
-    return [pid for pid in found if pid != os.getpid()]
-
-
-@contextlib.contextmanager
-def stuck(
-    workspace: Workspace, tmp_path: Path, tool: str, trap: str = ""
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A compile that hangs in a tool, which has itself started something, as compiler drivers do."""
-    sleeper = tmp_path / "sleeper"
-    sleeper.symlink_to(shutil.which("sleep") or "sleep")
-    started = tmp_path / "started"
-    toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    argv: tuple[str | Path, ...] = ("-c", "a.cu", "-o", "a.o", "-MD")
-    hang = f'{trap}\n"{sleeper}" 1000 & touch "{started}"; wait'
-    if tool == "host compiler":
-        compiler = tmp_path / "g++"
-        wrap(compiler, HOST_COMPILER, before=f'case " $* " in *" -c "*) {hang};; esac')
-        argv += ("-ccbin", compiler)
-    else:
-        path = toolkit / tool
-        wrap(path, path.resolve(), before=hang)
-    process = start(workspace, *argv, TMPDIR=str(scratch))
-    try:
-        while not started.exists():
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.01)
-        yield process
-    finally:
-        process.kill()
-        for pid in ours(str(tmp_path)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.communicate()
-
-
-@pytest.mark.by_default("2-bin/ptxas", "15-host compiler")
-@pytest.mark.parametrize(
-    ("signum", "tool"),
-    [
-        (signal.SIGTERM, "bin/ptxas"),
-        (signal.SIGINT, "bin/ptxas"),
-        (signal.SIGHUP, "bin/cudafe++"),
-        (signal.SIGTERM, "host compiler"),
-    ],
-)
-def test_a_signal_ends_everything(
-    workspace: Workspace, tmp_path: Path, objects: dict[int, bytes], signum: signal.Signals, tool: str
-) -> None:
-    """Whatever was started is ended, and nothing is left or stored by halves."""
-    if CCBIN and tool == "host compiler":
-        pytest.skip("this toolkit takes only the compiler it is given")
-    workspace.write("a.cu", source_of(0))
-    original = workspace.nvcc
-    with stuck(workspace, tmp_path, tool) as process:
-        assert ours(str(tmp_path / "sleeper"))
-        process.send_signal(signum)
-        assert process.communicate(timeout=_PATIENCE) == (b"", b"")
-        assert process.returncode == -signum
-        assert not ours(str(tmp_path / "sleeper"))
-        assert not list((tmp_path / "scratch").iterdir())
-        assert not (workspace.directory / "a.o").exists()
-    workspace.nvcc = original
-    check_right(workspace, objects[0])
-
-
-def check_right(workspace: Workspace, expected: bytes) -> None:
-    assert not list(workspace.cache.glob("tmp/*"))
-    for level in ("with what was stored", "direct", "stages"):
-        if level == "stages":
-            workspace.forget_calls()
-        result = workspace.cached("-c", "a.cu", "-o", "a.o", *HOST_OPTIONS)
-        assert (result.status, result.stderr) == (0, b"")
-        assert (workspace.directory / "a.o").read_bytes() == expected
-
-
-def test_a_tool_that_minds_no_signal_is_ended_by_the_second(workspace: Workspace, tmp_path: Path) -> None:
-    workspace.write("a.cu", SOURCE)
-    with stuck(workspace, tmp_path, "bin/ptxas", 'trap "" TERM') as process:
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        process.wait(_PATIENCE)
-        assert process.returncode == -signal.SIGTERM
-
-
 def test_a_signal_that_the_caller_ignores_is_ignored(workspace: Workspace, tmp_path: Path) -> None:
     """As under nohup."""
     workspace.write("a.cu", SOURCE)
@@ -160,47 +50,14 @@ def test_a_signal_that_the_caller_ignores_is_ignored(workspace: Workspace, tmp_p
     assert (workspace.directory / "a.o").exists()
 
 
-def test_a_killed_call_leaves_nothing_wrong(
-    workspace: Workspace, tmp_path: Path, objects: dict[int, bytes]
-) -> None:
-    workspace.write("a.cu", source_of(0))
-    original = workspace.nvcc
-    with stuck(workspace, tmp_path, "bin/fatbinary") as process:
-        wait_until(
-            lambda: not list(workspace.cache.glob("tmp/*"))
-        )  # what is being stored just then would stay
-        process.kill()
-        process.wait()
-    workspace.nvcc = original
-    check_right(workspace, objects[0])
-
-
-def test_calls_killed_at_any_moment(workspace: Workspace, tmp_path: Path, objects: dict[int, bytes]) -> None:
-    """Also in the middle of storing: what lies in the cache afterwards is whole or absent."""
-    workspace.write("a.cu", source_of(0))
-    workspace.environ["TMPDIR"] = str(tmp_path)
-    for tenths in (3, 6, 9, 12):
-        process = start(workspace, "-c", "a.cu", "-o", "a.o")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(tenths / 10)
-        process.kill()
-        process.communicate()
-    for path in workspace.cache.glob("tmp/*"):
-        path.unlink()
-    check_right(workspace, objects[0])
-
-
 def compile_all(workspace: Workspace, steps: list[int], **variables: str) -> list[bytes]:
     """Compile at the same time, each into a directory of its own; the objects."""
-    processes = []
-    for number, step in enumerate(steps):
-        workspace.write(f"{number}/a.cu", source_of(step))
-        folder = Workspace(workspace.directory / str(number), workspace.nvcc, workspace.environ)
-        processes.append(start(folder, "-c", "a.cu", "-o", "a.o", **variables))
-    for process in processes:
-        assert process.communicate() == (b"", b"")
-        assert process.returncode == 0
-    return [(workspace.directory / str(number) / "a.o").read_bytes() for number in range(len(steps))]
+    folders = [workspace.write(f"{number}/a.cu", source_of(step)).parent for number, step in enumerate(steps)]
+    time.sleep(OLD_ENOUGH)
+    with ending(workspace):
+        calls = [start(workspace, "-c", "a.cu", "-o", "a.o", cwd=here, **variables) for here in folders]
+        assert [end(call) for call in calls] == [Result(0, b"", b"")] * len(calls)
+    return [(folder / "a.o").read_bytes() for folder in folders]
 
 
 def test_many_calls_at_once(workspace: Workspace, objects: dict[int, bytes]) -> None:
@@ -223,13 +80,14 @@ def test_eviction_while_others_compile(workspace: Workspace, objects: dict[int, 
 
 def test_a_cache_that_is_removed_all_the_time(workspace: Workspace, objects: dict[int, bytes]) -> None:
     workspace.write("a.cu", source_of(0))
+    time.sleep(OLD_ENOUGH)
     for _ in range(2):
-        process = start(workspace, "-c", "a.cu", "-o", "a.o")
-        while process.poll() is None:
-            shutil.rmtree(workspace.cache, ignore_errors=True)
-            time.sleep(0.02)
-        assert process.communicate() == (b"", b"")
-        assert process.returncode == 0
+        with ending(workspace):
+            call = start(workspace, "-c", "a.cu", "-o", "a.o")
+            while call.poll() is None:
+                shutil.rmtree(workspace.cache, ignore_errors=True)
+                time.sleep(0.02)
+            assert end(call) == Result(0, b"", b"")
         assert (workspace.directory / "a.o").read_bytes() == objects[0]
 
 

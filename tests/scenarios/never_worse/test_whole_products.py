@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.support.at_once import small_file_system
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import OLD_ENOUGH, Workspace
 
@@ -34,14 +34,8 @@ def size_limit(workspace: Workspace) -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def full(workspace: Workspace, scratch: str = "") -> Iterator[tuple[str, str]]:
-    out = workspace.directory / "out"
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(out)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here")
-    try:
+    with small_file_system(workspace.directory / "out", "64k"):
         yield "", scratch
-    finally:
-        subprocess.run(["umount", out], check=True)
 
 
 def full_with_scratch(workspace: Workspace) -> contextlib.AbstractContextManager[tuple[str, str]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +15,7 @@ import pytest
 from installations import launcher_of_tree
 from nvccache.remote import uploads
 from scenarios.support.both_ways import files_of, told, twice_like_plain
+from scenarios.support.terminals import on_terminal
 from workspaces import OLD_ENOUGH, Counters, Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -385,29 +384,11 @@ def shell(inputs: Workspace, text: str, argv: list[str]) -> tuple[int, bytes, by
 def test_a_terminal_gets_what_nvcc_writes(inputs: Workspace, name: str) -> None:
     argv = ["-M", f"{name}.cu", *INCLUDED]
     by_cache = [sys.executable, "-m", "nvccache", inputs.nvcc, *argv]
-    expected = on_terminal(inputs, [inputs.nvcc, *argv])
-    assert f"{name}.o".encode() in expected
+    expected = on_terminal(inputs, [inputs.nvcc, *argv], {}, is_output=True)
+    assert expected.status == 0 and f"{name}.o".encode() in expected.stderr
     inputs.cached(*argv)
-    assert on_terminal(inputs, by_cache) == expected
+    assert on_terminal(inputs, by_cache, {}, is_output=True) == expected
     assert inputs.counters().bypass_reasons == {"query_streams": 1}
-
-
-def on_terminal(inputs: Workspace, argv: list[str]) -> bytes:
-    """What a command writes to a terminal that is its standard output and error."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        argv, cwd=inputs.directory, env=inputs.environ, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as child:
-        os.close(theirs)
-        found = b""
-        try:
-            while part := os.read(ours, 1 << 16):
-                found += part
-        except OSError:  # the last writer has gone
-            pass
-        assert child.wait() == 0
-    os.close(ours)
-    return found
 
 
 def test_settings_hold_for_queries(inputs: Workspace) -> None:

@@ -6,20 +6,14 @@ varied in each thing that the compilers go by, and each time the same sources ar
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import re
-import struct
-import subprocess
-import termios
-import threading
 import time
 from collections.abc import Sequence
 
 import pytest
 
 from installations import launcher_of_tree
+from scenarios.support.terminals import MILLISECONDS, on_terminal
 from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import OLD_ENOUGH, Result, Workspace
 
@@ -34,42 +28,6 @@ LOUD = (
 WORDS = (*HOST_OPTIONS, "-arch=sm_80", "-Xcompiler", "-Wall", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
 COLOURED = {"TERM": "xterm-256color"}
 ESCAPE = b"\x1b["
-_MILLISECONDS = re.compile(rb"[0-9.]+ ms")
-
-
-def on_terminal(
-    workspace: Workspace,
-    argv: Sequence[str],
-    variables: dict[str, str],
-    columns: int = 80,
-) -> Result:
-    """Run a command whose standard error is a terminal so many columns wide."""
-    ours, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-    told = bytearray()
-    reader = threading.Thread(target=_read_all, args=(ours, told))
-    with subprocess.Popen(
-        argv,
-        cwd=workspace.directory,
-        env={**workspace.environ, **variables},
-        stdin=terminal,  # gcc 12 asks it how wide lines may be, though it writes to the other
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-    ) as child:
-        os.close(terminal)
-        reader.start()
-        stdout, _ = child.communicate()
-    reader.join()
-    os.close(ours)
-    return Result(child.returncode, stdout, _MILLISECONDS.sub(b"# ms", bytes(told)))
-
-
-def _read_all(descriptor: int, told: bytearray) -> None:
-    while True:
-        try:
-            told += os.read(descriptor, 65536)
-        except OSError:
-            return
 
 
 @pytest.fixture
@@ -107,25 +65,25 @@ def test_colours_cold_and_warm(workspace: Workspace) -> None:
 def test_a_pipe_and_a_terminal_do_not_share_diagnostics(
     workspace: Workspace, first_on_terminal: bool
 ) -> None:
-    plain = _MILLISECONDS.sub(b"", workspace.plain(*WORDS).stderr)
+    plain = MILLISECONDS.sub(b"", workspace.plain(*WORDS).stderr)
     for on_a_terminal in (first_on_terminal, not first_on_terminal, first_on_terminal):
         if on_a_terminal:
             assert compare(workspace, COLOURED)[0].stderr.count(ESCAPE) > 8
         else:
-            assert _MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
+            assert MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
             workspace.forget_calls()
-            assert _MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
+            assert MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
 
 
 @pytest.mark.full
 def test_a_touched_source(workspace: Workspace) -> None:
     """Without its replay record a call is answered by what it means."""
-    plain = _MILLISECONDS.sub(b"", workspace.plain(*WORDS).stderr)
+    plain = MILLISECONDS.sub(b"", workspace.plain(*WORDS).stderr)
     workspace.cached(*WORDS)
     os.utime(workspace.directory / "a.cu")
     assert compare(workspace, COLOURED)[0].stderr.count(ESCAPE) > 8
     os.utime(workspace.directory / "a.cu")
-    assert _MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
+    assert MILLISECONDS.sub(b"", workspace.cached(*WORDS, **COLOURED).stderr) == plain
     os.utime(workspace.directory / "a.cu")
     assert compare(workspace, COLOURED)[1] == "direct_hit"
 

@@ -208,6 +208,18 @@ def check_nothing_is_left(workspace: Workspace, calls: Iterable[Call]) -> None:
     assert not claims_held(workspace)
 
 
+@contextlib.contextmanager
+def small_file_system(directory: Path, size: str) -> Iterator[None]:
+    """Mount one there; skips the test where nobody may."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
 class Watch:
     """Looks, while it is entered, how many tools run at once; `count` says what of a moment counts."""
 
