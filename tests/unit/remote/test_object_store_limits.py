@@ -7,12 +7,12 @@ import sys
 import threading
 
 import pytest
-from remote.opened import NOBODY, opened
 
 from nvccache import remote_url
 from nvccache.remote import object_store
 from nvccache.remote.service import OwnLimitError
 from nvccache.remote.tier import Pool, Tier
+from opened_remotes import NOBODY, opened
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 

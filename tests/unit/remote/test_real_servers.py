@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from remote.opened import NOBODY, fault_of, opened
 
 from nvccache.remote import envelope
+from opened_remotes import NOBODY, fault_of, opened
 from support import certificates, servers, servers_redis, servers_s3
 from support.servers_redis import PASSWORD, READER
 

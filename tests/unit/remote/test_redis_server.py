@@ -8,10 +8,10 @@ import socket
 import time
 
 import pytest
-from remote.opened import MOST, NAME, fault_of, opened
 
 from faulty_server import FaultyServer
 from nvccache.remote.service import OwnLimitError
+from opened_remotes import MOST, NAME, fault_of, opened
 
 
 class Fake(FaultyServer):

@@ -7,13 +7,13 @@ import sys
 import time
 
 import pytest
-from remote.opened import MOST, NAME, NOBODY, fault_of, opened
 
 import faulty_server
 from faulty_server import FaultyServer, says
 from nvccache import outcomes, remote_url
 from nvccache.remote import object_store
 from nvccache.remote import service as services
+from opened_remotes import MOST, NAME, NOBODY, fault_of, opened
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 

@@ -9,7 +9,6 @@ import threading
 import time
 
 import pytest
-from remote.opened import NOBODY
 
 import faulty_server
 from faulty_server import FaultyServer, says
@@ -18,6 +17,7 @@ from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.remote.tier import Tier
+from opened_remotes import NOBODY
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 

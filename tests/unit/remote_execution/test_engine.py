@@ -12,14 +12,13 @@ import pytest
 
 pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccache[exec]'")
 
-from remote_execution.sent_work import NEEDS_CHECK, sorting
-
 import fake_engine
 from nvccache import endpoint
 from nvccache.remote_execution import client, faults
 from nvccache.remote_execution.engine import EngineTry
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.protocol import messages
+from sent_work import NEEDS_CHECK, sorting
 
 pytestmark = NEEDS_CHECK
 

@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from remote_execution.sent_work import NEEDS_CHECK, copying, sorting
 
 from nvccache import endpoint
 from nvccache.machine.process import Handle
@@ -17,6 +16,7 @@ from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.prefix import LauncherTry
 from nvccache.remote_execution.work import PLACE, Work
+from sent_work import NEEDS_CHECK, copying, sorting
 
 pytestmark = NEEDS_CHECK
 _AS_IT_IS = 'exec "$@"'

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 
 import pytest
-from remote_execution.sent_work import NEEDS_CHECK, sorting
 
 import hand_made_plans
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS
@@ -16,6 +15,7 @@ from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE, ShippedTool
 from nvccache.toolkit import ld_so, loader, processor
+from sent_work import NEEDS_CHECK, sorting
 
 SORT = shutil.which("sort") or "sort"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
