@@ -72,6 +72,8 @@ NAVIGATION = {
         "development/adding-a-tool",
         "development/adding-a-setting",
         "development/adding-a-fact",
+        "development/adding-a-storage-backend",
+        "development/adding-a-command",
         "development/testing",
         "development/decisions/index",
         "development/glossary",

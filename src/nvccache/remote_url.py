@@ -14,7 +14,10 @@ _MASK = "***"
 
 
 class Scheme:
-    """What a URL of one scheme has: an example, what its host is called, and its options."""
+    """What a URL of one scheme has: an example, what its host is called, and its options.
+
+    A scheme more: docs/development/adding-a-storage-backend.md.
+    """
 
     __slots__ = ("example", "host", "options", "port")
 

@@ -1,7 +1,7 @@
 """The commands of `nvccache`, by name, and which of them was most likely meant by a word that is none.
 
 The shim asks on every call that it launches, before it looks for a compiler of that name: nothing that costs
-is imported until a word is in doubt.
+is imported until a word is in doubt. To add one: docs/development/adding-a-command.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each is a row of FACTS: a list of tuples in the record, how it is compared with what is there now, and what
 `nvccache explain` says where it is another. A new fact is a row here, and what yields it where a stage is
-observed (docs/development/adding-a-fact.md). Part of the hot path.
+observed; of the machine, a topic below (docs/development/adding-a-fact.md). Part of the hot path.
 """
 
 from __future__ import annotations

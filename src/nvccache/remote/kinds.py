@@ -1,4 +1,4 @@
-"""Which kind of remote a URL names; a kind more is a class of its own, and a line here."""
+"""Which kind of remote a URL names; a kind more: docs/development/adding-a-storage-backend.md."""
 
 from __future__ import annotations
 

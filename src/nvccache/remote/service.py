@@ -24,7 +24,8 @@ class Service(ABC):
         """Whether something has this name and, where a size is given and the server has one, this size."""
 
     @abstractmethod
-    def put(self, name: str, content: bytes) -> None: ...
+    def put(self, name: str, content: bytes) -> None:
+        """Also in place of what has this name; who gets it meanwhile gets all of the one or of the other."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
