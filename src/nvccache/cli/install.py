@@ -78,11 +78,6 @@ def _usual_folder() -> str:
     return found
 
 
-def _interpreter() -> str:
-    """The interpreter itself: that of a virtual environment only adds looking for what it belongs to."""
-    return os.path.abspath(getattr(sys, "_base_executable", None) or sys.executable)
-
-
 def _import_folders() -> list[str]:
     """The directories that hold nvccache and what it imports; the interpreter adds its own library."""
     folders = []
@@ -149,8 +144,10 @@ def counted(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def private_launcher() -> list[str]:
     """Words that start this very nvccache, isolated, wherever its parts were found."""
+    # That of a virtual environment only adds looking for what it belongs to.
+    interpreter = os.path.abspath(getattr(sys, "_base_executable", None) or sys.executable)
     options = "-ISBc" if sys.dont_write_bytecode else "-ISc"
-    return [_interpreter(), options, _PROGRAM.format(folders=_import_folders())]
+    return [interpreter, options, _PROGRAM.format(folders=_import_folders())]
 
 
 def adding(extra: str) -> str:

@@ -105,6 +105,7 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
     versions: dict[str, str] = {}
+    top = os.path.normpath(environ.get("TOP", "")).rstrip("/") + "/"
     for tool in sorted(_PARTS, key=lambda tool: not tool.tells_version):
         name = tool.program
         path = toolchain.resolve(name, environ.get("PATH", ""))
@@ -112,7 +113,7 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
         if not path:
             yield Finding(BAD, name, "this nvcc starts it, and it is not there")
             continue
-        if not _is_below(path, environ.get("TOP", "")):
+        if not os.path.normpath(path).startswith(top):
             yield Finding(ODD, name, f"not there beside nvcc: PATH leads to `{path}`")
         if tool.tells_version:
             match = _VERSION.search(version_text(path))
@@ -123,11 +124,6 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
     elif versions:
         silent = ", ".join(tool.program for tool in _PARTS if not tool.tells_version)
         yield Finding(GOOD, "parts", f"{', '.join(versions)} {next(iter(versions.values()))}, and {silent}")
-
-
-def _is_below(path: str, directory: str) -> bool:
-    top = os.path.normpath(directory)
-    return os.path.normpath(path).startswith(top.rstrip("/") + "/")
 
 
 def host_compiler_of(nvcc: str, environ: Mapping[str, str]) -> str:

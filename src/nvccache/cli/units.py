@@ -68,8 +68,7 @@ def seconds_words(seconds: float) -> str:
 
 def shown_path(path: str) -> str:
     """A path as it is typed from here, where it is below the working directory."""
-    here = os.path.join(os.getcwd(), "")
-    return path[len(here) :] if path.startswith(here) else path
+    return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 def count_words(count: int, noun: str) -> str:

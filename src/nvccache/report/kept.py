@@ -46,7 +46,8 @@ def of(path: str) -> Kept:
     ages = {title: Size() for title in (*AGES, OLDER)}
     total = Size()
     for name, size, used in layout.entries(Directory(path)):
-        for tally in (kinds[_kind(name)], ages[_age(now - used)], total):
+        age = next((title for title, most in AGES.items() if now - used <= most), OLDER)
+        for tally in (kinds[_kind(name)], ages[age], total):
             tally.add(size)
     return Kept({title: size for title, size in kinds.items() if size.files}, ages, total)
 
@@ -56,7 +57,3 @@ def _kind(name: str) -> str:
     if bucket == store.BLOB and name.endswith(store.COMPRESSED):
         return COMPRESSED
     return KINDS.get(bucket, FORMER)
-
-
-def _age(seconds: float) -> str:
-    return next((title for title, most in AGES.items() if seconds <= most), OLDER)

@@ -67,12 +67,12 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], no
     listed = [list(row) for row in rows]
     if not listed:
         return ""
-    classes = ["n" if isinstance(cell, Number) else "" for cell in listed[0]]
+    classes = [' class="n"' if isinstance(cell, Number) else "" for cell in listed[0]]
     head = "".join(
-        f'<th scope="col"{_class(kind)}>{text(title)}</th>'
-        for title, kind in zip(heads, classes, strict=True)
+        f'<th scope="col"{kind}>{text(title)}</th>' for title, kind in zip(heads, classes, strict=True)
     )
-    body = "".join(f"<tr>{_row(row)}</tr>" for row in listed)
+    cells = [[_cell(row[0], "th"), *(_cell(cell, "td") for cell in row[1:])] for row in listed]
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     about = f"<small>{text(note)}</small>" if note else ""
     return (
         f'<div class="frame" tabindex="0" role="region" aria-label="{text(caption)}">'
@@ -87,15 +87,12 @@ def mark(word: str) -> str:
     return f'<span class="sign {text(word)}" aria-hidden="true">{sign}</span>' if sign else ""
 
 
-def _row(row: Sequence[Cell]) -> str:
-    cells = "".join(_cell(cell, "td") for cell in row[1:])
-    return _cell(row[0], "th") + cells
-
-
 def _cell(cell: Cell, tag: str) -> str:
     scope = ' scope="row"' if tag == "th" else ""
     if isinstance(cell, Text):
-        shown = f"<code>{_breakable(cell.text)}</code>" if cell.code else text(cell.text)
+        shown = text(cell.text)
+        if cell.code:  # lines of a path end behind a slash rather than anywhere
+            shown = f"<code>{shown.replace('/', '/<wbr>')}</code>"
         return f"<{tag}{scope}>{mark(cell.mark)}{shown}</{tag}>"
     bar = ""
     if cell.part is not None:
@@ -103,15 +100,6 @@ def _cell(cell: Cell, tag: str) -> str:
         width = min(100.0, max(0.0, 100 * cell.part))
         bar = f'<span class="bar"><i class="{text(cell.mark)}" style="width:{width:.1f}%"></i></span>'
     return f'<{tag}{scope} class="n">{text(cell.text)}{bar}</{tag}>'
-
-
-def _breakable(path: str) -> str:
-    """Lines of a path end behind a slash rather than anywhere."""
-    return text(path).replace("/", "/<wbr>")
-
-
-def _class(kind: str) -> str:
-    return f' class="{kind}"' if kind else ""
 
 
 def summary(figures: Figures) -> str:

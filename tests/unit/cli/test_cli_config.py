@@ -193,3 +193,39 @@ def test_a_settings_file_that_is_none_is_not_waited_for(nvccache, file, kind):
     result = nvccache("config", "set", "max_size", "20G")
     assert result.exit_code == 1
     assert result.output.splitlines()[-1].endswith("is no regular file")
+
+
+URL = "https://user:SECRET@host/cache,rw"
+SHOWN = "https://***@host/cache,rw"
+
+
+@pytest.mark.parametrize(("more", "shown"), [("", SHOWN), (",SECRET", "comma")], ids=["right", "wrong"])
+@pytest.mark.parametrize("words", [["config"], ["config", "--json"], ["--version", "--verbose"]])
+def test_the_password_of_a_remote_is_not_shown(nvccache, words, more, shown):
+    result = nvccache(*words, NVCCACHE_REMOTE=URL + more)
+    assert shown in result.output
+    assert "SECRET" not in result.output
+
+
+@pytest.mark.parametrize("json_words", [[], ["--json"]])
+def test_a_password_that_is_set_is_not_shown(nvccache, json_words):
+    result = nvccache("config", "set", "remote", URL, *json_words)
+    assert SHOWN in result.output
+    assert "SECRET" not in result.output
+    assert config.load(os.environ).remote == URL
+
+
+def test_a_wrong_url_is_not_set(nvccache):
+    result = nvccache("config", "set", "remote", "ftp://user:SECRET@host")
+    assert result.exit_code == 1
+    assert "unknown scheme `ftp`" in result.output
+    assert "SECRET" not in result.output
+    assert config.load(os.environ).remote == ""
+
+
+def test_a_timeout_is_shown_with_its_unit(nvccache):
+    assert "2 s" in nvccache("config").output
+    assert nvccache("config", "set", "executor_min_seconds", "0").exit_code == 0
+    (line,) = [line for line in nvccache("config").output.splitlines() if "min_seconds" in line]
+    assert line.split()[1:3] == ["0", "s"]
+    assert nvccache.json("config")["settings"]["remote_timeout"]["value"] == 2.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import select
 import subprocess
 import sys
 import time
@@ -77,13 +79,15 @@ def test_what_is_appended_is_followed_across_a_fold(used_cache, tmp_path):
     environ = {"NVCCACHE_DIR": used_cache, "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE) as child:
         assert child.stdout
-        time.sleep(1.0)
+        while not select.select([child.stdout], [], [], 0.1)[0]:  # it follows from when it has started
+            event_line.append(used_cache, event(outcomes.MISS, product="/begun.o", started=time.time()))
         for number in range(6):
             event_line.append(used_cache, event(outcomes.MISS, product=f"/{number}.o", started=time.time()))
             if number in (1, 3):
                 event_totals.fold(used_cache)
             time.sleep(0.15 * (number % 3))
-        found = [json.loads(child.stdout.readline())["product"] for _ in range(6)]
+        products = (json.loads(line)["product"] for line in child.stdout)
+        found = list(itertools.islice((path for path in products if path != "/begun.o"), 6))
         child.terminate()
     assert found == [f"/{number}.o" for number in range(6)]
 

@@ -35,9 +35,9 @@ def test_a_full_disk_leaves_what_was_there(nvccache, folder, monkeypatch, line, 
     assert os.listdir(folder) == ["out"] and (folder / "out").read_text() == "was here"
 
 
-@each_text
-@pytest.mark.parametrize("kind", ["link", "FIFO"])
+@pytest.mark.parametrize(("line", "kind"), [("stats", "link"), ("stats", "FIFO"), ("report", "link")])
 def test_what_is_no_file_is_written_to_and_stays(nvccache, folder, line, kind):
+    """A page may be more than a pipe holds."""
     path = folder / "out"
     if kind == "link":
         path.symlink_to("target")
@@ -45,7 +45,7 @@ def test_what_is_no_file_is_written_to_and_stays(nvccache, folder, line, kind):
         os.mkfifo(path)
         reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     before = path.lstat().st_mode
-    assert nvccache(*line, "out").exit_code == 0
+    assert nvccache(*LINES[line], "out").exit_code == 0
     assert path.lstat().st_mode == before
     assert (folder / "target").read_bytes() if kind == "link" else os.read(reader, 1 << 16)
 
