@@ -1,7 +1,7 @@
 """What a call asks for: from nvcc's arguments and environment to an Invocation, or to a Bypass.
 
 Owns the decision which calls are left to nvcc on sight. Knows nothing of the stages: they are read from
-nvcc's own dryrun of the same words, so what is said here about a call steers the cache but makes no command.
+nvcc's own dryrun of the same arguments, so what is found here steers the cache but makes no command.
 How options of one phase combine was learnt from `nvcc --dryrun` of CUDA 11.2 to 13.5.
 """
 
@@ -57,7 +57,7 @@ _OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other
 
 # Reason -> the options that mean it, most telling reason first.
 _BYPASSING = (
-    # Its commands name temporary files: whoever runs them relies on names that nobody else was told.
+    # Its commands name temporary files: who runs them relies on names that nvcc tells nobody else.
     ("information", ("dryrun",)),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
@@ -120,8 +120,8 @@ class Invocation:
     options: frozenset[str]  # canonical names in force; without those set to false
     option_files: tuple[str, ...]  # --options-file files, which the call reads
     host_flags: tuple[str, ...]  # what -Xcompiler and forwarding give to the host compiler
-    dryrun_arguments: tuple[str, ...]  # the caller's words, for `nvcc --dryrun`
-    replaces_variables: bool  # whether these hold the words of NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS, too
+    dryrun_arguments: tuple[str, ...]  # the caller's arguments, for `nvcc --dryrun`
+    replaces_variables: bool  # whether these hold those of NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS, too
     threads: int  # -t; 0: not given, or as many as there are CPUs
     dependencies: Dependencies | None
 

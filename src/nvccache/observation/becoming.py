@@ -104,11 +104,11 @@ def _sees_streams(process: Process, streams: Collection[int]) -> bool:
 
     Beside the shells only those programs ask for terminals that do something else for it.
     """
-    is_told = process.kind != UTILITY or os.path.basename(process.program) in ("[", "test")
+    heeds_terminals = process.kind != UTILITY or os.path.basename(process.program) in ("[", "test")
     asked = {
         number
         for name, number, phase in process.questions
-        if name == "isatty" and is_told and (phase or process.kind not in (SHELL, INTERPRETER))
+        if name == "isatty" and heeds_terminals and (phase or process.kind not in (SHELL, INTERPRETER))
     }  # which ask before they open their script
     if not asked.isdisjoint(streams):
         return True

@@ -2,7 +2,7 @@
 
 A compiler that asks for the clock writes it into its result, ptxas measures how long it takes; a shell looks
 at variables without asking for them by name. Seen with the observer on CUDA 11.8 to 13.5, gcc 11 and 12 and
-clang 14. A program that is not listed may do anything with what it is told.
+clang 14. A program that is not listed may do anything with what it is given.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def clock_of(process: Process) -> str:
     if kind == DEVICE:
         return ""
     if kind == EDG:
-        # They ask always. What they read has been preprocessed, but for files that they are told to include.
+        # They ask always. What they read has been preprocessed, but for files that an option includes.
         includes = any(word.startswith(_INCLUDES_MORE) for word in process.arguments)
         return "the time" if includes else ""
     for name, number, phase in sorted(process.questions):
@@ -104,7 +104,7 @@ def looks_at_its_memory(process: Process) -> bool:
 
 
 def heeds_descriptors(process: Process) -> bool:
-    """Whether it may matter to a process which descriptors its caller has open, beyond what it reads there.
+    """Whether it may matter to a process which descriptors its caller has open, beside what it reads there.
 
     Compilers look for a jobserver, and xargs for what it should not hand on.
     """
@@ -123,7 +123,7 @@ def _has_in_scripts(shell: Process, pattern: bytes) -> bool:
 
 
 def asks_for_directory(process: Process) -> bool:
-    """Whether a process may have been told where it works, of which compilers' keys say what counts.
+    """Whether a process may have learnt where it works; of compilers, keys say what counts.
 
     Where nothing was observed: the kernel is asked, not the C library. An assembler asks when it writes the
     answer into what it makes: an option tells it to, or a `.loc` in the text.
@@ -149,14 +149,14 @@ def asks_for_directory(process: Process) -> bool:
 def asks_for_status(process: Process) -> bool:
     """Whether a process looks at dates, modes and owners of directories, FIFOs and links.
 
-    Of Python and others it cannot be told.
+    Of Python and others that is not known.
     """
     if process.kind == SHELL:
         return _has_in_scripts(process, _STATUS_IN_SHELL)
-    name, words = os.path.basename(process.program), process.arguments[1:]
+    name, argv = os.path.basename(process.program), process.arguments[1:]
     if name == "find":
-        return any(re.fullmatch(_STATUS_OF_FIND, word) for word in words)
-    return name == "stat" or (name == "ls" and any(re.fullmatch(_STATUS_OF_LS, word) for word in words))
+        return any(re.fullmatch(_STATUS_OF_FIND, word) for word in argv)
+    return name == "stat" or (name == "ls" and any(re.fullmatch(_STATUS_OF_LS, word) for word in argv))
 
 
 def tells_directories_apart(process: Process) -> bool:

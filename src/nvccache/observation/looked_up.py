@@ -1,7 +1,7 @@
 """What a stage looked for: names in directories, where links led, and programs on PATH.
 
 What was there when it looked is compared with what is there now: where the two differ something has changed
-meanwhile, and nothing can be told.
+meanwhile, and nothing is known.
 """
 
 from __future__ import annotations

@@ -50,10 +50,6 @@ _KINDS = (
         r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
     ),
 )
-_SETS = (
-    *("absent", "executable", "links", "resolved", "listed", "written", "appended", "removed"),
-    *("variables", "questions", "sought", "inputs", "used", "statuses", "attributes", "permissions"),
-)
 # A name that means another place to each process, or to each that works elsewhere.
 RENAMED = re.compile(r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])")
 _SHELL = "/bin/sh"
@@ -133,13 +129,14 @@ class Process:
 
     def take(self, child: Process) -> None:
         """Add what a forked child did."""
-        for name in ("files", "others", "denied", "loaded"):
-            getattr(self, name).update(getattr(child, name))
-        for path, mode in child.found.items():
-            self.found[path] = mode or self.found.get(path, 0)
-        self.updated = child.updated | self.updated  # as the first of them found it
-        for name in _SETS:
-            getattr(self, name).update(getattr(child, name))
+        found = {path: mode or self.found.get(path, 0) for path, mode in child.found.items()}
+        updated = self.updated.copy()  # as the first of them found it
+        for name in Process.__slots__:
+            own = getattr(self, name)
+            if isinstance(own, set | dict):
+                own.update(getattr(child, name))
+        self.found.update(found)
+        self.updated.update(updated)
         self.started += child.started
 
 

@@ -27,7 +27,7 @@ _LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c, and what th
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at the first two, and fills in after the third
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
-# To set it anew, or to take it away, tells a script nothing.
+# A script that sets or unsets it learns nothing.
 _ASKS_FOR_US = re.compile(rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ")
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
@@ -90,7 +90,7 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
 def rehearse(watched_directory: str, handed_down: Iterable[tuple[int, int]], of_nvcc: bool) -> None:
     """Have the run end where a host compiler, or nvcc, would start, or read what was handed down.
 
-    That is told by devices and inodes. Raises OSError.
+    The latter is known by devices and inodes. Raises OSError.
     """
     with open(os.path.join(watched_directory, _REHEARSAL), "xb") as stream:
         stream.write(struct.pack("=Q", 2 if of_nvcc else 1))
@@ -103,7 +103,7 @@ def log_in(watched_directory: str) -> str:
 
 
 def without_loader_messages(stderr: bytes, watched_directory: str) -> bytes:
-    """What a tool said, without what the loaders of its 32-bit programs say of our library."""
+    """A tool's messages, without those of the loaders of its 32-bit programs about our library."""
     message = _MESSAGE % os.fsencode(os.path.join(watched_directory, LINK))
     if message not in stderr:
         return stderr

@@ -103,11 +103,11 @@ def object_to(process: Process) -> None:
 def _object_to_names_of_descriptors(process: Process) -> None:
     """Raise UnreadableError where a process looks which descriptors its caller has open, by their names.
 
-    Programs that are about to close all of them list them first, without having been told to.
+    Programs that are about to close all of them list them first, without being asked to.
     """
-    is_told = any(re.search(_DESCRIPTORS, word) for word in process.arguments)
-    is_told |= process.kind in (SHELL, UTILITY)
-    for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed if is_told else ()):
+    is_asked = any(re.search(_DESCRIPTORS, word) for word in process.arguments)
+    is_asked |= process.kind in (SHELL, UTILITY)
+    for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed if is_asked else ()):
         raise UnreadableError(f"`{os.path.basename(process.program)}` lists `{path}`")
     looked = {*process.absent, *process.found, *process.links, *process.resolved, *process.permissions}
     for match in filter(None, map(re.compile(rf"{_DESCRIPTORS}/+(\d+).*").fullmatch, looked)):
@@ -223,12 +223,13 @@ def files_looked_at(process: Process, opened: Mapping[tuple[int, int], str]) -> 
     """Regular files of which a process that is no compiler may have seen the whole status; and attributes.
 
     Each with how it looked. `opened` are the paths of files by device and inode: every program asks for the
-    status of what it opens, but what utilities do with it is known, and shells do nothing unless told to.
+    status of what it opens, but what utilities do with it is known, and shells do nothing with it unless a
+    script asks.
     """
     found = {path for path, mode in process.found.items() if stat.S_ISREG(mode)}
     found.update(filter(os.path.isfile, process.permissions))
-    is_told = process.kind == SHELL and known_programs.asks_for_status(process)
-    if is_told or process.is_open_ended:
+    script_asks = process.kind == SHELL and known_programs.asks_for_status(process)
+    if script_asks or process.is_open_ended:
         found.update(opened[file] for file in process.statuses if file in opened)
     attributed = filter(os.path.exists, process.attributes)
     return [*((path, WHOLE_STATUS) for path in found), *((path, ATTRIBUTES) for path in attributed)]

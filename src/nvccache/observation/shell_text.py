@@ -129,9 +129,9 @@ class Begun:
     operand: str
 
 
-def begun_by(words: Sequence[str]) -> Begun | None:
+def begun_by(arguments: Sequence[str]) -> Begun | None:
     """What a shell runs with these arguments; None where it reads that from its standard input."""
-    rest = _behind_long_options(words)
+    rest = _behind_long_options(arguments)
     letters = ""
     while rest and rest[0] and rest[0][0] in "-+":
         word = rest.pop(0)
@@ -144,9 +144,9 @@ def begun_by(words: Sequence[str]) -> Begun | None:
     return Begun("c" in letters, rest[0])
 
 
-def _behind_long_options(words: Sequence[str]) -> list[str]:
+def _behind_long_options(arguments: Sequence[str]) -> list[str]:
     """bash knows them before all others, with one dash or two."""
-    rest = list(words)
+    rest = list(arguments)
     while rest:
         name = rest[0][2:] if rest[0].startswith("--") else rest[0][1:]
         if rest[0][:1] != "-" or name not in _LONG_OPTIONS:

@@ -333,7 +333,7 @@ class _StageInputs:
     def _names_of_directory(self) -> frozenset[str]:
         """What a tool that is known by its content may look up to learn what its directory is called.
 
-        It is there by any of these names, in each checkout; whether the name counts is said by its command.
+        It is there by any of these names, in each checkout; its command decides whether the name counts.
         """
         if not self._subject.loaded:
             return frozenset()
@@ -344,7 +344,7 @@ class _StageInputs:
         names = {*environment.OF_LIBC}
         if not self._subject.loaded:  # whose loader has been asked for the key
             names.update(environment.OF_LOADER)
-        # A wrapper may ask for them in words of its own.
+        # A wrapper may ask for them by arguments of its own.
         is_coloured = any(environment.asks_for_colours(process.arguments) for process in self._processes)
         for process in self._processes:
             for name in process.variables:

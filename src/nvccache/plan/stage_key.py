@@ -36,7 +36,7 @@ def of_stage(
     """Everything a stage's result depends on, except what only running it reveals.
 
     `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
-    `dated_files` are those whose date and size count; `source_paths` are told by its inputs, but not by their
+    `dated_files` are those whose date and size count; `source_paths` show in its inputs, but not in their
     digests. Raises OSError when its tool or one of its files cannot be read.
     """
     found: list[KeyComponent] = [

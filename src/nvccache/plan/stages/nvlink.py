@@ -52,7 +52,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 
 
 def compiles(argv: Sequence[str]) -> bool:
-    """Whether it compiles what it links, as ptxas does: only then is it told where libnvvm is."""
+    """Whether it compiles what it links, as ptxas does: only then is it given the place of libnvvm."""
     return argv[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in argv)
 
 
