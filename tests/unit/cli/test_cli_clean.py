@@ -26,7 +26,7 @@ def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
     event_line.append(filled_cache, Event("miss"))
     result = nvccache("clean", "--all")
     assert result.output == "removed 4 files, 3.9 KiB\n"
-    assert eviction.usage(filled_cache).entries == 0
+    assert eviction.usage(filled_cache).files == 0
     assert event_totals.read(filled_cache)["calls"]["miss"] == 1
 
 
@@ -54,7 +54,7 @@ def test_without_an_option_the_limit_that_is_set_is_enforced(nvccache, filled_ca
 )  # fmt: skip
 def test_options_that_are_refused(nvccache, filled_cache, arguments):
     assert nvccache("clean", *arguments).exit_code == 2
-    assert eviction.usage(filled_cache).entries == 4
+    assert eviction.usage(filled_cache).files == 4
 
 
 def test_a_number_without_a_unit_is_refused_with_the_units(nvccache, filled_cache):
@@ -86,7 +86,7 @@ def test_nothing_is_removed_that_a_default_would_choose(
     result = nvccache("clean", *arguments, **{"NVCCACHE_DIR": filled_cache, **wrong})
     assert result.exit_code == 1
     assert "nothing was removed" in result.output
-    assert eviction.usage(filled_cache).entries == 4
+    assert eviction.usage(filled_cache).files == 4
 
 
 def test_a_wrong_limit_does_not_keep_one_that_is_given(nvccache, filled_cache):
@@ -114,7 +114,7 @@ def test_read_only_cache_is_one_sentence(nvccache, filled_cache):
     nvccache("clean")  # loads what the interpreter may not read below
     with read_only(filled_cache) as copy:
         result = nvccache("clean", "--all", NVCCACHE_DIR=copy)
-        assert eviction.usage(copy).entries == 4
+        assert eviction.usage(copy).files == 4
     assert result.exit_code == 1
     assert result.output.startswith("Error: ")
     assert result.output.count("\n") == 1
