@@ -11,7 +11,7 @@ from nvccache.cli.units import age_option, count_words, size_option, size_words
 from nvccache.config import Config
 from nvccache.store import directory, eviction
 from nvccache.store.directory import NoCacheError
-from nvccache.store.eviction import Pruned
+from nvccache.store.eviction import Amount
 from nvccache.store.store import Store
 
 
@@ -110,7 +110,7 @@ def _say_that_there_is_none(settings: Config, as_json: bool) -> None:
         say(f"No cache: {our_settings.NO_CACHE}")
 
 
-def _show(pruned: Pruned, dry_run: bool, details: dict[str, object], settings: Config, as_json: bool) -> None:
+def _show(pruned: Amount, dry_run: bool, details: dict[str, object], settings: Config, as_json: bool) -> None:
     if as_json:
         counts = {"files": pruned.files, "bytes": pruned.bytes}
         say_json({"cache": settings.dir, "dry_run": dry_run, **counts, **details})

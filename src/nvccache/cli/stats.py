@@ -20,7 +20,7 @@ from nvccache.remote import uploads
 from nvccache.store import cachedir_tag, event_totals, eviction, layout
 from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
-from nvccache.store.eviction import Usage
+from nvccache.store.eviction import Amount
 
 _LONGEST_PAUSE = 86400.0  # seconds
 _FORMATS: dict[str, Callable[[Figures], list[str]]] = {
@@ -112,7 +112,7 @@ def _statistics(settings: config.Config, since: float | str | None, with_sizes: 
     size: dict[str, Any] = {
         "bytes": usage.bytes if usage else 0,
         "max_bytes": settings.max_size,
-        "entries": usage.entries if usage else 0,
+        "entries": usage.files if usage else 0,
     }
     if with_sizes and usage:
         size["kinds"] = {
@@ -130,7 +130,7 @@ def _statistics(settings: config.Config, since: float | str | None, with_sizes: 
     }
 
 
-def _usage(settings: config.Config) -> Usage | None:
+def _usage(settings: config.Config) -> Amount | None:
     try:
         return eviction.usage(settings.dir) if settings.dir else None
     except NoCacheError:

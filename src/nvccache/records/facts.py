@@ -336,9 +336,9 @@ def _said_of_libraries(subject: str, cache: Store) -> str:
     memo_key = keys.key_of("said of libraries", [("file", file), ("names", tuple(names))])
     said = cache.find_memo(memo_key)
     if not said:
-        from nvccache.toolkit import ld_so
+        from nvccache.toolkit import loader
 
-        said = ld_so.said_of(path, names)
+        said = loader.digest_of_cache(path, names)
         if said and shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
             cache.add_memo(memo_key, said)
     return said

@@ -20,7 +20,7 @@ from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import AwayError
 from nvccache.store.store import Store
-from nvccache.toolkit import ld_so, processor, toolchain
+from nvccache.toolkit import processor, toolchain
 from nvccache.toolkit.loader import Loaded
 from nvccache.values import dataclass
 
@@ -145,7 +145,7 @@ def of_tool(word: str, loaded: Loaded | None, environ: Mapping[str, str], store:
         raise AwayError(faults.FAILED, "the environment tells the dynamic loader what to load")
     if not is_program(CHECK):
         raise AwayError(faults.NOT_INSTALLED, "the check of the processor was not built: no static C library")
-    checks = ld_so.checks_of(processor.features(loaded.loader, environ, store, is_of_tool=True))
+    checks = processor.checks_of(processor.features(loaded.loader, environ, store, is_of_tool=True))
     if not checks:
         raise AwayError(faults.OTHER_MACHINE, "the class of the processor here is not known")
     program = os.path.realpath(toolchain.resolve(word, environ.get("PATH", "")))

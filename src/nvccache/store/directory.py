@@ -79,15 +79,19 @@ class _Folder:
             os.close(self._descriptor)
 
 
-class _Folders:
-    """The directory and the folders in it, kept open: they are entered once, each from the one above."""
+class Directory:
+    """One cache directory. All methods raise OSError; what is not there is FileNotFoundError.
 
-    __slots__ = ("_descriptors", "_open", "_path", "permissions")
+    The directory and the folders in it are kept open: they are entered once, each from the one above.
+    """
 
-    def __init__(self, path: str, umask: int | None) -> None:
-        self._path = path
-        self.permissions = untrusted.Permissions(umask)
-        self._open: dict[str, int] = {}  # descriptors of the directory, "", and of the folders in it
+    __slots__ = ("_descriptors", "_open_folders", "_permissions", "path", "seconds_waited")
+
+    def __init__(self, path: str, umask: int | None = None) -> None:
+        self.path = path
+        self.seconds_waited = 0.0  # for locks; see locks.py
+        self._permissions = untrusted.Permissions(umask)
+        self._open_folders: dict[str, int] = {}  # descriptors of the directory, "", and of the folders in it
         self._descriptors: list[int] = []  # those, and what they were before the directory was made anew
 
     def __del__(self) -> None:
@@ -97,97 +101,9 @@ class _Folders:
             except OSError:
                 pass
 
-    def within(self, folder: str, make: bool = False) -> _Folder:
-        """A folder that is open in a block."""
-        first, slash, second = folder.partition("/")
-        above = self.enter(first, make)
-        if not slash:
-            return _Folder(above, True)
-        return _Folder(self._enter_below(second, above, make), False)
-
-    def enter(self, folder: str, make: bool = False) -> int:
-        """The descriptor of the directory itself, "", or of a folder in it; it is kept open."""
-        if make and folder:
-            self.enter("", make)
-        held = self._open.get(folder)
-        # Whoever removes the cache during a build leaves us with folders that have no name any more, and with
-        # a directory that lost its tag first.
-        if held is not None and (not make or self._is_left(folder, held)):
-            return held
-        if not folder:
-            self._open = {}  # what was open stays so: another thread may be using it
-            return self._enter_top(make)
-        descriptor = self._enter_below(folder, self.enter("", make), make)
-        if not self.permissions.trusts(os.fstat(descriptor)):
-            os.close(descriptor)
-            raise StrangeFileError(f"`{folder}` belongs to somebody else")
-        return self._keep(folder, descriptor)
-
-    def _is_left(self, folder: str, held: int) -> bool:
-        return bool(os.fstat(held).st_nlink) and (folder != "" or cachedir_tag.is_in(held))
-
-    def check_that_it_is_ours(self) -> None:
-        """Raise FileNotFoundError if the cache has been removed while something was put into it."""
-        top = self._open.get("")  # None while another thread opens it anew
-        if top is None or not cachedir_tag.is_in(top):
-            raise FileNotFoundError(f"`{self._path}` has been removed")
-
-    def _enter_top(self, make: bool) -> int:
-        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-        try:
-            descriptor = os.open(self._path, flags)
-        except FileNotFoundError:
-            if not make:
-                raise
-            os.makedirs(self._path, exist_ok=True)
-            umask = self.permissions.umask
-            if umask is not None:
-                os.chmod(self._path, 0o777 & ~umask)
-            descriptor = os.open(self._path, flags)
-        try:
-            self.permissions.learn_from(os.fstat(descriptor))
-            self._claim(descriptor, make)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return self._keep("", descriptor)
-
-    def _keep(self, folder: str, descriptor: int) -> int:
-        self._descriptors.append(descriptor)
-        self._open[folder] = descriptor
-        return descriptor
-
-    def _claim(self, top: int, make: bool) -> None:
-        """Raise ForeignDirectoryError unless it is ours, FileNotFoundError if it could become ours."""
-        if cachedir_tag.is_in(top):
-            return
-        if not cachedir_tag.is_free(top):
-            if cachedir_tag.is_in(top):  # another call has claimed it meanwhile
-                return
-            raise ForeignDirectoryError(
-                f"`{self._path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
-            )
-        if not make:
-            raise FileNotFoundError(f"`{self._path}` is no cache yet")
-        cachedir_tag.add(top, *self.permissions.of_file(0o666))
-
-    def _enter_below(self, name: str, above: int, make: bool) -> int:
-        return untrusted.enter(name, above, self.permissions if make else None)
-
-
-class Directory:
-    """One cache directory. All methods raise OSError; what is not there is FileNotFoundError."""
-
-    __slots__ = ("_folders", "path", "seconds_waited")
-
-    def __init__(self, path: str, umask: int | None = None) -> None:
-        self.path = path
-        self.seconds_waited = 0.0  # for locks; see locks.py
-        self._folders = _Folders(path, umask)
-
     def prepare(self) -> None:
         """Make the directory if there is none, and claim it if it is empty."""
-        self._folders.enter("", make=True)
+        self._enter("", make=True)
 
     def problem(self, folders: tuple[str, ...]) -> str:
         """Why compiles are better done without this cache, a word of outcomes.REASONS; or empty.
@@ -195,7 +111,7 @@ class Directory:
         The digests of programs are in one of its `folders`: without them a call costs more than it saves.
         """
         try:
-            top = self._folders.enter("")
+            top = self._enter("")
             for folder in folders:
                 if not _can_be_read(folder, top):
                     return "unusable_cache"
@@ -215,15 +131,14 @@ class Directory:
         With `for_writers` those who may not write it may not read it either.
         """
         folder, _, name = path.rpartition("/")
-        permissions = self._folders.permissions
-        with self._folders.within(folder, make) as within:
-            permitted = permissions.of_lock() if for_writers else permissions.of_file(0o666)
+        with self._within(folder, make) as within:
+            permitted = self._permissions.of_lock() if for_writers else self._permissions.of_file(0o666)
             descriptor = self._open(name, flags, within, permitted if make else None)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise StrangeFileError(f"`{path}` is no regular file")
-            if not permissions.trusts(status):
+            if not self._permissions.trusts(status):
                 raise StrangeFileError(f"`{path}` belongs to somebody else")
         except OSError:
             os.close(descriptor)
@@ -259,13 +174,13 @@ class Directory:
         """Make a file appear at once and whole, or not at all; what is there is replaced."""
         folder, _, name = path.rpartition("/")
         temporary = os.urandom(16).hex()
-        aside = self._folders.enter(TEMPORARY, make=True)
-        untrusted.write_new(temporary, content, aside, *self._folders.permissions.of_file(mode))
+        aside = self._enter(TEMPORARY, make=True)
+        untrusted.write_new(temporary, content, aside, *self._permissions.of_file(mode))
         try:
-            with self._folders.within(folder, make=True) as within:
+            with self._within(folder, make=True) as within:
                 os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=within)
                 try:
-                    self._folders.check_that_it_is_ours()
+                    self._check_that_it_is_ours()
                 except FileNotFoundError:
                     untrusted.remove(name, within)
                     raise
@@ -284,18 +199,18 @@ class Directory:
     def status(self, path: str) -> os.stat_result:
         """The status of what is there, links not followed."""
         folder, _, name = path.rpartition("/")
-        with self._folders.within(folder) as within:
+        with self._within(folder) as within:
             return os.stat(name, dir_fd=within, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
-        with self._folders.within(folder) as within:
+        with self._within(folder) as within:
             os.unlink(name, dir_fd=within)
 
     def rename(self, path: str, name: str) -> None:
         """Give a file another name in its folder."""
         folder, _, old = path.rpartition("/")
-        with self._folders.within(folder) as within:
+        with self._within(folder) as within:
             os.rename(old, name, src_dir_fd=within, dst_dir_fd=within)
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
@@ -305,7 +220,7 @@ class Directory:
     def each(self, folder: str, until: float = _FOREVER) -> Iterator[tuple[str, os.stat_result | None]]:
         """The same, one after the other; no status is asked for after `until`, of the monotonic clock."""
         try:
-            with self._folders.within(folder) as within:
+            with self._within(folder) as within:
                 descriptor = os.open(".", untrusted.LISTED, dir_fd=within)
         except FileNotFoundError:
             if not folder:
@@ -335,11 +250,88 @@ class Directory:
             except FileExistsError:
                 continue
             try:
-                self._folders.check_that_it_is_ours()
+                self._check_that_it_is_ours()
             except FileNotFoundError:
                 untrusted.remove(name, within)
                 raise
         raise StrangeFileError(f"`{name}` comes and goes")
+
+    def _within(self, folder: str, make: bool = False) -> _Folder:
+        """A folder that is open in a block."""
+        first, slash, second = folder.partition("/")
+        above = self._enter(first, make)
+        if not slash:
+            return _Folder(above, True)
+        return _Folder(self._enter_below(second, above, make), False)
+
+    def _enter(self, folder: str, make: bool = False) -> int:
+        """The descriptor of the directory itself, "", or of a folder in it; it is kept open."""
+        if make and folder:
+            self._enter("", make)
+        held = self._open_folders.get(folder)
+        # Whoever removes the cache during a build leaves us with folders that have no name any more, and with
+        # a directory that lost its tag first.
+        if held is not None and (not make or self._is_left(folder, held)):
+            return held
+        if not folder:
+            self._open_folders = {}  # what was open stays so: another thread may be using it
+            return self._enter_top(make)
+        descriptor = self._enter_below(folder, self._enter("", make), make)
+        if not self._permissions.trusts(os.fstat(descriptor)):
+            os.close(descriptor)
+            raise StrangeFileError(f"`{folder}` belongs to somebody else")
+        return self._keep(folder, descriptor)
+
+    def _is_left(self, folder: str, held: int) -> bool:
+        return bool(os.fstat(held).st_nlink) and (folder != "" or cachedir_tag.is_in(held))
+
+    def _check_that_it_is_ours(self) -> None:
+        """Raise FileNotFoundError if the cache has been removed while something was put into it."""
+        top = self._open_folders.get("")  # None while another thread opens it anew
+        if top is None or not cachedir_tag.is_in(top):
+            raise FileNotFoundError(f"`{self.path}` has been removed")
+
+    def _enter_top(self, make: bool) -> int:
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self.path, flags)
+        except FileNotFoundError:
+            if not make:
+                raise
+            os.makedirs(self.path, exist_ok=True)
+            umask = self._permissions.umask
+            if umask is not None:
+                os.chmod(self.path, 0o777 & ~umask)
+            descriptor = os.open(self.path, flags)
+        try:
+            self._permissions.learn_from(os.fstat(descriptor))
+            self._claim(descriptor, make)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return self._keep("", descriptor)
+
+    def _keep(self, folder: str, descriptor: int) -> int:
+        self._descriptors.append(descriptor)
+        self._open_folders[folder] = descriptor
+        return descriptor
+
+    def _claim(self, top: int, make: bool) -> None:
+        """Raise ForeignDirectoryError unless it is ours, FileNotFoundError if it could become ours."""
+        if cachedir_tag.is_in(top):
+            return
+        if not cachedir_tag.is_free(top):
+            if cachedir_tag.is_in(top):  # another call has claimed it meanwhile
+                return
+            raise ForeignDirectoryError(
+                f"`{self.path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
+            )
+        if not make:
+            raise FileNotFoundError(f"`{self.path}` is no cache yet")
+        cachedir_tag.add(top, *self._permissions.of_file(0o666))
+
+    def _enter_below(self, name: str, above: int, make: bool) -> int:
+        return untrusted.enter(name, above, self._permissions if make else None)
 
 
 def of(config: Config) -> Directory:

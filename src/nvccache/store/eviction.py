@@ -35,16 +35,8 @@ _LOCK_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Bytes of everything of ours, and the number of files in all buckets."""
-
-    bytes: int
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was removed."""
+class Amount:
+    """Bytes, and files in buckets."""
 
     bytes: int
     files: int
@@ -69,12 +61,11 @@ class _File:
         return self.folder[0]
 
 
-def usage(place: str | Directory) -> Usage:
+def usage(place: str | Directory) -> Amount:
     """What the directory holds now, counted file by file; raises StoreError."""
     with told_in_one_sentence(directories.at(place)) as root:
         files = _files(root)
-        beside = sum(size for _, size, _ in layout.beside(root))
-    return Usage(sum(file.size for file in files) + beside, len(files))
+        return Amount(sum(file.size for file in files) + _bytes_beside(root), len(files))
 
 
 def prune(
@@ -83,7 +74,7 @@ def prune(
     older_than: float | None = None,
     is_dry_run: bool = False,
     tell: Tell | None = None,
-) -> Pruned:
+) -> Amount:
     """Remove what was not used for `older_than` seconds, then the least recently used above the limit.
 
     Raises StoreError when the directory cannot be used. `tell` hears how many of how many are done; of
@@ -93,55 +84,39 @@ def prune(
     with told_in_one_sentence(directories.at(place)) as root:
         if not is_dry_run:
             sweep(root, now)
-        before = layout.read_count(root)
         files = _least_recently_used(_files(root), now)
-        sizes = _sizes(root, files)
-        total = sum(sizes.values())
+        total = sum(file.size for file in files) + _bytes_beside(root)
         doomed = []
         for file in files:
             is_old = older_than is not None and now - file.used > older_than
             if is_old or (max_bytes is not None and total > max_bytes):
                 doomed.append(file)
                 total -= file.size
-        if is_dry_run:
-            return _sum_of(doomed)
-        removed = _remove(root, doomed, tell)
-        for file in removed:
-            sizes[file.slice] -= file.size
-        with contextlib.suppress(OSError, StoreError), layout.changed_count(root) as count:
-            count.take(sizes, before, now)
-    return _sum_of(removed)
+        return _removed(root, doomed, is_dry_run, tell)
 
 
 def remove(
     place: str | Directory, names: Container[str], is_dry_run: bool = False, tell: Tell | None = None
-) -> Pruned:
+) -> Amount:
     """Remove the files in buckets that are named; raises StoreError. The rest as `prune`."""
     with told_in_one_sentence(directories.at(place)) as root:
-        doomed = [file for file in _files(root) if file.path in names]
-        if is_dry_run:
-            return _sum_of(doomed)
-        removed = _remove(root, doomed, tell)
+        return _removed(root, [file for file in _files(root) if file.path in names], is_dry_run, tell)
+
+
+def _removed(root: Directory, doomed: list[_File], is_dry_run: bool, tell: Tell | None) -> Amount:
+    if not is_dry_run:
+        doomed = _remove(root, doomed, tell)
         with contextlib.suppress(OSError, StoreError), layout.changed_count(root) as count:
-            for file in removed:
+            for file in doomed:
                 count.add({file.folder: -file.size})
-    return _sum_of(removed)
+    return Amount(sum(file.size for file in doomed), len(doomed))
 
 
-def _sum_of(files: list[_File]) -> Pruned:
-    return Pruned(sum(file.size for file in files), len(files))
+def _bytes_beside(root: Directory) -> int:
+    return sum(size for _, size, _ in layout.beside(root))
 
 
-def _sizes(root: Directory, files: list[_File]) -> dict[int, int]:
-    """The bytes of all slices."""
-    sizes = dict.fromkeys(range(layout.SLICES), 0)
-    for file in files:
-        sizes[file.slice] += file.size
-    sizes[layout.LAST_SLICE] = sum(size for _, size, _ in layout.beside(root))
-    return sizes
-
-
-def clear(place: str | Directory, is_dry_run: bool = False, tell: Tell | None = None) -> Pruned:
+def clear(place: str | Directory, is_dry_run: bool = False, tell: Tell | None = None) -> Amount:
     """Remove everything in the buckets; raises StoreError."""
     return prune(place, max_bytes=-1, is_dry_run=is_dry_run, tell=tell)
 
@@ -184,7 +159,8 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, 
         wanted = (count.total - _ROOM * max_bytes) * look.slices / layout.SLICES
         doomed = _up_to(wanted, _least_recently_used(look.files, now))
         seconds = _SECONDS_TO_REMOVE if is_hurried else math.inf
-        look.forget(_remove(root, doomed, seconds=seconds))
+        for file in _remove(root, doomed, seconds=seconds):
+            look.sizes[file.slice] -= file.size
     with layout.changed_count(root) as count:
         count.take(look.sizes, before, now)
 
@@ -200,7 +176,7 @@ class _Look:
         for number in [*range(first, layout.SLICES), *range(first)]:
             if number == layout.LAST_SLICE:
                 sweep(root, now, until)
-                self.sizes[number] = sum(size for _, size, _ in layout.beside(root))
+                self.sizes[number] = _bytes_beside(root)
                 self.slices += 1
             else:
                 self._add(root, number, folders.get(f"{number:02x}", []), until)
@@ -221,10 +197,6 @@ class _Look:
             self.sizes[number] = int(sum(file.size for file in here) / seen)
         self.files += here
         self.slices += seen
-
-    def forget(self, removed: list[_File]) -> None:
-        for file in removed:
-            self.sizes[file.slice] -= file.size
 
 
 def _least_recently_used(files: Iterable[_File], now: float) -> list[_File]:

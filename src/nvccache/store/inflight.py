@@ -19,6 +19,7 @@ from nvccache.files import flock
 from nvccache.store import directory as directories
 from nvccache.store import locks
 from nvccache.store.directory import Directory
+from nvccache.values import dataclass
 
 HELD, FREE, ENDED = "held", "free", "ended"
 FOLDER = f"{locks.FOLDER}/running"
@@ -27,24 +28,12 @@ _PATIENCE_SECONDS = 10.0  # without a sign of life, of all holders that a call w
 _LONGEST_SECONDS = 1800.0
 
 
+@dataclass(frozen=True, slots=True)
 class Claim:
     """This process runs a stage."""
 
-    __slots__ = ("_descriptor", "_path", "_root")
-
-    def __init__(self, root: Directory, path: str, descriptor: int) -> None:
-        self._root = root
-        self._path = path
-        self._descriptor = descriptor
-
-    def beat(self) -> None:
-        with contextlib.suppress(OSError):
-            os.utime(self._descriptor)
-
-    def give_up(self) -> None:
-        """The stage has been stored, or never will be. That the file is gone tells those who wait."""
-        _unlink(self._root, self._path, self._descriptor)
-        flock.let_go(self._descriptor)
+    path: str
+    descriptor: int
 
 
 class Wait:
@@ -115,7 +104,7 @@ class Claims:
                 if not flock.take_or_close(descriptor):
                     return Wait(self, self._root, path, descriptor)
                 if os.fstat(descriptor).st_nlink:
-                    claim = Claim(self._root, path, descriptor)
+                    claim = Claim(path, descriptor)
                     self._held.add(claim)
                     return claim
                 flock.let_go(descriptor)  # it came to its end between the two calls
@@ -123,8 +112,10 @@ class Claims:
             return None
 
     def give_up(self, claim: Claim) -> None:
+        """The stage has been stored, or never will be. That the file is gone tells those who wait."""
         self._held.discard(claim)
-        claim.give_up()
+        _unlink(self._root, claim.path, claim.descriptor)
+        flock.let_go(claim.descriptor)
 
     def beat(self) -> None:
         """Show that this process goes on; to be called a few times a second."""
@@ -132,7 +123,8 @@ class Claims:
         if now - self._last_beat >= _BEAT_SECONDS:
             self._last_beat = now
             for claim in tuple(self._held):
-                claim.beat()
+                with contextlib.suppress(OSError):
+                    os.utime(claim.descriptor)
 
     def give_up_all(self) -> None:
         for claim in tuple(self._held):

@@ -208,7 +208,7 @@ class Count:
 
 @contextlib.contextmanager
 def changed_count(root: Directory) -> Iterator[Count]:
-    """The count, to be changed_count in a block and written after it.
+    """The count, to be changed in a block and written after it.
 
     The lock is held for no longer than that, and not waited for long. Raises LockTimeoutError and OSError.
     """

@@ -104,37 +104,19 @@ def split_bytes(section: bytes) -> list[bytes]:
     return strings
 
 
-def split_tuples(section: bytes, width: int) -> list[tuple[str, ...]]:
-    """The strings in groups of `width`; raises ValueError."""
-    return in_tuples(split(section), width)
-
-
 def in_tuples(strings: list[str], width: int) -> list[tuple[str, ...]]:
-    """As `split_tuples`, of strings that have been split."""
+    """The strings in groups of `width`; raises ValueError."""
     if len(strings) % width:
         raise ValueError("a tuple is cut short")
     return list(zip(*[iter(strings)] * width, strict=True))
 
 
-def _join_tuples(tuples: list[tuple[str, ...]]) -> bytes:
-    return join([string for group in tuples for string in group])
-
-
 def tuples_of(width: int) -> FieldType:
     """The type of a list of tuples of so many strings."""
-    return _join_tuples, lambda section: split_tuples(section, width)
-
-
-def _as_it_is(section: bytes) -> bytes:
-    return section
-
-
-def _decode_ascii(section: bytes) -> str:
-    return section.decode("ascii")
-
-
-def _encode_number(number: float) -> bytes:
-    return f"{number:.6f}".encode()
+    return (
+        lambda tuples: join([string for group in tuples for string in group]),
+        lambda section: in_tuples(split(section), width),
+    )
 
 
 def decode_number(raw: bytes | float) -> float:
@@ -145,17 +127,13 @@ def decode_number(raw: bytes | float) -> float:
     return number
 
 
-def _encode_flag(flag: bool) -> bytes:
-    return b"1" if flag else b""
-
-
 # Types of fields: how a value becomes a section, and how it is had back, which raises ValueError.
-BYTES: FieldType = (_as_it_is, _as_it_is)
+BYTES: FieldType = (bytes, bytes)
 STRING: FieldType = (os.fsencode, os.fsdecode)
-ASCII: FieldType = (os.fsencode, _decode_ascii)
+ASCII: FieldType = (os.fsencode, lambda section: section.decode("ascii"))
 STRINGS: FieldType = (join, split)
 PATHS: FieldType = (join, split_bytes)  # had back as bytes, which is all that system calls want
 PAIRS: FieldType = tuples_of(2)
 TRIPLES: FieldType = tuples_of(3)
-NUMBER: FieldType = (_encode_number, decode_number)
-FLAG: FieldType = (_encode_flag, bool)
+NUMBER: FieldType = (lambda number: f"{number:.6f}".encode(), decode_number)
+FLAG: FieldType = (lambda flag: b"1" if flag else b"", bool)

@@ -13,10 +13,10 @@
       tmp/                       files on their way to their names, and nothing else
       locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
 
-Part of the hot path; how files get here is told in store.py, how they are opened in directory.py.
-Everything but `usage-v4` is immutable: written under a temporary name, then renamed. Readers take no lock;
-what has vanished or does not match its checksum is removed and counts as absent. A bucket whose meaning
-changes gets a new number; those of other versions are not read.
+Part of the hot path; directory.py opens and writes the files. Everything but `usage-v4` is immutable:
+written under a temporary name, then renamed. Readers take no lock; what has vanished or does not match its
+checksum is removed and counts as absent. A bucket whose meaning changes gets a new number; those of other
+versions are not read.
 """
 
 from __future__ import annotations

@@ -3,30 +3,47 @@
 The loader is asked with `--list` and LD_DEBUG, which runs nothing of the program. Its answer holds as long
 as the files that it found are the same, the names that it tried in vain are absent, and its cache of
 directories (`ld.so.cache`) says the same of the names that were looked for. So it is remembered.
+
+Loaded by a direct hit when that cache has changed.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from nvccache import environment
 from nvccache.files import elf, keys, signatures, untrusted
-from nvccache.machine import process
-from nvccache.store import sections
+from nvccache.store.sections import ASCII, STRING, STRINGS, Schema
 from nvccache.store.store import Store
-from nvccache.toolkit import ld_so, processor
+from nvccache.toolkit import processor
 from nvccache.values import dataclass
 
-_KIND = "loaded-1"
+_MEMO = Schema(
+    "loaded-1",
+    ("loader", STRING),
+    ("files", STRINGS),
+    ("signatures", ASCII),
+    ("absent", STRINGS),
+    ("cache", STRING),
+    ("names", STRINGS),
+    ("cache_signature", ASCII),
+    ("cache_digest", ASCII),
+)
 _PRELOAD_LIST = "/etc/ld.so.preload"
 _SEARCHED = rb"(?m)^\s*\d+:\tfind library=(\S+) "
 _TRIED = rb"(?m)^\s*\d+:\t  trying file=(.+)$"
 _CACHE = rb"(?m)^\s*\d+:\t search cache=(.+)$"
 _LISTED = rb"(?m)^\t(?:\S+ => )?(.+) \(0x[0-9a-f]+\)$"
 _NOT_FOUND = rb"(?m)^\t\S+ => not found$"
+_CACHE_NAME = "ld.so.cache"  # glibc has it built in, behind a directory that is chosen when it is built
+_LARGEST_CACHE = 64 << 20  # a hundred times that of a large system
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_HEADER = struct.Struct("<20sI24x")
+_ENTRY = struct.Struct("<iIIIQ")
 # What would make the loader say more, or elsewhere, than it is asked.
 _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
 
@@ -72,11 +89,13 @@ def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
         return known
     known = _ask(real_path, loader, environ)
     if known.is_known and all(map(_settled, (real_path, *known.files))):
-        cache.add_memo(memo_key, os.fsdecode(_to_remember(known)))
+        cache.add_memo(memo_key, _to_remember(known))
     return known
 
 
 def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
+    from nvccache.machine import process
+
     asking = {name: value for name, value in environ.items() if name not in _NOT_ASKED}
     answer = process.run([loader, "--list", path], {**asking, "LD_DEBUG": "libs"})
     if answer.status != 0 or re.search(_NOT_FOUND, answer.stdout):
@@ -86,7 +105,7 @@ def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
     searched_caches = _names(_CACHE, answer.stderr)
     names = _names(_SEARCHED, answer.stderr)
     is_unclear = len(searched_caches) > 1 or any(":" in name for name in [*names, *searched_caches])
-    if is_unclear or not all(ld_so.said_of(path, names) for path in searched_caches):
+    if is_unclear or not all(digest_of_cache(path, names) for path in searched_caches):
         return Loaded(loader, is_known=False)
     preloaded = [name for name in re.split("[ :]", environ.get("LD_PRELOAD", "")) if "/" in name]
     looked_for = [_PRELOAD_LIST, *preloaded, *tried]
@@ -116,51 +135,46 @@ def _first_missing(path: str) -> str:
         path = above
 
 
-def _to_remember(known: Loaded) -> bytes:
-    parts = [
-        known.loader.encode(errors="surrogateescape"),
-        sections.join(list(known.files)),
-        signatures.to_text(signatures.all_of(known.files) or []).encode(),
-        sections.join(list(known.absent)),
-        os.fsencode(known.cache),
-        sections.join(list(known.names)),
-        _settled(known.cache).encode(),
-        ld_so.said_of(known.cache, known.names).encode(),
-    ]
-    return sections.pack(_KIND, parts)
+def _to_remember(known: Loaded) -> str:
+    encoded = _MEMO.encode(
+        {
+            "loader": known.loader,
+            "files": list(known.files),
+            "signatures": signatures.to_text(signatures.all_of(known.files) or []),
+            "absent": list(known.absent),
+            "cache": known.cache,
+            "names": list(known.names),
+            "cache_signature": _settled(known.cache),
+            "cache_digest": digest_of_cache(known.cache, known.names),
+        }
+    )
+    return os.fsdecode(encoded)
 
 
-def _recalled(memo: str, named: str) -> Loaded | None:
+def _recalled(memo: str, loader: str) -> Loaded | None:
     """What was remembered, if the loader would say it again.
 
     The loader is the one that the tool names: it is run, and somebody may have made the memo up.
     """
-    if not memo:
-        return None
     try:
-        parts = sections.unpack(_KIND, os.fsencode(memo), 8)
+        kept = _MEMO.decode(os.fsencode(memo))
     except ValueError:
         return None
-    loader, files, shown, absent, cache, names, shown_cache, said = parts
-    if os.fsdecode(loader) != named:
+    if kept["loader"] != loader:
         return None
-    known = Loaded(
-        os.fsdecode(loader),
-        tuple(sections.split(files)),
-        tuple(sections.split(absent)),
-        os.fsdecode(cache),
-        tuple(sections.split(names)),
-    )
+    files, absent, names = (tuple(kept[field]) for field in ("files", "absent", "names"))
+    known = Loaded(loader, files, absent, kept["cache"], names)
     if not all(map(_can_be_read, known.files)):
         return None
     now = signatures.all_of(known.files)
-    is_same = now is not None and signatures.to_text(now).encode() == shown
+    is_same = now is not None and signatures.to_text(now) == kept["signatures"]
     if not is_same or any(map(os.path.exists, known.absent)):
         return None
-    if bool(known.cache) != bool(said):
+    if bool(known.cache) != bool(kept["cache_digest"]):
         return None
-    is_untouched = shown_cache and _settled(known.cache).encode() == shown_cache
-    return known if is_untouched or ld_so.said_of(known.cache, known.names).encode() == said else None
+    is_untouched = kept["cache_signature"] and _settled(known.cache) == kept["cache_signature"]
+    is_known = is_untouched or digest_of_cache(known.cache, known.names) == kept["cache_digest"]
+    return known if is_known else None
 
 
 def _can_be_read(path: str) -> bool:
@@ -174,3 +188,34 @@ def _settled(path: str) -> str:
     """A file's signature if any change to come is sure to show in it; or empty."""
     shown = signatures.of(path) if path else None
     return signatures.to_text([shown]) if shown and signatures.is_settled(shown, time.time_ns()) else ""
+
+
+def digest_of_cache(path: str, names: Iterable[str]) -> str:
+    """The digest of what the loader's cache says of these names, or of all of it if that is unclear.
+
+    Empty if this cannot be a loader's cache: the path may come from a record that somebody made up.
+    """
+    if os.path.basename(path) != _CACHE_NAME:
+        return ""
+    try:
+        content = untrusted.read_named(path, _LARGEST_CACHE)
+    except (FileNotFoundError, PermissionError):
+        return "unreadable"  # for the loader as well
+    except (OSError, ValueError):
+        return ""
+    wanted = {os.fsencode(name) for name in names}
+    try:
+        found = [("entry", (name, *value)) for name, value in _entries(content) if name in wanted]
+    except (struct.error, ValueError):
+        return keys.digest_bytes(content)
+    return keys.key_of("cache of the loader", found)
+
+
+def _entries(content: bytes) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
+    """The name of a library, then where it is and for whom; raises struct.error and ValueError."""
+    start = content.index(_CACHE_MAGIC)  # behind a part of an older form, if there is one
+    _, count = _HEADER.unpack_from(content, start)
+    table = content[start + _HEADER.size :][: count * _ENTRY.size]
+    for kind, name, path, system, hardware in _ENTRY.iter_unpack(table):
+        where = [content[start + at : content.index(b"\0", start + at)] for at in (name, path)]
+        yield where[0], (where[1], b"%d %d %d" % (kind, system, hardware))

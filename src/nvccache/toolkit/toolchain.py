@@ -31,7 +31,9 @@ def missing_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
 def digest_of_program(path: str, store: Store) -> str:
     """The digest of an executable's content, remembered in the store; raises OSError."""
     real_path = os.path.realpath(path)
-    shown = _signature_or_raise(real_path)
+    shown = signatures.of(real_path)
+    if shown is None:
+        raise FileNotFoundError(f"no file `{real_path}`")
     memo_key = keys.key_of("tool", [("file", (real_path, signatures.to_text([shown])))])
     digest = store.find_memo(memo_key)
     if not digest:
@@ -39,13 +41,6 @@ def digest_of_program(path: str, store: Store) -> str:
         if signatures.is_settled(shown, time.time_ns()) and signatures.of(real_path) == shown:
             store.add_memo(memo_key, digest)
     return digest
-
-
-def _signature_or_raise(path: str) -> signatures.Signature:
-    found = signatures.of(path)
-    if found is None:
-        raise FileNotFoundError(f"no file `{path}`")
-    return found
 
 
 def identify(word: str, environ: Mapping[str, str], store: Store) -> str:

@@ -38,12 +38,12 @@ def clean(workspace, *options):
     """What `clean` removes: first said, then done, both the same."""
     told = []
     for more in (["--dry-run"], []):
-        before = eviction.usage(str(workspace.cache)).entries
+        before = eviction.usage(str(workspace.cache)).files
         argv = [sys.executable, "-m", "nvccache", "clean", "--json", *options, *more]
         done = workspace.run(argv)
         assert (done.status, done.stderr) == (0, b"")
         told.append(json.loads(done.stdout))
-        left = before - eviction.usage(str(workspace.cache)).entries
+        left = before - eviction.usage(str(workspace.cache)).files
         assert left == (0 if more else told[0]["files"])
     assert told[0] | {"dry_run": False} == told[1]
     return told[1]

@@ -21,7 +21,7 @@ from nvccache.files import elf
 from nvccache.records import facts
 from nvccache.store import sections, store
 from nvccache.store.store import Store
-from nvccache.toolkit import ld_so, processor
+from nvccache.toolkit import processor
 from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached
 from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.toolkits import HOST_OPTIONS
@@ -115,11 +115,11 @@ def test_what_others_may_write_is_no_loader_of_the_system(tmp_path: Path, monkey
     path = tmp_path / "ld-linux-x86-64.so.2"
     path.write_text("")
     path.chmod(mode)
-    monkeypatch.setattr(ld_so, "_DIRECTORIES_OF_SYSTEM", (str(tmp_path),))
+    monkeypatch.setattr(processor, "_DIRECTORIES_OF_SYSTEM", (str(tmp_path),))
     is_of_root = os.stat(path).st_uid == 0
-    assert ld_so.may_be_run(str(path)) == (is_of_root and mode == 0o644)
-    assert not ld_so.may_be_run(str(tmp_path / "sh"))
-    assert not ld_so.may_be_run(str(tmp_path / "ld-linux\0.so"))
+    assert processor.may_be_run(str(path)) == (is_of_root and mode == 0o644)
+    assert not processor.may_be_run(str(tmp_path / "sh"))
+    assert not processor.may_be_run(str(tmp_path / "ld-linux\0.so"))
 
 
 def forge(recorded: Workspace, topic: str, subject: str, answer: str = "x") -> None:

@@ -197,7 +197,10 @@ def test_a_text_that_no_pass_makes_is_believed_once(primed: tuple[Workspace, byt
 def with_others(made: bytes) -> bytes:
     """A result with the digests of other outputs."""
     fields = record._RESULT.sections_of(made)
-    outputs = [(role, keys.digest_bytes(HOSTILE)) for role, _ in sections.split_tuples(fields["outputs"], 2)]
+    outputs = [
+        (role, keys.digest_bytes(HOSTILE))
+        for role, _ in sections.in_tuples(sections.split(fields["outputs"]), 2)
+    ]
     fields["outputs"] = sections.join([text for output in outputs for text in output])
     return record._RESULT.joined(fields)
 

@@ -94,7 +94,7 @@ def _changed_record(one: Sealed, choose: random.Random, change: Callable[[str], 
         if choose.random() < 0.5:
             _change_one(read, choose, change)
         else:
-            roles = sections.split_tuples(made[0], 2)
+            roles = sections.in_tuples(sections.split(made[0]), 2)
             made[0] = sections.join([text for role, digest in roles for text in (change(role), digest)])
             _change_one(made, choose, change)
         pairs.append((key, sections.pack("inputs-9", read), sections.pack("result-1", made)))

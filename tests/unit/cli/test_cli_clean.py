@@ -26,7 +26,7 @@ def test_all_removes_every_entry_and_keeps_the_counts(nvccache, filled_cache):
     event_line.append(filled_cache, Event("miss"))
     result = nvccache("clean", "--all")
     assert result.output == "removed 4 files, 3.9 KiB\n"
-    assert eviction.usage(filled_cache).entries == 0
+    assert eviction.usage(filled_cache).files == 0
     assert event_totals.read(filled_cache)["calls"]["miss"] == 1
 
 
@@ -73,7 +73,7 @@ UNITS = "has no unit: `K`, `M`, `G`, `T`, or `B` for bytes"
 def test_options_that_are_refused(nvccache, filled_cache, arguments, sentence):
     result = nvccache("clean", *arguments)
     assert (result.exit_code, sentence in result.output) == (2, True), result.output
-    assert eviction.usage(filled_cache).entries == 4
+    assert eviction.usage(filled_cache).files == 4
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_nothing_is_removed_that_a_default_would_choose(
     result = nvccache("clean", *arguments, **{"NVCCACHE_DIR": filled_cache, **wrong})
     assert result.exit_code == 1
     assert "nothing was removed" in result.output
-    assert eviction.usage(filled_cache).entries == 4
+    assert eviction.usage(filled_cache).files == 4
 
 
 def test_missing_cache_is_a_sentence_and_stays_missing(nvccache, cache_dir):
@@ -108,7 +108,7 @@ def test_read_only_cache_is_one_sentence(nvccache, filled_cache):
     nvccache("clean")  # loads what the interpreter may not read below
     with read_only(filled_cache) as copy:
         result = nvccache("clean", "--all", NVCCACHE_DIR=copy)
-        assert eviction.usage(copy).entries == 4
+        assert eviction.usage(copy).files == 4
     assert result.exit_code == 1
     assert result.output.startswith("Error: ")
     assert result.output.count("\n") == 1

@@ -14,7 +14,7 @@ from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import AwayError
 from nvccache.remote_execution.work import PLACE, ShippedTool
-from nvccache.toolkit import ld_so, loader, processor
+from nvccache.toolkit import loader, processor
 from sent_work import NEEDS_CHECK, sorting
 
 SORT = shutil.which("sort") or "sort"
@@ -141,7 +141,7 @@ def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
 @needs_x86
 def test_the_check_lets_this_processor_pass_and_no_other(cache):
     said = processor.features(LOADER, os.environ, cache, is_of_tool=True)
-    checks = ld_so.checks_of(said)
+    checks = processor.checks_of(said)
     assert checks
 
     def status(checks):
@@ -174,9 +174,9 @@ def test_a_line_is_a_check_as_well():
 
 
 def test_classes_that_cannot_be_checked_give_no_checks():
-    known = ld_so.checks_of("0.2:10001000 1.1:20 2.2:0")
+    known = processor.checks_of("0.2:10001000 1.1:20 2.2:0")
     assert known == ["0.2&10081000=10001000", "1.1&20=20", "2.2&10000=0"]
-    assert ld_so.checks_of("0.2:7 1.1:20 2.2:0 3.0:5")[0] == "0.2&ffffffff=7"
-    assert ld_so.checks_of("dl_hwcap=0x5\ndl_platform=a") == ["=dl_hwcap=0x5", "=dl_platform=a"]
-    assert ld_so.checks_of(processor.unclassified({})) == []
-    assert ld_so.checks_of("") == []
+    assert processor.checks_of("0.2:7 1.1:20 2.2:0 3.0:5")[0] == "0.2&ffffffff=7"
+    assert processor.checks_of("dl_hwcap=0x5\ndl_platform=a") == ["=dl_hwcap=0x5", "=dl_platform=a"]
+    assert processor.checks_of(processor.unclassified({})) == []
+    assert processor.checks_of("") == []

@@ -407,38 +407,6 @@ def test_what_is_folded_while_it_is_read_is_counted_once(cache_dir, monkeypatch)
     assert event_totals.read(cache_dir)["calls"]["miss"] == 2
 
 
-APPENDER = """
-import sys
-from nvccache.store import event_line, event_totals
-call = event_line.Event("miss")
-call.stages = [event_line.StageEvent("cicc", event_line.RAN, 1.0)]
-for _ in range(int(sys.argv[2])):
-    event_line.append(sys.argv[1], call)
-"""
-
-
-def test_no_line_is_lost_or_doubled_while_processes_append_and_fold(cache_dir):
-    """A few processes append while two of them and this one fold as fast as they can."""
-    calls = 150
-    folder = APPENDER + "    event_totals.fold(sys.argv[1])\n"
-    programs = [APPENDER, APPENDER, folder, folder]
-    children = [
-        subprocess.Popen([sys.executable, "-c", program, cache_dir, str(calls)]) for program in programs
-    ]
-    counted = 0
-    while any(child.poll() is None for child in children):
-        event_totals.fold(cache_dir)
-        before, counted = counted, event_totals.read(cache_dir)["calls"]["miss"]
-        assert before <= counted <= calls * len(children)
-    assert [child.returncode for child in children] == [0] * len(children)
-    totals = event_totals.read(cache_dir, KINDS)
-    assert totals["calls"]["miss"] == calls * len(children)
-    assert totals["stages"]["cicc"] == {
-        "hit": 0, "miss": calls * len(children), "replayed": 0,
-        "seconds": float(calls * len(children)), "seconds_saved": 0,
-    }  # fmt: skip
-
-
 def test_file_in_place_of_the_directory_is_one_sentence(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")

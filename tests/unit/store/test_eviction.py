@@ -57,7 +57,7 @@ def test_usage_counts_every_file_of_every_bucket(root):
     cache.add_record(REPLAY, keys.digest_bytes(b"r"), b"x", lock=False)
     cache.add_memo(keys.digest_bytes(b"m"), "x")
     used = eviction.usage(str(root))
-    assert used.entries == 4
+    assert used.files == 4
     assert used.bytes == sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
 
 
@@ -99,7 +99,7 @@ def test_clearing_removes_everything_but_what_is_no_entry(root):
     (root / "journal").mkdir()
     (root / "journal" / "calls").write_text("counted")
     eviction.clear(str(root))
-    assert eviction.usage(str(root)).entries == 0
+    assert eviction.usage(str(root)).files == 0
     assert (root / "journal" / "calls").exists()
     assert (root / "CACHEDIR.TAG").exists()
 
@@ -132,12 +132,12 @@ def test_buckets_of_other_versions_count_and_go_as_this_one_s_do(root):
         old.parent.mkdir(parents=True)
         old.write_bytes(bytes(SIZE))
         os.utime(old, (time.time() - 100,) * 2)
-    assert eviction.usage(str(root)).entries == 1 + len(OTHER_VERSIONS)
+    assert eviction.usage(str(root)).files == 1 + len(OTHER_VERSIONS)
     eviction.prune(str(root), max_bytes=_limit(root, 1) - len(OTHER_VERSIONS) * SIZE)
     assert not old.exists()
-    assert eviction.usage(str(root)).entries == 1
+    assert eviction.usage(str(root)).files == 1
     eviction.clear(str(root))
-    assert eviction.usage(str(root)).entries == 0
+    assert eviction.usage(str(root)).files == 0
 
 
 @pytest.mark.parametrize(

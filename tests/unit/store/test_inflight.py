@@ -18,13 +18,15 @@ from nvccache.store.inflight import ENDED, FREE, HELD, Claim, Claims, Wait
 KEY = "0123456789abcdef" * 4
 HOLDER = """
 import sys, time
+from nvccache.store import inflight
 from nvccache.store.inflight import Claims
 claims = Claims(sys.argv[1])
 claim = claims.take(sys.argv[2])
+inflight._BEAT_SECONDS = 0.0
 print("held", flush=True)
 while True:
     time.sleep(0.05)
-    claim.beat()
+    claims.beat()
 """
 
 

@@ -133,14 +133,14 @@ def test_a_string_without_an_end_is_refused(section):
 
 
 def test_tuples_come_back_in_their_width():
-    assert sections.split_tuples(sections.join(list("abcdef")), 3) == [("a", "b", "c"), ("d", "e", "f")]
-    assert sections.split_tuples(b"", 2) == []
+    assert sections.in_tuples(list("abcdef"), 3) == [("a", "b", "c"), ("d", "e", "f")]
+    assert sections.in_tuples([], 2) == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5])
 def test_a_tuple_that_is_cut_short_is_refused(count):
     with pytest.raises(ValueError, match="cut short"):
-        sections.split_tuples(sections.join(["x"] * count), 3)
+        sections.in_tuples(["x"] * count, 3)
 
 
 SCHEMA = sections.Schema(

@@ -14,7 +14,7 @@ import pytest
 from nvccache.files import elf
 from nvccache.machine import process
 from nvccache.store.store import Store
-from nvccache.toolkit import ld_so, loader, processor
+from nvccache.toolkit import loader, processor
 
 PROGRAM = os.path.realpath(sys.executable)
 LOADER = elf.interpreter(PROGRAM) or ""
@@ -96,7 +96,7 @@ def test_a_static_program_computes_by_itself(computing, cache):
 
 def test_what_was_remembered_in_another_form_is_forgotten(computing, cache, asked, monkeypatch):
     first = loader.of_program(str(computing / "a"), environ(), cache)
-    monkeypatch.setattr(loader, "_KIND", "loaded-0")
+    monkeypatch.setattr(loader._MEMO, "kind", "loaded-0")
     before = len(asked)
     assert loader.of_program(str(computing / "a"), environ(), Store(cache.root)) == first
     assert len(asked) == before + 1
@@ -106,9 +106,9 @@ def test_what_was_remembered_in_another_form_is_forgotten(computing, cache, aske
 def test_what_was_remembered_of_no_file_is_forgotten(computing, cache, monkeypatch, named):
     """Somebody may have made it up: a library without an end would be read for its digest."""
     first = loader.of_program(str(computing / "a"), environ(), cache)
-    memo = os.fsdecode(loader._to_remember(loader.Loaded(LOADER, (*first.files, named))))
+    memo = loader._to_remember(loader.Loaded(LOADER, (*first.files, named)))
     assert loader._recalled(memo, LOADER) is None
-    memo = os.fsdecode(loader._to_remember(loader.Loaded(LOADER, first.files)))
+    memo = loader._to_remember(loader.Loaded(LOADER, first.files))
     assert loader._recalled(memo, LOADER)
 
 
@@ -147,7 +147,7 @@ LIBM, LIBX = (b"libm.so.6", b"/lib/libm.so.6"), (b"libx.so.1", b"/lib/libx.so.1"
 
 def test_only_what_the_loaders_cache_says_of_the_names_counts(tmp_path):
     def said(*lines, **more):
-        return ld_so.said_of(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
+        return loader.digest_of_cache(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
 
     alone = said(LIBM)
     assert said(LIBM, LIBX) == alone
@@ -162,13 +162,13 @@ def test_a_cache_of_another_form_counts_as_a_whole(tmp_path):
     found = set()
     for content in (b"", b"ld.so-1.7.0", b"glibc-ld.so.cache1.1" + b"\xff" * 40):
         path.write_bytes(content)
-        found.add(ld_so.said_of(str(path), ["libm.so.6"]))
+        found.add(loader.digest_of_cache(str(path), ["libm.so.6"]))
     path.unlink()
-    assert len({*found, ld_so.said_of(str(path), []), ld_so.said_of("", [])}) == 5
+    assert len({*found, loader.digest_of_cache(str(path), []), loader.digest_of_cache("", [])}) == 5
 
 
 def test_a_loader_that_does_not_say_leaves_all_of_the_processor(cache, monkeypatch):
-    monkeypatch.setattr(ld_so, "features", lambda *_: "")
+    monkeypatch.setattr(processor, "_ask", lambda *_: "")
     found = processor.features(LOADER, {"GLIBC_TUNABLES": "x=y"}, cache)
     assert found == f"{processor.describe()}GLIBC_TUNABLES=x=y"
 
