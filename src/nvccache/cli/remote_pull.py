@@ -10,7 +10,8 @@ from nvccache.cli import bulk, remotes
 from nvccache.cli.bulk import Moved
 from nvccache.cli.output import Failure, json_option
 from nvccache.cli.remotes import Chosen
-from nvccache.records.transfer import LARGEST, Transfer
+from nvccache.records.tiered_store import LARGEST
+from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
 from nvccache.remote.service import ServiceError
 from nvccache.remote_url import Remote
