@@ -29,17 +29,6 @@ def path(tmp_path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}/one:{tmp_path}/two:{tmp_path}/three"}
 
 
-def test_a_launchers_compiler_is_the_one_it_names(tmp_path, path):
-    named, _ = _program(tmp_path / "cuda" / "nvcc"), _program(tmp_path / "one" / "nvcc")
-    assert find(named, "", path) == named
-
-
-def test_a_launchers_compiler_without_a_slash_is_looked_for(tmp_path, path):
-    _program(tmp_path / "one" / "nvcc")
-    wanted = _program(tmp_path / "two" / "nvcc-13")
-    assert find("nvcc-13", "", path) == wanted
-
-
 def test_a_relative_path_stays_as_it_is_typed(tmp_path, path, monkeypatch):
     _program(tmp_path / "bin" / "nvcc")
     monkeypatch.chdir(tmp_path)
@@ -74,26 +63,24 @@ def test_a_relative_path_that_was_tried_is_told_from_the_same_words_elsewhere(tm
     assert find("", "", environ) == "bin/nvcc"
 
 
-def test_under_the_name_nvcc_the_first_one_on_the_path_is_found(tmp_path, path):
-    wanted, _ = _program(tmp_path / "two" / "nvcc"), _program(tmp_path / "three" / "nvcc")
-    assert find("", "", path) == wanted
-
-
-def test_the_setting_counts_under_the_name_nvcc(tmp_path, path):
-    _program(tmp_path / "one" / "nvcc")
-    configured = _program(tmp_path / "cuda" / "nvcc")
-    assert find("", configured, path) == configured
-
-
-def test_the_setting_may_be_a_name_to_look_for(tmp_path, path):
-    _program(tmp_path / "one" / "nvcc")
-    wanted = _program(tmp_path / "two" / "nvcc-12")
-    assert find("", "nvcc-12", path) == wanted
-
-
-def test_the_setting_does_not_count_for_a_launcher(tmp_path, path):
-    configured, named = _program(tmp_path / "cuda" / "nvcc"), _program(tmp_path / "one" / "nvcc")
-    assert find(named, configured, path) == named
+@pytest.mark.parametrize(
+    ("typed", "configured", "wanted", "other"),
+    [
+        ("/cuda/nvcc", "", "/cuda/nvcc", "one/nvcc"),
+        ("nvcc-13", "", "two/nvcc-13", "one/nvcc"),
+        ("", "", "two/nvcc", "three/nvcc"),
+        ("", "/cuda/nvcc", "/cuda/nvcc", "one/nvcc"),
+        ("", "nvcc-12", "two/nvcc-12", "one/nvcc"),
+        ("/cuda/nvcc", "/set/nvcc", "/cuda/nvcc", "set/nvcc"),
+    ],
+    ids=["path", "name", "first on PATH", "setting", "name in the setting", "not the setting"],
+)
+def test_which_of_two_is_found(tmp_path, path, typed, configured, wanted, other):
+    """What a launcher names, or else the setting, or else nvcc; PATH is searched for what is no path."""
+    found = _program(tmp_path / wanted.lstrip("/"))
+    _program(tmp_path / other)
+    typed, configured = (f"{tmp_path}{name}" if "/" in name else name for name in (typed, configured))
+    assert find(typed, configured, path) == found
 
 
 def test_a_shim_is_passed_over(tmp_path, path):
