@@ -21,7 +21,7 @@ from nvccache import config
 from nvccache.files import keys
 from nvccache.records import replay, replay_layout
 from nvccache.records.input_records import InputRecord
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
 from nvccache.records.replay import Call
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -77,7 +77,7 @@ class Launcher:
         return Call(name, self.front[0], [*self.front[1:], *arguments], nvcc, arguments)
 
     def record(
-        self, nvcc: str, arguments: Sequence[str], made: InputRecord, given: CallResult, terminal: str = ""
+        self, nvcc: str, arguments: Sequence[str], made: InputRecord, given: Answer, terminal: str = ""
     ) -> bool:
         """Record a call, as is done at the end of a compile; whether there is a record then."""
         cache = Store(self.environ["NVCCACHE_DIR"])

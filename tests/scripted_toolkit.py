@@ -23,7 +23,7 @@ from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.records import levels
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
 from nvccache.records.request import Request
 from nvccache.store import directory, store
 from nvccache.store.store import Store
@@ -147,11 +147,11 @@ class Toolkit:
         request.invocation = parsed
         return pipeline.carry_out(request, request.config, Explanation(is_recaching=request.config.recache))
 
-    def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> CallResult | None:
+    def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> Answer | None:
         """What a record answers, if one does."""
         environ = {**self.environ, **variables}
         found = levels.answer(Request(self.nvcc, line.split(), environ, settings.load(environ)))
-        return found if isinstance(found, CallResult) else None
+        return found if isinstance(found, Answer) else None
 
 
 def write_nvcc(path: Path, text: str) -> None:

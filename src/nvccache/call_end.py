@@ -17,7 +17,7 @@ from nvccache.store.event_line import Event
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.call import Report
-    from nvccache.records.products import CallResult
+    from nvccache.records.products import Answer
     from nvccache.store.event_line import RemoteUse
 
 
@@ -31,9 +31,10 @@ class Began:
         self.callers = Callers() if config.counts_calls else None
 
 
-def hand_over(found: CallResult, config: Config, began: Began, remote: RemoteUse | None = None) -> None:
+def hand_over(found: Answer, config: Config, began: Began, remote: RemoteUse | None = None) -> None:
     """Finish a direct hit and end; comes back where the answer to a query could not be written."""
-    is_told = found.is_of_query and _answer(found.stdout, found.stderr)
+    result = found.result
+    is_told = found.is_of_query and _answer(result.stdout, result.stderr)
     event = Event(outcomes.DIRECT_HIT)
     if is_told:
         event = Event(outcomes.QUERY_HIT)
@@ -41,15 +42,15 @@ def hand_over(found: CallResult, config: Config, began: Began, remote: RemoteUse
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
         return
     event.remote = remote
-    event.tool_saved, event.wall_saved = found.seconds_saved, found.wall_seconds
-    event.sources, event.replayed = found.sources, found.stages
+    event.tool_saved, event.wall_saved = result.seconds, result.wall
+    event.sources, event.replayed = found.sources, result.stages
     named = found.products[0][0] if found.products else ""
     event.product = os.path.abspath(named) if named else ""
     note(config, f"{event.outcome.replace('_', ' ')} {event.product}")
     record(config, event, began)
     if not is_told:
-        write(1, found.stdout)
-        write(2, found.stderr)
+        write(1, result.stdout)
+        write(2, result.stderr)
     os._exit(0)
 
 

@@ -114,19 +114,15 @@ def _trouble_with(path: str) -> tuple[int, str]:
 
 
 def _on_path(name: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Where a program may be, as nvcc makes it up: an empty entry of PATH is the working directory."""
     for directory in environ.get("PATH", os.defpath).split(":"):
-        yield _in_entry(directory, name)
+        yield (directory.rstrip("/") if directory else ".") + "/" + name
 
 
 def _sought(name: str) -> str:
     """What to look for on PATH: behind nvccache itself stands an nvcc."""
     program = os.path.basename(name)
     return "nvcc" if program in OWN_NAMES else program
-
-
-def _in_entry(directory: str, name: str) -> str:
-    """A program in a directory of PATH, as nvcc makes it up: an empty entry is the working directory."""
-    return (directory.rstrip("/") if directory else ".") + "/" + name
 
 
 def is_program(path: str) -> bool:

@@ -165,7 +165,7 @@ def _cached_compile(
 ) -> int:
     # Here, where a broken installation ends in the real nvcc.
     from nvccache.records import levels
-    from nvccache.records.products import CallResult
+    from nvccache.records.products import Answer
     from nvccache.records.request import Request
 
     began = Began(config)
@@ -177,7 +177,7 @@ def _cached_compile(
         return _become(nvcc, arguments, environ)
     request = Request(nvcc, arguments, environ, config)
     answer = levels.answer(request)
-    if isinstance(answer, CallResult):
+    if isinstance(answer, Answer):
         call_end.hand_over(answer, config, began)
         return _become(nvcc, arguments, environ)
     gc.set_threshold(_OBJECTS)

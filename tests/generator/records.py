@@ -16,8 +16,8 @@ from nvccache.plan.model import OPAQUE
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.records.products import CallResult
-from nvccache.records.record import Front, Pair
+from nvccache.records.products import Answer
+from nvccache.records.record import Front, Pair, Result
 
 _Commands = list[tuple[str, ...]]
 _UNRECORDED = ("host_link", OPAQUE)
@@ -78,7 +78,7 @@ class Records:
         """What is wrong with the names that a record of one line gives the outputs of the other."""
         assert one.plan and one.call and other.plan and other.call
         relocation = Relocation("", os.getcwd())
-        given = CallResult()
+        given = Answer(Result())
         given.products = [(path, "0" * 64, False) for path in one.plan.products]
         for step in one.plan.dependency_files:
             given.dependency_file, given.rule = step.path, b""

@@ -31,7 +31,8 @@ from nvccache.cli.output import Failure, Tell, bar, json_option, replacing, say,
 from nvccache.cli.units import age_option, count_words, size_words
 from nvccache.config import Config
 from nvccache.files import keys
-from nvccache.records.transfer import LARGEST, Transfer
+from nvccache.records.tiered_store import LARGEST
+from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
 from nvccache.remote.uploads import Item
 from nvccache.store import directory as directories

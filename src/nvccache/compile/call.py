@@ -8,7 +8,7 @@ from nvccache.store.event_line import HIT, RemoteUse, StageEvent
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import Task
-    from nvccache.records.products import CallResult
+    from nvccache.records.products import Answer
     from nvccache.records.record import Pair
 
 
@@ -41,7 +41,7 @@ class Report:
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
         self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to do the call after all, of outcomes.REASONS
         # What the call has given already, if another cache had all of it; nothing else counts then.
-        self.answer: CallResult | None = None
+        self.answer: Answer | None = None
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr

@@ -25,11 +25,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nvccache.records.products import CallResult
+    from nvccache.records.products import Answer
     from nvccache.records.request import Request
 
 
-def carry_out(request: Request, known: CallResult) -> Report | None:
+def carry_out(request: Request, known: Answer) -> Report | None:
     """Link the program; None, with nothing told, where it has to be made in the long way.
 
     That is so where the store has lost something, and where the link fails, which is then told in nvcc's
@@ -49,7 +49,7 @@ def carry_out(request: Request, known: CallResult) -> Report | None:
     return report
 
 
-def _link(request: Request, known: CallResult, path: str, cache: Store) -> Report | None:
+def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | None:
     transcript = dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path)
     argv = _command(transcript) if isinstance(transcript, Transcript) else ()
     names = {name for name, _ in known.intermediates}
@@ -70,11 +70,11 @@ def _link(request: Request, known: CallResult, path: str, cache: Store) -> Repor
     if completed.status != 0:
         return None
     report = Report(
-        known.stdout + scratch.hide(completed.stdout, path, request.environ),
-        known.stderr + scratch.hide(completed.stderr, path, request.environ),
+        known.result.stdout + scratch.hide(completed.stdout, path, request.environ),
+        known.result.stderr + scratch.hide(completed.stderr, path, request.environ),
     )
     report.is_linked = True
-    report.stages = [stage for stage in map(events.stage_of, known.stages) if stage]
+    report.stages = [stage for stage in map(events.stage_of, known.result.stages) if stage]
     report.product = next((argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o"), "")
     return report
 

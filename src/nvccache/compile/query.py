@@ -16,7 +16,8 @@ from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import direct, output_names
 from nvccache.records.input_records import UnreadableError
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
+from nvccache.records.record import Result
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -119,14 +120,13 @@ def _content(run: Run) -> bytes:
         return stream.read()
 
 
-def _answer(run: Run, content: bytes) -> CallResult:
-    given = CallResult()
+def _answer(run: Run, content: bytes) -> Answer:
     completed, invocation = run.completed, run.request.invocation
+    result = Result((), completed.stdout if run.product else b"", completed.stderr)
+    result.seconds = completed.cpu or completed.seconds
+    result.wall = completed.seconds
+    given = Answer(result)
     name = invocation.output or output_names.STANDARD_OUTPUT
     given.products = [(name, keys.digest_bytes(content), False)]
-    given.stdout = completed.stdout if run.product else b""
-    given.stderr = completed.stderr
-    given.seconds_saved = completed.cpu or completed.seconds
-    given.wall_seconds = completed.seconds
     given.sources = list(invocation.inputs)
     return given

@@ -20,8 +20,8 @@ from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import passes
 from nvccache.records import direct, facts, input_records, products, record, replay
 from nvccache.records.input_records import InputRecord, UnreadableError
-from nvccache.records.products import CallResult
-from nvccache.records.record import Pair
+from nvccache.records.products import Answer
+from nvccache.records.record import Pair, Result
 from nvccache.store import event_line
 from nvccache.toolkit import toolchain
 
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from nvccache.compile.call import Report
     from nvccache.compile.dry_runs import DryRun
     from nvccache.execution.staged_call import Known, StagedCall
-    from nvccache.plan.model import Plan, Stage
+    from nvccache.plan.model import Plan
     from nvccache.records.base_dir import Relocation
     from nvccache.records.record import Front
     from nvccache.records.request import Request
-    from nvccache.store.event_line import StageEvent
     from nvccache.store.store import Store
 
 
@@ -123,10 +122,18 @@ class Recorder:
         named = [path for stage in stages for path in stage_key.files_in_key(stage, self._environ)]
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
-    def answer(self) -> CallResult:
-        """What the call gave."""
-        given = CallResult()
-        call = self.call
+    def answer(self) -> Answer:
+        """What the call gave; where a host's link follows, what that reads, and what was said before it."""
+        call, report = self.call, self._report
+        said = report.told_before_link if call.plan.host_link else (report.stdout, report.stderr)
+        # A replay saves all stages but a link that has to run.
+        counted = [stage for stage in report.stages if tool_of(stage.kind).is_counted]
+        result = Result((), *said)
+        result.seconds = sum(stage.cost for stage in counted)
+        result.wall = sum(stage.wall for stage in counted)
+        result.stages = list(map(event_line.text_of_hit, counted))
+        given = Answer(result)
+        given.sources = list(self.invocation.inputs)
         for stage in call.plan.stages:
             for output in stage.outputs:
                 if output.destination:
@@ -135,32 +142,17 @@ class Recorder:
         for step in call.plan.dependency_files:
             given.dependency_file = step.path
             given.rule = products.rule(self.entered(), self.invocation)
-        given.stdout, given.stderr = self._report.stdout, self._report.stderr
-        given.seconds_saved = sum(stage.cost for stage in self._counted())
-        given.wall_seconds = sum(stage.wall for stage in self._counted())
-        given.stages = list(map(event_line.text_of_hit, self._counted()))
-        given.sources = list(self.invocation.inputs)
-        if call.plan.host_link:
-            self._leave_out(call.plan.host_link, given)
+        for path in dict.fromkeys(call.plan.host_link.inputs if call.plan.host_link else ()):
+            name = os.path.relpath(path, call.plan.scratch)
+            given.intermediates.append((name, call.workspace.digest_of(path)))
         return given
-
-    def _leave_out(self, link: Stage, given: CallResult) -> None:
-        """Have an answer say what the host's link reads, instead of what it said."""
-        given.stdout, given.stderr = self._report.told_before_link
-        for path in dict.fromkeys(link.inputs):
-            name = os.path.relpath(path, self.call.plan.scratch)
-            given.intermediates.append((name, self.call.workspace.digest_of(path)))
-
-    def _counted(self) -> list[StageEvent]:
-        """The stages that a replay saves: all but a link that has to run."""
-        return [stage for stage in self._report.stages if tool_of(stage.kind).is_counted]
 
     def entered(self) -> list[tuple[bytes, bool]]:
         for step in self.call.plan.dependency_files:
             return passes.union([self.call.workspace.passes[path].listed for path in step.preprocessed])
         return []
 
-    def scope(self, given: CallResult, made: InputRecord) -> tuple[str, str]:
+    def scope(self, given: Answer, made: InputRecord) -> tuple[str, str]:
         """How widely the record of a call may be shared, and what keeps others from it."""
         is_bound = self.known.is_bound or self.call.context.rehearsed.may_choose
         if is_bound or self._names_outputs(given) or given.intermediates:
@@ -178,7 +170,7 @@ class Recorder:
             return direct.SHARED, ""
         return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED, kept_here
 
-    def _is_as_typed(self, given: CallResult, made: InputRecord) -> bool:
+    def _is_as_typed(self, given: Answer, made: InputRecord) -> bool:
         """Whether the same words have the same result in any directory where they lead to the same contents.
 
         Paths in the directory are relative then. A module id tells the absolute path of its source, which
@@ -220,15 +212,15 @@ class Recorder:
         ]
         return any(os.fsencode(here) in _text_of(path) for path in read)
 
-    def _names_outputs(self, given: CallResult) -> bool:
+    def _names_outputs(self, given: Answer) -> bool:
         """Whether a product or a message holds the name of an output."""
         for stage in self.call.plan.stages:
             if stage.grammar.sees_output_names and any(out.destination for out in stage.outputs):
                 return True
         names = [os.fsencode(destination) for destination, _, _ in given.products]
-        return any(name in given.stderr + given.stdout for name in names)
+        return any(name in given.result.stderr + given.result.stdout for name in names)
 
-    def _kept_here(self, given: CallResult) -> str:
+    def _kept_here(self, given: Answer) -> str:
         """What in the result may tell where the checkout is, a clause; or empty."""
         checkout = self.relocation.checkout
         if not checkout:
@@ -244,12 +236,13 @@ class Recorder:
         is_linked = not ids.may_be_relative(plan, os.path.dirname(checkout), self.cwd, pwd)
         return HOLDS_LINKED_ID if is_linked else HOLDS_ID
 
-    def _texts(self, given: CallResult) -> list[bytes]:
+    def _texts(self, given: Answer) -> list[bytes]:
         """The products and messages."""
         outputs = [out for stage in self.call.plan.stages for out in stage.outputs if out.destination]
-        return [*(run_stage.content_of(self.call, output) for output in outputs), given.stdout, given.stderr]
+        contents = [run_stage.content_of(self.call, output) for output in outputs]
+        return [*contents, given.result.stdout, given.result.stderr]
 
-    def _may_hold_id(self, given: CallResult) -> bool:
+    def _may_hold_id(self, given: Answer) -> bool:
         """Whether a module id may be in what the call gives."""
         stages = self.call.plan.stages
         return any(map(ids.may_be_any_in, self._texts(given))) or any(
@@ -315,7 +308,7 @@ def keep(
     front: Front,
     made: InputRecord,
     as_typed: InputRecord,
-    given: CallResult,
+    given: Answer,
     listed: Sequence[tuple[str, bool]],
     cache: Store,
     since_ns: int,

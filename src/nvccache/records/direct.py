@@ -20,7 +20,7 @@ import os
 from nvccache.files import keys
 from nvccache.files.presence import tight_limits
 from nvccache.records import output_names, products, record
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
 from nvccache.records.record import Front, Result
 from nvccache.store import store
 
@@ -135,7 +135,7 @@ def find(
     cache: Store,
     now: Present,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
-) -> tuple[Pair, CallResult] | None:
+) -> tuple[Pair, Answer] | None:
     """What holds for this call, and what the call gives."""
     for front in fronts:
         pair = record.find(front, cache, now, remote_records)
@@ -173,9 +173,7 @@ def relocation_of(scope: str, relocation: Relocation) -> Relocation:
     return relocation if scope == SHARED else relocation.in_place()
 
 
-def result_of(
-    answer: CallResult, listed: Sequence[tuple[str, bool]], invocation: Invocation
-) -> Result | None:
+def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:
     """What is kept of what a call gave, under no names of its own.
 
     `listed` is what the dependency file lists, with whether each is a system header. None if a name follows
@@ -193,22 +191,22 @@ def result_of(
     possible = [*names.products, *names.others]
     products = [(str(possible.index(product)), digest) for product, digest, _ in answer.products]
     linked = [(_READ_BY_LINK + name, digest) for name, digest in answer.intermediates]
-    result = Result([*products, *linked], answer.stdout, answer.stderr)
+    result = answer.result
+    result.outputs = [*products, *linked]
     result.listed = [(name, "1" if is_system else "0") for name, is_system in listed]
-    result.seconds, result.wall, result.stages = answer.seconds_saved, answer.wall_seconds, answer.stages
     return result
 
 
-def answer_of(pair: Pair, invocation: Invocation) -> CallResult | None:
+def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
     """The answer for this call's own output names; None if it cannot be had from what was kept."""
-    result, answer = pair.result, CallResult()
+    result, answer = pair.result, Answer(pair.result)
     names = output_names.of_call(invocation)
     possible = [*names.products, *names.others]
     read = pair.input_record.files
     try:
         for role, digest in result.outputs:
             if role.startswith(_READ_BY_LINK):
-                answer.take_intermediate(role.removeprefix(_READ_BY_LINK), digest)
+                answer.intermediates.append((_base_name(role.removeprefix(_READ_BY_LINK)), digest))
             elif role.isdecimal():
                 answer.products.append((possible[int(role)], digest, names.are_objects))
             else:
@@ -221,9 +219,6 @@ def answer_of(pair: Pair, invocation: Invocation) -> CallResult | None:
             return None
         answer.dependency_file = names.dependency_file
         answer.rule = products.rule(listed, invocation)
-    answer.stdout, answer.stderr = result.stdout, result.stderr
-    answer.seconds_saved, answer.wall_seconds = result.seconds, result.wall
-    answer.stages = result.stages
     answer.sources = list(invocation.inputs)
     made = [destination for destination, _, _ in answer.products]
     is_whole = names.are_given(made, answer.dependency_file) and bool(result.listed) == bool(
@@ -232,3 +227,10 @@ def answer_of(pair: Pair, invocation: Invocation) -> CallResult | None:
     if not is_whole or bool(made) == bool(answer.intermediates):
         return None
     return None if output_names.are_read([*made, answer.dependency_file], read) else answer
+
+
+def _base_name(name: str) -> str:
+    """The name, which a record may have made up, of a file in a directory; raises ValueError."""
+    if "/" in name or name in ("", ".", ".."):
+        raise ValueError("no name of a file in a directory")
+    return name

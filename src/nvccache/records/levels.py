@@ -11,7 +11,7 @@ import os
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
 from nvccache.records.output_names import STANDARD_OUTPUT
-from nvccache.records.products import GIVEN, UNWRITABLE, CallResult, give
+from nvccache.records.products import GIVEN, UNWRITABLE, Answer, give
 from nvccache.store import directory
 from nvccache.store.store import Store
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
 
 
-def answer(request: Request) -> CallResult | Bypass | None:
+def answer(request: Request) -> Answer | Bypass | None:
     """Answer a call from the records, or say why it is left to nvcc; None where it has to be compiled.
 
     Of a script that is to become a compile it says nothing: a record must not decide what is run.
@@ -48,7 +48,7 @@ def answer(request: Request) -> CallResult | Bypass | None:
     return answer_compiled(behind, cache) if behind else None
 
 
-def answer_compiled(request: Request, cache: Store) -> CallResult | Bypass | None:
+def answer_compiled(request: Request, cache: Store) -> Answer | Bypass | None:
     """The same of a compiled nvcc, for which the arguments are parsed."""
     from nvccache.commandline import invocation
 
@@ -72,15 +72,15 @@ def prefetch(request: Request, cache: TieredStore) -> None:
     cache.prefetch_records(front.key for front in _fronts(request))
 
 
-def answer_from_remotes(request: Request, cache: TieredStore) -> CallResult | None:
+def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
     """Answer a call from what remotes have; a program that has still to be linked is made by stages."""
     found = _answer_by_meaning(request, cache, cache.remote_records)
-    return found if isinstance(found, CallResult) else None
+    return found if isinstance(found, Answer) else None
 
 
 def _answer_by_meaning(
     request: Request, cache: Store, remote_records: Callable[[str], Iterable[bytes]] | None = None
-) -> CallResult | Bypass | None:
+) -> Answer | Bypass | None:
     """Give what a record says; nothing is given if a product has been evicted."""
     from nvccache.records import direct, input_records, record
     from nvccache.records.facts import Present
@@ -89,24 +89,24 @@ def _answer_by_meaning(
     found = direct.find(_fronts(request), request.invocation, cache, now, remote_records)
     if not found:
         return None
-    pair, result = found
-    if result.intermediates:
-        request.program = result
+    pair, answer = found
+    if answer.intermediates:
+        request.program = answer
     else:
-        has_text = bool(result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in result.products)
-        if result.is_of_query and not _can_be_told(has_text, bool(result.stderr)):
+        has_text = bool(pair.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
+        if answer.is_of_query and not _can_be_told(has_text, bool(pair.result.stderr)):
             return _bypass("query_streams")
-        given = give(result, cache)
+        given = give(answer, cache)
         if given != GIVEN:
             return _bypass("unwritable_output") if given == UNWRITABLE else None  # nvcc says why
         input_records.add_files(pair.input_record, request.invocation.option_files)
         record.take_signatures(pair.input_record, now)
-        replay.add_of(request, pair.input_record, result, cache)
+        replay.add_of(request, pair.input_record, answer, cache)
     if cache.is_stale:
         # What it rests on counts as used, too: it is asked for when a file has changed. The launcher
         # leaves to us what it finds that has not been used for long.
         cache.mark_used(pair.result.basis)
-    return None if result.intermediates else result
+    return None if answer.intermediates else answer
 
 
 def _bypass(reason: str, detail: str = "") -> Bypass:

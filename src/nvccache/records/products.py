@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nvccache.commandline.invocation import Invocation
+    from nvccache.records.record import Result
     from nvccache.store.store import Store
 
 
@@ -324,50 +325,30 @@ def _as_listed(name: bytes) -> bytes:
     return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")
 
 
-class CallResult:
-    """What a call gives, and for the event log what that saves."""
+class Answer:
+    """A result of a call under the names that this call has for what it makes."""
 
-    __slots__ = (
-        "dependency_file",
-        "intermediates",
-        "products",
-        "rule",
-        "seconds_saved",
-        "sources",
-        "stages",
-        "stderr",
-        "stdout",
-        "wall_seconds",
-    )
+    __slots__ = ("dependency_file", "intermediates", "products", "result", "rule", "sources")
 
-    def __init__(self) -> None:
+    def __init__(self, result: Result) -> None:
+        self.result = result
         # (destination, digest of the content, whether an existing file is unlinked first); of a query the
         # destination may be STANDARD_OUTPUT.
         self.products: list[tuple[str, str, bool]] = []
         self.dependency_file = ""
         self.rule: bytes | None = None  # the dependency file's content, None where the call asks for none
-        self.stdout, self.stderr = b"", b""
         # Where a host's link has to follow (link_only.py): what it reads of the scratch directory, (base
         # name, digest).
         self.intermediates: list[tuple[str, str]] = []
-        self.stages: list[str] = []  # that are saved, as event_line.py writes them
         self.sources: list[str] = []  # the inputs as they were typed
-        self.seconds_saved = 0.0  # that the tools of the stages take of a CPU
-        self.wall_seconds = 0.0  # that they took of the wall clock
 
     @property
     def is_of_query(self) -> bool:
         """Whether no stage is saved: nvcc was not asked to compile."""
-        return not self.stages
-
-    def take_intermediate(self, name: str, digest: str) -> None:
-        """Take what a record says a link reads; raises ValueError."""
-        if "/" in name or name in ("", ".", ".."):
-            raise ValueError("no name of a file in a directory")
-        self.intermediates.append((name, digest))
+        return not self.result.stages
 
 
-def give(answer: CallResult, cache: Store) -> str:
+def give(answer: Answer, cache: Store) -> str:
     """Write the products and the dependency file; what goes to standard output is put into the answer.
 
     LOST, with nothing written, if the store does not have it all; UNWRITABLE where nvcc should report why.
@@ -380,7 +361,7 @@ def give(answer: CallResult, cache: Store) -> str:
         if content is None:
             return LOST
         if destination == STANDARD_OUTPUT:
-            answer.stdout = content
+            answer.result.stdout = content
             continue
         wanted.append(Product(destination, content, cache.path(store.BLOB, digest), unlink_first))
     try:

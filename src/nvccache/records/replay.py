@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.files.signatures import Signature
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.products import CallResult
+    from nvccache.records.products import Answer
     from nvccache.records.replay_layout import Strings
     from nvccache.records.request import Request
     from nvccache.store.store import Store
@@ -86,7 +86,7 @@ def call_of_process(nvcc: str, arguments: Sequence[str]) -> Call | None:
     return Call(name, sys.argv[0], sys.argv[1:], nvcc, arguments) if isinstance(name, str) else None
 
 
-def add_of(request: Request, input_record: InputRecord, answer: CallResult, cache: Store) -> None:
+def add_of(request: Request, input_record: InputRecord, answer: Answer, cache: Store) -> None:
     """Record the call of this process as it was typed; of a script with what that has depended on."""
     typed = request.script or request
     if request.script:
@@ -102,7 +102,7 @@ def add_of(request: Request, input_record: InputRecord, answer: CallResult, cach
 def add(
     call: Call | None,
     input_record: InputRecord,
-    answer: CallResult,
+    answer: Answer,
     config: Config,
     environ: Mapping[str, str],
     cache: Store,
@@ -147,7 +147,7 @@ def add(
 
 def _can_be_answered(
     input_record: InputRecord,
-    answer: CallResult,
+    answer: Answer,
     config: Config,
     environ: Mapping[str, str],
     terminal: str,
@@ -162,7 +162,7 @@ def _can_be_answered(
         or not all(_is_digest(answer) for topic, _, answer in input_record.machine if topic in _OF_PROCESS)
         or (input_record.machine and not signatures.of_boot())
         or answer.intermediates  # they are not yet what the call gives
-        or (terminal and answer.stderr)
+        or (terminal and answer.result.stderr)
         or wants_more
         or not (is_private(config.dir) and os.path.exists(config.journal_root))  # and is counted
         or real_nvcc.TRIED_VARIABLE in environ
@@ -185,7 +185,7 @@ def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
     return all(os.path.abspath(path) in read for path, _ in input_record.dates)
 
 
-def names_its_files(answer: CallResult, arguments: Sequence[str], read: Sequence[str]) -> bool:
+def names_its_files(answer: Answer, arguments: Sequence[str], read: Sequence[str]) -> bool:
     """Whether an answer writes all files that the command line names as outputs, and no others.
 
     Calls whose outputs are named in other ways are answered by what they mean (direct.py), which costs a
@@ -341,7 +341,7 @@ def _digest_of_values(names: Iterable[bytes], environ: Mapping[str, str]) -> byt
     return bytes.fromhex(keys.digest_bytes(b"\0".join([*texts, b""])))
 
 
-def _products(answer: CallResult, strings: Strings, cache: Store) -> bytes | None:
+def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
     """The files that are given, the dependency file first; None where the cache has no file to give."""
     from nvccache.files import keys
     from nvccache.records.replay_layout import FORMATS, SUM
@@ -362,23 +362,23 @@ def _products(answer: CallResult, strings: Strings, cache: Store) -> bytes | Non
     return b"".join(packed)
 
 
-def _said(answer: CallResult, cache: Store) -> bytes | None:
+def _said(answer: Answer, cache: Store) -> bytes | None:
     """What goes to standard output; None where it is long, or the cache has it no more."""
     for destination, digest, _ in answer.products:
         if destination == STANDARD_OUTPUT:
             content = cache.read_blob(digest)
             return content if content is not None and len(content) <= _LONG else None
-    return answer.stdout
+    return answer.result.stdout
 
 
 def _head(
-    call: Call, input_record: InputRecord, answer: CallResult, config: Config, strings: Strings
+    call: Call, input_record: InputRecord, answer: Answer, config: Config, strings: Strings
 ) -> dict[str, int | bytes]:
     event = Event(outcomes.QUERY_HIT if answer.is_of_query else outcomes.DIRECT_HIT)
     event.directory, event.sources = os.getcwd(), answer.sources
     event.product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")
-    event.wrong_settings, event.tool_saved = config.wrong_settings, answer.seconds_saved
-    event.replayed = answer.stages
+    event.wrong_settings, event.tool_saved = config.wrong_settings, answer.result.seconds
+    event.replayed = answer.result.stages
     line = os.fsencode(event_line.replayed_line(event))
     boot = signatures.of_boot() if input_record.machine else ""
     facts = {
@@ -390,12 +390,12 @@ def _head(
         "event": strings.add(line),
         "event_size": len(line),
         **{topic: facts.get(topic, b"") for topic in _OF_PROCESS},
-        "wall_saved": round(answer.wall_seconds * 1e6),
+        "wall_saved": round(answer.result.wall * 1e6),
         "log_mode": _log_mode(config),
         "first": call.first,
         "rule": answer.rule is not None,
-        "messages": strings.add(answer.stderr),
-        "messages_size": len(answer.stderr),
+        "messages": strings.add(answer.result.stderr),
+        "messages_size": len(answer.result.stderr),
     }
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.config import Config
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.products import CallResult
+    from nvccache.records.products import Answer
 
 _PROGRAM = b"\x7fELF"
 
@@ -48,7 +48,7 @@ class Request:
         self.script = script  # the call that has become this one
         self.is_script = not script and is_script(nvcc)
         self.terminal = _terminal(environ)
-        self.program: CallResult | None = None  # what is known of the program that the call links
+        self.program: Answer | None = None  # what is known of the program that the call links
         # Of a script:
         self.input_record: InputRecord | None = None  # on what it has depended; None if no record can tell
         self.is_waiting = False  # for nvcc to end, instead of having become it

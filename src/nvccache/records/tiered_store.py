@@ -7,8 +7,6 @@ whatever is not right is absent. How a remote is asked, and for how long, is tol
 
 from __future__ import annotations
 
-import os
-
 from nvccache.files import keys
 from nvccache.records import record
 from nvccache.store import store
@@ -23,10 +21,9 @@ if TYPE_CHECKING:
     from nvccache.remote.tier import Tier
     from nvccache.store.directory import Directory
 
-_LARGEST_RECORD = 1 << 26  # bytes, as its sender had them
-LARGEST = 256 << 20  # of what is sent at all; the device code of a large library has tens of MiB
+LARGEST = 256 << 20  # bytes of what is sent at all; the device code of a large library has tens of MiB
 # The first byte of a blob on a remote: how the cache that sent it keeps it.
-_RAW, _COMPRESSED = b"r", b"c"
+RAW, COMPRESSED = b"r", b"c"
 
 
 class TieredStore(Store):
@@ -68,11 +65,11 @@ class TieredStore(Store):
 
     def prefetch_records(self, front_keys: Iterable[str]) -> None:
         """Begin to fetch what is going to be asked for, all at once."""
-        self._tier.prefetch([(store.RECORD, key, _LARGEST_RECORD) for key in front_keys])
+        self._tier.prefetch([(store.RECORD, key, store.LARGEST_RECORD) for key in front_keys])
 
     def remote_records(self, front_key: str) -> Iterator[bytes]:
         """The records that remotes have under a front key, as they answer: each may have other ones."""
-        for received in self._tier.each(store.RECORD, front_key, _LARGEST_RECORD):
+        for received in self._tier.each(store.RECORD, front_key, store.LARGEST_RECORD):
             try:
                 yield record.without_hints(received)
             except ValueError:
@@ -104,23 +101,9 @@ def of(place: Directory, config: Config, environ: Mapping[str, str]) -> TieredSt
     return TieredStore(place, tier, config.readonly)
 
 
-def to_send(bucket: str, key: str, cache: Store) -> bytes | None:
-    """What a remote is to have under a name; None if this cache does not have it any more."""
-    if bucket == store.RECORD:
-        found = cache.find_record(bucket, key)
-        try:
-            return None if found is None else record.without_hints(found)
-        except ValueError:
-            return None
-    content = cache.read_blob(key)
-    if content is None:
-        return None
-    return (_RAW if os.path.exists(cache.path(bucket, key)) else _COMPRESSED) + content
-
-
 def opened_blob(received: bytes, digest: str) -> tuple[bytes, bool]:
     """What was received under a digest, and whether it is kept compressed; raises ValueError."""
     content = received[1:]  # once: it may be a large one
-    if received[:1] not in (_RAW, _COMPRESSED) or keys.digest_bytes(content) != digest:
+    if received[:1] not in (RAW, COMPRESSED) or keys.digest_bytes(content) != digest:
         raise ValueError("its digest is another one")
-    return content, received[:1] == _COMPRESSED
+    return content, received[:1] == COMPRESSED

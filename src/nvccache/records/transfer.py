@@ -8,9 +8,11 @@ or in a pack.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 
-from nvccache.records import record, tiered_store
+from nvccache.records import record
+from nvccache.records.tiered_store import COMPRESSED, LARGEST, RAW, opened_blob
 from nvccache.remote import envelope
 from nvccache.store import eviction, layout, store
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 BUCKETS = (store.BLOB, store.RECORD)
-LARGEST = tiered_store.LARGEST  # bytes of a body
 _ASKED_FOR = 64 << 10  # bytes of a blob from which it is cheaper to ask whether it is there
 _COUNTED_EVERY = 64 << 20  # bytes
 _MERGES = 4  # of a record that others write at the same time
@@ -54,12 +55,12 @@ class Transfer:
 
     def sealed(self, item: Item) -> bytes | None:
         """An item as it lies elsewhere; None if it is not in the cache, or not to be shared."""
-        body = self._body(item)
+        body = body_of(item, self._cache)
         return None if body is None else envelope.seal(*item, body)
 
     def send(self, item: Item, service: Service) -> int:
         """Have an item on a remote; the bytes sent, 0 where it is there already, or here no more."""
-        body = self._body(item)
+        body = body_of(item, self._cache)
         if body is None:
             return 0
         name = envelope.name_of(*item)
@@ -95,18 +96,29 @@ class Transfer:
                 self._cache.added = {}
                 eviction.count_and_limit(self._cache.directory, grown, self._max_size, is_hurried=False)
 
-    def _body(self, item: Item) -> bytes | None:
-        if item[0] not in BUCKETS:
-            return None
-        body = tiered_store.to_send(*item, self._cache)
-        return None if body is None or len(body) > LARGEST else body
-
     def _take_blob(self, digest: str, body: bytes) -> bool:
-        content, compress = tiered_store.opened_blob(body, digest)
+        content, compress = opened_blob(body, digest)
         if self._cache.has_blob(digest):
             return False
         self._cache.add_blob(digest, content, compress, is_received=True)
         return True
+
+
+def body_of(item: Item, cache: Store) -> bytes | None:
+    """What is to lie elsewhere; None if this cache does not have it any more, or it is not to be shared."""
+    bucket, key = item
+    if bucket not in BUCKETS:
+        return None
+    body = None
+    if bucket == store.RECORD:
+        kept = cache.find_record(bucket, key)
+        with contextlib.suppress(ValueError):
+            body = record.without_hints(kept) if kept is not None else None
+    else:
+        content = cache.read_blob(key)
+        is_raw = os.path.exists(cache.path(bucket, key))
+        body = (RAW if is_raw else COMPRESSED) + content if content is not None else None
+    return None if body is None or len(body) > LARGEST else body
 
 
 def _merge(item: Item, name: str, ours: bytes, service: Service) -> int:

@@ -23,7 +23,7 @@ from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay_layout
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.request import Request
 from nvccache.store import sections, store
@@ -130,7 +130,7 @@ def test_a_forged_record_writes_what_the_call_makes_and_nothing_else(place, line
     for _ in range(60):
         forge(cache, arguments, environ, choose, right)
         answer = levels.answer(Request("nvcc", arguments, environ, settings))
-        is_given = isinstance(answer, CallResult)
+        is_given = isinstance(answer, Answer)
         after = seen(place)
         changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
         assert changed == (right if is_given else set())

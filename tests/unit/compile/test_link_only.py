@@ -13,7 +13,8 @@ from nvccache.commandline.invocation import Invocation, parse
 from nvccache.compile import link_only
 from nvccache.compile.call import Report
 from nvccache.files import keys
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
+from nvccache.records.record import Result
 from nvccache.records.request import Request
 from nvccache.store.event_line import RAN, StageEvent, text_of_hit
 from nvccache.store.store import Store
@@ -60,21 +61,21 @@ def program(path: Path, text: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def known(place: Path, *names: str) -> CallResult:
+def known(place: Path, *names: str) -> Answer:
     """What a record holds: the intermediates of these names, in the store."""
     cache = Store(str(place.parent / "cache"))
-    made = CallResult()
+    made = Answer(Result())
     for name in names:
         content = LINKED_DEVICE_CODE if "dlink" in name else OBJECT
         cache.add_blob(keys.digest_bytes(content), content, compress=True)
         made.intermediates.append((name, keys.digest_bytes(content)))
     made.dependency_file, made.rule = "a.d", b"a : a.cu\n"
-    made.stdout, made.stderr = b"said before\n", b"warned before\n"
-    made.stages = [text_of_hit(StageEvent(kind, RAN, 2.0, 1.0)) for kind in ("cicc", "ptxas")] + ["?"]
+    made.result.stdout, made.result.stderr = b"said before\n", b"warned before\n"
+    made.result.stages = [text_of_hit(StageEvent(kind, RAN, 2.0, 1.0)) for kind in ("cicc", "ptxas")] + ["?"]
     return made
 
 
-def linked(place: Path, given: CallResult, lines: str = LINK) -> Report | None:
+def linked(place: Path, given: Answer, lines: str = LINK) -> Report | None:
     nvcc = place.parent / "nvcc"
     program(nvcc, NVCC.replace("@LINES@", lines.replace("{linker}", str(place.parent / "linker"))))
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(place.parent)}

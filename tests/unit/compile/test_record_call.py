@@ -17,8 +17,12 @@ def test_a_record_answers_with_what_the_compile_gave(toolkit: Toolkit) -> None:
     found = toolkit.answer()
     assert found
     assert [(path, digest) for path, digest, _ in found.products] == [("a.cubin", keys.digest_bytes(product))]
-    assert (found.stdout, found.stderr) == (report.stdout, report.stderr) == (b"", b"a.cu(1): ptxas warns\n")
-    assert found.seconds_saved == pytest.approx(sum(stage.cost for stage in report.stages), abs=1e-5)
+    assert (
+        (found.result.stdout, found.result.stderr)
+        == (report.stdout, report.stderr)
+        == (b"", b"a.cu(1): ptxas warns\n")
+    )
+    assert found.result.seconds == pytest.approx(sum(stage.cost for stage in report.stages), abs=1e-5)
 
 
 @pytest.mark.parametrize("change", ["the source", "a header", "an earlier header", "a tool", "the nvcc"])

@@ -12,7 +12,8 @@ import pytest
 from nvccache import environment
 from nvccache.files import keys, signatures
 from nvccache.records.input_records import LIBRARIES, InputRecord
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
+from nvccache.records.record import Result
 from nvccache.store import event_line
 from nvccache.store.event_line import StageEvent
 from nvccache.store.store import Store
@@ -100,13 +101,13 @@ def input_record_of_call() -> InputRecord:
     return made
 
 
-def answer_of_call() -> CallResult:
-    given = CallResult()
+def answer_of_call() -> Answer:
+    given = Answer(Result())
     given.products = [("out/a.o", DIGEST, True)]
     given.dependency_file, given.rule = "out/a.d", b"out/a.o : a.cu \\\n    late/a.h\n"
-    given.stdout, given.stderr = b"out\0\n", b"\xff warning\n"
-    given.seconds_saved, given.wall_seconds = 12.5, 7.25
-    given.sources, given.stages = ["a.cu"], [event_line.text_of_hit(StageEvent("cicc", "ran", 1.5))]
+    given.result.stdout, given.result.stderr = b"out\0\n", b"\xff warning\n"
+    given.result.seconds, given.result.wall = 12.5, 7.25
+    given.sources, given.result.stages = ["a.cu"], [event_line.text_of_hit(StageEvent("cicc", "ran", 1.5))]
     return given
 
 

@@ -12,7 +12,7 @@ from nvccache.files import keys
 from nvccache.records import direct, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
 from nvccache.records.record import Front, Pair, Result
 from typed_calls import NOWHERE, parse
 
@@ -21,21 +21,21 @@ WHOLE = "-c a.cu -MD -odir out"
 LISTED = [("a.cu", False), ("/usr/include/s y s.h", True), ("sub/x.h", False)]
 
 
-def given(product: str, dependency_file: str = "") -> CallResult:
-    answer = CallResult()
+def given(product: str, dependency_file: str = "") -> Answer:
+    answer = Answer(Result())
     answer.products = [(product, DIGEST, True)]
     answer.dependency_file, answer.rule = dependency_file, b"" if dependency_file else None
-    answer.stdout, answer.stderr, answer.seconds_saved = b"out\0", b"\xff\n", 2.5
+    answer.result.stdout, answer.result.stderr, answer.result.seconds = b"out\0", b"\xff\n", 2.5
     return answer
 
 
-def result_of(answer: CallResult, line: str) -> Result | None:
+def result_of(answer: Answer, line: str) -> Result | None:
     return direct.result_of(answer, LISTED if answer.rule is not None else [], parse(line))
 
 
 def answer_of(
     result: Result | None, line: str, read: Sequence[str] = (), relocation: Relocation = NOWHERE
-) -> CallResult | None:
+) -> Answer | None:
     """What a call gives where this result is kept."""
     assert result
     made = InputRecord()
@@ -50,7 +50,7 @@ def whole() -> Result:
     return result
 
 
-def written(answer: CallResult | None) -> list[str]:
+def written(answer: Answer | None) -> list[str]:
     assert answer
     files = [destination for destination, _, _ in answer.products]
     return files + ([answer.dependency_file] if answer.rule is not None else [])
@@ -89,7 +89,8 @@ def test_what_is_unlinked_first_follows_from_the_call():
 def test_an_answer_comes_back():
     found = answer_of(result_of(given("a.o"), "-c a.cu -o a.o"), "-c a.cu -o b.o")
     assert found.products == [("b.o", DIGEST, True)]
-    assert (found.rule, found.stdout, found.stderr, found.seconds_saved) == (None, b"out\0", b"\xff\n", 2.5)
+    result = found.result
+    assert (found.rule, result.stdout, result.stderr, result.seconds) == (None, b"out\0", b"\xff\n", 2.5)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +254,7 @@ def test_dependency_files_lie_where_nvcc_writes_them(workspace, nvcc, line):
 
 
 def test_a_product_beside_the_one_that_is_named_is_not_recorded():
-    given = CallResult()
+    given = Answer(Result())
     given.products = [("x.ptx", "0" * 64, False), ("x.ltoir", "1" * 64, False)]
     call = invocation.parse(["-ptx", "a.cu", "-o", "x.ptx"], {})
     assert direct.result_of(given, [], call) is None

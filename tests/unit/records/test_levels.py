@@ -15,8 +15,8 @@ from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import SOURCE, InputRecord
-from nvccache.records.products import CallResult
-from nvccache.records.record import Front, Pair
+from nvccache.records.products import Answer
+from nvccache.records.record import Front, Pair, Result
 from nvccache.records.request import Request
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -37,8 +37,8 @@ def place(tmp_path, monkeypatch):
     cache.add_blob(keys.digest_bytes(OBJECT), OBJECT, compress=False)
     call = parse(LINE, {})
     assert isinstance(call, Invocation)
-    given = CallResult()
-    given.products, given.seconds_saved = [("a.o", keys.digest_bytes(OBJECT), True)], 1.5
+    given = Answer(Result())
+    given.products, given.result.seconds = [("a.o", keys.digest_bytes(OBJECT), True)], 1.5
     keep(cache, call, given)
     return tmp_path / "work"
 
@@ -46,7 +46,7 @@ def place(tmp_path, monkeypatch):
 def keep(
     cache: Store,
     call: Invocation,
-    given: CallResult,
+    given: Answer,
     listed: Sequence[tuple[str, bool]] = (),
     basis: Sequence[str] = (),
 ) -> Pair:
@@ -73,14 +73,14 @@ def request(place, argv=LINE, environ: dict[str, str] | None = None, **settings:
     return Request("nvcc", list(argv), environ or {}, config.load(settings))
 
 
-def answer(place, argv=LINE, **settings: str) -> CallResult | Bypass | None:
+def answer(place, argv=LINE, **settings: str) -> Answer | Bypass | None:
     return levels.answer(request(place, argv, **settings))
 
 
 @pytest.fixture
-def recorded(monkeypatch) -> list[tuple[InputRecord, CallResult]]:
+def recorded(monkeypatch) -> list[tuple[InputRecord, Answer]]:
     """What is to be recorded for the launcher."""
-    found: list[tuple[InputRecord, CallResult]] = []
+    found: list[tuple[InputRecord, Answer]] = []
     monkeypatch.setattr(replay, "add", lambda _, made, given, *others: found.append((made, given)))
     return found
 
@@ -103,7 +103,7 @@ def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(plac
     settle()
     answer(place)
     os.utime("a.cu")
-    assert isinstance(answer(place), CallResult)
+    assert isinstance(answer(place), Answer)
     (place / "a.cu").write_text("int b;\n")
     call = request(place)
     assert levels.answer(call) is None
@@ -112,7 +112,7 @@ def test_a_touched_file_is_answered_by_meaning_and_a_changed_one_by_nothing(plac
 
 def test_a_file_changed_a_moment_ago_has_no_signature(place, recorded):
     os.utime("a.cu")
-    assert isinstance(answer(place), CallResult)
+    assert isinstance(answer(place), Answer)
     assert recorded[0][0].signatures == [signatures.UNKNOWN]
 
 
@@ -146,7 +146,7 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
 def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
     """The record names what the link reads; the call asks for more than that."""
     settle()
-    given = CallResult()
+    given = Answer(Result())
     given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
     given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
     line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
@@ -182,7 +182,7 @@ def test_recaching_asks_no_record(place):
 def test_a_readonly_cache_answers_and_takes_nothing(place):
     settle()
     before = sorted((place.parent / "cache").rglob("*"))
-    assert isinstance(answer(place, NVCCACHE_READONLY="1"), CallResult)
+    assert isinstance(answer(place, NVCCACHE_READONLY="1"), Answer)
     assert sorted((place.parent / "cache").rglob("*")) == before
 
 
@@ -202,13 +202,13 @@ def test_what_an_answer_rests_on_is_marked_a_few_times_a_day(place, age, is_mark
     cache.add_blob(digest, b"intermediate", compress=False)
     call = parse(LINE, {})
     assert isinstance(call, Invocation)
-    given = CallResult()
+    given = Answer(Result())
     given.products = [("a.o", keys.digest_bytes(OBJECT), True)]
     pair = keep(cache, call, given, basis=[cache.name(store.BLOB, digest)])
     used = time.time() - age
     os.utime(cache.path(store.RECORD, pair.front.key), (used, used))
     os.utime(cache.path(store.BLOB, digest), (1, 1))
-    assert isinstance(answer(place), CallResult)
+    assert isinstance(answer(place), Answer)
     assert (os.stat(cache.path(store.BLOB, digest)).st_mtime > 1) == is_marked
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 
 import pytest
 
@@ -145,46 +146,19 @@ def test_words_of_variables_may_name_the_product(monkeypatch, name):
     assert not output_names.of_argv(["-c", "a.cu"]).is_known
 
 
-WORDS = [
-    *("-o", "-o=p.o", "--output-file", "--output-file=q.o", "-MF", "-MF=r.d", "--dependency-output", "-MT"),
-    *(
-        "-M",
-        "-E",
-        "--version",
-        "-MD",
-        "-MMD",
-        "-MP",
-        "-c",
-        "-ptx",
-        "-odir",
-        "-odir=d",
-        "-I",
-        "-Ii",
-        "-D",
-        "-DX=1",
-        "-D=",
-        "-U",
-        "-lx",
-    ),
-    *("-Xcompiler", "-Xcompiler=-o", "-fPIC", "-Wall", "-Werror", "-include", "-include=h", "-optf", "-x"),
-    *("a.cu", "b.cu", "c.o", "d.d", "cu", "-O3", "-O", "-t", "-t2", "-arch", "-arch=sm_80", "-rdc", "-Ofc"),
-    *(
-        "-hls",
-        "-l",
-        "-L",
-        "-Ll",
-        "-m",
-        "-m64",
-        "-g",
-        "-std",
-        "-keep-dir",
-        "-",
-        "",
-        "-=x",
-        "-std=",
-        "-diag-error",
-    ),
-]
+@pytest.mark.parametrize("word", sorted(output_names.SPELLINGS_OF_MODES))
+def test_modes_are_nvccs(word):
+    assert SPELLINGS[word] == output_names.SPELLINGS_OF_MODES[word]
+
+
+WORDS = shlex.split(
+    """
+    -o -o=p.o --output-file --output-file=q.o -MF -MF=r.d --dependency-output -MT -M -E --version -MD
+    -MMD -MP -c -ptx -odir -odir=d -I -Ii -D -DX=1 -D= -U -lx -Xcompiler -Xcompiler=-o -fPIC -Wall
+    -Werror -include -include=h -optf -x a.cu b.cu c.o d.d cu -O3 -O -t -t2 -arch -arch=sm_80 -rdc -Ofc
+    -hls -l -L -Ll -m -m64 -g -std -keep-dir - "" -=x -std= -diag-error
+    """
+)
 
 
 def test_words_never_say_more_than_the_parsed_call():

@@ -18,7 +18,8 @@ import pytest
 from nvccache import config, environment
 from nvccache.files import keys, presence, signatures
 from nvccache.records import facts, replay
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
+from nvccache.records.record import Result
 from nvccache.store import events
 from nvccache.store.store import Store
 from recorded_call import (
@@ -42,7 +43,7 @@ from replays import LEFT_TO_PYTHON, Launcher
 def test_what_was_recorded_is_given(recorded):
     found = recorded.ask(ARGUMENTS)
     given = answer_of_call()
-    assert (found.is_answer, found.stdout, found.stderr) == (True, given.stdout, given.stderr)
+    assert (found.is_answer, found.stdout, found.stderr) == (True, given.result.stdout, given.result.stderr)
     assert Path("out/a.o").read_bytes() == OBJECT
     assert Path("out/a.d").read_bytes() == given.rule
     assert sorted(os.listdir("out")) == ["a.d", "a.o", "keep"]
@@ -397,10 +398,11 @@ DEPENDENCIES = b"a.o : a.cu b.h\n"
 
 def query(launcher, nvcc, text=DEPENDENCIES, stderr=b"", output="", stdout=b""):
     """Record `-M`, with its answer on standard output or in a file; whether there is a record then."""
-    given = CallResult()
+    given = Answer(Result())
     cache = Store(launcher.environ["NVCCACHE_DIR"])
     cache.add_blob(keys.digest_bytes(text), text, compress=False)
-    given.products, given.stderr, given.stdout = [(output, keys.digest_bytes(text), False)], stderr, stdout
+    given.products = [(output, keys.digest_bytes(text), False)]
+    given.result.stderr, given.result.stdout = stderr, stdout
     given.sources = ["a.cu"]
     words = [*QUERY, "-o", output] if output else QUERY
     return launcher.record(nvcc, words, input_record_of_call(), given)
@@ -505,7 +507,7 @@ def test_a_cache_that_others_may_write_to_is_left_to_python(recorded, nvcc, cach
 def test_what_was_said_on_a_terminal_is_not_recorded(launcher, nvcc):
     assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call(), terminal="xterm")
     given = answer_of_call()
-    given.stderr = b""
+    given.result.stderr = b""
     assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given, terminal="xterm")
     assert holds(launcher)
 

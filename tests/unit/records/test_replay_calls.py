@@ -18,7 +18,8 @@ import pytest
 from nvccache import config
 from nvccache.records import output_names, replay
 from nvccache.records.input_records import InputRecord
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
+from nvccache.records.record import Result
 from nvccache.store.store import Store
 from recorded_call import (
     ARGUMENTS,
@@ -204,7 +205,7 @@ def test_on_a_terminal_only_what_has_no_diagnostics(launcher: Launcher, nvcc: st
     assert record(launcher, nvcc)
     assert on_terminal(launcher) == LEFT_TO_PYTHON
     given = answer_of_call()
-    given.stderr = b""
+    given.result.stderr = b""
     assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
     assert on_terminal(launcher) == 0
 
@@ -275,9 +276,9 @@ def test_words_name_the_same_outputs_for_the_launcher_as_for_python(
     outcomes = []
     for _ in range(200):
         line = choose.choices(WORDS, k=choose.randint(1, 6))
-        given = CallResult()
+        given = Answer(Result())
         product, given.dependency_file = possible_names(choose, line)
-        given.products, given.stages = [(product, DIGEST, True)], ["x"]
+        given.products, given.result.stages = [(product, DIGEST, True)], ["x"]
         given.rule = b"x : y\n" if given.dependency_file else None
         if not launcher.record(nvcc, line, InputRecord(), given):
             continue

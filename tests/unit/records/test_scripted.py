@@ -11,7 +11,8 @@ from nvccache import config
 from nvccache.commandline.invocation import Bypass
 from nvccache.records import levels, rehearsed, replay, scripted
 from nvccache.records.input_records import InputRecord
-from nvccache.records.products import CallResult
+from nvccache.records.products import Answer
+from nvccache.records.record import Result
 from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.records.request import Request
 from nvccache.store import directory
@@ -95,5 +96,5 @@ def test_a_record_for_the_launcher_has_what_a_script_depends_on(
         script.input_record = known
         if known:
             known.variables = [("SITE", "")]
-        replay.add_of(behind, InputRecord(), CallResult(), Store("/nowhere"))
+        replay.add_of(behind, InputRecord(), Answer(Result()), Store("/nowhere"))
     assert [made.variables for made in added] == [[("SITE", "")]]

@@ -48,7 +48,7 @@ def here(tmp_path, tier) -> TieredStore:
 
 def send_all(cache: Store, tier: SharedTier) -> None:
     for bucket, key in sorted(cache.published):
-        body = tiered_store.to_send(bucket, key, cache)
+        body = transfer.body_of((bucket, key), cache)
         assert body is not None
         theirs = tier.content.get((bucket, key))
         is_merged = theirs is not None and bucket == store.RECORD
@@ -175,7 +175,7 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
     for name, text in (("one", "int x;\n"), ("two", "int y;\n")):
         cache = Store(str(tmp_path / name))
         key = add_state(cache, path, text)
-        bodies.append(tiered_store.to_send(store.RECORD, FRONT.key, cache))
+        bodies.append(transfer.body_of((store.RECORD, FRONT.key), cache))
     tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
     tier.refuse = lambda *refused: tier.refused.append(refused)
     assert [(pair.key, pair.is_received) for pair in holding(here)] == [(key, True)]
@@ -239,17 +239,17 @@ def test_what_is_made_is_sent(there, tmp_path):
 
 
 def test_what_is_gone_is_not_sent(there):
-    assert tiered_store.to_send(store.BLOB, DIGEST, there) is None
-    assert tiered_store.to_send(store.RECORD, FRONT.key, there) is None
+    assert transfer.body_of((store.BLOB, DIGEST), there) is None
+    assert transfer.body_of((store.RECORD, FRONT.key), there) is None
 
 
 def test_what_tells_of_this_machine_is_not_sent(there, tmp_path):
     result = Result()
     result.basis = [there.name(store.BLOB, DIGEST)]
     add_state(there, tmp_path / "x.h", "int x;\n", result)
-    assert tiered_store.to_send(store.RECORD, FRONT.key, there) == record.without_hints(encoded(there))
+    assert transfer.body_of((store.RECORD, FRONT.key), there) == record.without_hints(encoded(there))
     there.add_record(store.RECORD, FRONT.key, b"no record")
-    assert tiered_store.to_send(store.RECORD, FRONT.key, there) is None
+    assert transfer.body_of((store.RECORD, FRONT.key), there) is None
 
 
 def test_records_of_two_machines_are_merged(there, tier, tmp_path):
