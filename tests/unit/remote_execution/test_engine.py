@@ -18,7 +18,7 @@ import fake_engine
 from nvccache import endpoint
 from nvccache.remote_execution import client, faults
 from nvccache.remote_execution.engine import EngineTry
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import messages
 
 pytestmark = NEEDS_CHECK
@@ -34,7 +34,7 @@ def run(engine, work, options=""):
 
 
 def word_of(engine, work, options=""):
-    with pytest.raises(AwayError) as caught:
+    with pytest.raises(ExecutorError) as caught:
         run(engine, work, options)
     return caught.value.word
 
@@ -167,7 +167,7 @@ def test_who_was_overtaken_ends_at_once(serve, work):
     def carry_out():
         try:
             attempt.run()
-        except AwayError as error:
+        except ExecutorError as error:
             caught.append(error)
 
     thread = threading.Thread(target=carry_out)
