@@ -124,11 +124,12 @@ class RemoteRun(Promise):
 
     def lose(self) -> None:
         """The try here was first."""
-        if self._seconds > _UNMOVED_SECONDS and self._has_not_moved:
+        has_begun = self._attempt is not None and self._attempt.has_answered and not self._is_queued
+        if has_begun:
+            self._executor.lost()
+        elif self._attempt and self._seconds > _UNMOVED_SECONDS:
             word = faults.NO_WORKERS if self._is_queued else faults.TIMEOUT
             self._executor.failed(ExecutorError(word, f"nothing has begun after {self._seconds:.1f} s"))
-        elif not self._has_not_moved:
-            self._executor.lost()
         self.task.why_here = faults.OVERTAKEN
         self.cancel()
 
@@ -139,11 +140,6 @@ class RemoteRun(Promise):
     @property
     def _is_queued(self) -> bool:
         return self._attempt is not None and self._attempt.is_queued
-
-    @property
-    def _has_not_moved(self) -> bool:
-        """Whether it waits for a worker, or for an answer of any kind."""
-        return self._is_queued or (self._attempt is not None and not self._attempt.has_answered)
 
     def _as_trouble(self, error: BaseException) -> ExecutorError:
         """What went wrong with a stage that was sent; raises what is to surface."""

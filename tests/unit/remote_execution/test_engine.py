@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -150,6 +151,16 @@ def test_a_server_that_never_answers_costs_a_deadline(serve, work, monkeypatch):
     began = time.monotonic()
     assert word_of(serve(fake_engine.SILENT), work) == faults.TIMEOUT
     assert time.monotonic() - began < 5
+
+
+def test_who_waits_for_another_to_send_the_same_keeps_nothing_open(work, own_pool):
+    attempt = EngineTry(endpoint.parse("grpc://engine:1?queue=0.2"), work, str(own_pool))
+    held = attempt._lock("ab" * 32)
+    before = os.listdir("/proc/self/fd")
+    assert attempt._lock("ab" * 32) is None
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    held.release()
+    attempt._lock("ab" * 32).release()
 
 
 def test_a_closed_port_is_told_at_once(work):

@@ -212,6 +212,21 @@ def test_an_overdue_stage_is_tried_here_and_the_first_wins(monkeypatch):
     assert "one is lost" in there.events
 
 
+def test_what_has_still_to_be_sent_when_it_is_overtaken_is_no_loss(monkeypatch):
+    monkeypatch.setattr(source, "_LATE_SECONDS", 0.1)
+    there = FakeExecutor(expected=0.1)
+
+    def attempt(stage, handle):
+        handle.tell(there.home.set)
+        assert there.home.wait(10)
+        raise ExecutorError(faults.OVERTAKEN)
+
+    there.attempt = attempt
+    _, here = finished(schedule_of(there, DEVICE, CICC))
+    assert "began cicc" in here
+    assert "one is lost" not in there.events
+
+
 def test_the_other_machine_may_still_win(monkeypatch):
     monkeypatch.setattr(source, "_LATE_SECONDS", 0.1)
     there = FakeExecutor(expected=0.1)
