@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -48,10 +49,8 @@ def _of_engine(where: Endpoint, settings: Config) -> Finding:
         from nvccache.remote_execution.client import Client
 
         client = Client(where)
-        try:
+        with contextlib.closing(client.connection):
             client.check()
-        finally:
-            client.connection.close()
     except ExecutorError as error:
         return _of_trouble(where, error, settings)
     answers = f"`{where.shown}` answers in {(time.monotonic() - began) * 1e3:.0f} ms"

@@ -34,8 +34,6 @@ _WORDS = {
     "UNIMPLEMENTED": faults.OTHER_VERSION,
     "CANCELLED": faults.OVERTAKEN,
 }
-_CODES = {1: "CANCELLED", 4: "DEADLINE_EXCEEDED", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED",
-          12: "UNIMPLEMENTED", 14: "UNAVAILABLE", 16: "UNAUTHENTICATED"}  # fmt: skip
 _LONGEST_TEXT = 200
 _LARGEST_FILE = 1 << 20  # of certificates, or of a token
 
@@ -70,6 +68,9 @@ try:
     _grpc, messages = _load_grpc(), _load_messages()
 except ImportError as error:
     raise ExecutorError(faults.NOT_INSTALLED, f"{error.name or 'a package'} is not installed") from None
+
+
+_NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # of statuses that are part of answers
 
 
 def digest_of(content: bytes) -> Digest:
@@ -148,7 +149,7 @@ class Connection:
 
     def of_status(self, status: Any) -> ExecutorError:
         """The error in a status that is part of an answer."""
-        return self._as_trouble(_CODES.get(status.code, f"code {status.code}"), status.message)
+        return self._as_trouble(_NAMES.get(status.code, f"code {status.code}"), status.message)
 
     def _of_error(self, error: Any) -> ExecutorError:
         name = error.code().name if error.code() else "UNKNOWN"
