@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -17,7 +18,7 @@ from nvccache.config import Config
 from nvccache.endpoint import Endpoint
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults, prefix, work
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 
 _ADVICE = {
     faults.UNREACHABLE: "see whether the server runs, and whether it can be reached from here",
@@ -48,17 +49,15 @@ def _of_engine(where: Endpoint, settings: Config) -> Finding:
         from nvccache.remote_execution.client import Client
 
         client = Client(where)
-        try:
+        with contextlib.closing(client.connection):
             client.check()
-        finally:
-            client.connection.close()
-    except AwayError as error:
+    except ExecutorError as error:
         return _of_trouble(where, error, settings)
     answers = f"`{where.shown}` answers in {(time.monotonic() - began) * 1e3:.0f} ms"
     return Finding(GOOD, "executor", f"{answers}; it executes, and names content by SHA-256")
 
 
-def _of_trouble(where: Endpoint, error: AwayError, settings: Config) -> Finding:
+def _of_trouble(where: Endpoint, error: ExecutorError, settings: Config) -> Finding:
     text = f"`{where.shown}` cannot be used: {error.word}"
     if error.word == faults.NOT_INSTALLED:
         return Finding(BAD, "executor", text, (str(error),), (adding("exec"),))

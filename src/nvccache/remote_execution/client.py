@@ -14,7 +14,7 @@ import zstandard
 
 from nvccache.endpoint import Endpoint
 from nvccache.remote_execution import faults, protocol
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import Connection, Digest, messages
 from nvccache.values import dataclass
 
@@ -42,7 +42,7 @@ class Blob:
         with open(self.path, "rb") as stream:
             content = stream.read()
         if protocol.digest_of(content) != self.digest:
-            raise AwayError(faults.BROKEN, f"`{self.path}` was changed while it was read")
+            raise ExecutorError(faults.BROKEN, f"`{self.path}` was changed while it was read")
         return content
 
 
@@ -58,19 +58,19 @@ class Client:
         self.sent_bytes = self.fetched_bytes = 0
 
     def check(self) -> None:
-        """Whether the engine can do what is needed of it; raises AwayError if not."""
+        """Whether the engine can do what is needed of it; raises ExecutorError if not."""
         request = messages.GetCapabilitiesRequest(instance_name=self._instance)
         path, answer = "Capabilities/GetCapabilities", messages.ServerCapabilities
         found = self.connection.ask(path, request, answer, _CALL_SECONDS)
         low = found.low_api_version.major
         if low > _HIGHEST_UNDERSTOOD or (found.high_api_version.major or 2) < _HIGHEST_UNDERSTOOD:
-            raise AwayError(faults.OTHER_VERSION, "it does not speak version 2 of the interface")
+            raise ExecutorError(faults.OTHER_VERSION, "it does not speak version 2 of the interface")
         cache, execution = found.cache_capabilities, found.execution_capabilities
         if not execution.exec_enabled:
-            raise AwayError(faults.OTHER_VERSION, "it executes nothing")
+            raise ExecutorError(faults.OTHER_VERSION, "it executes nothing")
         functions = {*cache.digest_functions, *execution.digest_functions, execution.digest_function}
         if _SHA256 not in functions and functions - {0}:
-            raise AwayError(faults.OTHER_VERSION, "it does not name content by SHA-256")
+            raise ExecutorError(faults.OTHER_VERSION, "it does not name content by SHA-256")
         if cache.max_batch_total_size_bytes > 0:
             self._batch_bytes = min(_BATCH_BYTES, cache.max_batch_total_size_bytes)
         self._compresses = _ZSTD in cache.supported_compressors
@@ -121,7 +121,7 @@ class Client:
         names: list[str] = []
         try:
             return self._follow("Execution/Execute", request, watch, names, seconds)
-        except AwayError as error:
+        except ExecutorError as error:
             if error.word != faults.UNREACHABLE or not names or self.connection.is_cancelled:
                 raise
         # The connection broke; the work may go on.
@@ -132,12 +132,12 @@ class Client:
         """Tell the engine that nobody waits any more; it may not heed it."""
         request = messages.CancelOperationRequest(name=operation)
         path = "/google.longrunning.Operations/CancelOperation"
-        with contextlib.suppress(AwayError):
+        with contextlib.suppress(ExecutorError):
             self.connection.is_cancelled = False
             self.connection.ask(path, request, messages.Empty, 1.0)
 
     def fetch(self, digests: Iterable[Digest]) -> dict[str, bytes]:
-        """Contents by their digests, each checked; raises AwayError for one that is not there."""
+        """Contents by their digests, each checked; raises ExecutorError for one that is not there."""
         found: dict[str, bytes] = {}
         small: list[Digest] = []
         for digest in dict.fromkeys(digests):
@@ -162,7 +162,7 @@ class Client:
         stream = self.connection.read(path, request, messages.Operation, seconds)
         for updates, operation in enumerate(stream):
             if updates > _MOST_UPDATES:  # which cost this process the time of what it runs itself
-                raise AwayError(faults.BROKEN, "it sends more updates of an operation than there can be")
+                raise ExecutorError(faults.BROKEN, "it sends more updates of an operation than there can be")
             names[:] = [operation.name]
             watch(operation)
             if not operation.done:
@@ -173,7 +173,7 @@ class Client:
             if answer.status.code:
                 raise self.connection.of_status(answer.status)
             return answer
-        raise AwayError(faults.UNREACHABLE, "the stream ended before the work did")
+        raise ExecutorError(faults.UNREACHABLE, "the stream ended before the work did")
 
     def _send_batch(self, request: Any) -> None:
         seconds = _CALL_SECONDS + request.ByteSize() / _SLOWEST_BYTES
@@ -204,7 +204,7 @@ class Client:
         path = "/google.bytestream.ByteStream/Write"
         committed = self.connection.write(path, parts(), messages.WriteResponse, seconds).committed_size
         if committed not in (-1, size, len(content)):
-            raise AwayError(faults.BROKEN, "it took only a part of a blob")
+            raise ExecutorError(faults.BROKEN, "it took only a part of a blob")
 
     def _read(self, digest: Digest) -> bytes:
         kind = "compressed-blobs/zstd" if self._compresses else "blobs"
@@ -216,7 +216,7 @@ class Client:
             parts.append(message.data)
             received += len(message.data)
             if received > digest[1] + _CHUNK:
-                raise AwayError(faults.WRONG_RESULT, "it sends more than it promised")
+                raise ExecutorError(faults.WRONG_RESULT, "it sends more than it promised")
         self.fetched_bytes += received
         content = b"".join(parts)
         return _checked(_decompressed(content, digest[1]) if self._compresses else content, digest)
@@ -237,12 +237,12 @@ class Client:
                 raise self.connection.of_status(part.status)
             size = sizes.get(part.digest.hash)
             if size is None:
-                raise AwayError(faults.WRONG_RESULT, "it sends what it was not asked for")
+                raise ExecutorError(faults.WRONG_RESULT, "it sends what it was not asked for")
             self.fetched_bytes += len(part.data)
             content = _decompressed(part.data, size) if part.compressor == _ZSTD else part.data
             found[part.digest.hash] = _checked(content, (part.digest.hash, size))
         if found.keys() != sizes.keys():
-            raise AwayError(faults.WRONG_RESULT, "it does not send all that it was asked for")
+            raise ExecutorError(faults.WRONG_RESULT, "it does not send all that it was asked for")
         return found
 
 
@@ -256,10 +256,10 @@ def _decompressed(content: bytes, size: int) -> bytes:
         with zstandard.ZstdDecompressor().stream_reader(content) as reader:
             return reader.read(size + 1)
     except zstandard.ZstdError:
-        raise AwayError(faults.WRONG_RESULT, "what it sends cannot be decompressed") from None
+        raise ExecutorError(faults.WRONG_RESULT, "what it sends cannot be decompressed") from None
 
 
 def _checked(content: bytes, digest: Digest) -> bytes:
     if protocol.digest_of(content) != digest:
-        raise AwayError(faults.WRONG_RESULT, "what it sends has another digest")
+        raise ExecutorError(faults.WRONG_RESULT, "what it sends has another digest")
     return content

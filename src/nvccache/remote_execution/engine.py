@@ -22,7 +22,7 @@ from nvccache.execution.run_stage import Costs
 from nvccache.machine import slots
 from nvccache.remote_execution import client, faults, protocol
 from nvccache.remote_execution.client import Blob, Client
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import Digest, messages, serialized
 from nvccache.remote_execution.work import PLACE, CameBack, Work, failure
 from nvccache.values import dataclass
@@ -63,11 +63,11 @@ class EngineTry:
             self._client.connection.cancel()
 
     def run(self) -> CameBack:
-        """Raises AwayError or OSError."""
+        """Raises ExecutorError or OSError."""
         self._client = Client(self._endpoint)
         try:
             if self.is_ended:
-                raise AwayError(faults.OVERTAKEN)
+                raise ExecutorError(faults.OVERTAKEN)
             return self._run(self._client)
         finally:
             if self._operation and (self.is_ended or self._is_late):
@@ -83,7 +83,7 @@ class EngineTry:
         if result is not None:
             try:
                 return self._take(engine, result, True, 0.0, started)
-            except AwayError as error:  # evicted, or a failure that an engine keeps
+            except ExecutorError as error:  # evicted, or a failure that an engine keeps
                 if error.word == faults.OVERTAKEN:
                     raise
         self._send(engine, described)
@@ -124,10 +124,10 @@ class EngineTry:
         watching.start()
         try:
             return engine.execute(described.digest, self._watch, self._endpoint.deadline)
-        except AwayError:
+        except ExecutorError:
             if self._is_late:
                 seconds = self._endpoint.queue
-                raise AwayError(faults.NO_WORKERS, f"it waited {seconds:g} s for a worker") from None
+                raise ExecutorError(faults.NO_WORKERS, f"it waited {seconds:g} s for a worker") from None
             raise
         finally:
             watching.cancel()
@@ -153,13 +153,13 @@ class EngineTry:
         if any(size > _MOST_OUTPUT for _, size in digests.values()) or any(
             size > _MOST_STREAM for _, size in further
         ):
-            raise AwayError(faults.WRONG_RESULT, "an output is too large")
+            raise ExecutorError(faults.WRONG_RESULT, "an output is too large")
         if result.exit_code:
             stderr = result.stderr_raw or engine.fetch(further).get(result.stderr_digest.hash, b"")
             raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
-            raise AwayError(faults.FAILED, f"`{missing[0]}` did not come back")
+            raise ExecutorError(faults.FAILED, f"`{missing[0]}` did not come back")
         contents = engine.fetch([*further, *(digests[path] for path in wanted.values())])
         stdout, stderr = (raw or contents.get(digest.hash, b"") for raw, digest in streams)
         queue, run = self._spent(result.execution_metadata, is_cached, since, done)

@@ -30,7 +30,7 @@ from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
 from nvccache.remote_execution import faults, work
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import PLACE, CameBack, Work
 from nvccache.values import replace
 
@@ -84,7 +84,7 @@ class Executor:
         return self._pool.take()
 
     def attempt(self, stage: Stage, handle: Handle) -> EngineTry | LauncherTry:
-        """A stage that is about to be sent; raises AwayError, LostResultError or OSError."""
+        """A stage that is about to be sent; raises ExecutorError, LostResultError or OSError."""
         call = self._call
         run_stage.make_inputs(call, stage)
         sent = self._work(stage)
@@ -100,12 +100,12 @@ class Executor:
         return attempt
 
     def checked(self, stage: Stage, back: CameBack) -> CameBack:
-        """What has come back, if it is what a run here would have given; raises AwayError."""
+        """What has come back, if it is what a run here would have given; raises ExecutorError."""
         if self._call.terminal and back.stderr:
-            raise AwayError(faults.FAILED, "what it says may look different on a terminal")
+            raise ExecutorError(faults.FAILED, "what it says may look different on a terminal")
         for output in self._made_there(stage, back):
             if output.role != _TELLS_PLACE and _PLACE in back.outputs[self._name(output)]:
-                raise AwayError(faults.FAILED, "its result tells where it was made")
+                raise ExecutorError(faults.FAILED, "its result tells where it was made")
         return back
 
     def take(self, stage: Stage, back: CameBack) -> Made:
@@ -132,7 +132,7 @@ class Executor:
         if count >= _MOST_LOST:
             self._leave_alone(faults.FAILED, f"{count} stages in a row failed there, or were faster here")
 
-    def failed(self, error: AwayError) -> None:
+    def failed(self, error: ExecutorError) -> None:
         """Note why a stage has to run here; what others would meet as well ends the sending for a while."""
         if error.word == faults.OVERTAKEN:
             return

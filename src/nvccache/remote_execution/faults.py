@@ -20,7 +20,7 @@ BROKEN = "broken"  # whatever else
 OPEN_BREAKER = frozenset(EXECUTOR_FAULTS) - {FAILED, OVERTAKEN}
 
 
-class AwayError(Exception):
+class ExecutorError(Exception):
     """A stage has to run here after all: `word` of the list above, and a sentence for the log."""
 
     def __init__(self, word: str, text: str = "") -> None:

@@ -34,7 +34,7 @@ from nvccache.files import untrusted
 from nvccache.machine import process
 from nvccache.machine.process import Handle
 from nvccache.remote_execution import faults
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import (
     CHECK_NAME,
     PLACE,
@@ -98,7 +98,7 @@ class LauncherTry:
         self._handle.end(signal.SIGTERM)
 
     def run(self) -> CameBack:
-        """Raises AwayError or OSError."""
+        """Raises ExecutorError or OSError."""
         try:
             started = time.monotonic()
             self._make_directory()
@@ -108,7 +108,7 @@ class LauncherTry:
             self._write(tools)
         except OSError as error:
             is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            raise AwayError(faults.FULL if is_full else faults.BROKEN, str(error)) from None
+            raise ExecutorError(faults.FULL if is_full else faults.BROKEN, str(error)) from None
         try:
             return self._carry_out(time.monotonic() - started)
         finally:
@@ -118,7 +118,7 @@ class LauncherTry:
         for is_made in (False, True):
             objection = objection_to(self._directory)
             if objection:
-                raise AwayError(faults.BROKEN, objection)
+                raise ExecutorError(faults.BROKEN, objection)
             if not is_made:
                 os.makedirs(self._directory, 0o700, exist_ok=True)
 
@@ -142,12 +142,12 @@ class LauncherTry:
                 most_said=_MOST_SAID,
             )  # fmt: skip
         except OSError as error:
-            raise AwayError(faults.UNREACHABLE, f"`{words[0]}`: {error.strerror}") from None
+            raise ExecutorError(faults.UNREACHABLE, f"`{words[0]}`: {error.strerror}") from None
         finally:
             for timer in watching:
                 timer.cancel()
         if self._handle.is_ended:
-            raise AwayError(self._why_ended or faults.OVERTAKEN)
+            raise ExecutorError(self._why_ended or faults.OVERTAKEN)
         return self._take(done.status, done.stderr, send, time.monotonic() - started)
 
     def _look_at_queue(self) -> None:
@@ -165,9 +165,11 @@ class LauncherTry:
             if CHECK_NAME in stderr:
                 raise failure(status, stderr)
             text = stderr.decode(errors="replace").strip()[-200:]
-            raise AwayError(faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}")
+            raise ExecutorError(
+                faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}"
+            )
         if status:
-            raise AwayError(faults.FAILED, f"status {status}")
+            raise ExecutorError(faults.FAILED, f"status {status}")
         place = os.fsencode(f"{self._folder}/{PLACE}")
         contents = _reported_contents(f"{self._folder}/{_REPORT}", self._reported())
         stdout, stderr, *outputs = (content.replace(place, PLACE.encode()) for content in contents)
@@ -206,25 +208,25 @@ class LauncherTry:
             _install(tool, folder)
         for file in tool.files:
             if digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
-                raise AwayError(faults.WRONG_RESULT, f"`{folder}/{file.name}` is not what was put there")
+                raise ExecutorError(faults.WRONG_RESULT, f"`{folder}/{file.name}` is not what was put there")
         return folder
 
 
 def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
-    """The contents of the files that a report is on, in its order; raises AwayError."""
+    """The contents of the files that a report is on, in its order; raises ExecutorError."""
     lines = _read_checked(report, _MOST_REPORT).decode(errors="replace").split("\n")
     if len(lines) != len(paths) + 3 or lines[-2:] != [_END, ""]:
-        raise AwayError(faults.FAILED, "the worker's report is not whole")
+        raise ExecutorError(faults.FAILED, "the worker's report is not whole")
     if lines[0] != "0":
-        raise AwayError(faults.FAILED, f"status {lines[0][:20]} on the worker")
+        raise ExecutorError(faults.FAILED, f"status {lines[0][:20]} on the worker")
     contents = []
     for line, path in zip(lines[1:], paths, strict=False):
         if line == "-":
-            raise AwayError(faults.FAILED, f"`{os.path.basename(path)}` was not made")
+            raise ExecutorError(faults.FAILED, f"`{os.path.basename(path)}` was not made")
         content = _read_checked(path, _MOST_BYTES)
         if f"{zlib.crc32(content):08x} {len(content)}" != line:
             name = os.path.basename(path)
-            raise AwayError(faults.WRONG_RESULT, f"`{name}` is not as the worker reported it")
+            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` is not as the worker reported it")
         contents.append(content)
     return contents
 
@@ -233,10 +235,10 @@ def _read_checked(path: str, most: int) -> bytes:
     name = os.path.basename(path)
     try:
         if os.path.islink(path):
-            raise AwayError(faults.WRONG_RESULT, f"`{name}` is a link")
+            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` is a link")
         return untrusted.read_named(path, most)
     except OSError as error:
-        raise AwayError(faults.FAILED, f"`{name}` did not come back: {error.strerror}") from None
+        raise ExecutorError(faults.FAILED, f"`{name}` did not come back: {error.strerror}") from None
 
 
 def _install(tool: ShippedTool, folder: str) -> None:

@@ -2,10 +2,10 @@
 
 The classes come from the committed descriptors (reapi.binpb) and are loaded into a pool of their own: the
 names of this package cannot meet those of another one in this process, and no generated code ties a release
-of protobuf to the one that generated it. Each call has a deadline; whatever goes wrong is an AwayError with a
-word of faults.py. Knows nothing of what is asked.
+of protobuf to the one that generated it. Each call has a deadline; whatever goes wrong is an ExecutorError.
+Knows nothing of what is asked.
 
-To import it takes 60 to 120 ms, and raises AwayError where grpcio or protobuf are missing.
+To import it takes 60 to 120 ms, and raises ExecutorError where grpcio or protobuf are missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from nvccache.endpoint import Endpoint
 from nvccache.files import untrusted
 from nvccache.remote_execution import faults
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 
 _DESCRIPTORS = os.path.join(os.path.dirname(__file__), "reapi.binpb")
 _PREFIX = "/build.bazel.remote.execution.v2."
@@ -34,8 +34,6 @@ _WORDS = {
     "UNIMPLEMENTED": faults.OTHER_VERSION,
     "CANCELLED": faults.OVERTAKEN,
 }
-_CODES = {1: "CANCELLED", 4: "DEADLINE_EXCEEDED", 7: "PERMISSION_DENIED", 8: "RESOURCE_EXHAUSTED",
-          12: "UNIMPLEMENTED", 14: "UNAVAILABLE", 16: "UNAUTHENTICATED"}  # fmt: skip
 _LONGEST_TEXT = 200
 _LARGEST_FILE = 1 << 20  # of certificates, or of a token
 
@@ -69,7 +67,10 @@ def _load_messages() -> Any:
 try:
     _grpc, messages = _load_grpc(), _load_messages()
 except ImportError as error:
-    raise AwayError(faults.NOT_INSTALLED, f"{error.name or 'a package'} is not installed") from None
+    raise ExecutorError(faults.NOT_INSTALLED, f"{error.name or 'a package'} is not installed") from None
+
+
+_NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # of statuses that are part of answers
 
 
 def digest_of(content: bytes) -> Digest:
@@ -138,7 +139,7 @@ class Connection:
         try:
             return call.result()
         except _grpc.FutureCancelledError:
-            raise AwayError(faults.OVERTAKEN) from None
+            raise ExecutorError(faults.OVERTAKEN) from None
         except _grpc.RpcError as error:
             if or_none and error.code().name == "NOT_FOUND":
                 return None
@@ -146,21 +147,21 @@ class Connection:
         finally:
             self._call = None
 
-    def of_status(self, status: Any) -> AwayError:
+    def of_status(self, status: Any) -> ExecutorError:
         """The error in a status that is part of an answer."""
-        return self._as_trouble(_CODES.get(status.code, f"code {status.code}"), status.message)
+        return self._as_trouble(_NAMES.get(status.code, f"code {status.code}"), status.message)
 
-    def _of_error(self, error: Any) -> AwayError:
+    def _of_error(self, error: Any) -> ExecutorError:
         name = error.code().name if error.code() else "UNKNOWN"
         return self._as_trouble(name, str(error.details() or ""))
 
-    def _as_trouble(self, name: str, details: str) -> AwayError:
+    def _as_trouble(self, name: str, details: str) -> ExecutorError:
         word = _WORDS.get(name, faults.BROKEN)
         if word == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
             word = faults.TLS
         if self._token:  # there are servers that repeat what they do not accept
             details = details.replace(self._token, "(token)")
-        return AwayError(word, f"{name}: {details[:_LONGEST_TEXT]}")
+        return ExecutorError(word, f"{name}: {details[:_LONGEST_TEXT]}")
 
 
 def _full(path: str) -> str:
@@ -196,4 +197,4 @@ def _content_of(files: Mapping[str, str], name: str) -> bytes:
     try:
         return untrusted.read_named(files[name], _LARGEST_FILE)
     except OSError as error:
-        raise AwayError(faults.BAD_CREDENTIALS, f"the file of `{name}`: {error.strerror}") from None
+        raise ExecutorError(faults.BAD_CREDENTIALS, f"the file of `{name}`: {error.strerror}") from None

@@ -19,7 +19,7 @@ from nvccache.machine.process import Handle
 from nvccache.machine.slots import PoolSlot, Slot
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.executor import Executor
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import CameBack
 
 TYPE_CHECKING = False  # a call loads the one of these that it needs
@@ -124,11 +124,12 @@ class RemoteRun(Promise):
 
     def lose(self) -> None:
         """The try here was first."""
-        if self._seconds > _UNMOVED_SECONDS and self._has_not_moved:
-            word = faults.NO_WORKERS if self._is_queued else faults.TIMEOUT
-            self._executor.failed(AwayError(word, f"nothing has begun after {self._seconds:.1f} s"))
-        elif not self._has_not_moved:
+        has_begun = self._attempt is not None and self._attempt.has_answered and not self._is_queued
+        if has_begun:
             self._executor.lost()
+        elif self._attempt and self._seconds > _UNMOVED_SECONDS:
+            word = faults.NO_WORKERS if self._is_queued else faults.TIMEOUT
+            self._executor.failed(ExecutorError(word, f"nothing has begun after {self._seconds:.1f} s"))
         self.task.why_here = faults.OVERTAKEN
         self.cancel()
 
@@ -140,18 +141,13 @@ class RemoteRun(Promise):
     def _is_queued(self) -> bool:
         return self._attempt is not None and self._attempt.is_queued
 
-    @property
-    def _has_not_moved(self) -> bool:
-        """Whether it waits for a worker, or for an answer of any kind."""
-        return self._is_queued or (self._attempt is not None and not self._attempt.has_answered)
-
-    def _as_trouble(self, error: BaseException) -> AwayError:
+    def _as_trouble(self, error: BaseException) -> ExecutorError:
         """What went wrong with a stage that was sent; raises what is to surface."""
-        if isinstance(error, AwayError):
+        if isinstance(error, ExecutorError):
             return error
         if isinstance(error, OSError):
-            return AwayError(faults.FAILED, str(error))
+            return ExecutorError(faults.FAILED, str(error))
         is_bug = isinstance(error, Exception) and not isinstance(error, LostResultError)
         if not is_bug or self._executor.is_strict:
             raise error
-        return AwayError(faults.BROKEN, f"{type(error).__name__}: {error}")
+        return ExecutorError(faults.BROKEN, f"{type(error).__name__}: {error}")

@@ -18,7 +18,7 @@ from nvccache.files import elf, keys, signatures
 from nvccache.plan.model import Stage
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.store.store import Store
 from nvccache.toolkit import processor, toolchain
 from nvccache.toolkit.loader import Loaded
@@ -119,11 +119,11 @@ def of_stage(
     stage: Stage, argv: Sequence[str], read: Sequence[str], scratch: str, tool: ShippedTool,
     environ: Mapping[str, str],
 ) -> Work:  # fmt: skip
-    """A stage as it is sent; raises AwayError where it reads what is not of this call."""
+    """A stage as it is sent; raises ExecutorError where it reads what is not of this call."""
     inside = scratch + "/"
     inputs = {path.removeprefix(inside): path for path in read}
     if not all(path.startswith(inside) for path in read):
-        raise AwayError(faults.FAILED, "it reads a file from outside the scratch directory")
+        raise ExecutorError(faults.FAILED, "it reads a file from outside the scratch directory")
     arguments = []
     for word in argv[1:]:
         named = word.partition("=")[2] or word
@@ -138,16 +138,18 @@ def of_stage(
 
 
 def of_tool(word: str, loaded: Loaded | None, environ: Mapping[str, str], store: Store) -> ShippedTool:
-    """The files of a tool that a command word starts; raises AwayError where it cannot be sent, OSError."""
+    """The files of a tool that a command word starts; raises OSError, ExecutorError if it cannot be sent."""
     if loaded is None or not loaded.loader:
-        raise AwayError(faults.FAILED, "what the tool loads is not known")
+        raise ExecutorError(faults.FAILED, "what the tool loads is not known")
     if any(environ.get(name) for name in _OBSTACLES) or os.path.exists(_PRELOAD_LIST):
-        raise AwayError(faults.FAILED, "the environment tells the dynamic loader what to load")
+        raise ExecutorError(faults.FAILED, "the environment tells the dynamic loader what to load")
     if not is_program(CHECK):
-        raise AwayError(faults.NOT_INSTALLED, "the check of the processor was not built: no static C library")
+        raise ExecutorError(
+            faults.NOT_INSTALLED, "the check of the processor was not built: no static C library"
+        )
     checks = processor.checks_of(processor.features(loaded.loader, environ, store, is_of_tool=True))
     if not checks:
-        raise AwayError(faults.OTHER_MACHINE, "the class of the processor here is not known")
+        raise ExecutorError(faults.OTHER_MACHINE, "the class of the processor here is not known")
     program = os.path.realpath(toolchain.resolve(word, environ.get("PATH", "")))
     named = {f"{_PROGRAMS}/class-check": CHECK, f"{_PROGRAMS}/{os.path.basename(program)}": program}
     for path in loaded.files:
@@ -184,10 +186,10 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
     return digest
 
 
-def failure(status: int, stderr: bytes) -> AwayError:
+def failure(status: int, stderr: bytes) -> ExecutorError:
     """Why a stage that ended with this status runs here; its messages are those of the local run alone."""
     if status == _OTHER_CLASS and CHECK_NAME in stderr:
-        return AwayError(faults.OTHER_MACHINE, "the worker's processor is of another class")
+        return ExecutorError(faults.OTHER_MACHINE, "the worker's processor is of another class")
     if status == _CANNOT_RUN and CHECK_NAME in stderr:
-        return AwayError(faults.BROKEN, stderr.decode(errors="replace").strip())
-    return AwayError(faults.FAILED, f"status {status}")
+        return ExecutorError(faults.BROKEN, stderr.decode(errors="replace").strip())
+    return ExecutorError(faults.FAILED, f"status {status}")

@@ -78,20 +78,17 @@ def serve(tmp_path, workspace):
 @pytest.fixture
 def patient(tmp_path):
     """Nothing is overdue, however busy the machine is: what is sent comes back."""
-    site = tmp_path / "site" / "sitecustomize.py"
-    added = "from nvccache.remote_execution import source\nsource._LATE_SECONDS = source._PATIENCE = 100.0\n"
-    site.write_text(site.read_text() + added)
+    with (tmp_path / "site" / "sitecustomize.py").open("a") as site:
+        site.write("from nvccache.remote_execution import source\n")
+        site.write("source._LATE_SECONDS = source._PATIENCE = 100.0\n")
 
 
 @pytest.fixture
 def hurried(tmp_path):
     """What does not come back at once is overdue, whatever it and sending it are expected to take."""
-    site = tmp_path / "site" / "sitecustomize.py"
-    added = (
-        "from nvccache.remote_execution import engine, source\n"
-        "source._LATE_FACTOR, source._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 5.0, 1e12\n"
-    )
-    site.write_text(site.read_text() + added)
+    with (tmp_path / "site" / "sitecustomize.py").open("a") as site:
+        site.write("from nvccache.remote_execution import engine, source\n")
+        site.write("source._LATE_FACTOR, source._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 5.0, 1e12\n")
 
 
 def use(workspace, url):
@@ -99,6 +96,15 @@ def use(workspace, url):
         "NVCCACHE_EXECUTOR": url, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0", "NVCCACHE_JOBS": "1",
         "NVCCACHE_LOG": str(workspace.directory.parent / "log"),
     }  # fmt: skip
+
+
+def use_launcher(workspace, body, words=""):
+    """A script in the place of srun, and the words behind it."""
+    srun = workspace.directory.parent / "srun"
+    srun.write_text(f"#!/bin/sh\n{body}\n")
+    srun.chmod(0o755)
+    use(workspace, f"prefix:{shlex.quote(str(srun))}{words}")
+    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(workspace.directory.parent / "shared")
 
 
 def places(workspace):
@@ -269,26 +275,17 @@ def test_no_more_are_away_at_once_than_is_set(workspace, serve):
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_launcher_carries_stages_too(workspace, tmp_path):
-    srun = tmp_path / "srun"
-    srun.write_text('#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\nexec "$@"\n')
-    srun.chmod(0o755)
-    text = f"prefix:{shlex.quote(str(srun))} -n1 --"
-    use(workspace, text)
-    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+def test_a_launcher_carries_stages_too(workspace):
+    use_launcher(workspace, 'shift 2\necho "srun: job 7 queued" >&2\nexec "$@"', " -n1 --")
     assert_same_as_plain(workspace, *TWO)
     assert places(workspace)["cicc"] == ["prefix:srun"] * 2
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace, tmp_path):
+def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace):
     """It ends with success, and the file ends between two lines: ptxas would take it."""
-    launcher = tmp_path / "launcher"
     cut = """find "${2%/*}" -name '*.ptx' -exec sed -i '/^.visible .entry/,$d' {} +"""
-    launcher.write_text(f'#!/bin/sh\n"$@"\n{cut}\nexit 0\n')
-    launcher.chmod(0o755)
-    use(workspace, f"prefix:{shlex.quote(str(launcher))}")
-    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+    use_launcher(workspace, f'"$@"\n{cut}\nexit 0')
     assert_same_as_plain(workspace, *TWO)
     assert places(workspace)["cicc"] == ["local"] * 2
     workspace.forget_calls()
@@ -311,13 +308,8 @@ def test_slurm_carries_stages_too(workspace, tmp_path):
     assert found["cicc"] == found["ptxas"] == ["prefix:srun"] * 2
 
 
-def test_a_launcher_whose_controller_is_down_costs_no_build(workspace, tmp_path):
-    srun = tmp_path / "srun"
-    srun.write_text("#!/bin/sh\necho 'srun: error: Unable to contact slurm controller' >&2\nexit 1\n")
-    srun.chmod(0o755)
-    text = f"prefix:{shlex.quote(str(srun))}"
-    use(workspace, text)
-    workspace.environ["NVCCACHE_EXECUTOR_DIR"] = str(tmp_path / "shared")
+def test_a_launcher_whose_controller_is_down_costs_no_build(workspace):
+    use_launcher(workspace, "echo 'srun: error: Unable to contact slurm controller' >&2\nexit 1")
     assert_same_as_plain(workspace, *TWO)
     assert "unreachable" in (workspace.directory.parent / "log").read_text()
 

@@ -52,11 +52,11 @@ def engine(certificates, tmp_path):
 ASKING = """import sys
 from nvccache import endpoint
 from nvccache.remote_execution.client import Client
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 try:
     Client(endpoint.parse(sys.argv[1])).check()
     print("well")
-except AwayError as error:
+except ExecutorError as error:
     assert "sesame" not in str(error)
     print(error.word)
 """

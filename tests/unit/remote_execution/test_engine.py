@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -16,7 +17,7 @@ import fake_engine
 from nvccache import endpoint
 from nvccache.remote_execution import client, faults
 from nvccache.remote_execution.engine import EngineTry
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import messages
 from sent_work import NEEDS_CHECK, sorting
 
@@ -33,7 +34,7 @@ def run(engine, work, options=""):
 
 
 def word_of(engine, work, options=""):
-    with pytest.raises(AwayError) as caught:
+    with pytest.raises(ExecutorError) as caught:
         run(engine, work, options)
     return caught.value.word
 
@@ -151,6 +152,16 @@ def test_a_server_that_never_answers_costs_a_deadline(serve, work, monkeypatch):
     assert time.monotonic() - began < 5
 
 
+def test_who_waits_for_another_to_send_the_same_keeps_nothing_open(work, own_pool):
+    attempt = EngineTry(endpoint.parse("grpc://engine:1?queue=0.2"), work, str(own_pool))
+    held = attempt._lock("ab" * 32)
+    before = os.listdir("/proc/self/fd")
+    assert attempt._lock("ab" * 32) is None
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    held.release()
+    attempt._lock("ab" * 32).release()
+
+
 def test_a_closed_port_is_told_at_once(work):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -166,7 +177,7 @@ def test_who_was_overtaken_ends_at_once(serve, work):
     def carry_out():
         try:
             attempt.run()
-        except AwayError as error:
+        except ExecutorError as error:
             caught.append(error)
 
     thread = threading.Thread(target=carry_out)

@@ -17,7 +17,7 @@ from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import executor, faults, work
 from nvccache.remote_execution.executor import Executor
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import PLACE, CameBack
 
 
@@ -85,14 +85,14 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(tmp_path, call, monkeypat
 
 
 def test_a_result_that_tells_where_it_was_made_is_not_believed(call):
-    with pytest.raises(AwayError) as caught:
+    with pytest.raises(ExecutorError) as caught:
         call().checked(call().stage("cicc"), back_of(ptx=f".file {PLACE}/a".encode()))
     assert caught.value.word == faults.FAILED
 
 
 def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(call):
     here = call(terminal="80")
-    with pytest.raises(AwayError):
+    with pytest.raises(ExecutorError):
         here.checked(here.stage("cicc"), back_of(stderr=b"warning\n"))
     assert here.checked(here.stage("cicc"), back_of())
 

@@ -13,7 +13,7 @@ import pytest
 from nvccache import endpoint
 from nvccache.machine.process import Handle
 from nvccache.remote_execution import faults
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.prefix import LauncherTry
 from nvccache.remote_execution.work import PLACE, Work
 from sent_work import NEEDS_CHECK, copying, sorting
@@ -42,7 +42,7 @@ class Srun:
 
     def word(self, body=_AS_IT_IS, **options):
         """Why nothing comes back; nothing of the stage is left then."""
-        with pytest.raises(AwayError) as caught:
+        with pytest.raises(ExecutorError) as caught:
             self.run(body, **options)
         assert not list(self.shared.glob("away-*"))
         return caught.value.word

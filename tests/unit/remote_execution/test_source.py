@@ -14,7 +14,7 @@ from nvccache.execution.run_stage import Costs, Made
 from nvccache.machine import slots
 from nvccache.machine.process import Completed
 from nvccache.remote_execution import faults, source
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import CameBack
 from nvccache.store.inflight import Claims
 from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
@@ -70,7 +70,7 @@ class FakeExecutor:
         if self.error:
             raise self.error
         if self._handle.is_ended:
-            raise AwayError(faults.OVERTAKEN)
+            raise ExecutorError(faults.OVERTAKEN)
         return CameBack(b"", b"", {}, Costs(run=2.0))
 
     def checked(self, stage, back):
@@ -163,7 +163,7 @@ def test_where_there_is_no_place_it_runs_here():
 
 
 def test_what_did_not_come_back_runs_here_once():
-    there = FakeExecutor(error=AwayError(faults.FULL))
+    there = FakeExecutor(error=ExecutorError(faults.FULL))
     tasks, here = finished(schedule_of(there, DEVICE, CICC, PTXAS), 2)
     assert there.words == [faults.FULL] * 2
     assert there.events.count("sent cicc") == 1
@@ -175,13 +175,13 @@ def test_what_did_not_come_back_runs_here_once():
 @pytest.mark.parametrize("status", [0, 1])
 def test_what_failed_only_elsewhere_is_a_loss(status):
     """An error of the user's is none of the engine's."""
-    there = FakeExecutor(error=AwayError(faults.FAILED))
+    there = FakeExecutor(error=ExecutorError(faults.FAILED))
     finished(schedule_of(there, DEVICE, CICC, does=lambda stage: status if stage.kind == "cicc" else 0))
     assert there.events.count("one is lost") == (status == 0)
 
 
 def test_who_could_not_send_a_stage_does_not_wait_for_its_own_claim(cache_dir):
-    there = FakeExecutor(error=AwayError(faults.FULL))
+    there = FakeExecutor(error=ExecutorError(faults.FULL))
     tasks, _ = finished(schedule_of(there, DEVICE, CICC, claims=Claims(cache_dir)))
     assert not tasks[1].was_elsewhere
 
@@ -210,6 +210,21 @@ def test_an_overdue_stage_is_tried_here_and_the_first_wins(monkeypatch):
     assert (tasks[1].why_here, tasks[1].made.costs) == (faults.OVERTAKEN, None)
     assert "began cicc" in here
     assert "one is lost" in there.events
+
+
+def test_what_has_still_to_be_sent_when_it_is_overtaken_is_no_loss(monkeypatch):
+    monkeypatch.setattr(source, "_LATE_SECONDS", 0.1)
+    there = FakeExecutor(expected=0.1)
+
+    def attempt(stage, handle):
+        handle.tell(there.home.set)
+        assert there.home.wait(10)
+        raise ExecutorError(faults.OVERTAKEN)
+
+    there.attempt = attempt
+    _, here = finished(schedule_of(there, DEVICE, CICC))
+    assert "began cicc" in here
+    assert "one is lost" not in there.events
 
 
 def test_the_other_machine_may_still_win(monkeypatch):

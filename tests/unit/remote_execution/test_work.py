@@ -12,7 +12,7 @@ import hand_made_plans
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS
 from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import faults, work
-from nvccache.remote_execution.faults import AwayError
+from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import PLACE, ShippedTool
 from nvccache.toolkit import loader, processor
 from sent_work import NEEDS_CHECK, sorting
@@ -94,7 +94,7 @@ def test_a_file_that_a_word_names_goes_along(tmp_path):
 
 def test_what_lies_outside_the_scratch_directory_is_not_sent():
     found = stage("ptxas", planned())
-    with pytest.raises(AwayError):
+    with pytest.raises(ExecutorError):
         work.of_stage(found, found.argv, ["/elsewhere/a.ptx"], "/s", TOOL, {})
 
 
@@ -114,14 +114,14 @@ def test_a_tool_runs_with_the_loader_and_the_libraries_that_are_sent(tmp_path, c
 def test_nothing_is_sent_that_the_loader_is_told_to_add_to(cache, name):
     environ = {"PATH": os.environ["PATH"]}
     loaded = loader.of_program(SORT, environ, cache)
-    with pytest.raises(AwayError):
+    with pytest.raises(ExecutorError):
         work.of_tool(SORT, loaded, {**environ, name: "/lib/x.so"}, cache)
 
 
 def test_without_the_check_nothing_is_sent(cache, monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/class-check")
     environ = {"PATH": os.environ["PATH"]}
-    with pytest.raises(AwayError) as caught:
+    with pytest.raises(ExecutorError) as caught:
         work.of_tool(SORT, loader.of_program(SORT, environ, cache), environ, cache)
     assert caught.value.word == faults.NOT_INSTALLED
 
