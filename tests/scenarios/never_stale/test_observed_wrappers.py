@@ -62,14 +62,14 @@ def behind(number: int, name: str = "inner") -> Change:
 
 # Its own text, edited: what it adds is another option then.
 OWN = {
-    "before the others": 'exec "{g++}" -DVALUE=@ "$@"',
-    "behind the others": 'exec "{g++}" "$@" -DVALUE=@',
-    "behind a loop over its words": 'for w do shift; set -- "$@" "$w"; done; "{g++}" -DVALUE=@ "$@"',
-    "by a variable that it sets": 'VALUE=@; export VALUE; exec "{g++}" -DVALUE=$VALUE "$@"',
+    "before the others": 'exec "{g++}" -DVALUE={n} "$@"',
+    "behind the others": 'exec "{g++}" "$@" -DVALUE={n}',
+    "behind a loop over its words": 'for w do shift; set -- "$@" "$w"; done; "{g++}" -DVALUE={n} "$@"',
+    "by a variable that it sets": 'VALUE={n}; export VALUE; exec "{g++}" -DVALUE=$VALUE "$@"',
 }
 READS = {
     **{
-        f"its own text, {place}": wrapped(text.replace("@", "1"), script(text.replace("@", "2")))
+        f"its own text, {place}": wrapped(text.replace("{n}", "1"), script(text.replace("{n}", "2")))
         for place, text in OWN.items()
     },
     "a file that it sources": wrapped(SOURCING, write("settings", TWO), {"settings": ONE}),
