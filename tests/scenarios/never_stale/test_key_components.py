@@ -80,14 +80,6 @@ def test_an_option_of_cicc_makes_it_miss(warm: Workspace) -> None:
     assert "cicc" in rebuild(warm, "-c", "a.cu", "-Xcicc", "-O1").compiled()
 
 
-def test_the_order_of_include_directories_matters(warm: Workspace) -> None:
-    warm.write("one/which.h", "#define WHICH 1\n")
-    warm.write("two/which.h", "#define WHICH 2\n")
-    warm.write("b.cu", '#include "which.h"\n__global__ void kernel(int *out) { *out = WHICH; }\n')
-    rebuild(warm, "-c", "b.cu", "-Ione", "-Itwo")
-    assert set(rebuild(warm, "-c", "b.cu", "-Itwo", "-Ione").compiled()) == ALL
-
-
 def test_the_mode_matters(warm: Workspace) -> None:
     """-c, -dc and -dw make three kinds of object; -dw and -c differ only where an object is linked."""
     assert set(rebuild(warm, "-dc", "a.cu", "-DSTEP=3").compiled()) == ALL
@@ -95,13 +87,6 @@ def test_the_mode_matters(warm: Workspace) -> None:
     rebuild(warm, "-dw", "a.cu", "-DSTEP=3")
     for options in (["-ptx"], ["-cubin", "-rdc=true"], ["-cubin"]):
         rebuild(warm, *options, "a.cu", "-DSTEP=3", product="a.device")
-
-
-def test_the_options_file_is_read_again(warm: Workspace) -> None:
-    warm.write("edited.txt", "-DSTEP=9")
-    rebuild(warm, "-c", "a.cu", "--options-file", "edited.txt")
-    warm.write("edited.txt", "-DSTEP=10")
-    assert set(rebuild(warm, "-c", "a.cu", "--options-file", "edited.txt").compiled()) == ALL
 
 
 @pytest.mark.by_default("NVCC_APPEND_FLAGS--DSTEP=4-ran0", "PTXAS_FLAGS--O2-ran3", "INCLUDES--DSTEP=6-ran2")
@@ -117,36 +102,6 @@ def test_the_options_file_is_read_again(warm: Workspace) -> None:
 )
 def test_the_environment_that_nvcc_reads(warm: Workspace, variable: str, value: str, ran: set[str]) -> None:
     assert set(rebuild(warm, "-c", "a.cu", **{variable: value}).compiled()) == ran
-
-
-@pytest.mark.by_default("CPATH")
-@pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH"])
-def test_the_environment_that_names_include_directories(warm: Workspace, variable: str) -> None:
-    warm.write("first/given.h", "#define GIVEN 1\n")
-    warm.write("second/given.h", "#define GIVEN 2\n")
-    warm.write("c.cu", f"#include <given.h>\n__global__ void {variable}(int *out) {{ *out = GIVEN; }}\n")
-    rebuild(warm, "-c", "c.cu", **{variable: "first"})
-    assert set(rebuild(warm, "-c", "c.cu", **{variable: "second"}).compiled()) == ALL
-
-
-def test_the_date_in_a_source_is_the_date_of_this_compile(warm: Workspace) -> None:
-    warm.write("d.cu", "__global__ void kernel() {}\nconst char *built() { return __DATE__; }\n")
-    rebuild(warm, "-c", "d.cu", SOURCE_DATE_EPOCH="86400")
-    assert "cudafe" in rebuild(warm, "-c", "d.cu", SOURCE_DATE_EPOCH="864000000").compiled()
-
-
-def test_the_language_of_diagnostics_is_that_of_this_compile(warm: Workspace) -> None:
-    warm.write("e.cu", "static int unused() { return 1; }\n__global__ void kernel() {}\n")
-    options = ("-c", "e.cu", "-Xcompiler", "-Wall")
-    rebuild(warm, *options, LC_ALL="C")
-    assert "host_compile" in rebuild(warm, *options, LC_ALL="C.UTF-8").compiled()  # other quotation marks
-
-
-def test_the_colours_of_diagnostics_are_those_of_this_compile(warm: Workspace) -> None:
-    warm.write("f.cu", "static int unused() { return 1; }\n__global__ void kernel() {}\n")
-    options = ("-c", "f.cu", "-Xcompiler", "-Wall,-fdiagnostics-color=always")
-    rebuild(warm, *options, GCC_COLORS="warning=01;31")
-    rebuild(warm, *options, GCC_COLORS="warning=01;36")
 
 
 @pytest.mark.by_default("-g", "-G")

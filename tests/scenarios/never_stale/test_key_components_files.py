@@ -33,10 +33,6 @@ OTHER_OUTPUT = {
     "ptxas": ("", "-O1", {"ptxas", "fatbinary", "host_compile"}),
     "fatbinary": ("", "-compress-all", {"fatbinary", "host_compile"}),
 }
-INCBIN = """
-asm(".section .rodata\\n.globl blob\\nblob: .incbin \\"blob.txt\\"\\n.previous\\n");
-__global__ void kernel() {}
-"""
 
 
 def path_of(toolkit: Path, stage: str) -> Path:
@@ -124,23 +120,6 @@ def test_a_header_that_only_one_pass_sees(workspace: Workspace) -> None:
     assert rebuild(workspace, "-c", "a.cu", *ARCHITECTURES).compiled() == ran
 
 
-def test_a_header_that_appears(workspace: Workspace) -> None:
-    """Earlier on the search path, and where only `__has_include` has looked for it."""
-    workspace.write("late/a.h", "#define FOUND 1\n")
-    workspace.write("early/.keep", "")
-    workspace.write(
-        "a.cu",
-        '#include <a.h>\n#if __has_include("b.h")\n#include "b.h"\n#endif\n'
-        "__global__ void kernel(int *out) { *out = FOUND; }\n",
-    )
-    options = ("-c", "a.cu", "-Iearly", "-Ilate")
-    rebuild(workspace, *options)
-    workspace.write("early/a.h", "#define FOUND 2\n")
-    assert "cicc" in rebuild(workspace, *options).compiled()
-    workspace.write("b.h", "#undef FOUND\n#define FOUND 3\n")
-    assert "cicc" in rebuild(workspace, *options).compiled()
-
-
 def test_a_toolkit_header_that_the_host_compiler_reads_again(workspace: Workspace, toolkit: Path) -> None:
     rebuild(workspace, "-c", "a.cu", "-Iown")
     probe = "\n#ifndef GUARD_{0}\n#define GUARD_{0}\nint {0};\n#endif\n"
@@ -189,22 +168,6 @@ def test_a_header_that_changes_while_it_is_read(workspace: Workspace, toolkit: P
     assert edited != text
     _, counters = workspace.since(lambda: workspace.cached(*options))
     assert set(counters.compiled()) == {"host_compile"}
-
-
-@pytest.mark.by_default(".incbin")
-@pytest.mark.parametrize("directive", [".incbin", ".INCBIN"])
-def test_a_file_that_the_assembler_reads(workspace: Workspace, directive: str) -> None:
-    workspace.write("a.cu", INCBIN.replace(".incbin", directive))
-    for content in ("first", "other", "first"):
-        workspace.write("blob.txt", content)
-        rebuild(workspace, "-c", "a.cu")
-
-
-def test_source_text_that_the_assembler_reads(workspace: Workspace) -> None:
-    workspace.write("a.cu", INCBIN.replace(".incbin", ".include"))
-    for number in ("1", "2"):
-        workspace.write("blob.txt", f".byte {number}\n")
-        rebuild(workspace, "-c", "a.cu")
 
 
 def test_profiles_of_earlier_runs_are_read_each_time(workspace: Workspace) -> None:

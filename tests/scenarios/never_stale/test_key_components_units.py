@@ -14,6 +14,7 @@ import pytest
 from nvccache.commandline import invocation
 from nvccache.plan import build, stage_key
 from nvccache.plan.model import Plan
+from nvccache.plan.stages import ptxas
 from nvccache.store.store import Store
 from nvccache.toolkit import dryrun
 from nvccache.values import replace
@@ -25,7 +26,6 @@ KINDS = ("cudafe", "cicc", "ptxas", "fatbinary", "host_compile", *PASSES)
 HOST = {"host_compile", *PASSES}
 EDG = {"cudafe", "cicc"}
 TALKING = {*EDG, *HOST}
-SEARCHING = HOST
 FRONT_END = {"cudafe", "cicc"}
 MODEL = {"cudafe", "cicc", "ptxas", "fatbinary", *PASSES}
 FLOAT = {"cicc", "fatbinary"}
@@ -223,3 +223,12 @@ def test_the_parts_of_a_key_do_not_run_together() -> None:
     )
     assert stage_key.key_of([("a", ("x", "yz"))]) != stage_key.key_of([("a", ("xy", "z"))])
     assert stage_key.key_of([("a", ("x",)), ("b", ())]) != stage_key.key_of([("a", ()), ("b", ("x",))])
+
+
+def test_the_sources_that_ptxas_dates() -> None:
+    text = '.version 9.0\n.target sm_80\n\t.file\t1 "/a b.cu"\n\t.file\t2 "/x.h", 1, 2\n// .file 3 "/no"\n'
+    assert ptxas.dated_sources(text.encode()) == ["/a b.cu", "/x.h"]
+    assert ptxas.dated_sources(text.replace("9.0", "9.5").encode()) == []
+    assert ptxas.grammar_of(["ptxas", "--generate-line-info"]).dates_sources
+    assert ptxas.grammar_of(["ptxas", "-g"]).dates_sources
+    assert not ptxas.grammar_of(["ptxas", "-arch=sm_80"]).dates_sources

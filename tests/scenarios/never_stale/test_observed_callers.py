@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.support.cases import KERNEL, OLD_ENOUGH
+from scenarios.support.cases import DEFAULT, KERNEL, OLD_ENOUGH
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
 
-SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 # Where anything is compiled for good, a line of standard input says how.
 INPUT_RECORD = (
     '#!/bin/bash\ncase "$*" in *"-x c++"*) {read}; exec {gxx} "-DVALUE=$line" "$@";; esac\nexec {gxx} "$@"\n'
@@ -32,7 +31,7 @@ WITHOUT_PRIVILEGES += ("--inh-caps", "-dac_override,-dac_read_search")
 def wrapper(workspace: Workspace, text: str) -> str:
     path = workspace.write("wrapper", text.replace("{gxx}", str(shutil.which("g++"))))
     path.chmod(0o755)
-    workspace.write("a.cu", SOURCE)
+    workspace.write("a.cu", DEFAULT)
     time.sleep(OLD_ENOUGH)
     return str(path)
 
@@ -68,7 +67,7 @@ SURROUNDINGS = {
 @pytest.mark.parametrize("what", SURROUNDINGS)
 def test_surroundings_in_which_nvcc_fails(workspace: Workspace, what: str) -> None:
     """By a record and by the stages alone; and what was recorded stays."""
-    workspace.write("a.cu", SOURCE)
+    workspace.write("a.cu", DEFAULT)
     time.sleep(OLD_ENOUGH)
     before = ("bash", "-c", f'{SURROUNDINGS[what]}; export TMPDIR=${{TMPDIR-/tmp}}; exec "$@"', "bash")
     status, made, _ = compile_to_ptx(workspace)
@@ -107,18 +106,18 @@ def test_a_wrapper_that_found_its_standard_input_empty(workspace: Workspace) -> 
     assert compile_to_ptx(workspace, "-ccbin", path, typed="3\n") == expected
 
 
-def test_a_wrapper_in_bash_that_looks_up_the_shell_of_its_user(workspace: Workspace) -> None:
-    """As bash does where SHELL is not set, in containers and jobs; systemd walks the way there."""
+# Without SHELL bash looks up that of its user, as in containers and jobs; systemd walks the way there.
+RECORDED = {
+    "one that looks up the shell of its user": '#!/bin/bash\nexec {gxx} -DVALUE=5 "$@"\n',
+    "one that hands its standard input on": '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n',
+    "one without a first line": 'exec {gxx} -DVALUE=6 "$@"\n',
+}
+
+
+@pytest.mark.parametrize("what", RECORDED)
+def test_a_wrapper_that_asks_for_nothing_of_its_caller_is_recorded(workspace: Workspace, what: str) -> None:
     workspace.environ.pop("SHELL", None)
-    path = wrapper(workspace, '#!/bin/bash\nexec {gxx} -DVALUE=5 "$@"\n')
-    for _ in range(2):
-        assert compile_to_ptx(workspace, "-ccbin", path)[0] == 0
-        time.sleep(OLD_ENOUGH)
-    assert workspace.counters().calls["direct_hit"] == 1
-
-
-def test_a_wrapper_that_hands_its_standard_input_on_is_recorded(workspace: Workspace) -> None:
-    path = wrapper(workspace, '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n')
+    path = wrapper(workspace, RECORDED[what])
     for _ in range(2):
         made = compile_to_ptx(workspace, "-ccbin", path, typed="nobody reads this\n")
         time.sleep(OLD_ENOUGH)
@@ -152,27 +151,24 @@ def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(workspace: Wor
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_script_without_a_first_line_is_cached(workspace: Workspace) -> None:
-    path = wrapper(workspace, 'exec {gxx} -DVALUE=6 "$@"\n')
-    for _ in range(2):
-        made = compile_to_ptx(workspace, "-ccbin", path)
+def in_bash(workspace: Workspace, command: str) -> tuple[int, bytes, bytes]:
+    """What a line of bash makes by plain nvcc, which is what it makes through the cache, twice."""
+    made = []
+    for launcher in ("", *[f"{sys.executable} -m nvccache "] * 2):
         time.sleep(OLD_ENOUGH)
-    assert made == compile_to_ptx(workspace, "-ccbin", path, cached=False)
-    assert workspace.counters().calls["direct_hit"] == 1
+        done = workspace.run([str(shutil.which("bash")), "-c", launcher + command])
+        made.append((done.status, done.stderr, (workspace.directory / "a.ptx").read_bytes()))
+        (workspace.directory / "a.ptx").unlink()
+    assert made[0][0] == 0 and made[0] == made[1] == made[2]
+    return made[0]
 
 
 @pytest.mark.parametrize("how", ["-include <(echo '#define VALUE 7')", "-include /dev/fd/9 9<defined"])
 def test_descriptors_that_are_handed_down(workspace: Workspace, how: str) -> None:
     """As bash does for `<(...)`: what is in a pipe is there once."""
-    workspace.write("a.cu", SOURCE)
+    workspace.write("a.cu", DEFAULT)
     workspace.write("defined", "#define VALUE 7\n")
-    command = f"{workspace.nvcc} -ptx a.cu -o a.ptx {how}"
-    made = []
-    for launcher in ("", f"{sys.executable} -m nvccache ", f"{sys.executable} -m nvccache "):
-        done = workspace.run([str(shutil.which("bash")), "-c", launcher + command])
-        made.append((done.status, done.stderr, (workspace.directory / "a.ptx").read_bytes()))
-        (workspace.directory / "a.ptx").unlink()
-    assert made[0][0] == 0 and made[0] == made[1] == made[2]
+    in_bash(workspace, f"{workspace.nvcc} -ptx a.cu -o a.ptx {how}")
 
 
 SHOWING = '#!/bin/bash\nx=$({show}); exec {gxx} "-DVALUE=${x//[^0-9]/}" "$@"\n'
@@ -281,13 +277,7 @@ def test_a_wrapper_that_reads_a_descriptor_that_was_handed_down(workspace: Works
     command = f"{workspace.nvcc} -ptx a.cu -o a.ptx -ccbin {path} 9<typed"
     for typed in ("3\n", "4\n"):
         workspace.write("typed", typed)
-        made = []
-        for launcher in ("", *[f"{sys.executable} -m nvccache "] * 2):
-            time.sleep(OLD_ENOUGH)
-            done = workspace.run([str(shutil.which("bash")), "-c", launcher + command])
-            made.append((done.status, done.stderr, (workspace.directory / "a.ptx").read_bytes()))
-        assert made[0][0] == 0 and made[0] == made[1] == made[2]
-        assert typed.strip().encode() in made[0][2]
+        assert typed.strip().encode() in in_bash(workspace, command)[2]
 
 
 def forbid(path: Path) -> None:
@@ -300,7 +290,7 @@ def forbid(path: Path) -> None:
 def test_what_somebody_else_may_not_read(workspace: Workspace, what: str) -> None:
     path = wrapper(workspace, '#!/bin/sh\nexec {gxx} -DVALUE=8 "$@"\n')
     workspace.write("inc/h.h", "")
-    workspace.write("a.cu", '#include "h.h"\n' + SOURCE)
+    workspace.write("a.cu", '#include "h.h"\n' + DEFAULT)
     forbid(workspace.directory / what)
     time.sleep(OLD_ENOUGH)
     options = ("-ccbin", path, "-Iinc")
@@ -316,7 +306,7 @@ def test_what_somebody_else_may_not_read(workspace: Workspace, what: str) -> Non
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
 def test_what_somebody_else_may_read_is_a_direct_hit_for_them(workspace: Workspace) -> None:
-    workspace.write("a.cu", SOURCE)
+    workspace.write("a.cu", DEFAULT)
     for _ in range(2):
         made = compile_to_ptx(workspace)
         time.sleep(OLD_ENOUGH)

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from scenarios.support.cases import (
-    COMMAND,
     OLD_ENOUGH,
     Case,
     Link,
@@ -61,6 +60,8 @@ CHANGES = {
         {"one/sub/h.h": value(1), "two/sub/h.h": value(2)},
         "-Ione/sub",
     ),
+    "a header that is written": ("cat two/h.h >one/h.h", VERSIONS, "-Ione"),
+    "a header that appears": ("cp two/h.h early/h.h", {**VERSIONS, "early": None}, "-Iearly -Ione"),
     "a header that is renamed": ("mv two/h.h one/h.h", VERSIONS, "-Ione"),
     "a directory that comes first now": (
         "mv two early",
@@ -81,13 +82,13 @@ CHANGES = {
 }
 
 
-@pytest.mark.by_default("a header that is renamed-ptxas", "a link that comes first now-cudafe++")
+@pytest.mark.by_default("a header that is renamed-ptxas", "a header that appears-cudafe++")
 @pytest.mark.parametrize("tool", ["cudafe++", "ptxas"])
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_changes_while_a_later_stage_runs(workspace: Workspace, what: str, tool: str) -> None:
     """The first compile has read what was there before; every later one reads what is there."""
     commands, files, options = CHANGES[what]
-    set_up(workspace, Case(files={**INCLUDE, "once": "", **files}, call=COMMAND))
+    set_up(workspace, Case(files={**INCLUDE, "once": "", **files}))
     work = workspace.directory
     precede(own_toolkit(workspace), tool, f"if rm {work}/once 2>/dev/null; then cd {work} && {commands}; fi")
     time.sleep(OLD_ENOUGH)

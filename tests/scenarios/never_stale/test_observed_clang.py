@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.cases import KERNEL, Case, Change, behind, call, check_both, each, value, write
+from scenarios.support.cases import KERNEL, Case, Change, behind, call, check, each, value, write
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
@@ -60,7 +60,7 @@ def test_a_configuration_beside_clang(workspace: Workspace, clang: str, before: 
         pytest.skip("this clang reads no configuration unasked")
     name = "clang/bin/clang++.cfg"
     prepare = [own_clang(clang), *([write(name, "-DVALUE=3\n")] if before == "another" else [])]
-    check_both(
+    check(
         workspace,
         Case(change=write(name, "-DVALUE=2\n"), files=SOURCE, call=call(OWN), prepare=each(*prepare)),
     )
@@ -69,14 +69,14 @@ def test_a_configuration_beside_clang(workspace: Workspace, clang: str, before: 
 def test_a_newer_gcc_in_the_toolchain_of_clang(workspace: Workspace, clang: str) -> None:
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
     files = {"a.cu": behind("#include <h.h>")}
-    check_both(workspace, Case(change=gcc_of(12, 2), files=files, call=call(options), prepare=gcc_of(11, 1)))
+    check(workspace, Case(change=gcc_of(12, 2), files=files, call=call(options), prepare=gcc_of(11, 1)))
 
 
 @pytest.mark.full
 def test_a_header_of_the_gcc_in_the_toolchain_of_clang(workspace: Workspace, clang: str) -> None:
     options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
     change = write("gcc/include/c++/12/h.h", value(2))
-    check_both(
+    check(
         workspace,
         Case(
             change=change, files={"a.cu": behind("#include <h.h>")}, call=call(options), prepare=gcc_of(12, 1)
@@ -100,4 +100,4 @@ def test_headers_that_are_one_file_or_not(workspace: Workspace, clang: str, beco
         workspace.write("y/h.h", text)
 
     change, prepare = (one, two) if becomes_one else (two, one)
-    check_both(workspace, Case(change=change, files=files, call=call(f"-ccbin {clang}"), prepare=prepare))
+    check(workspace, Case(change=change, files=files, call=call(f"-ccbin {clang}"), prepare=prepare))

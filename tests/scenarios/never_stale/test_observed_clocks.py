@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 
@@ -9,12 +10,12 @@ import pytest
 
 from scenarios.support.both_ways import Made
 from scenarios.support.cases import (
-    COMMAND,
     KERNEL,
     Call,
     Case,
     call,
-    check_both,
+    check,
+    check_cause,
     made_by_cache,
     set_up,
     touch,
@@ -41,7 +42,12 @@ def forced(expression: str, before: str = "") -> dict[str, str]:
 
 
 FORCED = "-Xcompiler -include,forced.h"
+IN_HEADER = '#include "t.h"\n'
+# The files, the options, and where a line of `explain` finds what asks for the time.
 TIMES = {
+    "in the source": (stamp("__TIME__"), "", "a.cu"),
+    "in a header": ({"a.cu": IN_HEADER, "t.h": STAMP.format("__TIME__")}, "", "t.h"),
+    "by a macro": ({"a.cu": IN_HEADER + STAMP.format("NOW"), "t.h": "#define NOW __TIME__\n"}, "", "t.h"),
     "stringized": (stamp("S(__TIME__)", STRING), ""),
     "pasted": (stamp("J(__TI, ME__)", PASTE), ""),
     "pasted and stringized": (stamp("S(J(__TI, ME__))", STRING + PASTE), ""),
@@ -58,11 +64,14 @@ TIMES = {
     "in a message": ({"a.cu": STRING + "#pragma message(S(__TIME__))\n" + KERNEL.replace("VALUE", "1")}, ""),
 }
 DAYS = {
+    "in a header": {"a.cu": IN_HEADER, "t.h": STAMP.format("__DATE__")},
     "stringized": stamp("S(__DATE__)", STRING),
     "pasted": stamp("J(__DA, TE__)", PASTE),
     "of a word": stamp("S(on __DATE__)", STRING),
 }
 FILES = {
+    "in the source": (stamp("__TIMESTAMP__"), ""),
+    "in a header": ({"a.cu": IN_HEADER, "t.h": STAMP.format("__TIMESTAMP__")}, ""),
     "stringized": (stamp("S(__TIMESTAMP__)", STRING), ""),
     "pasted": (stamp("J(__TIME, STAMP__)", PASTE), ""),
     "for the last compile": (forced("__TIMESTAMP__"), FORCED),
@@ -78,16 +87,23 @@ ASKED = {
 }
 
 
-@pytest.mark.by_default("pasted and stringized")
+def check_asks(workspace: Workspace, name: str, macro: str) -> None:
+    cause = f"because no direct record is kept: `cc1plus` asks for the time (`{name}` has `{macro}`)"
+    check_cause(workspace, call(), cause)
+
+
+@pytest.mark.by_default("pasted and stringized", "by a macro")
 @pytest.mark.parametrize("way", TIMES)
 def test_the_time_is_that_of_now(workspace: Workspace, way: str) -> None:
-    files, options = TIMES[way]
-    set_up(workspace, Case(files=files, call=COMMAND))
+    files, options, *asking = TIMES[way]
+    set_up(workspace, Case(files=files))
     first = _compile(workspace, call(options))
     time.sleep(1.1)
     begun = _clock()
     again = _compile(workspace, call(options))
     assert first != again
+    for name in asking:
+        check_asks(workspace, name, "__TIME__")
     told = _TIME.findall(again.stderr + again["a.o"])
     assert told
     assert all(begun <= moment <= _clock() for moment in told if begun <= _clock())  # but at midnight
@@ -96,17 +112,25 @@ def test_the_time_is_that_of_now(workspace: Workspace, way: str) -> None:
 @pytest.mark.by_default("pasted")
 @pytest.mark.parametrize("way", DAYS)
 def test_the_day_is_not_recorded(workspace: Workspace, way: str) -> None:
-    set_up(workspace, Case(files=DAYS[way], call=COMMAND))
-    for _ in range(2):
-        _compile(workspace, call())
+    set_up(workspace, Case(files=DAYS[way]))
+    objects = {_compile(workspace, call()).files["a.o"] for _ in range(2)}
+    assert len(objects) == 1
+    if "t.h" in DAYS[way]:
+        check_asks(workspace, "t.h", "__DATE__")
 
 
 @pytest.mark.by_default("for the last compile")
 @pytest.mark.parametrize("way", FILES)
 def test_the_date_of_a_file_is_that_of_now(workspace: Workspace, way: str) -> None:
     files, options = FILES[way]
-    name = "forced.h" if "forced.h" in files else "a.cu"
-    check_both(workspace, Case(change=touch(name, -1e7), files=files, call=call(options), is_recorded=None))
+    name = next(name for name, text in files.items() if "STAMP" in text)
+    case = Case(touch(name, -1e7), (), files, call(options), is_recorded=None)
+    if way.startswith("in "):
+        cause = (
+            f"because no direct record is kept: `cc1plus` asks for the time (`{name}` has `__TIMESTAMP__`)"
+        )
+        case = dataclasses.replace(case, cause=cause, is_recorded=False)
+    check(workspace, case)
 
 
 # The host compiler compares the dates of two files and says which is older.
@@ -134,16 +158,16 @@ def test_a_date_that_is_compared_is_that_of_now(workspace: Workspace, way: str) 
     def prepare(workspace: Workspace) -> None:
         touch("grammar", -1e7)(workspace)
 
-    check_both(
+    check(
         workspace,
-        Case(change=touch("grammar", 1e7), files=files, prepare=prepare, is_recorded=None, call=COMMAND),
+        Case(change=touch("grammar", 1e7), files=files, prepare=prepare, is_recorded=None),
     )
 
 
 @pytest.mark.by_default("the time")
 @pytest.mark.parametrize("what", ASKED)
 def test_what_a_wrapper_is_told_anew_each_time(workspace: Workspace, what: str) -> None:
-    set_up(workspace, Case(files={"a.cu": KERNEL}, call=COMMAND))
+    set_up(workspace, Case(files={"a.cu": KERNEL}))
     text = f'#!/bin/bash\nexec "{HOST_COMPILER}" "-DVALUE={ASKED[what]}" "$@"\n'
     replace(workspace.directory / "wrapper", text)
     line = call("-ccbin {work}/wrapper")

@@ -7,14 +7,14 @@ import os
 import pytest
 
 from scenarios.support.cases import (
-    COMMAND,
+    DEFAULT,
     KERNEL,
     TWO_IF,
     TWO_IF_LAST,
     Case,
     behind,
     call,
-    check_both,
+    check,
     each,
     make_directory,
     remove,
@@ -88,29 +88,21 @@ TRIGRAPHS = "-Xcompiler -trigraphs"
 @pytest.mark.by_default("by a word that is pasted")
 @pytest.mark.parametrize("way", ASKED)
 def test_a_name_that_is_asked_for(workspace: Workspace, way: str) -> None:
-    check_both(workspace, ASKED[way])
+    check(workspace, ASKED[way])
 
 
 @pytest.mark.by_default("for the last compile")
 @pytest.mark.parametrize("way", FORCED)
 def test_a_name_that_a_file_of_the_command_line_asks_for(workspace: Workspace, way: str) -> None:
-    text = FORCED[way]
-    source = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
-    check_both(
-        workspace,
-        Case(
-            change=write("maybe.h", ""),
-            files={"a.cu": source, "forced.h": text},
-            call=call("-Xcompiler -include,forced.h"),
-        ),
-    )
+    files = {"a.cu": DEFAULT, "forced.h": FORCED[way]}
+    check(workspace, Case(write("maybe.h", ""), (), files, call("-Xcompiler -include,forced.h")))
 
 
 @pytest.mark.by_default("by a macro")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_header_that_appears_earlier(workspace: Workspace, form: str) -> None:
     files = {"a.cu": behind(FORMS[form]), "early": None, "late/h.h": value(1)}
-    check_both(
+    check(
         workspace,
         Case(change=write("early/h.h", value(2)), files=files, call=call(f"-Iearly -Ilate {TRIGRAPHS}")),
     )
@@ -125,9 +117,7 @@ def test_a_header_that_appears_where_one_was_passed_over(workspace: Workspace, f
         "inc/h.h": "#ifndef GUARD\n#define GUARD\n#define VALUE 1\n#endif\n",
         "sub/outer.h": FORMS[form] + "\n",
     }
-    check_both(
-        workspace, Case(change=write("sub/h.h", ANOTHER), files=files, call=call(f"-Iinc {TRIGRAPHS}"))
-    )
+    check(workspace, Case(change=write("sub/h.h", ANOTHER), files=files, call=call(f"-Iinc {TRIGRAPHS}")))
 
 
 @pytest.mark.by_default('_Pragma("once")')
@@ -139,7 +129,7 @@ def test_a_header_that_is_read_once(workspace: Workspace, once: str) -> None:
         "inc/h.h": f"{once}\n{value(1)}",
         "sub/outer.h": '#define H "h.h"\n#include H\n',
     }
-    check_both(workspace, Case(change=write("sub/h.h", ANOTHER), files=files, call=call("-Iinc")))
+    check(workspace, Case(change=write("sub/h.h", ANOTHER), files=files, call=call("-Iinc")))
 
 
 @pytest.mark.full
@@ -153,24 +143,21 @@ def test_a_copy_that_was_passed_over_and_is_edited(workspace: Workspace, once: s
             os.utime(workspace.directory / name, (1e9, 1e9))
 
     files = {"a.cu": behind('#include "x/h.h"\n#define H "y/h.h"\n#include H'), "x/h.h": text, "y/h.h": text}
-    check_both(workspace, Case(change=write("y/h.h", text), files=files, prepare=same_date, call=COMMAND))
+    check(workspace, Case(change=write("y/h.h", text), files=files, prepare=same_date))
 
 
 PLACES = {
     "a header whose name begins with <": Case(
         change=write("<h>.h", value(2)),
         files={"a.cu": behind('#include "<h>.h"'), "<h>.h": value(1)},
-        call=COMMAND,
     ),
     "a header whose name is that of no file": Case(
         change=write("<built-in>", value(2)),
         files={"a.cu": behind('#include "<built-in>"'), "<built-in>": value(1)},
-        call=COMMAND,
     ),
     "a directory in the place of what was asked for": Case(
         change=each(remove("maybe.h"), make_directory("maybe.h")),
         files={"a.cu": TWO_IF.format(MAYBE) + KERNEL, "maybe.h": ""},
-        call=COMMAND,
     ),
     "a directory in the place of a header": Case(
         change=each(remove("early/h.h"), make_directory("early/h.h")),
@@ -197,7 +184,6 @@ PLACES = {
     "a header under the name of another": Case(
         change=write("h.h", '#line 1 "other.h"\n' + value(2)),
         files={"a.cu": behind('#include "h.h"'), "h.h": '#line 1 "other.h"\n' + value(1), "other.h": ""},
-        call=COMMAND,
     ),
     "a file for the assembler, in a raw string": Case(
         change=write("blob", "2"),
@@ -206,7 +192,6 @@ PLACES = {
             "blob": "1",
         },
         is_recorded=None,
-        call=COMMAND,
     ),
     "a file for the assembler, by a macro of its own": Case(
         change=write("blob", "2"),
@@ -217,7 +202,6 @@ PLACES = {
             "blob": "1",
         },
         is_recorded=None,
-        call=COMMAND,
     ),
 }
 
@@ -225,4 +209,4 @@ PLACES = {
 @pytest.mark.by_default("a directory in the place of a header that was passed over")
 @pytest.mark.parametrize("place", PLACES)
 def test_what_was_read(workspace: Workspace, place: str) -> None:
-    check_both(workspace, PLACES[place])
+    check(workspace, PLACES[place])

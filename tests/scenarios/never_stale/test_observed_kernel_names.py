@@ -13,32 +13,26 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.cases import (
+    DEFAULT,
     KERNEL,
     Case,
-    Change,
     Link,
     call,
-    check_both,
+    check,
     link,
     remove,
     uses,
     value,
     write,
 )
-from scenarios.support.observed_wrappers import script
+from scenarios.support.observed_wrappers import script, wrapped
 
 pytestmark = pytest.mark.light
 
-DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 INCLUDING = uses("<h.h>")
 HERE, TOP = "/proc/self/cwd", "/proc/self/root"
 HEADERS = {"a.cu": INCLUDING, "inc/h.h": value(1)}
 EMBEDDING = KERNEL.replace("VALUE", "1") + 'asm(".data\\n.incbin \\"/proc/self/cwd/data\\"\\n.text");\n'
-
-
-def wrapped(text: str, change: Change, files: dict[str, str | Link | None] | None = None) -> Case:
-    command = call("-ccbin {work}/wrapper")
-    return Case(change=change, files={"a.cu": DEFAULT, **(files or {})}, call=command, prepare=script(text))
 
 
 def number_of(name: str, before: str = "") -> str:
@@ -84,14 +78,10 @@ CASES = {
         call=call(f"-ccbin {HERE}/wrapper"),
         prepare=script('exec "{g++}" -DVALUE=1 "$@"'),
     ),
-    "a compiler that a compiler starts": Case(
-        change=script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
-        files={"a.cu": DEFAULT},
-        call=call("-ccbin {work}/wrapper"),
-        prepare=lambda workspace: (
-            script(f'exec {HERE}/inner "$@"')(workspace),
-            script('exec "{g++}" -DVALUE=1 "$@"', "inner")(workspace),
-        ),
+    "a compiler that a compiler starts": wrapped(
+        f'exec {HERE}/inner "$@"',
+        script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
+        prepare=script('exec "{g++}" -DVALUE=1 "$@"', "inner"),
     ),
     "a file of a script": wrapped(number_of(f"{HERE}/number"), NEXT, NUMBER),
     "a file of a script's own thread": wrapped(
@@ -116,7 +106,7 @@ CASES = {
 @pytest.mark.parametrize("which", CASES)
 @pytest.mark.by_default("a header", "a file of a script that works elsewhere")
 def test_a_name_that_proc_only_renames(workspace, which):
-    check_both(workspace, CASES[which])
+    check(workspace, CASES[which])
 
 
 @pytest.fixture
@@ -166,4 +156,4 @@ IN_MEMORY = {
 @pytest.mark.parametrize("which", IN_MEMORY)
 @pytest.mark.by_default("a header that appears")
 def test_files_in_memory_are_files(workspace, memory, which):
-    check_both(workspace, IN_MEMORY[which](memory))
+    check(workspace, IN_MEMORY[which](memory))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from scenarios.never_stale.gcc_trees import gcc_tree, own_headers, own_part
 from scenarios.support.cases import (
-    COMMAND,
     FLOATS,
     KERNEL,
     Case,
@@ -19,10 +19,14 @@ from scenarios.support.cases import (
     behind,
     both,
     call,
-    check_both,
+    check,
+    each,
+    link,
+    move,
     own_toolkit,
     value,
 )
+from scenarios.support.observed_wrappers import script
 from scenarios.support.toolkits import HOST_COMPILER, edit, replace
 from workspaces import Workspace
 
@@ -44,8 +48,7 @@ const int more = 2;
 def tree(workspace: Workspace, name: str = "tree") -> Path:
     """The driver of a gcc of the workspace's own, and a link to it."""
     driver = gcc_tree(workspace.directory / name)
-    (workspace.directory / "gcc").unlink(missing_ok=True)
-    (workspace.directory / "gcc").symlink_to(driver)
+    link("gcc", str(driver))(workspace)
     return driver
 
 
@@ -63,24 +66,24 @@ def talking(real: str) -> str:
     return f'#!/bin/sh\necho said >&2\nexec "{shutil.which(real)}" "$@"\n'
 
 
-def unidentified(workspace: Workspace, place: Path) -> None:
+def unidentified() -> str:
     """A cc1plus that adds an option to what the real one is given."""
-    asked = workspace.run([HOST_COMPILER, "-print-prog-name=cc1plus"]).stdout.decode().strip()
-    replace(place, f'#!/bin/sh\nexec "{shutil.which(asked)}" "$@" -fno-ident\n')
+    asked = subprocess.run(
+        [HOST_COMPILER, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    return f'#!/bin/sh\nexec "{shutil.which(asked)}" "$@" -fno-ident\n'
 
 
 TREES = {
-    "specs that define a macro": Case(change=beside_compiler("specs", DEFINING), call=COMMAND),
-    "specs that add an option": Case(change=beside_compiler("specs", WITHOUT_IDENT), call=COMMAND),
+    "specs that define a macro": Case(change=beside_compiler("specs", DEFINING)),
+    "specs that add an option": Case(change=beside_compiler("specs", WITHOUT_IDENT)),
     "specs that are edited": Case(
         change=beside_compiler("specs", DEFINING),
         prepare=beside_compiler("specs", DEFINING.replace("2", "3")),
-        call=COMMAND,
     ),
-    "an assembler": Case(change=beside_compiler("as", talking("as"), 0o755), call=COMMAND),
+    "an assembler": Case(change=beside_compiler("as", talking("as"), 0o755)),
     "a header of its own": Case(
         change=lambda workspace: edit(own_headers(driver_of(workspace)) / "stddef.h", "#define VALUE 2\n"),
-        call=COMMAND,
     ),
 }
 
@@ -89,54 +92,36 @@ TREES = {
 @pytest.mark.parametrize("what", TREES)
 def test_what_lies_beside_the_parts_of_gcc(workspace: Workspace, what: str) -> None:
     case = TREES[what]
-
-    def put(workspace: Workspace) -> None:
-        tree(workspace)
-        if case.prepare:
-            case.prepare(workspace)
-
     source = {"a.cu": "#include <stddef.h>\n" + SOURCE["a.cu"]}
-    check_both(workspace, Case(change=case.change, files=source, call=call(OWN), prepare=put))
+    put = each(tree, case.prepare) if case.prepare else tree
+    check(workspace, Case(change=case.change, files=source, call=call(OWN), prepare=put))
 
 
-@pytest.mark.full
-def test_an_assembler_that_appears_earlier_on_path(workspace: Workspace) -> None:
-    def appear(workspace: Workspace) -> None:
-        replace(workspace.directory / "early" / "as", talking("as"))
-
-    check_both(
-        workspace, Case(change=appear, files={**SOURCE, "early": None}, call=call(PATH="{work}/early:{path}"))
-    )
+# The file that appears, what it holds, and what of the environment leads to it.
+APPEARING = {
+    "cc1plus": (unidentified, {"COMPILER_PATH": "{work}/parts"}),
+    "as": (lambda: talking("as"), {"COMPILER_PATH": "{work}/parts"}),
+    "specs": (lambda: DEFINING, {"LIBRARY_PATH": "{work}/parts"}),
+    "as on PATH": (lambda: talking("as"), {"PATH": "{work}/parts:{path}"}),
+}
 
 
 @pytest.mark.by_default("cc1plus")
-@pytest.mark.parametrize("part", ["cc1plus", "as", "specs"])
-def test_a_part_that_appears_in_a_directory_of_compiler_path(workspace: Workspace, part: str) -> None:
-    def appear(workspace: Workspace) -> None:
-        place = workspace.directory / "parts" / part
-        if part == "cc1plus":
-            unidentified(workspace, place)
-        elif part == "as":
-            replace(place, talking("as"))
-        else:
-            replace(place, DEFINING, 0o644)
-
-    variable = "LIBRARY_PATH" if part == "specs" else "COMPILER_PATH"
-    check_both(
-        workspace,
-        Case(change=appear, files={**SOURCE, "parts": None}, call=call(**{variable: "{work}/parts"})),
-    )
+@pytest.mark.parametrize("part", APPEARING)
+def test_a_part_of_gcc_that_appears(workspace: Workspace, part: str) -> None:
+    text, variables = APPEARING[part]
+    place = workspace.directory / "parts" / part.partition(" ")[0]
+    files = {**SOURCE, "parts": None}
+    check(workspace, Case(lambda _: replace(place, text()), files=files, call=call(**variables)))
 
 
 @pytest.mark.full
 def test_another_cc1plus_in_compiler_path(workspace: Workspace) -> None:
-    def put(workspace: Workspace) -> None:
-        (workspace.directory / "one").mkdir()
-        (workspace.directory / "two").mkdir()
-        unidentified(workspace, workspace.directory / "two" / "cc1plus")
-
     lines = [call(COMPILER_PATH=f"{{work}}/{name}") for name in ("one", "two")]
-    check_both(workspace, Case(change=None, files=SOURCE, call=lines[0], then=lines[1], prepare=put))
+    files = {**SOURCE, "one": None, "two": None}
+    two = workspace.directory / "two" / "cc1plus"
+    case = Case(files=files, call=lines[0], then=lines[1], prepare=lambda _: replace(two, unidentified()))
+    check(workspace, case)
 
 
 def two_trees(workspace: Workspace) -> None:
@@ -149,20 +134,18 @@ def two_trees(workspace: Workspace) -> None:
 
 
 def relocate(workspace: Workspace) -> None:
-    (workspace.directory / "one").rename(workspace.directory / "away")
-    (workspace.directory / "two").rename(workspace.directory / "one")
+    each(move("one", "away"), move("two", "one"))(workspace)
 
 
 def relink(workspace: Workspace) -> None:
     two = workspace.directory / "two" / driver_of(workspace).relative_to(workspace.directory / "one")
-    (workspace.directory / "gcc").unlink()
-    (workspace.directory / "gcc").symlink_to(two)
+    link("gcc", str(two))(workspace)
 
 
 @pytest.mark.by_default("relocate")
 @pytest.mark.parametrize("change", [relink, relocate])
 def test_two_trees_with_the_same_programs(workspace: Workspace, change: Change) -> None:
-    check_both(workspace, Case(change=change, files=SOURCE, call=call(OWN), prepare=two_trees))
+    check(workspace, Case(change=change, files=SOURCE, call=call(OWN), prepare=two_trees))
 
 
 @pytest.mark.full
@@ -174,71 +157,47 @@ def test_two_trees_by_their_names(workspace: Workspace) -> None:
         call(f"-ccbin {{work}}/{name}/{own.relative_to(workspace.directory / 'one')}")
         for name in ("one", "two")
     ]
-    check_both(workspace, Case(change=None, files=SOURCE, call=lines[0], then=lines[1]))
+    check(workspace, Case(files=SOURCE, call=lines[0], then=lines[1]))
 
 
 @pytest.mark.full
 def test_a_compiler_that_is_a_link_and_leads_to_a_script(workspace: Workspace) -> None:
-    real = os.path.realpath(HOST_COMPILER)
-
-    def swap(workspace: Workspace) -> None:
-        replace(workspace.directory / "other", f'#!/bin/sh\nexec {real} -DVALUE=2 "$@"\n')
-        (workspace.directory / "linked-g++").unlink()
-        (workspace.directory / "linked-g++").symlink_to("other")
-
-    check_both(
-        workspace,
-        Case(change=swap, files={**SOURCE, "linked-g++": Link(real)}, call=call("-ccbin {work}/linked-g++")),
-    )
+    files = {**SOURCE, "linked-g++": Link(os.path.realpath(HOST_COMPILER))}
+    change = each(script('exec "{g++}" -DVALUE=2 "$@"', "other"), link("linked-g++", "other"))
+    check(workspace, Case(change, (), files, call("-ccbin {work}/linked-g++")))
 
 
 @pytest.mark.full
 def test_a_directory_of_compilers_that_is_a_link(workspace: Workspace) -> None:
+    put = [
+        script(f'exec "{{g++}}" -DVALUE={number} "$@"', f"bin{number}/{name}")
+        for number in (1, 2)
+        for name in ("gcc", "g++")
+    ]
+    files = {**SOURCE, "bin": Link("bin1")}
+    check(workspace, Case(link("bin", "bin2"), (), files, call("-ccbin {work}/bin"), prepare=each(*put)))
+
+
+# A line of the profile that names a variable of a site, what is compiled, and what the variable has in turn.
+IN_PROFILE = {
+    "headers": (
+        'INCLUDES += "-I$(SITE)" $(_SPACE_)',
+        {"a.cu": behind("#include <h.h>"), **both("one/h.h"), "two/h.h": value(2)},
+        ("{work}/one", "{work}/two"),
+    ),
+    "ptxas": ("PTXAS_FLAGS += $(SITE)", {"a.cu": FLOATS}, ("-O3", "-O0")),
+}
+
+
+@pytest.mark.by_default("headers")
+@pytest.mark.parametrize("what", IN_PROFILE)
+def test_a_variable_of_a_site_in_the_profile(workspace: Workspace, what: str) -> None:
+    line, files, (one, two) = IN_PROFILE[what]
+
     def put(workspace: Workspace) -> None:
-        for number in (1, 2):
-            (workspace.directory / f"bin{number}").mkdir()
-            for name in ("gcc", "g++"):
-                text = f'#!/bin/sh\nexec {HOST_COMPILER} -DVALUE={number} "$@"\n'
-                replace(workspace.directory / f"bin{number}" / name, text)
+        edit(own_toolkit(workspace) / "bin/nvcc.profile", f"\n{line}\n")
 
-    def swap(workspace: Workspace) -> None:
-        (workspace.directory / "bin").unlink()
-        (workspace.directory / "bin").symlink_to("bin2")
-
-    check_both(
-        workspace,
-        Case(change=swap, files={**SOURCE, "bin": Link("bin1")}, call=call("-ccbin {work}/bin"), prepare=put),
-    )
-
-
-def test_a_variable_of_a_site_in_the_profile(workspace: Workspace) -> None:
-    def put(workspace: Workspace) -> None:
-        edit(own_toolkit(workspace) / "bin/nvcc.profile", '\nINCLUDES += "-I$(SITE)" $(_SPACE_)\n')
-
-    files = {"a.cu": behind("#include <h.h>"), **both("one/h.h"), "two/h.h": value(2)}
-    check_both(
-        workspace,
-        Case(
-            change=None, files=files, call=call(SITE="{work}/one"), then=call(SITE="{work}/two"), prepare=put
-        ),
-    )
-
-
-@pytest.mark.full
-def test_a_variable_of_a_site_for_ptxas(workspace: Workspace) -> None:
-    def put(workspace: Workspace) -> None:
-        edit(own_toolkit(workspace) / "bin/nvcc.profile", "\nPTXAS_FLAGS += $(SITE_LEVEL)\n")
-
-    check_both(
-        workspace,
-        Case(
-            change=None,
-            files={"a.cu": FLOATS},
-            call=call(SITE_LEVEL="-O3"),
-            then=call(SITE_LEVEL="-O0"),
-            prepare=put,
-        ),
-    )
+    check(workspace, Case(files=files, call=call(SITE=one), then=call(SITE=two), prepare=put))
 
 
 @pytest.mark.full
@@ -256,4 +215,4 @@ def test_a_toolkit_that_is_a_link(workspace: Workspace) -> None:
         chosen.unlink()
         chosen.symlink_to(second)
 
-    check_both(workspace, Case(change=swap, files=SOURCE, call=COMMAND))
+    check(workspace, Case(change=swap, files=SOURCE))

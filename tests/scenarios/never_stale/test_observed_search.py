@@ -11,7 +11,6 @@ import pytest
 
 from installations import launcher_of_tree
 from scenarios.support.cases import (
-    COMMAND,
     KERNEL,
     OLD_ENOUGH,
     Case,
@@ -20,7 +19,7 @@ from scenarios.support.cases import (
     behind,
     both,
     call,
-    check_both,
+    check,
     compile_twice,
     each,
     link,
@@ -132,15 +131,13 @@ def test_a_header_that_appears_in_a_directory_of_an_option(workspace: Workspace,
     early = EARLY.get(option, "early")
     late = early.replace("early", "late") if "root" in early else "late"
     files = {"a.cu": behind("#include <h.h>"), early: None, f"{late}/h.h": value(1), **SYSTEM}
-    check_both(
-        workspace, Case(change=write(f"{early}/h.h", value(2)), files=files, call=call(OPTIONS[option]))
-    )
+    check(workspace, Case(change=write(f"{early}/h.h", value(2)), files=files, call=call(OPTIONS[option])))
 
 
 @pytest.mark.by_default("a way up from a link to what was read")
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_link_on_the_way(workspace: Workspace, kind: str) -> None:
-    check_both(workspace, LINKS[kind])
+    check(workspace, LINKS[kind])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
@@ -148,7 +145,7 @@ def test_a_directory_that_becomes_another_by_a_mount(workspace: Workspace) -> No
     """gcc drops it from its place on the search path then."""
     files = {"a.cu": behind("#include <h.h>"), **both("early/h.h", "other/h.h"), "late/h.h": value(2)}
     which = call("-Iearly -Ilate -isystem other")
-    set_up(workspace, Case(files=files, call=COMMAND))
+    set_up(workspace, Case(files=files))
     before = compile_twice(workspace, which, True)
     mounted = ["unshare", "--mount", "sh", "-c", BOUND, "sh"]
     if workspace.run([*mounted, "true"]).status:
@@ -189,15 +186,11 @@ def precompile(number: int, product: str = "forced.h.gch") -> Change:
 
 
 GCH = {
-    "that appears": Case(change=precompile(2), call=COMMAND),
-    "that is made anew": Case(change=precompile(3), prepare=precompile(2), call=COMMAND),
-    "that is gone": Case(change=remove("forced.h.gch"), prepare=precompile(2), call=COMMAND),
-    "of several": Case(
-        change=precompile(3, "forced.h.gch/b"), prepare=precompile(2, "forced.h.gch/b"), call=COMMAND
-    ),
-    "that appears in a directory": Case(
-        change=precompile(2, "forced.h.gch/b"), files={"forced.h.gch": None}, call=COMMAND
-    ),
+    "that appears": Case(change=precompile(2)),
+    "that is made anew": Case(change=precompile(3), prepare=precompile(2)),
+    "that is gone": Case(change=remove("forced.h.gch"), prepare=precompile(2)),
+    "of several": Case(change=precompile(3, "forced.h.gch/b"), prepare=precompile(2, "forced.h.gch/b")),
+    "that appears in a directory": Case(change=precompile(2, "forced.h.gch/b"), files={"forced.h.gch": None}),
 }
 
 
@@ -208,7 +201,7 @@ def test_a_precompiled_form(workspace: Workspace, form: str) -> None:
         pytest.skip("the host compiler is not gcc")
     case = GCH[form]
     files = {"a.cu": KERNEL.replace("VALUE", "1"), "forced.h": MORE.format(1), **case.files}
-    check_both(workspace, Case(change=case.change, files=files, call=PRECOMPILED, prepare=case.prepare))
+    check(workspace, Case(change=case.change, files=files, call=PRECOMPILED, prepare=case.prepare))
 
 
 @pytest.mark.full
@@ -228,7 +221,7 @@ def test_names_that_are_mapped_below_a_base_directory(workspace: Workspace, opti
         )
         for name in ("one", "two")
     ]
-    set_up(workspace, Case(call=COMMAND))
+    set_up(workspace, Case())
     compile_twice(workspace, lines[0], True)
     for line in (lines[1], *lines):
         made = made_by_cache(workspace, line)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.support.cases import (
-    COMMAND,
+    DEFAULT,
     FLOATS,
-    KERNEL,
+    OLD_ENOUGH,
     Case,
     Change,
     Link,
     call,
-    check_both,
+    check,
     compile_twice,
     each,
     link,
+    made_by_cache,
+    made_by_plain,
     own_toolkit,
     processes_of_hit,
     remove,
@@ -26,48 +32,46 @@ from scenarios.support.cases import (
     touch,
     write,
 )
-from scenarios.support.observed_wrappers import compiled, script
+from scenarios.support.observed_wrappers import WRAPPED, compiled, script, use_wrapper, wrapped
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
 
-SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
 ONE, TWO = "OPTIONS=-DVALUE=1\n", "OPTIONS=-DVALUE=2\n"
-SOURCING = '. "$(dirname "$0")/settings"\nexec "{g++}" $OPTIONS "$@"'
-LOOKING = 'if [ -f {work}/settings ]; then . {work}/settings; fi\nexec "{g++}" $OPTIONS "$@"'
+BECOMES = '\nexec "{g++}" $OPTIONS "$@"'
+VALUE = '\nexec "{g++}" "-DVALUE=$value" "$@"'
+SOURCING = '. "$(dirname "$0")/settings"' + BECOMES
+LOOKING = "if [ -f {work}/settings ]; then . {work}/settings; fi" + BECOMES
 OPENING = "import os, sys\nfile = os.open('{work}/one', os.O_RDONLY)\n"
-BECOMING = 'os.execv("{g++}", ["{g++}", f"-DVALUE={number}", *sys.argv[1:]])'
-WRAPPED = "-ccbin {work}/wrapper"
+NUMBERED = 'os.execv("{g++}", ["{g++}", f"-DVALUE={number}", *sys.argv[1:]])'
+MODULE = "import os, sys\nsys.dont_write_bytecode = True\noptions = []\n"
+WITH_OPTIONS = '\nos.execv("{g++}", ["{g++}", *options, *sys.argv[1:]])'
+PYTHON, BASH = "#!{python}", "#!/bin/bash"
+PATH = {"PATH": "{work}/early:{work}/late:{path}"}
+IN_BASH = 'exec "{g++}" $OPTIONS "$@"'
 
 
-def wrapped(
-    text: str, change: Change, files: dict[str, str | Link | None] | None = None, first: str = "#!/bin/sh"
-) -> Case:
-    return Case(
-        change=change,
-        files={"a.cu": SOURCE, **(files or {})},
-        call=call(WRAPPED),
-        prepare=script(text, first=first),
-    )
+def made(name: str, make: Callable[[str], object]) -> Change:
+    return lambda workspace: make(str(workspace.directory / name))
 
 
-def heeding(
-    text: str,
-    before: dict[str, str],
-    after: dict[str, str],
-    files: dict[str, str | Link | None] | None = None,
-) -> Case:
-    """A wrapper and a variable that is another one the next time."""
-    first = "#!/bin/bash" if "BASH_ENV" in {*before, *after} else "#!/bin/sh"
-    then = call(WRAPPED, **after)
-    files = {"a.cu": SOURCE, **(files or {})}
-    return Case(
-        change=None, files=files, call=call(WRAPPED, **before), then=then, prepare=script(text, first=first)
-    )
+def behind(number: int, name: str = "inner") -> Change:
+    """A compiler that a wrapper starts."""
+    return script(f'exec "{{g++}}" -DVALUE={number} "$@"', name)
 
 
-BASH = '#!/bin/bash\nexec "{g++}" $OPTIONS "$@"'
-SCRIPTS = {
+# Its own text, edited: what it adds is another option then.
+OWN = {
+    "before the others": 'exec "{g++}" -DVALUE={n} "$@"',
+    "behind the others": 'exec "{g++}" "$@" -DVALUE={n}',
+    "behind a loop over its words": 'for w do shift; set -- "$@" "$w"; done; "{g++}" -DVALUE={n} "$@"',
+    "by a variable that it sets": 'VALUE={n}; export VALUE; exec "{g++}" -DVALUE=$VALUE "$@"',
+}
+READS = {
+    **{
+        f"its own text, {place}": wrapped(text.replace("{n}", "1"), script(text.replace("{n}", "2")))
+        for place, text in OWN.items()
+    },
     "a file that it sources": wrapped(SOURCING, write("settings", TWO), {"settings": ONE}),
     "a file that it looks for": wrapped(LOOKING, write("settings", TWO)),
     "a file that it looked for and found": wrapped(LOOKING, remove("settings"), {"settings": ONE}),
@@ -81,7 +85,7 @@ SCRIPTS = {
         {"settings": "-dvaluex1\n"},
     ),
     "a directory that it lists": wrapped(
-        'for file in {work}/settings.d/*.sh; do . "$file"; done\nexec "{g++}" $OPTIONS "$@"',
+        'for file in {work}/settings.d/*.sh; do . "$file"; done' + BECOMES,
         write("settings.d/b.sh", TWO),
         {"settings.d/a.sh": ONE},
     ),
@@ -93,224 +97,308 @@ SCRIPTS = {
     "where a link leads": wrapped(
         'exec "{g++}" "-DVALUE=$(readlink {work}/number)" "$@"', link("number", "2"), {"number": Link("1")}
     ),
+    "a script that it becomes": wrapped('exec {work}/inner "$@"', behind(2), prepare=behind(1)),
+    "a script that it asks": wrapped(
+        'exec "{g++}" $({work}/inner) "$@"',
+        script("echo -DVALUE=2", "inner"),
+        prepare=script("echo -DVALUE=1", "inner"),
+    ),
+    # What becomes of a place, its mode and its date.
+    "what becomes a directory": wrapped(
+        "value=$(ls -p {work}/place | grep -c /)" + VALUE,
+        each(remove("place/one"), made("place/one", os.mkdir)),
+        {"place/one": "", "place/two/x": ""},
+        first=BASH,
+    ),
+    "the newest directory": wrapped(
+        "value=$(cat $(ls -td {work}/places/*/ | head -n 1)/value)" + VALUE,
+        touch("places/two", 1e4),
+        {"places/one/value": "1", "places/two/value": "2"},
+        first=BASH,
+        prepare=each(touch("places/one", -1e4), touch("places/two", -2e4)),
+    ),
+    "a directory that is newer than another": wrapped(
+        "value=1; [ {work}/one -nt {work}/two ] && value=2" + VALUE,
+        touch("two", -2e4),
+        {"one/x": "", "two/x": ""},
+        first=BASH,
+        prepare=touch("one", -1e4),
+    ),
+    "the mode of a directory": wrapped(
+        "value=$(stat -c %a {work}/one)" + VALUE,
+        made("one", lambda path: os.chmod(path, 0o711)),
+        {"one/x": ""},
+        first=BASH,
+    ),
+    "the date of a link": wrapped(
+        "value=$(stat -c %Y {work}/link)" + VALUE,
+        made("link", lambda path: os.utime(path, (1e9, 1e9), follow_symlinks=False)),
+        first=BASH,
+        prepare=made("link", lambda path: os.symlink("a.cu", path)),
+    ),
+    # A record may hold no more of a file than that it is there; and Python takes chance for its hashes.
     "the date of a file": wrapped(
-        'if [ {work}/one -nt {work}/two ]; then OPTIONS=-DVALUE=2; fi\nexec "{g++}" $OPTIONS "$@"',
+        "if [ {work}/one -nt {work}/two ]; then OPTIONS=-DVALUE=2; fi" + BECOMES,
         touch("two", -1e7),
         {"one": "", "two": ""},
-    ),
-    "the mode of a file": wrapped(
-        'if [ -x {work}/one ]; then OPTIONS=-DVALUE=2; fi\nexec "{g++}" $OPTIONS "$@"',
-        lambda workspace: (workspace.directory / "one").chmod(0o755),
-        {"one": ""},
-    ),
-    "the size of a file": wrapped(
-        'if [ -s {work}/one ]; then OPTIONS=-DVALUE=2; fi\nexec "{g++}" $OPTIONS "$@"',
-        write("one", "1"),
-        {"one": ""},
-    ),
-    "a script that it becomes": Case(
-        change=script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
-        files={"a.cu": SOURCE},
-        call=call(WRAPPED),
-        prepare=each(script('exec {work}/inner "$@"'), script('exec "{g++}" -DVALUE=1 "$@"', "inner")),
-    ),
-    "a script that it asks": Case(
-        change=script("echo -DVALUE=2", "inner"),
-        files={"a.cu": SOURCE},
-        call=call(WRAPPED),
-        prepare=each(script('exec "{g++}" $({work}/inner) "$@"'), script("echo -DVALUE=1", "inner")),
-    ),
-    "the date of a file that it has open": wrapped(
-        OPENING + "number = int(os.fstat(file).st_mtime) % 1000\n" + BECOMING,
-        lambda workspace: os.utime(workspace.directory / "one", (7, 7)),
-        {"one": ""},
-        "#!{python}",
-    ),
-    "an attribute of a file that it has open": wrapped(
-        OPENING + "number = len(os.listxattr(file))\n" + BECOMING,
-        lambda workspace: os.setxattr(workspace.directory / "one", "user.one", b"1"),
-        {"one": ""},
-        "#!{python}",
-    ),
-    "a module of its own": wrapped(
-        "import os, sys\nsys.dont_write_bytecode = True\nfrom settings import OPTIONS\n"
-        'os.execv("{g++}", ["{g++}", OPTIONS, *sys.argv[1:]])',
-        write("settings.py", "OPTIONS = '-DVALUE=2'\n"),
-        {"settings.py": "OPTIONS = '-DVALUE=1'\n"},
-        "#!{python}",
-    ),
-    "a module that it looks for": wrapped(
-        "import os, sys\nsys.dont_write_bytecode = True\noptions = []\n"
-        "try:\n    from settings import OPTIONS as options\nexcept ImportError:\n    pass\n"
-        'os.execv("{g++}", ["{g++}", *options, *sys.argv[1:]])',
-        write("settings.py", "OPTIONS = ['-DVALUE=2']\n"),
-        first="#!{python}",
-    ),
-}
-# A record may hold no more of a file than that it is there; and Python takes chance for its hashes.
-UNDECIDED = (
-    "the date of a file",
-    "the mode of a file",
-    "the size of a file",
-    "the date of a file that it has open",
-    "an attribute of a file that it has open",
-    "a module of its own",
-    "a module that it looks for",
-)
-PATH = {"PATH": "{work}/early:{work}/late:{path}"}
-VARIABLES = {
-    "a variable": heeding('exec "{g++}" $SITE "$@"', {"SITE": "-DVALUE=1"}, {"SITE": "-DVALUE=2"}),
-    "a variable that was not set": heeding('exec "{g++}" ${SITE+-DVALUE=1} "$@"', {}, {"SITE": ""}),
-    "a variable that is read by what it starts": heeding(
-        'exec "{g++}" $(printenv SITE) "$@"', {"SITE": "-DVALUE=1"}, {"SITE": "-DVALUE=2"}
-    ),
-    "colours that it asks for": Case(
-        change=None,
-        files={"a.cu": "#warning coloured\n" + SOURCE},
-        call=call(WRAPPED, GCC_COLORS="warning=01;31"),
-        then=call(WRAPPED, GCC_COLORS="warning=01;32"),
-        prepare=script('exec "{g++}" -fdiagnostics-color=always "$@"'),
-    ),
-    "a file that BASH_ENV names": heeding(
-        BASH, {"BASH_ENV": "{work}/one"}, {"BASH_ENV": "{work}/two"}, {"one": ONE, "two": TWO}
-    ),
-    "BASH_ENV, which was not set": heeding(BASH, {}, {"BASH_ENV": "{work}/two"}, {"two": TWO}),
-    "the home directory": heeding(
-        'if [ -f ~/settings ]; then . ~/settings; fi\nexec "{g++}" $OPTIONS "$@"',
-        {"HOME": "{work}/one"},
-        {"HOME": "{work}/two"},
-        {"one/settings": ONE, "two/settings": TWO},
-    ),
-}
-PLACES = {
-    "the content of the file that BASH_ENV names": Case(
-        change=write("one", TWO),
-        files={"a.cu": SOURCE, "one": ONE},
-        call=call(WRAPPED, BASH_ENV="{work}/one"),
-        prepare=script(BASH, first="#!/bin/bash"),
-    ),
-    "the file that BASH_ENV names, which appears": Case(
-        change=write("one", TWO),
-        files={"a.cu": SOURCE},
-        call=call(WRAPPED, BASH_ENV="{work}/one"),
-        prepare=script(BASH, first="#!/bin/bash"),
         is_recorded=None,
     ),
-    "a compiler that appears earlier on PATH": Case(
-        change=script('exec "{g++}" -DVALUE=2 "$@"', "early/my-g++"),
-        files={"a.cu": SOURCE, "early": None},
-        call=call(WRAPPED, **PATH),
-        prepare=each(script('exec my-g++ "$@"'), script('exec "{g++}" -DVALUE=1 "$@"', "late/my-g++")),
+    "the mode of a file": wrapped(
+        "if [ -x {work}/one ]; then OPTIONS=-DVALUE=2; fi" + BECOMES,
+        made("one", lambda path: os.chmod(path, 0o755)),
+        {"one": ""},
+        is_recorded=None,
     ),
-    "a tool that appears earlier on PATH": Case(
-        change=script("echo -DVALUE=2", "early/settings"),
-        files={"a.cu": SOURCE, "early": None},
-        call=call(WRAPPED, **PATH),
-        prepare=each(script('exec "{g++}" $(settings) "$@"'), script("echo -DVALUE=1", "late/settings")),
+    "the size of a file": wrapped(
+        "if [ -s {work}/one ]; then OPTIONS=-DVALUE=2; fi" + BECOMES,
+        write("one", "1"),
+        {"one": ""},
+        is_recorded=None,
     ),
-    "the shell that env finds": Case(
-        change=script('OPTIONS=-DVALUE=2 exec /bin/sh "$@"', "early/my-sh"),
-        files={"a.cu": SOURCE, "early": None},
-        call=call(WRAPPED, **PATH),
-        prepare=each(
-            script('exec "{g++}" $OPTIONS "$@"', first="#!/usr/bin/env my-sh"),
-            script('OPTIONS=-DVALUE=1 exec /bin/sh "$@"', "late/my-sh"),
-        ),
+    "the date of a file that it has open": wrapped(
+        OPENING + "number = int(os.fstat(file).st_mtime) % 1000\n" + NUMBERED,
+        made("one", lambda path: os.utime(path, (7, 7))),
+        {"one": ""},
+        first=PYTHON,
+        is_recorded=None,
+    ),
+    "an attribute of a file that it has open": wrapped(
+        OPENING + "number = len(os.listxattr(file))\n" + NUMBERED,
+        made("one", lambda path: os.setxattr(path, "user.one", b"1")),
+        {"one": ""},
+        first=PYTHON,
+        is_recorded=None,
+    ),
+    "a module of its own": wrapped(
+        MODULE + "from settings import OPTIONS as options" + WITH_OPTIONS,
+        write("settings.py", "OPTIONS = ['-DVALUE=2']\n"),
+        {"settings.py": "OPTIONS = ['-DVALUE=1']\n"},
+        first=PYTHON,
+        is_recorded=None,
+    ),
+    "a module that it looks for": wrapped(
+        MODULE + "try: from settings import OPTIONS as options\nexcept ImportError: pass" + WITH_OPTIONS,
+        write("settings.py", "OPTIONS = ['-DVALUE=2']\n"),
+        first=PYTHON,
+        is_recorded=None,
+    ),
+    # Where it looks.
+    "the content of the file that BASH_ENV names": wrapped(
+        IN_BASH, write("one", TWO), {"one": ONE}, first=BASH, before={"BASH_ENV": "{work}/one"}
+    ),
+    "the file that BASH_ENV names, which appears": wrapped(
+        IN_BASH, write("one", TWO), first=BASH, before={"BASH_ENV": "{work}/one"}, is_recorded=None
+    ),
+    "a compiler that appears earlier on PATH": wrapped(
+        'exec my-g++ "$@"',
+        behind(2, "early/my-g++"),
+        {"early": None},
+        before=PATH,
+        prepare=behind(1, "late/my-g++"),
+    ),
+    "a tool that appears earlier on PATH": wrapped(
+        'exec "{g++}" $(settings) "$@"',
+        script("echo -DVALUE=2", "early/settings"),
+        {"early": None},
+        before=PATH,
+        prepare=script("echo -DVALUE=1", "late/settings"),
+    ),
+    "the shell that env finds": wrapped(
+        'exec "{g++}" $OPTIONS "$@"',
+        script('OPTIONS=-DVALUE=2 exec /bin/sh "$@"', "early/my-sh"),
+        {"early": None},
+        first="#!/usr/bin/env my-sh",
+        before=PATH,
+        prepare=script('OPTIONS=-DVALUE=1 exec /bin/sh "$@"', "late/my-sh"),
     ),
 }
+
+
+@pytest.mark.by_default(
+    "a file that it looks for",
+    "a directory that it lists",
+    "the newest directory",
+    "a compiler that appears earlier on PATH",
+)
+@pytest.mark.parametrize("what", READS)
+def test_what_a_script_reads(workspace: Workspace, what: str) -> None:
+    check(workspace, READS[what])
+
+
+MINE = {"MINE": "4"}
+CONF = {"conf": "value=${MINE:-1}\n"}
+FIRST = {"one/first": "value=1\n", "two/first": "value=2\n"}
+TOLD = {
+    "a variable": wrapped(
+        'exec "{g++}" $SITE "$@"', before={"SITE": "-DVALUE=1"}, after={"SITE": "-DVALUE=2"}
+    ),
+    "a variable that was not set": wrapped('exec "{g++}" ${SITE+-DVALUE=1} "$@"', after={"SITE": ""}),
+    "a variable that is read by what it starts": wrapped(
+        'exec "{g++}" $(printenv SITE) "$@"', before={"SITE": "-DVALUE=1"}, after={"SITE": "-DVALUE=2"}
+    ),
+    "colours that it asks for": wrapped(
+        'exec "{g++}" -fdiagnostics-color=always "$@"',
+        files={"a.cu": "#warning coloured\n" + DEFAULT},
+        before={"GCC_COLORS": "warning=01;31"},
+        after={"GCC_COLORS": "warning=01;32"},
+    ),
+    "a file that BASH_ENV names": wrapped(
+        IN_BASH,
+        files={"one": ONE, "two": TWO},
+        first=BASH,
+        before={"BASH_ENV": "{work}/one"},
+        after={"BASH_ENV": "{work}/two"},
+    ),
+    "BASH_ENV, which was not set": wrapped(
+        IN_BASH, files={"two": TWO}, first=BASH, after={"BASH_ENV": "{work}/two"}
+    ),
+    "the home directory": wrapped(
+        "if [ -f ~/settings ]; then . ~/settings; fi" + BECOMES,
+        files={"one/settings": ONE, "two/settings": TWO},
+        before={"HOME": "{work}/one"},
+        after={"HOME": "{work}/two"},
+    ),
+    # What nobody else heeds, and text of no file.
+    "text of a process": wrapped(
+        "source <(cat {work}/conf)" + VALUE, files=CONF, first=BASH, after=MINE, is_recorded=None
+    ),
+    "text of a pipe that has a name": wrapped(
+        '. /dev/stdin <<< "$(cat {work}/conf)"' + VALUE, files=CONF, first=BASH, after=MINE, is_recorded=None
+    ),
+    "text that a shell reads": wrapped(
+        f"cat {{work}}/conf - <<'END' | bash -s -- \"$@\"; exit{VALUE}\nEND{VALUE}",
+        files=CONF,
+        first=BASH,
+        after=MINE,
+        is_recorded=None,
+    ),
+    "text for later": wrapped(
+        f'set -- "$@"; trap "$(cat {{work}}/conf); $(cat <<\'END\'{VALUE}\nEND\n)" EXIT; exit{VALUE}',
+        files=CONF,
+        first=BASH,
+        after=MINE,
+    ),
+    "how deep make is": wrapped("value=${MAKELEVEL:-0}" + VALUE, first=BASH, after={"MAKELEVEL": "2"}),
+    "options of make": wrapped(
+        "case $MAKEFLAGS in *V=1*) value=1;; *) value=0;; esac" + VALUE,
+        first=BASH,
+        after={"MAKEFLAGS": " -- V=1"},
+    ),
+    "the word before it": wrapped(
+        "value=${#_}" + VALUE, first=BASH, before={"_": "/a"}, after={"_": "/b/cc"}
+    ),
+    "the directory before it": wrapped(
+        "case ~- in */two) value=2 ;; *) value=1 ;; esac" + VALUE,
+        files=FIRST,
+        first=BASH,
+        before={"OLDPWD": "{work}/one"},
+        after={"OLDPWD": "{work}/two"},
+    ),
+    "a name of a name": wrapped(
+        "value=$((n + 0))" + VALUE, first=BASH, before={"n": "m", "m": "5"}, after={"n": "m", "m": "7"}
+    ),
+    "a quoted name of a command": wrapped("value=$('set' | grep -c INE=)" + VALUE, first=BASH, after=MINE),
+    "where temporary files were": wrapped(
+        ". $TMP/first" + VALUE,
+        files=FIRST,
+        first=BASH,
+        before={"TMP": "{work}/one"},
+        after={"TMP": "{work}/two"},
+    ),
+    "what BASH_ENV expands to": wrapped(
+        ":" + VALUE,
+        files=FIRST,
+        first=BASH,
+        before={"BASH_ENV": "$PLACE/first", "PLACE": "{work}/one"},
+        after={"BASH_ENV": "$PLACE/first", "PLACE": "{work}/two"},
+    ),
+    "how deep calls may be": wrapped(
+        "f() { [ $1 = 0 ] && { value=7; return; }; f $(($1-1)); }; f 5 2>/dev/null" + VALUE,
+        first=BASH,
+        after={"FUNCNEST": "2"},
+    ),
+}
+
+
+@pytest.mark.by_default(
+    "a variable that was not set",
+    "text of a process",
+    "how deep calls may be",
+    "the word before it",
+    "a name of a name",
+)
+@pytest.mark.parametrize("what", TOLD)
+def test_what_a_script_is_told(workspace: Workspace, what: str) -> None:
+    check(workspace, TOLD[what])
+
+
+@pytest.mark.parametrize("text", ["value=${#LD_PRELOAD}", "[ -v LD_PRELOAD ] && value=1 || value=2"])
+def test_who_looks_for_a_library_that_is_preloaded_finds_none_of_ours(
+    workspace: Workspace, text: str
+) -> None:
+    use_wrapper(workspace, text + VALUE, first=BASH)
+    line = ("-ptx", "a.cu", "-o", "a.ptx", "-ccbin", workspace.directory / "wrapper")
+    made = []
+    for run in (workspace.plain, workspace.cached, workspace.cached):
+        assert run(*line).status == 0
+        made.append((workspace.directory / "a.ptx").read_bytes())
+    assert made[0] == made[1] == made[2]
+    assert workspace.counters().calls["direct_hit"] == 0
+
+
+DATA = "wrapper-data.txt"
 COMPILED = {
-    "its file": Case(
-        change=write("wrapper-data.txt", "-DVALUE=2\n"),
-        files={"wrapper-data.txt": "-DVALUE=1\n"},
-        call=COMMAND,
-    ),
-    "its file, which appears": Case(change=write("wrapper-data.txt", "-DVALUE=2\n"), call=COMMAND),
-    "its file, which goes": Case(
-        change=remove("wrapper-data.txt"), files={"wrapper-data.txt": "-DVALUE=2\n"}, call=COMMAND
-    ),
+    "its file": Case(change=write(DATA, "-DVALUE=2\n"), files={DATA: "-DVALUE=1\n"}),
+    "its file, which appears": Case(change=write(DATA, "-DVALUE=2\n")),
+    "its file, which goes": Case(change=remove(DATA), files={DATA: "-DVALUE=2\n"}),
     "a variable with options": Case(
         call=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=1"), then=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=2")
     ),
-    "a variable that is set": Case(then=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=2"), call=COMMAND),
+    "a variable that is set": Case(then=call(WRAPPED, WRAPPED_FLAGS="-DVALUE=2")),
     "the compiler that a variable names": Case(
-        change=script('exec "{g++}" -DVALUE=2 "$@"', "other"),
+        change=behind(2, "other"),
         call=call(WRAPPED, WRAPPED_CXX="{work}/other"),
-        prepare=each(compiled(), script('exec "{g++}" -DVALUE=1 "$@"', "other")),
+        prepare=each(compiled(), behind(1, "other")),
     ),
     "its file, of a static one": Case(
-        change=write("wrapper-data.txt", "-DVALUE=2\n"),
-        files={"wrapper-data.txt": "-DVALUE=1\n"},
+        change=write(DATA, "-DVALUE=2\n"),
+        files={DATA: "-DVALUE=1\n"},
         prepare=compiled("-static"),
         is_recorded=None,
-        call=COMMAND,
     ),
     "its file, through a link to it": Case(
-        change=write("wrapper-data.txt", "-DVALUE=2\n"),
-        files={"wrapper-data.txt": "-DVALUE=1\n", "mpicxx": Link("wrapper")},
+        change=write(DATA, "-DVALUE=2\n"),
+        files={DATA: "-DVALUE=1\n", "mpicxx": Link("wrapper")},
         call=call("-ccbin {work}/mpicxx"),
     ),
 }
-
-
-@pytest.mark.by_default("a file that it looks for", "a directory that it lists")
-@pytest.mark.parametrize("what", SCRIPTS)
-def test_what_a_script_reads(workspace: Workspace, what: str) -> None:
-    is_recorded = None if what in UNDECIDED else True
-    check_both(workspace, dataclasses.replace(SCRIPTS[what], is_recorded=is_recorded))
-
-
-@pytest.mark.by_default("a variable that was not set")
-@pytest.mark.parametrize("what", VARIABLES)
-def test_what_a_script_is_told(workspace: Workspace, what: str) -> None:
-    check_both(workspace, VARIABLES[what])
-
-
-@pytest.mark.by_default("a compiler that appears earlier on PATH")
-@pytest.mark.parametrize("what", PLACES)
-def test_where_a_script_looks(workspace: Workspace, what: str) -> None:
-    check_both(workspace, PLACES[what])
 
 
 @pytest.mark.by_default("its file, which appears")
 @pytest.mark.parametrize("what", COMPILED)
 def test_what_a_compiled_wrapper_reads(workspace: Workspace, what: str) -> None:
     case = COMPILED[what]
-    line = case.call if "-ccbin" in case.call.options else call(WRAPPED)
-    check_both(
-        workspace,
-        Case(
-            change=case.change,
-            files={"a.cu": SOURCE, **case.files},
-            call=line,
-            then=case.then,
-            prepare=case.prepare or compiled(),
-            is_recorded=case.is_recorded,
-        ),
-    )
+    own = case.call if "-ccbin" in case.call.options else call(WRAPPED)
+    files = {"a.cu": DEFAULT, **case.files}
+    check(workspace, dataclasses.replace(case, files=files, call=own, prepare=case.prepare or compiled()))
 
 
 TRANSPARENT = {
-    "a line that becomes the compiler": 'exec "{g++}" "$@"',
-    "several processes": 'options=$(cat {work}/more | tr a-z A-Z)\n"{g++}" $options "$@" || exit\ntrue',
-    "a file that it sources and one that it looks for": (
+    "a line that becomes the compiler": script('exec "{g++}" "$@"'),
+    "several processes": script(
+        'options=$(cat {work}/more | tr a-z A-Z)\n"{g++}" $options "$@" || exit\ntrue'
+    ),
+    "a file that it sources and one that it looks for": script(
         'X=1\n. {work}/more\nif [ -f {work}/no ]; then . {work}/no; fi\nexec "{g++}" "$@"'
     ),
+    "a compiled one": compiled(),
 }
 
 
 @pytest.mark.by_default("several processes")
 @pytest.mark.parametrize("kind", TRANSPARENT)
-def test_a_direct_hit_behind_a_script_starts_nothing(workspace: Workspace, kind: str) -> None:
-    set_up(
-        workspace, Case(files={"a.cu": SOURCE, "more": ""}, prepare=script(TRANSPARENT[kind]), call=COMMAND)
-    )
-    compile_twice(workspace, call(WRAPPED), is_recorded=True)
-    assert processes_of_hit(workspace, call(WRAPPED)) == ["execve"]
-
-
-@pytest.mark.full
-def test_a_direct_hit_behind_a_compiled_wrapper_starts_nothing(workspace: Workspace) -> None:
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=compiled(), call=COMMAND))
+def test_a_direct_hit_behind_a_wrapper_starts_nothing(workspace: Workspace, kind: str) -> None:
+    set_up(workspace, Case(files={"a.cu": DEFAULT, "more": ""}, prepare=TRANSPARENT[kind]))
     compile_twice(workspace, call(WRAPPED), is_recorded=True)
     assert processes_of_hit(workspace, call(WRAPPED)) == ["execve"]
 
@@ -333,60 +421,109 @@ def tool_script(path: str, before: str, after: str = "") -> Change:
 def test_what_a_tool_that_is_a_script_reads(workspace: Workspace, tool: str) -> None:
     put = tool_script(TOOLS[tool], 'cat "{work}/message" >&2')
     files = {"a.cu": FLOATS, "message": "one\n"}
-    check_both(workspace, Case(change=write("message", "two\n"), files=files, prepare=put, call=COMMAND))
+    check(workspace, Case(change=write("message", "two\n"), files=files, prepare=put))
 
 
-NVCC = {
-    "a file that it sources": Case(
-        change=write("settings", "OPTIONS=-DVALUE=2\n"),
-        files={"settings": "OPTIONS=-DVALUE=1\n"},
-        call=COMMAND,
-    ),
-    "a file that it looks for": Case(change=write("settings", "OPTIONS=-DVALUE=2\n"), call=COMMAND),
-    "a variable": Case(call=call(OPTIONS="-DVALUE=1"), then=call(OPTIONS="-DVALUE=2")),
-}
+def settled(one: str, two: str) -> dict[str, Case]:
+    """What a script goes by that adds options, once these and once those."""
+    return {
+        "a file that it sources": Case(
+            change=write("settings", f"OPTIONS={two}\n"), files={"settings": f"OPTIONS={one}\n"}
+        ),
+        "a file that it looks for": Case(change=write("settings", f"OPTIONS={two}\n")),
+        "a variable": Case(call=call(OPTIONS=one), then=call(OPTIONS=two)),
+    }
+
+
+NVCC, PTXAS = settled("-DVALUE=1", "-DVALUE=2"), settled("-O3", "-O0")
+SETTINGS = "if [ -f {work}/settings ]; then . {work}/settings; fi"
 
 
 @pytest.mark.by_default("a file that it looks for")
 @pytest.mark.parametrize("what", NVCC)
 def test_what_an_nvcc_that_is_a_script_reads(workspace: Workspace, what: str) -> None:
-    case = NVCC[what]
-    text = f'if [ -f {{work}}/settings ]; then . {{work}}/settings; fi\nexec "{workspace.nvcc}" "$@" $OPTIONS'
-    script(text, "nvcc")(workspace)
+    script(f'{SETTINGS}\nexec "{workspace.nvcc}" "$@" $OPTIONS', "nvcc")(workspace)
     workspace.nvcc = str(workspace.directory / "nvcc")
-    check_both(
-        workspace,
-        Case(
-            change=case.change,
-            files={"a.cu": SOURCE, **case.files},
-            call=case.call,
-            then=case.then,
-            is_recorded=None,
-        ),
-    )
-
-
-PTXAS = {
-    "a file that it sources": Case(
-        change=write("settings", "OPTIONS=-O0\n"), files={"settings": "OPTIONS=-O3\n"}, call=COMMAND
-    ),
-    "a variable": Case(call=call(OPTIONS="-O3"), then=call(OPTIONS="-O0")),
-    "a file that it looks for": Case(change=write("settings", "OPTIONS=-O0\n"), call=COMMAND),
-}
+    files = {"a.cu": DEFAULT, **NVCC[what].files}
+    check(workspace, dataclasses.replace(NVCC[what], files=files, is_recorded=None))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("what", PTXAS)
 def test_what_a_ptxas_that_is_a_script_reads(workspace: Workspace, what: str) -> None:
-    case = PTXAS[what]
-    put = tool_script("bin/ptxas", "if [ -f {work}/settings ]; then . {work}/settings; fi", "$OPTIONS")
-    check_both(
-        workspace,
-        Case(
-            change=case.change,
-            files={"a.cu": FLOATS, **case.files},
-            call=case.call,
-            then=case.then,
-            prepare=put,
-        ),
-    )
+    put = tool_script("bin/ptxas", SETTINGS, "$OPTIONS")
+    files = {"a.cu": FLOATS, **PTXAS[what].files}
+    check(workspace, dataclasses.replace(PTXAS[what], files=files, prepare=put))
+
+
+@pytest.mark.by_default("echo x > {work}/report", "echo x >> {work}/report")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo x > {work}/report",
+        "ln -sf a.cu {work}/report",
+        "new=$(mktemp {work}/XXXXXX) && cp {work}/a.cu $new && mv $new {work}/report",
+        "echo x >> {work}/report",
+    ],
+)
+def test_what_a_wrapper_writes_is_written_each_time(workspace: Workspace, text: str) -> None:
+    use_wrapper(workspace, f'{text}\nexec "{{g++}}" "$@"')
+    expected = made_by_plain(workspace, call(WRAPPED))
+    report = workspace.directory / "report"
+    for _ in range(2):
+        report.unlink()
+        made = made_by_cache(workspace, call(WRAPPED))
+        assert made == expected and (report.exists() or report.is_symlink())
+        time.sleep(OLD_ENOUGH)
+
+
+RECORDED = {
+    "a log that grows": 'echo x >> {work}/log\nexec "{g++}" "$@"',
+    "a temporary file": (
+        'file=$(mktemp)\n"{g++}" "$@" 2>"$file"\nstatus=$?\ncat "$file" >&2\nrm "$file"\nexit $status'
+    ),
+    "a temporary file elsewhere": 'echo x >{work}/new\nrm {work}/new\nexec "{g++}" "$@" 2>/dev/null',
+}
+
+
+@pytest.mark.by_default("a log that grows", "a temporary file")
+@pytest.mark.parametrize("what", RECORDED)
+def test_who_leaves_nothing_behind_is_recorded(workspace: Workspace, what: str) -> None:
+    use_wrapper(workspace, RECORDED[what], files={"log": "x\n"})
+    compile_twice(workspace, call(WRAPPED), is_recorded=True)
+
+
+def test_the_second_call_of_a_wrapper_that_keeps_bytecode_is_recorded(workspace: Workspace) -> None:
+    """It lies apart, for Python lists the directory of its script, and products are not in there."""
+    text = "import os, sys\nfrom settings import OPTIONS as options" + WITH_OPTIONS
+    settings = {"bin/settings.py": "OPTIONS = ['-DVALUE=2']\n"}
+    use_wrapper(workspace, text, "bin/wrapper", PYTHON, settings)
+    keeping = call("-ccbin {work}/bin/wrapper", PYTHONDONTWRITEBYTECODE="")
+    expected = made_by_plain(workspace, call("-ccbin {work}/bin/wrapper", PYTHONDONTWRITEBYTECODE="1"))
+    outcomes = []
+    for _ in range(3):
+        time.sleep(OLD_ENOUGH)
+        made = made_by_cache(workspace, keeping)
+        assert made == expected
+        outcomes.append(made.outcome)
+    assert outcomes[0] == "miss" and outcomes[-1] == "direct_hit"
+    assert (workspace.directory / "bin/__pycache__").is_dir()
+
+
+def test_a_wrapper_that_looks_in_which_checkout_it_is(workspace: Workspace) -> None:
+    use_wrapper(workspace, 'case "$*" in *b/two*) set -- -DVALUE=2 "$@";; esac\nexec "{g++}" "$@"')
+    checkouts = [workspace.write(f"b/{name}/a.cu", DEFAULT).parent for name in ("one", "two")]
+    workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
+    time.sleep(OLD_ENOUGH)
+
+    def compiled(checkout: Path, *launcher: str) -> bytes:
+        line = ("-ptx", checkout / "a.cu", "-o", "a.ptx", "-ccbin", "../../wrapper")
+        done = workspace.run([*launcher, workspace.nvcc, *line], checkout, PWD=str(checkout))
+        assert done.status == 0, done.stderr
+        return (checkout / "a.ptx").read_bytes()
+
+    for checkout in (checkouts[0], *checkouts):
+        made = compiled(checkout, str(launcher_of_tree()))
+        time.sleep(OLD_ENOUGH)
+        assert made == compiled(checkout)
+    assert workspace.counters().calls["direct_hit"] == 1

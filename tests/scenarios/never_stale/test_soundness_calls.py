@@ -59,11 +59,6 @@ def removed(option: str) -> str:
 ANOTHER_VALUE = "`-DX` has another value"
 
 
-def with_variable(name: str, content: str, cause: str = "was set") -> Case:
-    call = Call(variables={name: content})
-    return Case(cause=f"the environment variable `{name}` {cause}", files=HEADER, then=call)
-
-
 COMMAND_LINES = {
     "a definition is added": Case(cause=added("-DX=…"), files=HEADER, then=Call("-DX=1")),
     "a definition is removed": Case(cause=removed("-DX=…"), files=HEADER, call=Call("-DX=1"), then=Call()),
@@ -236,13 +231,17 @@ def creating_with(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
-@pytest.mark.by_default("a definition is added", "an option file of an option file changes")
+@pytest.mark.by_default(
+    "a definition is added", "directories change places", "an option file of an option file changes"
+)
 @pytest.mark.parametrize("rule", COMMAND_LINES)
 def test_the_command_line_counts(workspace: Workspace, rule: str) -> None:
     check(workspace, COMMAND_LINES[rule])
 
 
-@pytest.mark.by_default("CPATH is set", "NVCC_PREPEND_FLAGS")
+@pytest.mark.by_default(
+    "CPATH is set", "NVCC_PREPEND_FLAGS", "SOURCE_DATE_EPOCH", "the language of the messages"
+)
 @pytest.mark.parametrize("rule", ENVIRONMENT)
 def test_the_environment_counts(workspace: Workspace, rule: str) -> None:
     check(workspace, ENVIRONMENT[rule])

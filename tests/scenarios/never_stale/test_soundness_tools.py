@@ -22,8 +22,8 @@ from scenarios.support.cases import (
     swap,
     toolkit,
     touch,
-    write,
 )
+from scenarios.support.observed_wrappers import script
 from scenarios.support.toolkits import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
 from workspaces import Workspace
 
@@ -48,14 +48,6 @@ def wrapping(name: str, before: str = "", after: str = "", options: tuple[str, .
         if not real.exists():
             real.symlink_to(tool.resolve())
         wrap(tool, real.resolve(), before, after, options)
-
-    return apply
-
-
-def host_script(text: str) -> Change:
-    def apply(workspace: Workspace) -> None:
-        filled = text.replace("{g++}", HOST_COMPILER).replace("{work}", str(workspace.directory))
-        replace(workspace.directory / "g++", filled)
 
     return apply
 
@@ -164,49 +156,37 @@ def test_a_host_compiler_that_appears_earlier_on_the_path_is_seen(workspace: Wor
 
     def appear(workspace: Workspace) -> None:
         for name in ("gcc", "g++"):
-            script = f'#!/bin/sh\nexec {shutil.which(name)} "$@" -fno-ident\n'
-            replace(workspace.directory / "early" / name, script)
+            text = f'#!/bin/sh\nexec {shutil.which(name)} "$@" -fno-ident\n'
+            replace(workspace.directory / "early" / name, text)
 
     check(workspace, Case(appear, "has appeared", {**CODE, "early": None}, call))
 
 
 def test_a_host_compiler_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
     set_up(workspace, Case(files=CODE))
-    host_script('#!/bin/sh\nexec {g++} "$@"\n')(workspace)
+    script('exec {g++} "$@"', "g++")(workspace)
     call = Call("-ccbin {work}/g++")
     check(workspace, Case(touch("a.cu", 0), (), CODE, call, outcome=DIRECT_HIT, changes_product=False))
-    change = host_script('#!/bin/sh\nexec {g++} "$@" -fno-ident\n')
+    change = script('exec {g++} "$@" -fno-ident', "g++")
     check(workspace, Case(change, "/g++` changed", CODE, call))
 
 
 @pytest.mark.full
-def test_what_the_script_of_a_host_compiler_reads_is_seen(workspace: Workspace) -> None:
-    set_up(workspace, Case(files=CODE))
-    host_script('#!/bin/sh\nexec {g++} $(cat {work}/more) "$@"\n')(workspace)
-    files = {**CODE, "more": "-fident"}
-    check(workspace, Case(write("more", "-fno-ident"), "/more` changed", files, Call("-ccbin {work}/g++")))
-
-
-@pytest.mark.full
-def test_an_nvcc_that_is_a_script_is_seen_through(workspace: Workspace) -> None:
-    """Until it starts another nvcc."""
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        ('exec {original} "$@"', 'exec {own} "$@"', ()),
+        ('X=1\nexec {original} "$@"', 'X=1\nexec {original} "$@" -Xptxas -O0', "/nvcc` changed"),
+    ],
+    ids=["another nvcc", "an option"],
+)
+def test_an_nvcc_that_is_a_script_is_seen_through(
+    workspace: Workspace, before: str, after: str, cause: str | tuple[str, ...]
+) -> None:
     set_up(workspace, Case(files=CODE, has_own_toolkit=True))
     edit_profile(workspace)
-    own = workspace.nvcc
-    original = original_of(workspace) / "bin/nvcc"
-    script = workspace.directory / "nvcc"
-    workspace.nvcc = str(script)
-    replace(script, f'#!/bin/sh\nexec {original} "$@"\n')
+    places = {"own": workspace.nvcc, "original": original_of(workspace) / "bin/nvcc"}
+    workspace.nvcc = str(workspace.directory / "nvcc")
+    script(before.format(**places), "nvcc")(workspace)
     check(workspace, Case(touch("a.cu", 0), (), CODE, SM_80, outcome=DIRECT_HIT, changes_product=False))
-    text = f'#!/bin/sh\nexec {own} "$@"\n'
-    check(workspace, Case(lambda _: replace(script, text), (), CODE, SM_80))
-
-
-@pytest.mark.full
-def test_an_nvcc_that_is_a_script_with_options_of_its_own_is_seen_through(workspace: Workspace) -> None:
-    script = workspace.directory / "nvcc"
-    original = workspace.nvcc
-    replace(script, f'#!/bin/sh\nX=1\nexec {original} "$@"\n')
-    workspace.nvcc = str(script)
-    text = f'#!/bin/sh\nX=1\nexec {original} "$@" -Xptxas -O0\n'
-    check(workspace, Case(lambda _: replace(script, text), "/nvcc` changed", CODE, SM_80))
+    check(workspace, Case(script(after.format(**places), "nvcc"), cause, CODE, SM_80))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import time
-from pathlib import Path
 
 import pytest
 
@@ -24,20 +22,15 @@ from scenarios.support.cases import (
     made_by_plain,
     rewrite,
     set_up,
-    touch,
     value,
     write,
 )
-from scenarios.support.toolkits import HOST_COMPILER, copy_toolkit, replace, wrap
+from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
 
 REASON = "because no direct record is kept: "
-
-
-def stamp(macro: str) -> str:
-    return f"extern const char stamp[];\nconst char stamp[] = {macro};\n"
 
 
 def blob(directive: str) -> dict[str, str]:
@@ -103,24 +96,6 @@ ASSEMBLED = {
         write("blob.bin", ".byte 2\n"), "`blob.bin` changed", {**blob(".include"), "blob.bin": ".byte 1\n"}
     ),
 }
-UNRECORDED = {
-    "the date of the source": Case(
-        touch("a.cu", -1e7),
-        REASON + "`cc1plus` asks for the time (`a.cu` has `__TIMESTAMP__`)",
-        {"a.cu": stamp("__TIMESTAMP__")},
-    ),
-    "the date of a header": Case(
-        touch("t.h", -1e7),
-        REASON + "`cc1plus` asks for the time (`t.h` has `__TIMESTAMP__`)",
-        {"a.cu": '#include "t.h"\n', "t.h": stamp("__TIMESTAMP__")},
-    ),
-}
-STAMPS = {
-    "the time in the source": {"a.cu": stamp("__TIME__")},
-    "the time in a header": {"a.cu": '#include "t.h"\n', "t.h": stamp("__TIME__")},
-    "the time by a macro": {"a.cu": '#include "t.h"\n' + stamp("NOW"), "t.h": "#define NOW __TIME__\n"},
-    "the day in a header": {"a.cu": '#include "t.h"\n', "t.h": stamp("__DATE__")},
-}
 MENTIONED = {
     "in a comment": "// not __TIME__\n/* nor __DATE__ or\n __TIMESTAMP__ */\n",
     "as part of a name": "#define MY__TIME__ 1\n#define __TIME__S 2\n",
@@ -131,29 +106,6 @@ MENTIONED = {
 @pytest.mark.parametrize("rule", ASSEMBLED)
 def test_what_the_assembler_reads_is_seen(workspace: Workspace, rule: str) -> None:
     check(workspace, ASSEMBLED[rule])
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("rule", UNRECORDED)
-def test_what_a_record_cannot_hold(workspace: Workspace, rule: str) -> None:
-    check(workspace, dataclasses.replace(UNRECORDED[rule], is_recorded=False))
-
-
-@pytest.mark.by_default("the time by a macro")
-@pytest.mark.parametrize("rule", STAMPS)
-def test_the_time_of_the_compile_is_the_time_of_now(workspace: Workspace, rule: str) -> None:
-    files = STAMPS[rule]
-    set_up(workspace, Case(files=files))
-    name = "t.h" if "t.h" in files else "a.cu"
-    macro = "__DATE__" if "day" in rule else "__TIME__"
-    objects = set()
-    for _ in range(2):
-        made = made_by_cache(workspace, Call())
-        check_outcome(made.outcome, NO_DIRECT_HIT, made)
-        objects.add(made.files["a.o"])
-        time.sleep(1.1)
-    check_cause(workspace, Call(), f"{REASON}`cc1plus` asks for the time (`{name}` has `{macro}`)")
-    assert len(objects) == (1 if "day" in rule else 2)
 
 
 @pytest.mark.by_default("as part of a name")
@@ -196,25 +148,6 @@ def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> No
     made_by_cache(workspace, call)
     assert (workspace.directory / name).read_text() == files[name]
     check_rest(workspace, call)
-
-
-@pytest.mark.by_default("early/h.h")
-@pytest.mark.parametrize("name", ["late/h.h", "early/h.h"])
-def test_a_header_that_changes_or_appears_after_it_was_read(
-    workspace: Workspace, tmp_path: Path, name: str
-) -> None:
-    """While cudafe++ runs, once: the passes have read what was there before."""
-    toolkit = copy_toolkit(workspace, tmp_path / "toolkit")
-    set_up(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2), "once": ""}))
-    cudafe = toolkit / "bin" / "cudafe++"
-    wrap(cudafe, cudafe.resolve(), before=f"if rm once 2>/dev/null; then cp new {name}; fi")
-    call = Call("-Iearly -Ilate")
-    time.sleep(OLD_ENOUGH)
-    made_by_cache(workspace, call)
-    assert (workspace.directory / name).read_text() == value(2)
-    time.sleep(OLD_ENOUGH)
-    made = made_by_cache(workspace, call)
-    assert made == made_by_plain(workspace, call)
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, copy_toolkit, cuda_release
-from workspaces import Workspace, make_workspace
+from workspaces import Counters, Workspace, make_workspace
 
 pytestmark = pytest.mark.light_by_default
 
@@ -61,6 +61,13 @@ def check(
         assert preprocesses or counters.ran() == {}
         assert made.read_bytes() == (workspace.directory / "first.o").read_bytes()
         made.unlink()
+
+
+def ran(workspace: Workspace, *arguments: str | Path, **variables: str) -> Counters:
+    """What is counted of a compile that is another one, and makes the very same all the same."""
+    _, counters = workspace.since(lambda: workspace.cached(*arguments, "-o", "again.o", **variables))
+    assert (workspace.directory / "again.o").read_bytes() == (workspace.directory / "first.o").read_bytes()
+    return counters
 
 
 def without_calls(workspace: Workspace) -> Workspace:
@@ -138,10 +145,7 @@ def test_environment(warm: Workspace, variable: str, value: str, outcome: str) -
 
 
 def test_where_libraries_are_looked_for_matters_to_the_host_compiler_alone(warm: Workspace) -> None:
-    compiled = argv(warm, "-o", "again.o")
-    _, counters = warm.since(lambda: warm.cached(*compiled, LD_LIBRARY_PATH="/nowhere"))
-    assert set(counters.compiled()) == {"host_compile"}
-    assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
+    assert set(ran(warm, *argv(warm), LD_LIBRARY_PATH="/nowhere").compiled()) == {"host_compile"}
 
 
 def test_home(warm: Workspace, tmp_path: Path) -> None:
@@ -173,9 +177,7 @@ def test_where_the_toolkit_is_matters_to_the_host_compile_alone(warm: Workspace,
     original = warm.nvcc
     try:
         copy_toolkit(warm, tmp_path / "elsewhere")
-        _, counters = warm.since(lambda: warm.cached(*argv(warm), "-o", "again.o"))
-        assert "ptxas" not in counters.ran() and "fatbinary" not in counters.ran()
-        assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
+        assert {"ptxas", "fatbinary"}.isdisjoint(ran(warm, *argv(warm)).ran())
     finally:
         warm.nvcc = original
 
@@ -201,9 +203,7 @@ def test_definitions_and_directories_that_nothing_uses(warm: Workspace, tmp_path
     """The host compiler is given the directories again, so it runs, and makes the same."""
     defined = argv(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o")
     check(warm, *defined, outcome="stage_hit", preprocesses=True)
-    _, counters = warm.since(lambda: warm.cached(*argv(warm, f"-I{tmp_path}", "-o", "again.o")))
-    assert set(counters.compiled()) == {"host_compile"}
-    assert (warm.directory / "again.o").read_bytes() == (warm.directory / "first.o").read_bytes()
+    assert set(ran(warm, *argv(warm, f"-I{tmp_path}")).compiled()) == {"host_compile"}
 
 
 def test_the_directory_of_a_source_matters_to_no_ptxas(warm: Workspace, tmp_path: Path) -> None:

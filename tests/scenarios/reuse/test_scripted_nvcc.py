@@ -21,7 +21,7 @@ SOURCE = """#ifndef VALUE
 __global__ void kernel(int *x) { *x = VALUE; }
 const char *launch() { return "value-" TEXT(VALUE); }
 """
-CALL = call()
+CALL = call("-arch=sm_75")
 ONE, TWO = "-DVALUE=1", "-DVALUE=2"
 LAST = 'if [ "$last" = -arch=sm_75 ] || [ "$last" = g++ ]; then set -- "$@" {more}; fi'
 

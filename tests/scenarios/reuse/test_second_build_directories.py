@@ -27,6 +27,7 @@ from workspaces import OLD_ENOUGH, Counters, Workspace
 _INCLUDES = '#include "config.h"\n' + SOURCE
 _CONFIG = "#define CONFIGURED 1\n"  # what CMake's configure_file writes into each build directory
 # Each pass begins with another external definition, so that the ids that the stages make up differ.
+_SURE = "#include <assert.h>\n" + _INCLUDES + "int sure(int x) { assert(x); return x; }\n"
 _UNLIKE = """
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 __device__ int young() { return 9; }
@@ -139,7 +140,7 @@ def test_ids_that_are_of_no_use_are_not_made_up_again(
 
 # What a header in the build directory says, and options, by which the result may tell the directory, or not.
 _SHARED_THEN = {
-    "no more than its text": ("#define CONFIGURED 1\n", []),
+    "no more than its text": (_CONFIG, []),
     "a macro that nothing uses": (_CONFIG, ['-DROOT="{here}"']),
 }
 _TELLING = {
@@ -153,16 +154,12 @@ def test_a_header_of_the_build_directory_beside_a_source_that_tells_its_own_path
     workspace: Workspace, toolkit: Path, says: str
 ) -> None:
     """The source tells by `assert` where the checkout is; yet the result may be that of each directory."""
-    workspace.write(
-        "src/a.cu", "#include <assert.h>\n" + _INCLUDES + "int sure(int x) { assert(x); return x; }\n"
-    )
+    workspace.write("src/a.cu", _SURE)
     text, options = {**_SHARED_THEN, **_TELLING}[says]
     found = []
     for name in ("one", "two"):
-        here = workspace.write(f"{name}/more.h", "#define MORE 1\n").parent
+        here = workspace.write(f"{name}/generated/config.h", text).parents[1]
         given = [word.format(here=here) for word in options]
-        (here / "generated").mkdir()
-        (here / "generated/config.h").write_text(text.replace("{here}", str(here)))
         time.sleep(OLD_ENOUGH)
         source = workspace.directory / "src/a.cu"
         argv = ["-c", source, *BOTH, *given, "-I", here / "generated"]
@@ -172,22 +169,11 @@ def test_a_header_of_the_build_directory_beside_a_source_that_tells_its_own_path
 
 def test_a_product_that_names_a_header_of_the_build_directory(workspace: Workspace, toolkit: Path) -> None:
     """PTX with line information names each file that has code in it."""
-    workspace.write(
-        "src/a.cu", "#include <assert.h>\n" + _INCLUDES + "int sure(int x) { assert(x); return x; }\n"
-    )
+    source = workspace.write("src/a.cu", _SURE)
     for name in ("one", "two"):
         here = workspace.write(f"{name}/config.h", "__global__ void more(int *x) { *x *= 3; }\n").parent
         time.sleep(OLD_ENOUGH)
-        argv = [
-            "-ptx",
-            "-lineinfo",
-            "-arch=sm_80",
-            "-I",
-            here,
-            workspace.directory / "src/a.cu",
-            "-o",
-            "a.ptx",
-        ]
+        argv = ["-ptx", "-lineinfo", "-arch=sm_80", f"-I{here}", source, "-o", "a.ptx"]
         assert workspace.cached(*argv, *HOST_OPTIONS, cwd=here, PWD=str(here)).status == 0
         assert f'"{here}/config.h"' in (here / "a.ptx").read_text()
 

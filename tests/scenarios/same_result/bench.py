@@ -21,10 +21,10 @@ import filelock
 from installations import launcher_of_tree
 from nvccache.store import event_totals
 from scenarios.same_result.lines.line import Line
+from scenarios.support.toolkits import CCBIN, HOST_OPTIONS
 from workspaces import OLD_ENOUGH, REFERENCE_KEEP_DIRECTORY, Counters, Workspace
 
 LISTED = "and by the list"  # In messages about an outcome that is not the one expected.
-CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")
 _RANDOM = re.compile(rb"(?<=-)[0-9a-f]{6}(?=\.\.)")  # in what cicc of CUDA 11 leaves when it fails
 
@@ -106,7 +106,7 @@ class Bench:
         self.cwd.mkdir(parents=True, exist_ok=True)
         if self.line.prepare:
             self._emptied(self.kept)
-            nvcc = shlex.join([self.workspace.nvcc, *_ccbin(), "-keep", "-keep-dir", str(self.kept)])
+            nvcc = shlex.join([self.workspace.nvcc, *HOST_OPTIONS, "-keep", "-keep-dir", str(self.kept)])
             environ = {**self.environ, "NVCC": nvcc}
             subprocess.run(["sh", "-euc", self.line.prepare], cwd=self.directory, env=environ, check=True)
         _copy(self.directory, self.pristine)
@@ -127,7 +127,7 @@ class Bench:
     def _arguments(self) -> list[str]:
         argv = [self._fill(word) for word in shlex.split(self.line.command)]
         names_compiler = any(word.partition("=")[0] in ("-ccbin", "--compiler-bindir") for word in argv)
-        return argv if names_compiler else [*_ccbin(), *argv]
+        return argv if names_compiler else [*HOST_OPTIONS, *argv]
 
     def _filled(self, item: tuple[str, str]) -> tuple[str, str]:
         return item[0], self._fill(item[1])
@@ -164,10 +164,6 @@ class Bench:
             content, links = path.read_bytes(), status.st_nlink
         is_old = os.path.lexists(before) and os.lstat(before).st_mtime_ns == status.st_mtime_ns
         return File(status.st_mode, links, content, not is_old and not stat.S_ISDIR(status.st_mode))
-
-
-def _ccbin() -> list[str]:
-    return ["-ccbin", CCBIN] if CCBIN else []
 
 
 def _copy(source: Path, target: Path) -> None:

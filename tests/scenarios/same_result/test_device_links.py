@@ -57,27 +57,18 @@ def link(place: Workspace, *argv: str, product: str = "d.o", **variables: str) -
 
 @pytest.mark.by_default("object-one", "fatbin-two", smoke={"object-one": "device link"})
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
-@pytest.mark.parametrize("kind", [(), ("-cubin",), ("-fatbin",)], ids=["object", "cubin", "fatbin"])
+@pytest.mark.parametrize(
+    "kind", [(), ("-cubin",), ("-fatbin",), ("-ptx",)], ids=["object", "cubin", "fatbin", "ptx"]
+)
 def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[str, ...]) -> None:
     if options is LTO:
         skip_without_lto(place)
-    if options is TWO and "-cubin" in kind:
+    if (options is TWO and "-cubin" in kind) or (options is not LTO and "-ptx" in kind):
         pytest.skip("nvcc rejects it")
     make_objects(place, options)
     argv = ("-dlink", *kind, *options, "one.o", "two.o")
     cold = link(place, *argv)
     assert cold.ran()["nvlink"] == (2 if options is TWO else 1)
-    assert link(place, *argv).outcome == "direct_hit"
-    place.forget_calls()
-    assert link(place, *argv).ran() == {}
-
-
-@pytest.mark.full
-def test_a_device_link_to_ptx(place: Workspace) -> None:
-    skip_without_lto(place)
-    make_objects(place, LTO)
-    argv = ("-dlink", "-ptx", *LTO, "one.o", "two.o")
-    assert link(place, *argv).ran() == {"nvlink": 1}
     assert link(place, *argv).outcome == "direct_hit"
     place.forget_calls()
     assert link(place, *argv).ran() == {}
@@ -102,10 +93,19 @@ def test_changed_device_code_is_linked_again(place: Workspace) -> None:
 
 
 @pytest.mark.full
-def test_the_order_of_objects_counts(place: Workspace) -> None:
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [
+        (("two.o", "one.o"), {}),
+        (("one.o", "two.o"), {"LIBRARY_PATH": "/nowhere"}),
+        (("one.o", "two.o", "-Xnvlink", "-w"), {}),
+    ],
+    ids=["the order of objects", "a variable that nvlink reads", "options of nvlink"],
+)
+def test_what_counts(place: Workspace, words: tuple[str, ...], variables: dict[str, str]) -> None:
     make_objects(place, ONE)
     link(place, "-dlink", *ONE, "one.o", "two.o")
-    assert link(place, "-dlink", *ONE, "two.o", "one.o").ran()["nvlink"] == 1
+    assert link(place, "-dlink", *ONE, *words, **variables).ran()["nvlink"] == 1
 
 
 def test_an_undefined_name_is_told_as_nvcc_tells_it(place: Workspace) -> None:
@@ -263,23 +263,6 @@ def test_a_part_that_was_replaced_runs(
     assert link(place, *argv).outcome == "direct_hit"
     change(toolkit)
     assert link(place, *argv).ran() == {stage: 1}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["LIBRARY_PATH"])
-def test_each_variable_that_nvlink_reads_counts(place: Workspace, name: str) -> None:
-    make_objects(place, ONE)
-    argv = ("-dlink", *ONE, "one.o", "two.o")
-    link(place, *argv)
-    assert link(place, *argv, **{name: "/nowhere"}).ran()["nvlink"] == 1
-
-
-@pytest.mark.full
-def test_options_of_nvlink_count(place: Workspace) -> None:
-    make_objects(place, ONE)
-    argv = ("-dlink", *ONE, "one.o", "two.o")
-    link(place, *argv)
-    assert link(place, *argv, "-Xnvlink", "-w").ran()["nvlink"] == 1
 
 
 def test_libnvvm_counts(place: Workspace, toolkit: Path) -> None:

@@ -96,41 +96,6 @@ def test_the_variable_that_names_it(workspace: Workspace, option: str) -> None:
         assert (made[0] != made[1]) == (not option and cuda_release(workspace) >= (13, 0))
 
 
-SCRIPTS = {
-    "another option": 'exec {g++} -DADDED={n} "$@"',
-    "an option behind": 'exec {g++} "$@" -DADDED={n}',
-    "a loop over its words": 'for w do shift; set -- "$@" "$w"; done; {g++} -DADDED={n} "$@"',
-    "a variable": 'ADDED={n}; export ADDED; exec {g++} -DADDED=$ADDED "$@"',
-    "another script": 'exec {work}/inner "$@"',
-    "another script, with an option": 'exec {work}/inner -DB "$@"',
-    "a file that it reads": 'exec {g++} -DADDED=$(cat {work}/number) "$@"',
-}
-
-
-@pytest.mark.by_default("another script, with an option")
-@pytest.mark.parametrize("kind", SCRIPTS)
-def test_a_script_in_its_place_that_changes(workspace: Workspace, kind: str) -> None:
-    def put(number: int) -> None:
-        workspace.write("number", str(number))
-        replace(workspace.directory / "inner", f'#!/bin/sh\nexec {HOST_COMPILER} -DADDED={number} "$@"\n')
-        text = SCRIPTS[kind].replace("{g++}", HOST_COMPILER).replace("{work}", str(workspace.directory))
-        replace(workspace.directory / "wrapped-g++", f"#!/bin/sh\n{text.replace('{n}', str(number))}\n")
-
-    made = []
-    for number in (1, 2, 1):
-        put(number)
-        made.append(both_ways(workspace, "-ccbin", f"{workspace.directory}/wrapped-g++", *LINE)["a.o"])
-        assert both_ways(workspace, "-ccbin", f"{workspace.directory}/wrapped-g++", *LINE)["a.o"] == made[-1]
-    assert made[0] == made[2] != made[1]
-
-
-def test_a_script_that_heeds_a_variable(workspace: Workspace) -> None:
-    script = workspace.directory / "heeding-g++"
-    replace(script, f'#!/bin/sh\nexec {HOST_COMPILER} ${{ADD+-DADDED=$ADD}} "$@"\n')
-    made = [both_ways(workspace, "-ccbin", str(script), *LINE, ADD=number)["a.o"] for number in "1211"]
-    assert made[0] == made[2] == made[3] != made[1]
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("is_link", [True, False])
 def test_ccache_in_its_place(workspace: Workspace, is_link: bool) -> None:

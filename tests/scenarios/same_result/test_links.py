@@ -112,34 +112,30 @@ def identities(workspace: Workspace, name: str) -> set[str]:
     return {found.decode() for found in registered}
 
 
-@pytest.fixture
-def two_files(workspace: Workspace) -> Workspace:
-    for name in ("one", "two"):
-        workspace.write(f"{name}.cu", INTERNAL)
-    return workspace
+# The directory, the source and the object of each of two compiles.
+PAIRS = {
+    "two files": ((".", "one.cu", "one.o"), (".", "two.cu", "two.o")),
+    "one file to two outputs": ((".", "a.cu", "first.o"), (".", "a.cu", "second.o")),
+    # As a recursive make does it: the same words, in two working directories.
+    "one name in two directories": (("one", "a.cu", "a.o"), ("two", "a.cu", "a.o")),
+}
 
 
-@pytest.mark.by_default("-dc")
+@pytest.mark.by_default(*(f"-dc-{pair}" for pair in PAIRS))
+@pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("mode", [*MODES, ("-rdc=true", "-c", "-lineinfo")], ids=" ".join)
-def test_two_files(two_files: Workspace, mode: tuple[str, ...]) -> None:
-    for state in STATES:
-        if prepare(two_files, state):
-            compile_cached(two_files, *mode, "one.cu", "-o", "one.o")
-        for name in ("one", "two"):
-            compile_cached(two_files, *mode, f"{name}.cu", "-o", f"{name}.o")
-        link(two_files, ["one.o", "two.o"], mode)
+def test_two_objects(workspace: Workspace, mode: tuple[str, ...], pair: str) -> None:
+    def compile_one(directory: str, source: str, made: str) -> None:
+        compile_cached(workspace, *mode, source, "-o", made, cwd=workspace.directory / directory)
 
-
-@pytest.mark.by_default("-dc")
-@pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_one_file_compiled_to_two_outputs(workspace: Workspace, mode: tuple[str, ...]) -> None:
-    workspace.write("a.cu", INTERNAL)
+    for directory, source, _ in PAIRS[pair]:
+        workspace.write(f"{directory}/{source}", INTERNAL)
     for state in STATES:
         if prepare(workspace, state):
-            compile_cached(workspace, *mode, "a.cu", "-o", "second.o")
-        for name in ("first", "second"):
-            compile_cached(workspace, *mode, "a.cu", "-o", f"{name}.o")
-        link(workspace, ["first.o", "second.o"], mode)
+            compile_one(*PAIRS[pair][1])
+        for one in PAIRS[pair]:
+            compile_one(*one)
+        link(workspace, [f"{directory}/{made}" for directory, _, made in PAIRS[pair]], mode)
 
 
 @pytest.mark.by_default("-dc")
@@ -211,19 +207,6 @@ def test_one_file_changed_and_compiled_to_the_same_name(
             compile_cached(workspace, *mode, "a.cu", "-o", "a.o", *both, *options)
             (workspace.directory / "a.o").rename(workspace.directory / f"{number}.o")
         link(workspace, ["1.o", "2.o"], mode)
-
-
-@pytest.mark.by_default("-dc")
-@pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_one_name_in_two_directories(workspace: Workspace, mode: tuple[str, ...]) -> None:
-    """As a recursive make does it: the same words, in two working directories."""
-    for name in ("one", "two"):
-        workspace.write(f"{name}/a.cu", INTERNAL)
-    for state in STATES[:-1]:
-        prepare(workspace, state)
-        for name in ("one", "two"):
-            compile_cached(workspace, *mode, "a.cu", "-o", "a.o", cwd=workspace.directory / name)
-        link(workspace, ["one/a.o", "two/a.o"], mode)
 
 
 @pytest.mark.by_default("-c")

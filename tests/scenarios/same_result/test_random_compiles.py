@@ -28,10 +28,11 @@ from generator import values
 from generator.lines import RandomLine, make, seeds
 from generator.sources import make_source
 from nvccache.outcomes import BYPASS, FAULT
-from scenarios.same_result.bench import CCBIN, Bench, Run, release_of
+from scenarios.same_result.bench import Bench, Run, release_of
 from scenarios.same_result.lines.line import Line
 from scenarios.same_result.sameness import assert_same_files, assert_same_streams
 from scenarios.support.sources import SOURCES
+from scenarios.support.toolkits import CCBIN
 from workspaces import HIDDEN_PREFIXES, make_workspace
 
 pytestmark = pytest.mark.light_by_default

@@ -8,25 +8,26 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.cases import (
-    COMMAND,
-    KERNEL,
+    DEFAULT,
     OLD_ENOUGH,
-    Call,
     Case,
     Change,
     call,
-    check_both,
+    check,
+    each,
+    link,
     made_by_cache,
     made_by_plain,
-    set_up,
+    make_directory,
+    write,
 )
-from scenarios.support.observed_wrappers import script
+from scenarios.support.observed_wrappers import WRAPPED, script, use_wrapper
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
 
-SOURCE = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL
-WRAPPED = call("-ccbin {work}/wrapper")
+HERE = call(WRAPPED)
+IN_BIN = call("-ccbin {work}/bin/wrapper")
 THREE = call(
     line="-gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 "
     "-gencode arch=compute_86,code=sm_86 -ccbin {work}/wrapper -c {work}/a.cu -o a.o",
@@ -57,9 +58,9 @@ def entries(log: Path) -> int:
 )
 def test_what_a_call_makes_and_adds_to_is_whole_from_each(workspace: Workspace, text: str) -> None:
     """The first stage makes it, and the others append to it: none may be a hit beside one that runs."""
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    use_wrapper(workspace, text)
     log = workspace.directory / "log"
-    made_by_plain(workspace, WRAPPED)
+    made_by_plain(workspace, HERE)
     expected = entries(log)
     assert expected > 2
     for edit in ("", "", "// one\n", "int more() { return 5; }\n", ""):
@@ -68,57 +69,43 @@ def test_what_a_call_makes_and_adds_to_is_whole_from_each(workspace: Workspace, 
         for before in (0, expected):  # made, and then added to
             if not before:
                 log.unlink()
-            made = made_by_cache(workspace, WRAPPED)
+            made = made_by_cache(workspace, HERE)
             assert entries(log) == before + (0 if made.outcome == "direct_hit" else expected), (
                 edit,
                 made.outcome,
             )
             time.sleep(OLD_ENOUGH)
         kept = log.read_text()
-        assert made == made_by_plain(workspace, WRAPPED)
+        assert made == made_by_plain(workspace, HERE)
         log.write_text(kept)
 
 
 def test_the_log_of_a_wrapper_costs_no_compile_of_device_code(workspace: Workspace) -> None:
-    set_up(
-        workspace,
-        Case(files={"a.cu": SOURCE, "log": "x\n"}, prepare=script(f"echo x >> log\n{BECOMES}"), call=COMMAND),
-    )
-    made_by_cache(workspace, WRAPPED)
-    workspace.write("a.cu", f"{SOURCE}// one\n")
+    use_wrapper(workspace, f"echo x >> log\n{BECOMES}", files={"log": "x\n"})
+    made_by_cache(workspace, HERE)
+    workspace.write("a.cu", f"{DEFAULT}// one\n")
     time.sleep(OLD_ENOUGH)
-    _, counters = workspace.since(lambda: made_by_cache(workspace, WRAPPED))
+    _, counters = workspace.since(lambda: made_by_cache(workspace, HERE))
     assert counters.ran().keys().isdisjoint({"cicc", "ptxas"})
 
 
-def directory(workspace: Workspace) -> None:
-    (workspace.directory / "lock").mkdir()
-
-
-def file(workspace: Workspace) -> None:
-    workspace.write("lock", "")
-
-
-def link(workspace: Workspace) -> None:
-    (workspace.directory / "lock").symlink_to("nowhere")
-
-
+DIRECTORY, FILE, LINK = make_directory("lock"), write("lock", ""), link("lock", "nowhere")
 LOCKS: dict[str, tuple[str, str, Change]] = {
-    "mkdir": (with_two("mkdir lock", "rmdir lock"), "#!/bin/sh", directory),
-    "mkdir, a link": (with_two("mkdir lock", "rmdir lock"), "#!/bin/sh", link),
-    "ln": (with_two("ln a.cu lock", "rm lock"), "#!/bin/sh", file),
-    "ln -s": (with_two("ln -s a lock", "rm lock"), "#!/bin/sh", file),
-    "mkfifo": (with_two("mkfifo lock", "rm lock"), "#!/bin/sh", file),
-    "noclobber": (f"set -C\n{with_two('{ true > lock; }', 'rm lock')}", "#!/bin/sh", file),
-    "a test first": (with_two("[ ! -e lock ] && touch lock", "rm lock"), "#!/bin/sh", file),
-    "os.mkdir": (in_python("os.mkdir('lock'); os.rmdir('lock')"), "#!{python}", directory),
-    "os.symlink": (in_python("os.symlink('a', 'lock'); os.unlink('lock')"), "#!{python}", file),
-    "os.link": (in_python("os.link('a.cu', 'lock'); os.unlink('lock')"), "#!{python}", file),
-    "os.mknod": (in_python("os.mknod('lock'); os.unlink('lock')"), "#!{python}", file),
+    "mkdir": (with_two("mkdir lock", "rmdir lock"), "#!/bin/sh", DIRECTORY),
+    "mkdir, a link": (with_two("mkdir lock", "rmdir lock"), "#!/bin/sh", LINK),
+    "ln": (with_two("ln a.cu lock", "rm lock"), "#!/bin/sh", FILE),
+    "ln -s": (with_two("ln -s a lock", "rm lock"), "#!/bin/sh", FILE),
+    "mkfifo": (with_two("mkfifo lock", "rm lock"), "#!/bin/sh", FILE),
+    "noclobber": (f"set -C\n{with_two('{ true > lock; }', 'rm lock')}", "#!/bin/sh", FILE),
+    "a test first": (with_two("[ ! -e lock ] && touch lock", "rm lock"), "#!/bin/sh", FILE),
+    "os.mkdir": (in_python("os.mkdir('lock'); os.rmdir('lock')"), "#!{python}", DIRECTORY),
+    "os.symlink": (in_python("os.symlink('a', 'lock'); os.unlink('lock')"), "#!{python}", FILE),
+    "os.link": (in_python("os.link('a.cu', 'lock'); os.unlink('lock')"), "#!{python}", FILE),
+    "os.mknod": (in_python("os.mknod('lock'); os.unlink('lock')"), "#!{python}", FILE),
     "O_EXCL": (
         in_python("os.close(os.open('lock', os.O_CREAT | os.O_EXCL)); os.unlink('lock')"),
         "#!{python}",
-        file,
+        FILE,
     ),
 }
 # Another link to the source changes that, and mkfifo of GNU asks for the file system.
@@ -129,13 +116,9 @@ NOT_RECORDED = ("ln", "os.link", "mkfifo")
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_that_was_to_be_had(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
-    prepare = script(text, "bin/wrapper", first)
-    files = {"a.cu": SOURCE, "a": ""}
-    which = call("-ccbin {work}/bin/wrapper")
-    check_both(
-        workspace,
-        Case(change=takes, files=files, call=which, prepare=prepare, is_recorded=lock not in NOT_RECORDED),
-    )
+    files, put = {"a.cu": DEFAULT, "a": ""}, script(text, "bin/wrapper", first)
+    is_recorded = lock not in NOT_RECORDED
+    check(workspace, Case(takes, (), files, IN_BIN, prepare=put, is_recorded=is_recorded))
 
 
 @pytest.mark.by_default("mkdir")
@@ -143,19 +126,12 @@ def test_a_lock_that_was_to_be_had(workspace: Workspace, lock: str) -> None:
 def test_a_lock_that_was_not(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
 
-    def prepare(workspace: Workspace) -> None:
-        script(text, "bin/wrapper", first)(workspace)
-        takes(workspace)
-
     def freed(workspace: Workspace) -> None:
         path = workspace.directory / "lock"
         path.rmdir() if path.is_dir() else path.unlink()
 
-    files = {"a.cu": SOURCE, "a": ""}
-    which = call("-ccbin {work}/bin/wrapper")
-    check_both(
-        workspace, Case(change=freed, files=files, call=which, prepare=prepare, is_recorded=lock != "mkfifo")
-    )
+    files, put = {"a.cu": DEFAULT, "a": ""}, each(script(text, "bin/wrapper", first), takes)
+    check(workspace, Case(freed, (), files, IN_BIN, prepare=put, is_recorded=lock != "mkfifo"))
 
 
 REMOVED = {
@@ -172,10 +148,7 @@ REMOVED = {
 @pytest.mark.parametrize("how", REMOVED)
 def test_what_a_wrapper_removes_is_not_there_the_next_time(workspace: Workspace, how: str) -> None:
     """The compile that found it tells nothing of one that does not."""
-    set_up(
-        workspace,
-        Case(files={"a.cu": SOURCE}, prepare=script(REMOVED[how], "bin/wrapper", "#!{python}"), call=COMMAND),
-    )
+    use_wrapper(workspace, REMOVED[how], "bin/wrapper", "#!{python}")
     which = call(line="-E -arch=sm_75 -ccbin {work}/bin/wrapper {work}/a.cu -o a.ii", makes=("a.ii",))
     expected = made_by_plain(workspace, which)
     workspace.write("flag", "x")
@@ -199,11 +172,10 @@ def test_what_a_wrapper_removes_is_not_there_the_next_time(workspace: Workspace,
 )
 def test_wrappers_that_use_one_file_run_in_turns(workspace: Workspace, text: str) -> None:
     """As nvcc runs them; other stages go on beside them."""
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
-    which: Call = THREE
+    use_wrapper(workspace, text)
     for number in range(3):
-        made = made_by_cache(workspace, which)
-        assert made == made_by_plain(workspace, which), made.stderr
+        made = made_by_cache(workspace, THREE)
+        assert made == made_by_plain(workspace, THREE), made.stderr
         workspace.write("a.cu", f"{(workspace.directory / 'a.cu').read_text()}int more_{number};\n")
         time.sleep(OLD_ENOUGH)
 
@@ -218,7 +190,7 @@ KEEPING = {
 @pytest.mark.parametrize("what", KEEPING)
 def test_debug_information_names_the_intermediates_that_are_kept(workspace: Workspace, what: str) -> None:
     """Where they are for the user, as plain nvcc's, and in no directory of ours."""
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(KEEPING[what]), call=COMMAND))
+    use_wrapper(workspace, KEEPING[what])
     options = ("-keep", "-ccbin", f"{workspace.directory}/wrapper", "-arch=sm_75", "-c", "a.cu", "-o", "a.o")
     workspace.environ["TMPDIR"] = str(workspace.directory.parent)
     assert workspace.plain(*options).status == 0

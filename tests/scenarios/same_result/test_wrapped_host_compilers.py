@@ -9,26 +9,25 @@ from collections.abc import Callable
 import pytest
 
 from scenarios.support.cases import (
-    COMMAND,
     KERNEL,
     Case,
     Change,
     call,
-    check_both,
+    check,
     each,
     made_by_cache,
     made_by_plain,
     set_up,
     write,
 )
-from scenarios.support.observed_wrappers import compiled_chooser, script
+from scenarios.support.observed_wrappers import WRAPPED, compiled_chooser, script, use_wrapper
 from workspaces import Counters, Workspace
 
 pytestmark = pytest.mark.light
 
 SOURCE = KERNEL.replace("VALUE", "1")
+FILES = {"a.cu": SOURCE, "debug/flags": ""}
 MORE, OTHER = "-fpatchable-function-entry=2", "-fpatchable-function-entry=3"
-WRAPPED = "-ccbin {work}/wrapper"
 HERE = call(WRAPPED)
 DEBUG = call(WRAPPED, line="-c a.cu -o debug/a.o", makes=("debug/a.o",))
 INNER = 'case "$*" in *debug/*) set -- {more} "$@" ;; esac\nexec "{g++}" "$@"'
@@ -92,19 +91,9 @@ UNDECIDED = ("Python", "its command line in /proc")
 @pytest.mark.by_default("the word behind -o", "a script behind one that hands on all")
 @pytest.mark.parametrize("what", CHOOSERS)
 def test_a_wrapper_chooses_options_by_the_path_of_the_object(workspace: Workspace, what: str) -> None:
-    files = {"a.cu": SOURCE, "debug/flags": ""}
     is_recorded = None if what in UNDECIDED else True
-    check_both(
-        workspace,
-        Case(
-            change=None,
-            files=files,
-            call=HERE,
-            then=DEBUG,
-            prepare=CHOOSERS[what](MORE),
-            is_recorded=is_recorded,
-        ),
-    )
+    put = CHOOSERS[what](MORE)
+    check(workspace, Case(files=FILES, call=HERE, then=DEBUG, prepare=put, is_recorded=is_recorded))
     plain, debug = (made_by_plain(workspace, which).files for which in (HERE, DEBUG))
     assert plain["a.o"] != debug["debug/a.o"]
 
@@ -112,18 +101,8 @@ def test_a_wrapper_chooses_options_by_the_path_of_the_object(workspace: Workspac
 @pytest.mark.full
 @pytest.mark.parametrize("what", CHOOSERS)
 def test_such_a_wrapper_is_edited(workspace: Workspace, what: str) -> None:
-    files = {"a.cu": SOURCE, "debug/flags": ""}
-    check_both(
-        workspace,
-        Case(
-            change=CHOOSERS[what](OTHER),
-            files=files,
-            call=DEBUG,
-            then=None,
-            prepare=CHOOSERS[what](MORE),
-            is_recorded=None,
-        ),
-    )
+    put, edit = CHOOSERS[what](MORE), CHOOSERS[what](OTHER)
+    check(workspace, Case(edit, (), FILES, DEBUG, prepare=put, is_recorded=None))
 
 
 # What is added to the host compile, and what that writes beside the object.
@@ -157,7 +136,7 @@ def compiled_anew(workspace: Workspace, *, cached: bool = True) -> tuple[set[str
 @pytest.mark.parametrize("adds", ADDS)
 def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds: str, what: str) -> None:
     options, beside = BESIDE[what]
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(ADDS[adds] % options), call=COMMAND))
+    use_wrapper(workspace, ADDS[adds] % options, files=FILES)
     expected, _, _ = compiled_anew(workspace, cached=False)
     assert beside <= expected
     for _ in range(3):
@@ -175,7 +154,7 @@ def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds
 @pytest.mark.parametrize("how", ["hands on", "heeds its arguments"])
 def test_a_wrapper_sets_the_mode_of_the_object(workspace: Workspace, how: str) -> None:
     text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    use_wrapper(workspace, text, files=FILES)
     for cached in (False, True, True):
         compiled_anew(workspace, cached=cached)
         assert (workspace.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
@@ -183,7 +162,7 @@ def test_a_wrapper_sets_the_mode_of_the_object(workspace: Workspace, how: str) -
 
 def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace) -> None:
     text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    use_wrapper(workspace, text, files=FILES)
     for command in (workspace.plain, workspace.cached, workspace.cached):
         images = []
         (workspace.directory / "a.o").unlink(missing_ok=True)
@@ -195,7 +174,7 @@ def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace) -> Non
 
 def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(workspace: Workspace) -> None:
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
-    set_up(workspace, Case(files={"a.cu": SOURCE}, prepare=script(text), call=COMMAND))
+    use_wrapper(workspace, text, files=FILES)
     for _ in range(2):
         found, _, _ = compiled_anew(workspace)
         assert found == {"a.o", "a.log"}
@@ -205,10 +184,7 @@ def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(workspace: Workspa
 @pytest.mark.full
 def test_a_wrapper_has_objects_name_their_path_and_directory(workspace: Workspace) -> None:
     """Of one source, which the passes and the module id know by one path."""
-    set_up(
-        workspace,
-        Case(files={"a.cu": SOURCE}, prepare=script('exec "{g++}" -fprofile-arcs "$@"'), call=COMMAND),
-    )
+    use_wrapper(workspace, 'exec "{g++}" -fprofile-arcs "$@"', files=FILES)
     which = call(WRAPPED, line="-c {work}/a.cu -o out/a.o")
     for name in ("one", "one", "two", "two"):
         directory = workspace.directory / name
@@ -220,14 +196,7 @@ def test_a_wrapper_has_objects_name_their_path_and_directory(workspace: Workspac
 
 @pytest.mark.full
 def test_a_compressed_name_of_the_scratch_directory_is_not_kept(workspace: Workspace) -> None:
-    set_up(
-        workspace,
-        Case(
-            files={"a.cu": SOURCE},
-            prepare=script(f": >> noted\n{BECOMES.replace('$V', '-g -gz')}"),
-            call=COMMAND,
-        ),
-    )
+    use_wrapper(workspace, f": >> noted\n{BECOMES.replace('$V', '-g -gz')}", files=FILES)
     workspace.write("noted", "")  # which it writes to, so that it is not rehearsed
     for _ in range(2):
         _, image, counters = compiled_anew(workspace)
@@ -238,12 +207,5 @@ def test_a_compressed_name_of_the_scratch_directory_is_not_kept(workspace: Works
 @pytest.mark.full
 def test_a_wrapper_sees_the_path_where_nothing_is_observed(workspace: Workspace) -> None:
     which = dataclasses.replace(DEBUG, variables={"NVCCACHE_OBSERVE": "0"})
-    set_up(
-        workspace,
-        Case(
-            files={"a.cu": SOURCE, "debug/flags": ""},
-            prepare=CHOOSERS["the word behind -o"](MORE),
-            call=COMMAND,
-        ),
-    )
+    set_up(workspace, Case(files=FILES, prepare=CHOOSERS["the word behind -o"](MORE)))
     assert made_by_cache(workspace, which) == made_by_plain(workspace, which)

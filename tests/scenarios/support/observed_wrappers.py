@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.cases import Change
+from scenarios.support.cases import DEFAULT, Case, Change, Files, call, each, set_up
 from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
@@ -107,3 +107,40 @@ def script(text: str, name: str = "wrapper", first: str = "#!/bin/sh") -> Change
         replace(path, filled)
 
     return apply
+
+
+WRAPPED = "-ccbin {work}/wrapper"
+
+
+def wrapped(
+    text: str,
+    change: Change | None = None,
+    files: Files | None = None,
+    *,
+    first: str = "#!/bin/sh",
+    before: dict[str, str] | None = None,
+    after: dict[str, str] | None = None,
+    prepare: Change | None = None,
+    is_recorded: bool | None = True,
+) -> Case:
+    """A case of a script as host compiler: something changes, or variables are others `after`."""
+    put = script(text, first=first)
+    return Case(
+        change=change,
+        files={"a.cu": DEFAULT, **(files or {})},
+        call=call(WRAPPED, **(before or {})),
+        then=None if after is None else call(WRAPPED, **after),
+        prepare=each(put, prepare) if prepare else put,
+        is_recorded=is_recorded,
+    )
+
+
+def use_wrapper(
+    workspace: Workspace,
+    text: str,
+    name: str = "wrapper",
+    first: str = "#!/bin/sh",
+    files: Files | None = None,
+) -> None:
+    """Put a script and a source there, old enough to be recorded."""
+    set_up(workspace, Case(files={"a.cu": DEFAULT, **(files or {})}, prepare=script(text, name, first)))
