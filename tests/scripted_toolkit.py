@@ -144,7 +144,7 @@ class Toolkit:
         parsed = invocation.parse(argv, environ)
         assert isinstance(parsed, Invocation), parsed
         request = Request(self.nvcc, tuple(argv), parsed, environ, environ, settings.load(environ), "")
-        return pipeline.carry_out(request, request.config, Explanation(is_recaching=request.config.recache))
+        return pipeline.carry_out(request, Explanation(is_recaching=request.config.recache))
 
     def answer(self, line: str = "-cubin -arch=sm_80 a.cu -o a.cubin", **variables: str) -> CallResult | None:
         """What a record answers, if one does."""

@@ -293,7 +293,7 @@ def _compiled(request: Request, config: Config) -> Report:
     from nvccache.compile import pipeline
     from nvccache.explain.miss_reason import Explanation
 
-    return pipeline.carry_out(request, config, Explanation(is_recaching=config.recache))
+    return pipeline.carry_out(request, Explanation(is_recaching=config.recache))
 
 
 def _report_fault(
