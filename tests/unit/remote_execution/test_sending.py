@@ -77,8 +77,8 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(
     call.read_by = lambda stage: list(stage.inputs)
     call.module_ids = SimpleNamespace(provide=lambda stage: True)
 
-    def argv_to_run(call: object, stage: Stage, *, is_told: bool) -> list[str]:
-        return ids.without_generating(stage.argv) if is_told else []
+    def argv_to_run(call: object, stage: Stage, *, reads_id: bool) -> list[str]:
+        return ids.without_generating(stage.argv) if reads_id else []
 
     monkeypatch.setattr(run_stage, "argv_to_run", argv_to_run)
     monkeypatch.setattr("nvccache.plan.stage_key.loaded_by", lambda *_: [])
