@@ -36,7 +36,7 @@ import zlib
 from collections.abc import Sequence
 
 from nvccache.files import elf, keys
-from nvccache.plan.model import OPAQUE, DependencyFile, Output, Plan, Stage
+from nvccache.plan.model import OPAQUE, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
 from nvccache.values import dataclass, replace
 
@@ -216,17 +216,17 @@ def independent(plan: Plan) -> Plan:
     """
     if any(stage.kind == OPAQUE for stage in plan.stages):
         return plan
-    steps: list[Stage | DependencyFile] = []
     own_ids: dict[str, str] = {}
-    for number, step in enumerate(plan.steps):
-        original = _id_read_by(step) if isinstance(step, Stage) else ""
-        if isinstance(step, Stage) and original:
-            own = f"{original}.{number}"
-            own_ids[own] = original
-            steps.append(_making_own(step, original, own))
-        else:
-            steps.append(step)
-    return replace(plan, steps=tuple(steps), own_ids=own_ids)
+
+    def making_own(stage: Stage) -> Stage:
+        original = _id_read_by(stage)
+        if not original:
+            return stage
+        own = f"{original}.{len(own_ids) + 1}"
+        own_ids[own] = original
+        return _making_own(stage, original, own)
+
+    return replace(plan.changed(making_own), own_ids=own_ids)
 
 
 def _id_read_by(stage: Stage) -> str:
@@ -301,20 +301,18 @@ def may_be_relative(plan: Plan, base: str, cwd: str, pwd: str) -> bool:
 
 
 def relative(plan: Plan, cwd: str) -> Plan:
-    """The plan with the way to the source in the place of its path.
+    """The plan with the relative path of the source in the place of its path.
 
     The name of the source is a part of messages alone, which say it as it was typed.
     """
-    steps: list[Stage | DependencyFile] = []
-    for step in plan.steps:
-        if isinstance(step, Stage) and PATH_OPTION in step.argv:
-            argv = _with_value(step.argv, PATH_OPTION, cwd)
-            key_argv = _with_value(step.key_argv, PATH_OPTION, cwd)
-            key_argv = _with_value(key_argv, NAME_OPTION, cwd)
-            steps.append(replace(step, argv=argv, key_argv=key_argv))
-        else:
-            steps.append(step)
-    return replace(plan, steps=tuple(steps))
+
+    def with_relative(stage: Stage) -> Stage:
+        if PATH_OPTION not in stage.argv:
+            return stage
+        key_argv = _with_value(_with_value(stage.key_argv, PATH_OPTION, cwd), NAME_OPTION, cwd)
+        return replace(stage, argv=_with_value(stage.argv, PATH_OPTION, cwd), key_argv=key_argv)
+
+    return plan.changed(with_relative)
 
 
 def _with_value(words: tuple[str, ...], option: str, cwd: str) -> tuple[str, ...]:

@@ -275,8 +275,7 @@ def _compiled(request: Request) -> Report:
     from nvccache.compile import pipeline
     from nvccache.explain.miss_reason import Explanation
 
-    config = request.config
-    return pipeline.carry_out(request, config, Explanation(is_recaching=config.recache))
+    return pipeline.carry_out(request, Explanation(is_recaching=request.config.recache))
 
 
 def _report_fault(

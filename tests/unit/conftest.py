@@ -48,7 +48,8 @@ def toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolkit:
 
 @pytest.fixture
 def steps_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps of a stage are methods of the call, which is a fake (stages_of_nothing.py)."""
+    """The steps of a stage are methods of the call, a fake (stages_of_nothing.py) with much memory."""
+    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
     names = ("action_of", "find", "find_remote", "accept", "run", "run_again", "lost_producers", "publish")
     for module in (find_stage, run_stage, publish_stage):
         for name in filter(lambda name: hasattr(module, name), names):

@@ -54,42 +54,31 @@ def test_a_unit_without_an_external_definition_is_named_after_its_process(identi
     assert ids.replace_process(identifier, SEED) == _head(path) + SEED.rest
 
 
-def test_a_seed_takes_the_place_of_time_and_process(identify, nvcc):
+@pytest.mark.parametrize(
+    ("text", "rest", "depends"),
+    [(INTERNAL, b"%08x" % zlib.crc32(SEED.text.encode()), True), (KERNEL, b"_Z1kPi", False)],
+    ids=["internal", "external"],
+)
+def test_a_seed_takes_the_place_of_time_and_process_and_of_no_definition(identify, nvcc, text, rest, depends):
     if not ids.takes_seed(int(release_of(nvcc).partition(".")[0])):
         pytest.skip("this toolkit takes no seed")
-    identifier, path = identify(INTERNAL, "unit.cu", f"-frandom-seed={SEED.text}")
-    assert identifier == _head(path) + b"%08x" % zlib.crc32(SEED.text.encode())
-    assert ids.depends_on_seed(identifier, SEED)
-
-
-def test_a_seed_does_not_change_the_id_of_a_unit_with_an_external_definition(identify, nvcc):
-    if not ids.takes_seed(int(release_of(nvcc).partition(".")[0])):
-        pytest.skip("this toolkit takes no seed")
-    identifier, path = identify(KERNEL, "unit.cu", f"-frandom-seed={SEED.text}")
-    assert identifier == _head(path) + b"_Z1kPi"
-    assert not ids.depends_on_seed(identifier, SEED)
+    identifier, path = identify(text, "unit.cu", f"-frandom-seed={SEED.text}")
+    assert identifier == _head(path) + rest
+    assert ids.depends_on_seed(identifier, SEED) is depends
 
 
 def test_only_time_and_process_are_replaced():
     assert ids.replace_process(WITH_PROCESS, SEED) == b"_d0b51fe3_8_noext_cu_" + SEED.rest
-    assert ids.replace_process(WITH_FUNCTION, SEED) is None
-    assert ids.replace_process(b"_2d45478c_5_h1_cu_f0cc2416", SEED) is None
-
-
-def test_a_base_name_that_looks_like_time_and_process_is_not_replaced():
-    identifier = b"_6925ab81_20_x_12345678_99_aaa_cu__Z1kPi"
-    assert ids.replace_process(identifier, SEED) is None
+    looks_alike = b"_6925ab81_20_x_12345678_99_aaa_cu__Z1kPi"  # its base name does
+    for other in (WITH_FUNCTION, b"_2d45478c_5_h1_cu_f0cc2416", looks_alike):
+        assert ids.replace_process(other, SEED) is None
 
 
 @pytest.mark.parametrize("identifier", [b"", b"_6925ab81_4_a_cu", b"something else", b"_6925ab81_4_a_cu_"])
 def test_an_id_of_another_form_is_not_understood(identifier):
+    assert ids.is_understood(WITH_PROCESS) and ids.is_understood(WITH_FUNCTION)
     assert not ids.is_understood(identifier)
     assert ids.replace_process(identifier, SEED) is None
-
-
-@pytest.mark.parametrize("identifier", [WITH_PROCESS, WITH_FUNCTION])
-def test_ids_of_the_known_forms_are_understood(identifier):
-    assert ids.is_understood(identifier)
 
 
 def test_names_made_of_an_id_with_a_process_are_seen_in_a_text():

@@ -10,7 +10,7 @@ from hand_made_plans import CICC, CUDAFE, HOST, PIPELINE, built
 from nvccache import module_id as ids
 from nvccache.module_id import ROLE, independent
 
-OWN = "/s/a.module_id.3"
+OWN = "/s/a.module_id.1"
 EXTERNAL = "__global__ void kernel(int *p) { *p = 1; }\n"
 START = "void start(int *p) { kernel<<<1, 1>>>(p); }\n"
 INTERNAL = "namespace { __global__ void kernel(int *p) { *p = 1; } }\n" + START

@@ -22,7 +22,8 @@ from nvccache.cli.remotes import Chosen
 from nvccache.cli.units import age_option, count_words, size_option, size_words
 from nvccache.files import flock
 from nvccache.records import send_queued
-from nvccache.records.transfer import LARGEST, Transfer
+from nvccache.records.tiered_store import LARGEST
+from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, parallel, uploads
 from nvccache.remote.service import Service, ServiceError, is_of_remote
 from nvccache.remote_url import Remote

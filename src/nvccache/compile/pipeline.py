@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed
-    from nvccache.plan.model import Plan
     from nvccache.records.request import Request
     from nvccache.toolkit.dryrun import Transcript
 
@@ -57,25 +56,21 @@ _CLOCK_WAS_SET = "the clock was set while it was compiled"
 _CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
 
 
-def carry_out(request: Request, config: Config, explaining: Explaining | None = None) -> Report:
-    """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch.
-
-    What is done is told to `explaining`, which knows why.
-    """
-    cache = _store(request, config)
+def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
+    """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
+    config = request.config
+    cache = _store(request)
     problem = cache.directory.problem(store.BUCKETS)
     if problem:
-        return _left_to_nvcc(Bypass(problem, config.dir), request, config)
+        return _left_to_nvcc(Bypass(problem, config.dir), request)
     path = scratch.choose(request.environ)
     if not scratch.can_be_named(path):
-        return _left_to_nvcc(Bypass("shell_expansion", path), request, config)
+        return _left_to_nvcc(Bypass("shell_expansion", path), request)
     tokens = jobserver.find(request.environ)
-    at_once = _slots(request, config, tokens)
+    at_once = _slots(request, tokens)
     with streams.silenced_stderr(bool(config.remote)):
         try:
-            report = within_scratch(
-                path, tokens, lambda: _compile(request, config, cache, path, at_once, explaining)
-            )
+            report = within_scratch(path, tokens, lambda: _compile(request, cache, path, at_once, explaining))
         except LostResultError:
             cache.forget_read_records()  # the next call would fail by the same one
             raise
@@ -86,44 +81,42 @@ def carry_out(request: Request, config: Config, explaining: Explaining | None = 
     return report
 
 
-def _slots(request: Request, config: Config, tokens: jobserver.Jobserver | None) -> slots.Slots:
+def _slots(request: Request, tokens: jobserver.Jobserver | None) -> slots.Slots:
     """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
     share = cgroups.Share()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
     own = 1 if tokens else max(1, share.cores if wants_all else request.invocation.threads)
-    return slots.Slots(own, slots.pool_of(share, slots.pool_directory(), config.jobs), tokens)
+    return slots.Slots(own, slots.pool_of(share, slots.pool_directory(), request.config.jobs), tokens)
 
 
 def _compile(
-    request: Request,
-    config: Config,
-    cache: store.Store,
-    path: str,
-    at_once: slots.Slots,
-    explaining: Explaining | None,
+    request: Request, cache: store.Store, path: str, at_once: slots.Slots, explaining: Explaining | None
 ) -> Report:
-    started = _now()
+    started, config = _now(), request.config
     progress = Progress(config.log)
     observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     if isinstance(cache, TieredStore):
         # Not earlier: there must be no threads when the watchdog is forked, and asking begins some.
         levels.prefetch(request, cache)
     if request.invocation.is_query:
-        return _ask(request, config, cache, path, observing, started, explaining)
+        return _ask(request, cache, path, observing, started, explaining)
     relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
     dry_run = DryRun(request, path, relocation.checkout, cache)
     transcript = _transcribe(request, path, observing, dry_run)
     if dry_run.input_record:
         progress.note("nvcc is not asked what it would do, as it would say what it said before")
-    found = _answer_from_remotes(request, config, cache)
+    found = _answer_from_remotes(request, cache)
     if found:
         return found
     if isinstance(transcript, Bypass):
-        return _left_to_nvcc(transcript, request, config)
+        return _left_to_nvcc(transcript, request)
     environ = {**request.guarded_environ, **transcript.variables_of_commands}
-    planned = _planned(request, transcript, path, environ)
+    planned = build.plan_of(transcript, request.invocation, path)
     if isinstance(planned, Bypass):
-        return _left_to_nvcc(planned, request, config)
+        return _left_to_nvcc(planned, request)
+    missing = toolchain.missing_program([stage.argv[0] for stage in planned.stages], environ)
+    if missing:
+        return _left_to_nvcc(Bypass("missing_program", missing), request)
     context = Context(
         planned,
         environ,
@@ -137,13 +130,12 @@ def _compile(
         terminal=request.terminal,
     )
     context = rehearsals.applied(context)
-    problem = build.cannot_be_kept(
-        context.plan.stages, request.invocation.keeps_in
-    )  # of what wrappers become
+    # Of what wrappers become.
+    problem = build.cannot_be_kept(context.plan.stages, request.invocation.keeps_in)
     if problem:
-        return _left_to_nvcc(problem, request, config)
+        return _left_to_nvcc(problem, request)
     if object_place.is_left_to_nvcc(context):
-        return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request, config)
+        return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
@@ -160,27 +152,26 @@ def _compile(
         record_call.of_compile(recorder, report)
     if explaining:
         explaining.end(report, call)
-    _keep_up(cache, config, report)
+    _keep_up(cache, request.config, report)
     return report
 
 
 def _ask(
     request: Request,
-    config: Config,
     cache: store.Store,
     path: str,
     observing: Watch,
     started: tuple[int, int],
     explaining: Explaining | None,
 ) -> Report:
-    """Have nvcc answer a query, and record what it says."""
-    found = _answer_from_remotes(request, config, cache)
+    """Have nvcc answer a query, and record its answer."""
+    found = _answer_from_remotes(request, cache)
     if found:
         return found
     reason = query.reason_to_leave(request, cache, observing)
     if reason:
-        return _left_to_nvcc(Bypass(reason), request, config)
-    relocation = Relocation(config.base_dir, os.getcwd()).in_place()
+        return _left_to_nvcc(Bypass(reason), request)
+    relocation = Relocation(request.config.base_dir, os.getcwd()).in_place()
     if explaining:
         explaining.begin(request, (), cache, relocation)
     report, run = query.carry_out(request, relocation, cache, path, observing, started[0])
@@ -192,7 +183,7 @@ def _ask(
         query.record(run, report)
     if explaining:
         explaining.end_query(report)
-    _keep_up(cache, config, report)
+    _keep_up(cache, request.config, report)
     return report
 
 
@@ -213,32 +204,23 @@ def _other_machines(config: Config) -> SourceOf | None:
     return made
 
 
-def _store(request: Request, config: Config) -> store.Store:
+def _store(request: Request) -> store.Store:
     """The cache directory, with the remotes behind it that are to be asked."""
+    config = request.config
     if config.remote and not config.recache:
         return tiered_store.of(directory.of(config), config, request.environ)
     return store.Store(directory.of(config), config.readonly)
 
 
-def _answer_from_remotes(request: Request, config: Config, cache: store.Store) -> Report | None:
+def _answer_from_remotes(request: Request, cache: store.Store) -> Report | None:
     if not isinstance(cache, TieredStore):
         return None
     report = Report()
     report.answer = levels.answer_from_remotes(request, cache)
     if not report.answer:
         return None
-    _keep_up(cache, config, report)
+    _keep_up(cache, request.config, report)
     return report
-
-
-def _planned(
-    request: Request, transcript: Transcript, path: str, environ: Mapping[str, str]
-) -> Plan | Bypass:
-    planned = build.plan_of(transcript, request.invocation, path)
-    if isinstance(planned, Bypass):
-        return planned
-    missing = toolchain.missing_program([stage.argv[0] for stage in planned.stages], environ)
-    return Bypass("missing_program", missing) if missing else planned
 
 
 def _transcribe(request: Request, path: str, observing: Watch, dry_run: DryRun) -> Transcript | Bypass:
@@ -278,8 +260,8 @@ def _keep_up(cache: store.Store, config: Config, report: Report) -> None:
         cache.fault = cache.fault or fault
 
 
-def _left_to_nvcc(bypass: Bypass, request: Request, config: Config) -> Report:
-    if config.log:
+def _left_to_nvcc(bypass: Bypass, request: Request) -> Report:
+    if request.config.log:
         detail = redaction.hide(bypass.detail, request.arguments, request.environ)
-        log.write(config.log, f"bypass {bypass.reason} {detail}")
+        log.write(request.config.log, f"bypass {bypass.reason} {detail}")
     return Report(leave_to_nvcc=bypass.reason)

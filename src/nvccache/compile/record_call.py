@@ -82,7 +82,7 @@ class Recorder:
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         call = self.call
-        parts = [self._read_by_dry_run(), *call.context.rehearsed.input_records]
+        parts = [self._read_by_dry_run(), *(known.input_record for known in call.context.rehearsals)]
         parts += self.known.input_records
         parts += [call.inputs.of_tool(call.subject_of(stage)) for stage in call.plan.stages]
         made = call.inputs.union(parts, self.request.environ, self._files_in_keys())
@@ -154,7 +154,8 @@ class Recorder:
 
     def scope(self, given: Answer, made: InputRecord) -> tuple[str, str]:
         """How widely the record of a call may be shared, and what keeps others from it."""
-        is_bound = self.known.is_bound or self.call.context.rehearsed.may_choose
+        # A wrapper may choose by paths of outputs and directories, too, of which a record may leave out some.
+        is_bound = self.known.is_bound or any(known.may_choose for known in self.call.context.rehearsals)
         if is_bound or self._names_outputs(given) or given.intermediates:
             return direct.BOUND, IS_BOUND
         pwd = self._environ.get("PWD", self.cwd)

@@ -109,7 +109,7 @@ class Promise:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.job: Job | None = None
-        self.is_wrong = False  # a run that was told to end, since it guessed wrong
+        self.is_wrong = False  # a run that is ended, since it guessed wrong
 
     def begin(self, jobs: Jobs) -> None:
         raise NotImplementedError

@@ -67,8 +67,7 @@ def remember(stage: Stage, environ: Mapping[str, str], store: Store) -> None:
 
 def plan_of(plan: Plan) -> Plan:
     """The plan with objects written where nvcc has them written."""
-    steps = [_in_place(step) if step in _compiles(plan) else step for step in plan.steps]
-    return replace(plan, steps=tuple(steps))
+    return plan.changed(lambda stage: _in_place(stage) if stage.tool.is_host_compiler else stage)
 
 
 def clue(stage: Stage, workspace: Workspace, log: Log, is_as_rehearsed: bool) -> str:

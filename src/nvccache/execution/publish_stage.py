@@ -12,7 +12,6 @@ from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.module_id import ROLE
 from nvccache.observation import process_checks, unchanged_files
-from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import line_table
 from nvccache.plan.model import Stage
 from nvccache.records import record
@@ -57,9 +56,9 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     is_blind = stage.tool.is_host_compiler and not stage.grammar.sees_directory
     if is_blind and any(map(elf.hides_text, filter(None, contents))):
         return f"a product of {stage.kind} may name the scratch directory"  # in debug information
-    said = made.completed.stdout + made.completed.stderr
+    printed = made.completed.stdout + made.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
-    if any(scratch.is_named(output.destination, said) for output in (*stage.outputs, *read)):
+    if any(scratch.is_named(output.destination, printed) for output in (*stage.outputs, *read)):
         return f"what {stage.kind} says names a product"  # which is called otherwise the next time
     seen = [log.read() for log in made.logs]
     is_its_own = object_place.is_its_own(made.in_place, seen)
@@ -77,11 +76,11 @@ def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
 
 def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt: Known) -> str:
     """Why it could not be put there, a clause; or empty."""
-    said = made.completed.stdout + made.completed.stderr
-    front_key = action.front_key if said else action.claim_key
+    printed = made.completed.stdout + made.completed.stderr
+    front_key = action.front_key if printed else action.claim_key
     try:
         read = _input_record_of(call, stage, made)
-    except UnreadableError as error:
+    except (UnreadableError, OSError) as error:
         return str(error)
     learnt.take_read(stage, read)
     processes = [process for log in made.logs for process in log.read().processes]
@@ -92,7 +91,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt:
         learnt.is_bound = ids.generates(stage)
         return ""
     kept = stage.kept_outputs
-    scope = call.module_ids.scope_of(stage, kept, said, is_repeatable=made.is_repeatable)
+    scope = call.module_ids.scope_of(stage, kept, printed, is_repeatable=made.is_repeatable)
     if not scope:
         return f"the module id of {stage.kind} is not understood"
     _add_blobs(call, stage)
@@ -129,25 +128,18 @@ def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Resul
 
 
 def _input_record_of(call: StagedCall, stage: Stage, made: Made) -> InputRecord:
-    """What a stage has just read; raises UnreadableError."""
-    try:
-        read = _observed(call, stage, call.subject_of(stage), made)
-    except OSError as error:
-        raise UnreadableError(str(error)) from None
+    """What a stage has just read; raises UnreadableError or OSError."""
+    inputs, subject = call.inputs, call.subject_of(stage)
+    if made.costs:
+        read = inputs.of_sent(subject, stage.tool.variables)
+    elif call.context.watch.is_blind:
+        read = inputs.assumed(subject, call.context.watch.why_not)
+    elif not made.logs:  # an input record of nothing would always hold
+        raise UnreadableError(f"no run of {stage.kind} was observed")
+    else:
+        runs = [inputs.input_record(log.read(), subject) for log in made.logs]
+        read = runs[0] if len(runs) == 1 else inputs.union(runs, subject.environ)
     if stage.grammar.dates_what_it_names:
-        kept = stage.kept_outputs
-        images = [call.workspace.content_of(output.path) or b"" for output in kept]
+        images = [call.workspace.content_of(output.path) or b"" for output in stage.kept_outputs]
         read.dates += line_table.dates_in(images, call.context.since_ns)
     return read
-
-
-def _observed(call: StagedCall, stage: Stage, subject: Subject, made: Made) -> InputRecord:
-    inputs = call.inputs
-    if made.costs:
-        return inputs.of_sent(subject, stage.tool.variables)
-    if call.context.watch.is_blind:
-        return inputs.assumed(subject, call.context.watch.why_not)
-    if not made.logs:  # an input record of nothing would always hold
-        raise UnreadableError(f"no run of {stage.kind} was observed")
-    read = [inputs.input_record(log.read(), subject) for log in made.logs]
-    return read[0] if len(read) == 1 else inputs.union(read, subject.environ)

@@ -16,15 +16,15 @@ No result is taken from anywhere without what its own run was observed to read.
 
 from __future__ import annotations
 
-from nvccache.execution.staged_call import Rehearsed, environ_of_tools
+from nvccache.execution.staged_call import environ_of_tools
 from nvccache.files import keys
 from nvccache.observation import becoming, process_checks
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
-from nvccache.plan.model import DependencyFile, Plan, Stage
+from nvccache.plan.model import Plan, Stage
 from nvccache.plan.stages.host import asks_for_debug_info
 from nvccache.records import facts, rehearsed
-from nvccache.records.input_records import InputRecord, UnreadableError
+from nvccache.records.input_records import UnreadableError
 from nvccache.records.rehearsed import Becoming, Rehearsal
 from nvccache.toolkit import toolchain
 from nvccache.values import replace
@@ -43,56 +43,34 @@ _SCRATCH = "<scratch>"
 
 def applied(context: Context) -> Context:
     """The same with what wrappers of host compilers become; raises OSError."""
-    made = Rehearsals(context, environ_of_tools(context))
-    return replace(context, plan=made.plan(), rehearsed=made.rehearsed())
+    made = _Rehearsals(context)
+    return replace(context, plan=made.plan(), rehearsals=tuple(made.found))
 
 
-class Rehearsals:
-    """The rehearsals of one call."""
+class _Rehearsals:
+    """The rehearsals of one call; `found` are those that what its wrappers become is known by."""
 
-    def __init__(self, context: Context, environ: Mapping[str, str]) -> None:
-        """`environ` is what the tools are given."""
-        self._plan, self._store, self._cwd = context.plan, context.store, context.cwd
-        self._watch, self._on_terminal = context.watch, bool(context.terminal)
-        self._since_ns = context.since_ns
-        self._environ = environ
+    def __init__(self, context: Context) -> None:
+        self.found: list[Rehearsal] = []
+        self._context, self._plan, self._store = context, context.plan, context.store
+        self._environ = environ_of_tools(context)
         self._inputs = ObservedInputs(
             context.store, context.cwd, context.plan.scratch, context.since_ns, context.checkout
         )
-        self._now = facts.Present(environ, context.store)
-        self._input_records: list[InputRecord] = []
-        self._may_choose = False
+        self._now = facts.Present(self._environ, context.store)
+        self._failed: set[str] = set()  # the wrappers that could not be rehearsed
 
     def plan(self) -> Plan:
         """The plan with what each host compiler becomes, as far as that is known; raises OSError."""
-        steps: list[Stage | DependencyFile] = []
-        failed: set[str] = set()
-        for step in self._plan.steps:
-            steps.append(step)
-            if not isinstance(step, Stage) or not is_of_host(step):
-                continue
-            word = step.argv[0]
-            if toolchain.is_compiler(word, self._environ):
-                steps[-1] = replace(step, command=step.argv)
-            elif word not in failed:
-                steps[-1] = known = self._with_command(step)
-                failed.update(() if known.command else (word,))
-        return replace(self._plan, steps=tuple(steps))
-
-    def rehearsed(self) -> Rehearsed:
-        """What those of the plan depended on."""
-        return Rehearsed(tuple(self._input_records), self._may_choose)
+        return self._plan.changed(lambda stage: self._with_command(stage) if is_of_host(stage) else stage)
 
     def _with_command(self, stage: Stage) -> Stage:
-        memo_key = _memo_key(stage, self._environ, self._store)
-        remembered = self._store.find_memo(memo_key)
-        # A preprocessor comes first, which writes nothing of the user's, should the compiler run after all.
-        if self._watch.is_blind or (remembered != _BEFORE and (remembered or not stage.is_preprocessor)):
-            return stage
-        known = self._known(stage)
-        if not known or not remembered:
-            self._store.add_memo(memo_key, _BEFORE if known else _NEVER)
+        word = stage.argv[0]
+        if toolchain.is_compiler(word, self._environ):
+            return replace(stage, command=stage.argv)
+        known = None if word in self._failed else self._tried(stage)
         if not known:
+            self._failed.add(word)
             return stage
         shows_directory = stage.grammar.sees_directory or asks_for_debug_info(known.argv)
         return replace(
@@ -102,18 +80,32 @@ class Rehearsals:
             becomes=_parts(known, stage, self._plan.scratch),
         )
 
+    def _tried(self, stage: Stage) -> Becoming | None:
+        """The same as `_known`, unless it is known that this is in vain."""
+        memo_key = _memo_key(stage, self._environ, self._store)
+        remembered = self._store.find_memo(memo_key)
+        # A preprocessor comes first, which writes nothing of the user's, should the compiler run after all.
+        is_tried = remembered == _BEFORE or (not remembered and stage.is_preprocessor)
+        if self._context.watch.is_blind or not is_tried:
+            return None
+        known = self._known(stage)
+        if not known or not remembered:
+            self._store.add_memo(memo_key, _BEFORE if known else _NEVER)
+        return known
+
     def _known(self, stage: Stage) -> Becoming | None:
         """What a stage's wrapper becomes, found or rehearsed."""
         argv, scratch = _argv_of_nvcc(stage), self._plan.scratch
         tool = tuple(stage_key.tool_parts(stage, self._environ, self._store))
         shown = tuple(word.replace(scratch, _SCRATCH) for word in argv)
-        place = (self._cwd, self._environ.get("PWD", ""))
+        place = (self._context.cwd, self._environ.get("PWD", ""))
         front = keys.pair_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
         found = rehearsed.find(front, self._store, self._now)
         if found:
-            self._note(found)
+            self.found.append(found)
             return _renamed(found.becomes, _SCRATCH, scratch)
-        completed, log = self._watch.rehearse(argv, self._environ, self._on_terminal)
+        on_terminal = bool(self._context.terminal)
+        completed, log = self._context.watch.rehearse(argv, self._environ, on_terminal)
         observation = log.read()
         seen = becoming.of_run(observation, self._environ)
         if seen is None or completed.stdout or completed.stderr:
@@ -124,13 +116,9 @@ class Rehearsals:
             return None
         may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
         known = Rehearsal(_renamed(seen, scratch, _SCRATCH), made, may_choose)
-        self._note(known)
-        rehearsed.add(front, known, self._store, self._since_ns)
+        self.found.append(known)
+        rehearsed.add(front, known, self._store, self._context.since_ns)
         return seen
-
-    def _note(self, known: Rehearsal) -> None:
-        self._input_records.append(known.input_record)
-        self._may_choose |= known.may_choose
 
 
 def is_of_host(stage: Stage) -> bool:
@@ -146,13 +134,12 @@ def are_known(plan: Plan) -> bool:
 def forgotten(plan: Plan, stage: Stage, environ: Mapping[str, str], store: Store) -> Plan:
     """The plan without what a wrapper was to become that has become something else; never rehearsed again."""
     store.add_memo(_memo_key(stage, environ, store), _NEVER)
-    steps = [
-        replace(step, command=(), becomes=())
-        if isinstance(step, Stage) and step.argv[0] == stage.argv[0]
-        else step
-        for step in plan.steps
-    ]
-    return replace(plan, steps=tuple(steps))
+
+    def without(other: Stage) -> Stage:
+        is_same = other.argv[0] == stage.argv[0]
+        return replace(other, command=(), becomes=()) if is_same else other
+
+    return plan.changed(without)
 
 
 def is_as_rehearsed(

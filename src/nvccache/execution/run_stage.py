@@ -93,7 +93,7 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
         return completed
 
     before, lay_there = _lying_before(call, stage), object_place.lying_in_place(stage)
-    completed = carry_out(argv_to_run(call, stage, is_told=call.module_ids.provide(stage)))
+    completed = carry_out(argv_to_run(call, stage, reads_id=call.module_ids.provide(stage)))
     is_repeatable = False
     if completed.status == 0 and ids.generates(stage):
         kept = stage.kept_outputs
@@ -178,9 +178,9 @@ def _make(call: StagedCall, path: str) -> None:
             raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
 
 
-def argv_to_run(call: StagedCall, stage: Stage, *, is_told: bool) -> list[str]:
-    """The argv of a stage, which reads the module id if it `is_told` the one that it would make up."""
-    if is_told:
+def argv_to_run(call: StagedCall, stage: Stage, *, reads_id: bool) -> list[str]:
+    """The argv of a stage, which makes up a module id unless it `reads_id`."""
+    if reads_id:
         return ids.without_generating(stage.argv)
     if ids.generates(stage):
         return call.module_ids.argv_to_run(stage)

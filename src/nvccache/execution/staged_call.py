@@ -32,14 +32,7 @@ if TYPE_CHECKING:
     from nvccache.observation.observer import Watch
     from nvccache.records.input_records import InputRecord
     from nvccache.records.record import Pair
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsed:
-    """What the rehearsals of a call mean for its record: what they depended on beside the arguments."""
-
-    input_records: tuple[InputRecord, ...] = ()
-    may_choose: bool = False  # by paths of outputs and directories, too, of which a record may leave out some
+    from nvccache.records.rehearsed import Rehearsal
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +49,7 @@ class Context:
     base: str = ""  # base_dir.py, as the next
     checkout: str = ""
     terminal: str = ""  # terminals.py
-    rehearsed: Rehearsed = Rehearsed()
+    rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
     # What this attempt relies on to go faster, see attempts.py.
     has_own_ids: bool = False
     ids_choice: str = ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nvccache.plan.stages import OPAQUE, line_options, tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
-from nvccache.values import dataclass, field
+from nvccache.values import dataclass, field, replace
 
 __all__ = ["ADDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
 ADDED = "+"  # behind the name of an output that a stage adds to
@@ -107,6 +107,11 @@ class Plan:
     @property
     def stages(self) -> tuple[Stage, ...]:
         return tuple(step for step in self.steps if isinstance(step, Stage))
+
+    def changed(self, change: Callable[[Stage], Stage]) -> Plan:
+        """The same with each of its stages changed by this."""
+        steps = (change(step) if isinstance(step, Stage) else step for step in self.steps)
+        return replace(self, steps=tuple(steps))
 
     def end_of_passes(self, number: int) -> int:
         """Up to where passes can run before a step: those behind the next that stays in order cannot."""

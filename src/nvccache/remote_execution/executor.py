@@ -171,10 +171,10 @@ class Executor:
         call = self._call
         loaded = stage_key.loaded_by(stage, call.environ, call.store)
         tool = work.of_tool(stage.argv[0], loaded, call.environ, call.store)
-        is_told = call.module_ids.provide(stage)
-        argv = run_stage.argv_to_run(call, stage, is_told=is_told)
+        reads_id = call.module_ids.provide(stage)
+        argv = run_stage.argv_to_run(call, stage, reads_id=reads_id)
         read = call.read_by(stage)
-        if is_told:
+        if reads_id:
             read += [output.path for output in stage.outputs if output.role == ROLE]
             stage = replace(stage, outputs=tuple(each for each in stage.outputs if each.role != ROLE))
         return work.of_stage(stage, argv, read, call.plan.scratch, tool, call.environ)

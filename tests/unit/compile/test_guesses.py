@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.machine import slots
 from nvccache.machine.slots import Pool, Slots
 from nvccache.plan.model import Stage
 from nvccache.store.inflight import Claims
@@ -18,11 +17,6 @@ from stages_of_nothing import CICC, PIPELINE, FakeExecution, FakeIds, begun, car
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
 
 LATEST = 30  # seconds
-
-
-@pytest.fixture(autouse=True)
-def plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
 
 
 @pytest.fixture

@@ -23,16 +23,11 @@ def wait_for_one(jobs: Jobs):
     return ended[0]
 
 
-def test_a_job_tells_its_result():
+def test_a_job_tells_its_result_or_what_it_raised():
     jobs = Jobs()
     job = jobs.start(lambda handle: 42)
     assert wait_for_one(jobs) is job
-    assert job.result == 42
-    assert job.error is None
-
-
-def test_a_job_tells_what_it_raised():
-    jobs = Jobs()
+    assert (job.result, job.error) == (42, None)
     jobs.start(lambda handle: 1 // 0)
     assert isinstance(wait_for_one(jobs).error, ZeroDivisionError)
 
@@ -71,11 +66,14 @@ def test_a_tool_that_starts_when_its_job_has_been_ended_does_not_last():
     assert process.run(["sleep", "600"], {"PATH": "/bin:/usr/bin"}, handle=handle).status < 0
 
 
-def test_the_background_does_everything_before_it_finishes():
+def test_the_background_does_everything_before_it_finishes_and_can_be_used_again():
     background = Background()
     done: list[int] = []
     for number in range(100):
         background.add(0, lambda number=number: done.append(number))
+        if number % 40 == 0:
+            background.finish()
+            assert len(done) == number + 1
     background.finish()
     assert done == list(range(100))
 
@@ -118,16 +116,6 @@ def test_the_background_goes_on_after_an_error_and_keeps_it():
     background.finish()
     assert done == ["next"]
     assert [type(error) for error in background.errors] == [ZeroDivisionError]
-
-
-@pytest.mark.parametrize("rounds", [3])
-def test_the_background_can_be_used_again(rounds):
-    background = Background()
-    done: list[int] = []
-    for number in range(rounds):
-        background.add(0, lambda number=number: done.append(number))
-        background.finish()
-    assert done == list(range(rounds))
 
 
 def test_a_thread_that_cannot_be_started_is_waited_for_by_nobody(monkeypatch):

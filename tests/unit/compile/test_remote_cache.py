@@ -116,18 +116,13 @@ def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
 
 def test_an_error_of_who_asks_surfaces():
     execution = with_others()
-    failure = RuntimeError("a fault of ours")
 
     def fail(*_):
-        raise failure
+        raise RuntimeError("a fault of ours")
 
     execution.find_remote = fail
-    try:
+    with pytest.raises(RuntimeError, match="a fault of ours"):
         carry_out(execution)
-    except RuntimeError as error:
-        assert error is failure
-    else:
-        raise AssertionError("nothing was raised")
 
 
 def test_all_that_can_be_asked_for_is_asked_for_at_once():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,6 @@ from stages_of_nothing import (
 )
 
 pytestmark = pytest.mark.usefixtures("steps_of_nothing")
-
-
-@pytest.fixture(autouse=True)
-def plenty_of_memory(monkeypatch):
-    monkeypatch.setattr(slots, "free_memory", lambda: 1 << 50)
 
 
 def test_with_one_slot_the_hosts_side_goes_first():
@@ -87,8 +83,8 @@ def test_cicc_does_not_wait_for_cudafe():
     assert execution.events.index("began cicc") < execution.events.index("ended cudafe")
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3])
-def test_no_more_runs_than_there_are_slots(slots):
+def most_at_once(count: int, slots: int) -> int:
+    """How many of so many independent stages run side by side."""
     running: set[str] = set()
     most: list[int] = []
 
@@ -99,24 +95,18 @@ def test_no_more_runs_than_there_are_slots(slots):
         running.discard(one.outputs[0].path)
         return 0
 
-    carry_out(execution_of(*(stage("cicc", f"{number}.ptx") for number in range(12)), does=does), slots)
-    assert max(most) <= slots
+    carry_out(execution_of(*(stage("cicc", f"{number}.ptx") for number in range(count)), does=does), slots)
+    return max(most)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_no_more_runs_than_there_are_slots(slots):
+    assert most_at_once(12, slots) <= slots
 
 
 def test_without_memory_one_runs_all_the_same(monkeypatch):
     monkeypatch.setattr(slots, "free_memory", lambda: 0)
-    running: list[int] = [0]
-    most: list[int] = []
-
-    def does(one: Stage) -> int:
-        running[0] += 1
-        most.append(running[0])
-        threading.Event().wait(0.01)
-        running[0] -= 1
-        return 0
-
-    carry_out(execution_of(*(stage("cicc", f"{number}.ptx") for number in range(6)), does=does), slots=4)
-    assert set(most) == {1}
+    assert most_at_once(6, slots=4) == 1
 
 
 def test_what_is_stored_does_not_run():
@@ -309,14 +299,19 @@ class TestOtherProcesses:
     def root(self, tmp_path: Path) -> str:
         return str(tmp_path / "cache")
 
-    def test_what_another_runs_is_waited_for_and_taken(self, root):
-        execution = execution_of(HOST, CUDAFE)
+    @pytest.fixture
+    def give_up(self, root) -> Callable[[], None]:
+        """What has the other process end the first stage, which it runs."""
         other = Claims(root)
         claim = other.take(KEY.format(1))
+        return lambda: other.give_up(claim)
+
+    def test_what_another_runs_is_waited_for_and_taken(self, root, give_up):
+        execution = execution_of(HOST, CUDAFE)
 
         def finish() -> None:
             execution.stored.add("host_preprocess")
-            other.give_up(claim)
+            give_up()
 
         threading.Timer(0.2, finish).start()
         schedule = carry_out(execution, claims=Claims(root))
@@ -334,27 +329,22 @@ class TestOtherProcesses:
         carry_out(execution, claims=EndedMeanwhile(root))
         assert begun(execution) == []
 
-    def test_something_else_is_done_meanwhile(self, root):
+    def test_something_else_is_done_meanwhile(self, root, give_up):
         execution = execution_of(HOST, DEVICE)
-        other = Claims(root)
-        claim = other.take(KEY.format(1))
         has_begun = threading.Event()
         execution.does = lambda one: has_begun.set() or 0
-        threading.Thread(target=lambda: (has_begun.wait(30), other.give_up(claim))).start()
+        threading.Thread(target=lambda: (has_begun.wait(30), give_up())).start()
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["device_preprocess", "host_preprocess"]
 
-    def test_what_another_failed_to_make_runs_here(self, root):
+    def test_what_another_failed_to_make_runs_here(self, root, give_up):
         execution = execution_of(HOST)
-        other = Claims(root)
-        claim = other.take(KEY.format(1))
-        threading.Timer(0.1, lambda: other.give_up(claim)).start()
+        threading.Timer(0.1, give_up).start()
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]
 
-    def test_who_stands_still_is_not_waited_for(self, root, monkeypatch):
+    def test_who_stands_still_is_not_waited_for(self, root, give_up, monkeypatch):
         monkeypatch.setattr(inflight, "_PATIENCE_SECONDS", 0.2)
-        Claims(root).take(KEY.format(1))
         execution = execution_of(HOST)
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]
@@ -363,7 +353,7 @@ class TestOtherProcesses:
         carry_out(execution_of(*PIPELINE, does=lambda one: one.kind == "cicc"), claims=Claims(root))
         assert list(Path(root, "locks", "running").iterdir()) == []
 
-    def test_no_slot_is_held_while_others_do_the_work(self, root):
+    def test_no_slot_is_held_while_others_do_the_work(self, root, give_up):
         class Watched(FakeSlots):
             taken = 0
 
@@ -371,8 +361,6 @@ class TestOtherProcesses:
                 self.taken += 1
                 return super().take()
 
-        other = Claims(root)
-        claim = other.take(KEY.format(1))
         slots = Watched(1)
         schedule = Schedule(execution_of(HOST), slots, Claims(root))
         go_on(schedule)
@@ -380,5 +368,5 @@ class TestOtherProcesses:
         assert not schedule.tasks.all[0].waits_for_slot
         assert slots.taken == 1
         assert slots._in_use == []
-        other.give_up(claim)
+        give_up()
         schedule.finish()

@@ -13,6 +13,7 @@ from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar
 from nvccache.preprocessed.passes import Pass
+from nvccache.store.store import Store
 
 TEXT = Pass(((b"a.cu", False),), "/base", "meaning", is_absolute=True)
 
@@ -41,6 +42,12 @@ def _write(output: Output, content: bytes) -> Output:
     return output
 
 
+def expect(workspace: Workspace, output: Output, content: bytes, cache: Store) -> None:
+    """Have a stage hit whose output is in the store."""
+    cache.add_blob(keys.digest_bytes(content), content, compress=True)
+    workspace.expect(output.path, keys.digest_bytes(content))
+
+
 def test_what_a_stage_wrote_is_known_by_its_digest(workspace, output):
     ptx = _write(output("code", "a.ptx"), b".version 9.0\n")
     assert workspace.read_written(ptx) == b".version 9.0\n"
@@ -53,19 +60,11 @@ def test_a_file_that_a_stage_did_not_write_raises(workspace, output):
         workspace.read_written(output("code", "a.ptx"))
 
 
-def test_what_a_hit_would_have_written_is_known_and_not_on_disk(workspace, output):
-    ptx = output("code", "a.ptx")
-    assert not workspace.knows(ptx.path)
-    workspace.expect(ptx.path, keys.digest_bytes(b"x"))
-    assert workspace.knows(ptx.path)
-    assert not Path(ptx.path).exists()
-
-
-def test_a_file_is_made_from_the_store_when_it_is_needed(workspace, output, cache):
+def test_what_a_hit_would_have_written_is_made_from_the_store_when_it_is_needed(workspace, output, cache):
     ptx = output("code", "product-3/a.ptx")
-    digest = keys.digest_bytes(b"from the store")
-    cache.add_blob(digest, b"from the store", compress=True)
-    workspace.expect(ptx.path, digest)
+    assert not workspace.knows(ptx.path)
+    expect(workspace, ptx, b"from the store", cache)
+    assert workspace.knows(ptx.path) and not Path(ptx.path).exists()
     assert workspace.materialise(ptx.path, ptx)
     assert Path(ptx.path).read_bytes() == b"from the store"
 
@@ -100,9 +99,7 @@ def test_the_path_of_a_stub_is_a_placeholder_in_what_is_stored(workspace, output
 
 def test_a_stub_of_another_call_is_made_with_its_path(workspace, output, cache):
     stub = output("stub", "a.compute_90.cudafe1.stub.c")
-    content = b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode()
-    cache.add_blob(keys.digest_bytes(content), content, compress=True)
-    workspace.expect(stub.path, keys.digest_bytes(content))
+    expect(workspace, stub, b'# 1 "%s"\n' % STUB_PLACEHOLDER.encode(), cache)
     assert workspace.materialise(stub.path, stub)
     assert Path(stub.path).read_bytes() == b'# 1 "%s"\n' % stub.path.encode()
 

@@ -219,27 +219,6 @@ def test_what_is_not_known_is_kept_as_a_digest(now, before):
     assert "s3cret" not in repr([stage.components for stage in before.recorded().stages])
 
 
-@pytest.mark.parametrize(
-    ("parts", "clause"),
-    [
-        (("another", "library's digest"), "the program `ptxas` changed"),
-        (
-            ("program's digest", "another"),
-            "a library that its program loads, or the processor, is another one",
-        ),
-    ],
-)
-def test_another_program_is_told(now, before, parts, clause):
-    now.change("ptxas", "tool", *parts)
-    assert why(now, before) == {"ptxas for sm_80": clause}
-
-
-def test_a_host_compiler_that_lies_elsewhere_is_told(now, before):
-    before.change("host_compile", "tool", "digest", "/usr/bin/g++", "/usr/bin/g++-12")
-    now.change("host_compile", "tool", "digest", "/opt/bin/g++", "/opt/bin/g++-12")
-    assert why(now, before) == {"host compile": "its program is `/opt/bin/g++` instead of `/usr/bin/g++`"}
-
-
 def test_an_input_is_told_by_the_stage_that_made_it(now, before):
     now.change("ptxas", "inputs", "another digest")
     now.change("fatbinary", "inputs", "another digest", "digest of /s/a.ptx")
@@ -282,9 +261,21 @@ def test_a_text_whose_pass_did_not_run_is_told_as_an_input(now, before):
     assert reasons["cudafe++"] == "its input changed, since the preprocessed text did"
 
 
+TOOL = ("program's digest", "library's digest")
+LIBRARY = "a library that its program loads, or the processor, is another one"
+
+
 @pytest.mark.parametrize(
     ("tag", "old", "new", "clause"),
     [
+        ("tool", TOOL, ("another", TOOL[1]), "the program `ptxas` changed"),
+        ("tool", TOOL, (TOOL[0], "another"), LIBRARY),
+        (
+            "tool",
+            ("1", "/a/g++", "/a/g++-12"),
+            ("1", "/b/g++", "/b/g++-12"),
+            "its program is `/b/g++` instead of `/a/g++`",
+        ),
         ("files", ("a.ptx", "1"), ("a.ptx", "2"), "`a.ptx` changed"),
         ("files", (), ("a.ptx", "2"), "`a.ptx` is read now"),
         ("files", ("a.ptx", "1"), (), "`a.ptx` is read no more"),

@@ -1,0 +1,82 @@
+"""What shows that an attempt relied on something that does not hold, and with what the next one begins."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from nvccache.compile import attempts
+from nvccache.compile.attempts import SETTLED, BeginAgainError
+from nvccache.compile.tasks import State, Task, Tasks
+from nvccache.execution import object_place, rehearsals
+from nvccache.execution.find_stage import Action
+from nvccache.execution.run_stage import Made
+from nvccache.execution.staged_call import Context
+from nvccache.machine.process import Completed
+from nvccache.plan.model import Output, Plan
+from nvccache.records.input_records import InputRecord
+from nvccache.records.record import Front, Pair, Result
+from nvccache.values import replace
+from stages_of_nothing import CUDAFE, HOST, stage
+
+OBJECT = replace(stage("host_compile", "a.o", "a.cudafe1.cpp"), outputs=(Output("object", "/s/a.o", "a.o"),))
+LINKED = replace(OBJECT, outputs=(Output("object", "/s/a.o"),))
+QUIET, WARNS, FAILS = (Completed(*end, 0.0) for end in ((0, b"", b""), (0, b"", b"so"), (1, b"", b"no")))
+FORGOTTEN = Plan((), {}, {}, "/forgotten")
+USUAL = {"has_own_ids": True, "ignores_lines": True, "is_in_place": False}
+CLUE = "it names its path"
+
+
+def check(ended: Task, *, is_unlike: bool = False) -> bool:
+    """Check a stage of a call in which cudafe++ was found for text whose lines are elsewhere."""
+    plan = Plan((HOST, CUDAFE, ended.stage), {}, {}, "/s")
+    context = Context(plan, {}, "/p", None, 0, None, ids_choice=SETTLED, **USUAL)
+    ids = SimpleNamespace(original_of=lambda stage: "a.cudafe1.cpp", is_unlike=lambda stage: is_unlike)
+    call = SimpleNamespace(plan=plan, context=context, environ={}, store=None, module_ids=ids)
+    tasks = Tasks(plan, lambda one: list(one.inputs))
+    found = Result()
+    found.text = ["of other lines"]
+    tasks.all[1].action, tasks.all[1].state = Action("front", text=("of these",)), State.DONE
+    tasks.all[1].found = Pair(Front("", None), InputRecord(), found, key="key")
+    return attempts.check(call, tasks, ended)
+
+
+def task(stage, completed: Completed = QUIET, **seen) -> Task:
+    made = Task(2, stage)
+    made.made, made.completed, made.state = Made(completed, **seen), completed, State.DONE
+    return made
+
+
+@pytest.fixture(autouse=True)
+def memos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_place, "remember", lambda *_: None)
+    monkeypatch.setattr(rehearsals, "forgotten", lambda *_: FORGOTTEN)
+
+
+@pytest.mark.parametrize(
+    ("ended", "is_unlike", "changed", "sentence"),
+    [
+        (task(OBJECT), True, {"has_own_ids": False}, "the module ids differ"),
+        (task(OBJECT, clue=CLUE), False, {"is_in_place": True}, f"{CLUE}: once more"),
+        (
+            task(OBJECT, is_as_rehearsed=False),
+            False,
+            {"plan": FORGOTTEN, "is_in_place": True},
+            "a wrapper becomes another command",
+        ),
+        (task(OBJECT, WARNS), False, {"ignores_lines": False}, "there are diagnostics"),
+    ],
+)
+def test_what_does_not_hold_is_left_out_of_the_next_attempt(ended, is_unlike, changed, sentence) -> None:
+    with pytest.raises(BeginAgainError, match=sentence) as raised:
+        check(ended, is_unlike=is_unlike)
+    context = raised.value.context
+    expected = {**USUAL, **changed}
+    assert {name: getattr(context, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("ended", [task(OBJECT), task(LINKED, clue=CLUE), task(OBJECT, FAILS)])
+def test_all_else_holds(ended) -> None:
+    """Such as an object that nvcc would link, which has no other place, and what failed."""
+    assert check(ended)
