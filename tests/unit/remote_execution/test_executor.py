@@ -69,8 +69,8 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(tmp_path, call, monkeypat
     here.call.plan = independent(here.call.plan)
     stage = here.stage("cicc")
 
-    def argv_to_run(call, stage, *, is_told):
-        return ids.without_generating(stage.argv) if is_told else []
+    def argv_to_run(call, stage, *, reads_id):
+        return ids.without_generating(stage.argv) if reads_id else []
 
     monkeypatch.setattr(run_stage, "argv_to_run", argv_to_run)
     monkeypatch.setattr(run_stage, "take_in", lambda *_: {})
