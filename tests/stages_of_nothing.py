@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
-from nvccache.execution.find_stage import Action
+from nvccache.execution.context import Action
 from nvccache.execution.run_stage import Made
 from nvccache.execution.staged_call import Known
 from nvccache.machine.process import Completed

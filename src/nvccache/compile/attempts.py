@@ -1,6 +1,6 @@
 """What an attempt at a call relies on to go faster, and what shows that the call has to begin again without.
 
-What is relied on stands in a context (staged_call.py):
+What is relied on stands in a context (context.py):
 
     has_own_ids     each stage makes up the module id itself (module_id.py); refuted by a result that holds
                     another id than nvcc's
@@ -28,7 +28,8 @@ from nvccache.values import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import Task, Tasks
-    from nvccache.execution.staged_call import Context, StagedCall
+    from nvccache.execution.context import Context
+    from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
 
 SHARED, OWN, SETTLED = "shared", "own", "settled"

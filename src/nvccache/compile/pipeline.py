@@ -13,8 +13,8 @@ from nvccache.compile.call import Report
 from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.runner import Progress
 from nvccache.execution import object_place, rehearsals
+from nvccache.execution.context import Context
 from nvccache.execution.run_stage import LostResultError
-from nvccache.execution.staged_call import Context
 from nvccache.machine import cgroups, jobserver, scratch, slots, streams
 from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer

@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.compile.tasks import SourceOf, Task
-    from nvccache.execution.staged_call import Context
+    from nvccache.execution.context import Context
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slots
     from nvccache.plan.model import Stage

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from nvccache.compile.jobs import Job, Jobs
-    from nvccache.execution.find_stage import Action
+    from nvccache.execution.context import Action
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.process import Completed

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import rehearsals, run_stage
+from nvccache.execution.context import Action
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
 from nvccache.records import output_names, record
-from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,29 +24,6 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
     from nvccache.records.record import Front, Pair, Result
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What is known of a stage before it runs."""
-
-    front_key: str = ""  # by the bytes of its inputs; empty for a stage that is not cached
-    meaning_key: str = ""  # by what they say; empty where it reads no text, or that is not known
-    goes_by_meaning: bool = False  # whether a silent result is kept under the latter
-    text: tuple[str, ...] = ()  # the digests of the preprocessed text that it reads
-    dated: tuple[str, ...] = ()  # the files whose date and size are in its keys
-    components: tuple[KeyComponent, ...] = ()  # of the front key
-    reason_against_record: str = ""  # of the call, a clause
-
-    @property
-    def is_cached(self) -> bool:
-        """Whether the stage's result may come from the store."""
-        return self.front_key != ""
-
-    @property
-    def claim_key(self) -> str:
-        """Names the work: equal for all who would run this stage on inputs that say the same."""
-        return self.meaning_key if self.goes_by_meaning else self.front_key
 
 
 def action_of(call: StagedCall, stage: Stage) -> Action:

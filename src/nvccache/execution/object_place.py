@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from nvccache.execution.staged_call import Context
+    from nvccache.execution.context import Context
     from nvccache.execution.workspace import Workspace
     from nvccache.files.signatures import Signature
     from nvccache.observation.observer import Log

@@ -20,7 +20,7 @@ from nvccache.records.record import Pair, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution.find_stage import Action
+    from nvccache.execution.context import Action
     from nvccache.execution.run_stage import Made
     from nvccache.execution.staged_call import StagedCall
 

@@ -16,7 +16,7 @@ No result is taken from anywhere without what its own run was observed to read.
 
 from __future__ import annotations
 
-from nvccache.execution.staged_call import environ_of_tools
+from nvccache.execution.context import environ_of_tools
 from nvccache.files import keys
 from nvccache.observation import becoming, process_checks
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nvccache.execution.staged_call import Context
+    from nvccache.execution.context import Context
     from nvccache.observation.observer_log import Observation
     from nvccache.store.store import Store
 

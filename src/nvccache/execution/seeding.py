@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nvccache.execution.staged_call import Context
+    from nvccache.execution.context import Context
     from nvccache.execution.workspace import Workspace
     from nvccache.machine.process import Completed
     from nvccache.plan.model import Output, Plan, Stage

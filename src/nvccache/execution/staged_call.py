@@ -1,6 +1,7 @@
 """A call taken apart into its stages: what these share over one scratch directory.
 
-    find_stage.py       the keys of a stage: an Action; and its result if the store has it
+    context.py          what is known before: Context of the call, Action of a stage
+    find_stage.py       the keys of a stage, and its result if the store has it
     run_stage.py        running it: Made, what it printed, what its tools were seen to do
     publish_stage.py    putting its result into the store, and what it has read, or why not
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 import threading
 
+from nvccache.execution.context import environ_of_tools
 from nvccache.execution.seeding import SEEDED, ModuleIds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
@@ -23,45 +25,12 @@ from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage
 from nvccache.records.facts import Present
 from nvccache.records.tiered_store import TieredStore
-from nvccache.store.store import Store
-from nvccache.values import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.execution.find_stage import Action
-    from nvccache.observation.observer import Watch
+    from nvccache.execution.context import Action, Context
     from nvccache.records.input_records import InputRecord
     from nvccache.records.record import Pair
-    from nvccache.records.rehearsed import Rehearsal
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What is known of a call before its stages are gone through, which may be attempted more than once."""
-
-    plan: Plan  # nvcc's own, with what wrappers become
-    environ: dict[str, str]
-    cwd: str
-    store: Store
-    since_ns: int  # when it began
-    watch: Watch  # runs the tools
-    is_recaching: bool = False
-    base: str = ""  # base_dir.py, as the next
-    checkout: str = ""
-    terminal: str = ""  # terminals.py
-    rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
-    # What this attempt relies on to go faster, see attempts.py.
-    has_own_ids: bool = False
-    ids_choice: str = ""
-    ignores_lines: bool = False
-    is_in_place: bool = True
-
-
-def environ_of_tools(context: Context) -> dict[str, str]:
-    """The environment that the tools of a call are given; makes the directory for their own files."""
-    temporary = scratch.temporary_below(context.plan.scratch)
-    os.makedirs(temporary, exist_ok=True)
-    return {**context.environ, "TMPDIR": temporary}
 
 
 class StagedCall:

@@ -10,9 +10,8 @@ from nvccache.compile import attempts
 from nvccache.compile.attempts import SETTLED, BeginAgainError
 from nvccache.compile.tasks import State, Task, Tasks
 from nvccache.execution import object_place, rehearsals
-from nvccache.execution.find_stage import Action
+from nvccache.execution.context import Action, Context
 from nvccache.execution.run_stage import Made
-from nvccache.execution.staged_call import Context
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Plan
 from nvccache.records.input_records import InputRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nvccache import execution
-from nvccache.execution.find_stage import Action
+from nvccache.execution.context import Action
 from nvccache.execution.seeding import SEEDED
 from nvccache.execution.staged_call import Known
 from nvccache.plan.model import Output, Stage

@@ -12,7 +12,7 @@ from answering import Answering
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import environment
 from nvccache.compile.tasks import Task
-from nvccache.execution.find_stage import Action
+from nvccache.execution.context import Action
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.explain.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
