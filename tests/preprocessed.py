@@ -1,4 +1,4 @@
-"""A slow, careful reading of preprocessed text, to compare the quick one of meaning.py with.
+"""A slow, careful reading of preprocessed text, to compare the quick one of passes.py with.
 
 Goes from character to character as a compiler does: outside of literals a line `# 12 "name" 1 3 4` is a
 marker and an empty line is nothing; a raw string goes on over lines, whatever they look like.

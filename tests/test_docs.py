@@ -88,6 +88,16 @@ def test_every_module_is_on_the_map(folder, name):
     assert any(row.startswith(where) and f"`{name}`" in row for row in rows)
 
 
+def test_every_file_that_the_map_names_is_there():
+    text = read("docs", "development", "architecture.md")
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|c|h|md))`", text))
+    assert len(named) > 40
+    below = ("", "src/nvccache", "src/native", "src/native/launcher")
+    assert [
+        path for path in named if not any(os.path.exists(os.path.join(ROOT, place, path)) for place in below)
+    ] == []
+
+
 def test_what_is_said_of_adding_a_tool_is_so():
     """Each field that it names is there, each field of a tool is named, and so are the files."""
     text = read("docs", "development", "adding-a-tool.md")

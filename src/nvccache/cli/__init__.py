@@ -1,4 +1,4 @@
-"""The commands of `nvccache`, one file each; the only importer of click.
+"""The commands of `nvccache`, which are all that imports click, with report/command.py.
 
 Importing this package loads nothing of it, so that the shim can look up a name in `names` for free.
 """

@@ -105,7 +105,7 @@ class Recorder:
         return made
 
     def without_option_files(self, read: InputRecord) -> InputRecord:
-        """The same for a key that holds what these files say, as far as nobody but nvcc reads them."""
+        """What was read, less the option files that only nvcc reads: the key holds what they say."""
         of_stages = {path for part in self.known.input_records for path in part.files}
         copies = {part for group in read.duplicates for part in group}
         dropped = set(self.invocation.option_files) - of_stages - copies

@@ -168,7 +168,7 @@ def _urgency(task: Task) -> tuple[int, int]:
 
 
 def _may_do_anything(task: Task) -> bool:
-    """Whether it is that of a host compiler's wrapper of which it is not known what it becomes."""
+    """Whether its stage runs a wrapper of a host compiler, and it is not known what the wrapper becomes."""
     return rehearsals.is_of_host(task.stage) and not task.stage.command
 
 

@@ -29,7 +29,7 @@ class Context:
     is_recaching: bool = False
     base: str = ""  # base_dir.py, as the next
     checkout: str = ""
-    terminal: str = ""  # terminals.py
+    terminal: str = ""  # streams.py
     rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
     # What this attempt relies on to go faster, see attempts.py.
     has_own_ids: bool = False

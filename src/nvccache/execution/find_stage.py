@@ -95,7 +95,7 @@ def front_key(call: StagedCall, stage: Stage) -> str:
 
 
 def is_free_of_directory(call: StagedCall, stage: Stage) -> bool:
-    """Whether it would name the working directory only before relative names, and reads none."""
+    """Whether the directory would show only in front of relative names, and the stage reads none of these."""
     return stage.grammar.joins_directory and call.workspace.are_absolute(call.read_by(stage))
 
 

@@ -48,7 +48,7 @@ def applied(context: Context) -> Context:
 
 
 class _Rehearsals:
-    """The rehearsals of one call; `found` are those that what its wrappers become is known by."""
+    """The rehearsals of one call; `found` are those that have shown what its wrappers become."""
 
     def __init__(self, context: Context) -> None:
         self.found: list[Rehearsal] = []
@@ -132,7 +132,7 @@ def are_known(plan: Plan) -> bool:
 
 
 def forgotten(plan: Plan, stage: Stage, environ: Mapping[str, str], store: Store) -> Plan:
-    """The plan without what a wrapper was to become that has become something else; never rehearsed again."""
+    """The plan without what this stage's wrapper was expected to become; it is never rehearsed again."""
     store.add_memo(_memo_key(stage, environ, store), _NEVER)
 
     def without(other: Stage) -> Stage:

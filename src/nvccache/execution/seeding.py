@@ -39,7 +39,7 @@ _AT_ONCE = 1 << 20  # bytes
 
 
 def seed_of(context: Context, stage: Stage, workspace: Workspace | None = None) -> ids.Seed:
-    """What the id is made of that a stage of nvcc's own plan makes up.
+    """What the module id is made of, for a stage of nvcc's own plan that makes one up.
 
     It holds what the passes say that `workspace` knows: no stage that generates an id is looked up before all
     are done that can run before it.

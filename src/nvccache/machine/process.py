@@ -1,4 +1,4 @@
-"""Running the tools: the one owner of subprocess and of signals.
+"""Running the tools: the one place that starts them, and the owner of stop signals.
 
 A tool inherits standard input, has its two output streams captured as bytes, and is ended together
 with this process: what stops nvccache never leaves a compiler running behind it. Compiler drivers and

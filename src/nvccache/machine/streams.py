@@ -4,8 +4,9 @@ A recorded answer is written there as nvcc writes its own. What cannot be writte
 in its own way: with SIGPIPE where nobody reads, with a message or none where a disk is full.
 
 Compilers colour and fold what they say where standard error is a terminal. So the tools are given one as well
-(process.py), and a result with diagnostics is kept by what the terminal was like (keys.py). A result without
-diagnostics looks the same everywhere. Builds through Ninja, or in continuous integration, have a pipe there.
+(process.py), and a result with diagnostics is kept by what the terminal was like (record.py). A result
+without diagnostics looks the same everywhere. Builds through Ninja, or in continuous integration, have a pipe
+there.
 What decides was seen with g++ 12, clang 14 and the EDG front ends (cudafe++, cicc) of CUDA 11.8 to 13.5:
 variables, and how wide standard error or standard input is.
 

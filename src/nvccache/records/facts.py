@@ -259,7 +259,7 @@ FACTS = (
     Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False, is_replayed=True),
     # (path, two of its copies), see presence.likenesses
     Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False, is_replayed=True),
-    # (topic, subject, answer), see facts.py
+    # (topic, subject, answer), see the topics above
 )
 # What became of files and names is compared in input_records.py.
 _OF_FILES = {

@@ -128,7 +128,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """What leads to it again, see `named`."""
+        """The name by which `named` finds this pair again."""
         return f"{self.front.key}/{self.key}"
 
 

@@ -134,7 +134,7 @@ class Strings:
 
 
 def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> bytes:
-    """The record: of the head all but what follows from the rest."""
+    """The whole record; `head` is given without the fields that follow from the rest."""
     from nvccache.files import keys
 
     at = FORMATS["head"].size + _TABLE.size

@@ -24,7 +24,7 @@ _DIGEST = "digest "  # in the place of a value that is too long (observer/proces
 
 
 def front(script: Request) -> tuple[str, str]:
-    """By what a rehearsal is known beside what it was observed to depend on."""
+    """What identifies a rehearsal before it runs: its front key, and the key that hides what it has shown."""
     place = (os.getcwd(), script.environ.get("PWD", ""))
     argv = (script.nvcc, *script.arguments)
     return keys.pair_of(
@@ -33,7 +33,10 @@ def front(script: Request) -> tuple[str, str]:
 
 
 def known(script: Request, cache: Store) -> Request | None:
-    """What a script becomes by a rehearsal that still holds, which `script` is told the input record of."""
+    """What a script becomes, by a rehearsal that still holds.
+
+    Sets `script.input_record` to that of the rehearsal.
+    """
     now = Present(script.environ, cache)
     found = rehearsed.find(front(script), cache, now)
     if not found:

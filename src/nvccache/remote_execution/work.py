@@ -28,7 +28,7 @@ from nvccache.values import dataclass
 PLACE = "nvccache-51d0c2f3a86e4b79"
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
 CHECK_NAME = b"nvccache class-check:"  # at the start of its messages
-_OTHER_CLASS, _CANNOT_RUN = 97, 98  # as worker/class_check.c ends
+_OTHER_CLASS, _CANNOT_RUN = 97, 98  # as src/native/class_check/class_check.c ends
 _PROGRAMS, _LIBRARIES = "bin", "lib"
 # The loader would load further libraries for them.
 _OBSTACLES = ("LD_PRELOAD", "LD_AUDIT")  # LD_LIBRARY_PATH was heeded when the files were found
