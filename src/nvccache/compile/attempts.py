@@ -8,7 +8,8 @@ What is relied on stands in a context (context.py):
         SHARED      the relative path of the source, which all checkouts share, where the call is one for it
         OWN         nvcc's, since it had to be the last time
         SETTLED     nvcc's, whatever the object is like
-    ignores_lines   results may come from text whose lines are elsewhere; refuted by a diagnostic
+    ignores_lines   results may come from text whose lines are elsewhere; refuted by a diagnostic, and where
+                    the cache has lost one of them
     is_in_place     not set, so that the host compiler writes into the scratch directory (object_place.py);
                     refuted by what shows that the path of the object mattered
     plan            what wrappers of host compilers become (rehearsals.py); refuted by a run
@@ -91,6 +92,18 @@ def check(call: StagedCall, tasks: Tasks, task: Task) -> bool:
         context = replace(context, ids_choice=_other_choice(context))
         raise BeginAgainError("the module id does not suit the object: once more, with another", context)
     return is_id_settled
+
+
+def instead_of(error: BaseException, call: StagedCall, tasks: Tasks) -> BaseException:
+    """What to raise where an attempt has failed: a result that is lost may have been made from other lines.
+
+    The run that is to make it again reads this call's, so it cannot give the same.
+    """
+    is_of_lines = isinstance(error, run_stage.LostResultError) and call.ignores_lines
+    if not is_of_lines or not any(task.is_moved for task in tasks.all):
+        return error
+    context = replace(call.context, ignores_lines=False)
+    return BeginAgainError(f"{error}: once more, with the lines as they are", context)
 
 
 def _first_choice(context: Context) -> str:

@@ -105,7 +105,8 @@ class _Attempt:
                     break
                 if self._next == handed_over:
                     self._ended_now = self._schedule.wait()
-        except BaseException as reason:
+        except BaseException as error:
+            reason = attempts.instead_of(error, self._call, self._tasks)
             is_wanted = isinstance(reason, BeginAgainError)
             if is_wanted:
                 self._store_what_ended()
@@ -113,6 +114,8 @@ class _Attempt:
             self._ran |= {
                 _written_by(task): self._event_of(task) for task in self._tasks.ended() if not task.is_hit
             }
+            if reason is not error:
+                raise reason from error
             raise
         self._schedule.finish()
         for task in self._tasks.ended():

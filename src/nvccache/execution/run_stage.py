@@ -119,10 +119,14 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
 
 def make_inputs(call: StagedCall, stage: Stage) -> None:
     """Have what a stage reads on disk; raises LostResultError or OSError."""
-    read = (*call.read_by(stage), *call.module_ids.known_for(stage))
+    read = _inputs(call, stage)
     with call.making:
         for path in (*read, *read):
             _make(call, path)  # twice, since making one again can write another anew, in its stored form
+
+
+def _inputs(call: StagedCall, stage: Stage) -> tuple[str, ...]:
+    return (*call.read_by(stage), *call.module_ids.known_for(stage))
 
 
 def run_again(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
@@ -142,9 +146,8 @@ def run_again(call: StagedCall, stage: Stage, handle: Handle | None = None) -> M
 
 def lost_producers(call: StagedCall, stage: Stage) -> list[Stage]:
     """The stages that have to run again before this one can: the text of a pass is not stored."""
-    writers = call.outputs
-    read = [path for path in call.read_by(stage) if path in writers]
-    return [writers[path][0] for path in read if not call.workspace.can_make(path)]
+    read = [path for path in _inputs(call, stage) if path in call.outputs]
+    return [call.outputs[path][0] for path in read if not call.workspace.can_make(path)]
 
 
 def content_of(call: StagedCall, output: Output) -> bytes:

@@ -120,6 +120,18 @@ def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:
         check_heals(workspace, expected)
 
 
+def test_all_blobs_lost_and_a_line_inserted(primed: tuple[Workspace, bytes]) -> None:
+    """Stages that are found for other lines would be made again from these, and are not the same then."""
+    workspace, _ = primed
+    for path in (workspace.cache / BLOB).glob("*/*"):
+        path.unlink()
+    workspace.write("a.cu", "/* a line more */\n\n" + SOURCE)
+    expected = object_by_plain(workspace, "a.cu")
+    assert compile_cached(workspace).status == 0
+    assert (workspace.directory / "a.o").read_bytes() == expected
+    assert workspace.counters().calls["fault"] == 0
+
+
 def test_damage_to_what_is_only_counted(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     workspace.cached("-c", "a.cu", *HOST_OPTIONS)
