@@ -92,15 +92,6 @@ def is_set(digest: str) -> bool:
     return digest not in ("", _UNSET)
 
 
-def digest_of_all(names: Iterable[str], environ: Mapping[str, str]) -> str:
-    """One digest for several variables in this order."""
-    parts = [
-        digest_of(name, environ) if name[-1:] == WHOLE else "=" + environ[name] if name in environ else _UNSET
-        for name in names
-    ]
-    return keys.digest_bytes(os.fsencode("\0".join(parts)))
-
-
 def found_on(search_path: str, name: str) -> str:
     """The program that a name stands for on a search path, or empty."""
     for directory in search_path.split(":"):

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from nvccache import environment
-from nvccache.environment import WHOLE, digest_of, digest_of_all, found_on, is_ignored, is_set
+from nvccache.environment import WHOLE, digest_of, found_on, is_ignored, is_set
 
 ENVIRON = {"A": "1", "B": "", "BASH_FUNC_f%%": "() { :; }", "BASH_FUNCTION": "x", "TMPDIR": "/tmp"}
 
@@ -68,30 +68,6 @@ def test_what_reaches_nothing_is_ignored(name):
 @pytest.mark.parametrize("name", ["PATH", "HOME", "NVCC_APPEND_FLAGS", "LANG", "NVCCACHE", "__"])
 def test_anything_else_is_not_ignored(name):
     assert not is_ignored(name)
-
-
-def test_one_digest_for_several_tells_apart_which_of_them_is_what():
-    names = ("A", "B", "C")
-    environs = [
-        {},
-        {"A": "1"},
-        {"B": "1"},
-        {"A": ""},
-        {"A": "-"},
-        {"A": "1", "B": ""},
-        {"A": "1", "B": "1"},
-        {"A": "1", "C": "1"},
-    ]
-    assert len({digest_of_all(names, environ) for environ in environs}) == len(environs)
-    assert digest_of_all(names, {"A": "1", "D": "2"}) == digest_of_all(names, {"A": "1"})
-
-
-def test_one_digest_for_several_may_have_a_star_among_them():
-    names = ("A", "X_*")
-    before = digest_of_all(names, {"A": "1", "X_A": "1"})
-    assert digest_of_all(names, {"A": "1", "X_A": "1", "Y": "2"}) == before
-    for environ in ({"A": "1"}, {"A": "1", "X_A": "2"}, {"A": "1", "X_A": "1", "X_B": "1"}):
-        assert digest_of_all(names, environ) != before
 
 
 @pytest.fixture
