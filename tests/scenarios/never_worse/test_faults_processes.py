@@ -85,7 +85,7 @@ def test_a_cache_that_is_removed_all_the_time(
     log = tmp_path / "log"
     time.sleep(OLD_ENOUGH)
     for _ in range(2):
-        # A removal that was overtaken may have left files without the tag: somebody else's, for the next call.
+        # An overtaken removal may leave files without the tag: a foreign directory, for the next call.
         shutil.rmtree(workspace.cache, ignore_errors=True)
         with ending(workspace):
             call = start(workspace, "-c", "a.cu", "-o", "a.o", NVCCACHE_LOG=str(log))
