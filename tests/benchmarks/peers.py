@@ -5,7 +5,7 @@
 One unit of templates is compiled for two architectures with an empty cache, again, and after each of five
 changes. Every round has another constant in its kernels, so that it begins with nothing cached. Printed are
 medians as ratios to plain nvcc, as a Markdown table, and with `--svg` drawn as bars. What is not installed is
-left out by name. `--draw FILE` draws again what `--json` kept.
+left out by name. `--draw FILE` draws again what `--json` kept; docs/images shows tests/benchmarks/recorded.
 """
 
 from __future__ import annotations
