@@ -1,55 +1,80 @@
-"""Draws groups of horizontal bars as a small SVG that reads in light and dark."""
+"""Draws ratios to plain nvcc as groups of horizontal bars: a small SVG for light, dark and narrow pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
 
-COLOURS = ("#8b949e", "#3fb950", "#d29922", "#a371f7")
+COLOURS = ("#2da44e", "#bf8700", "#a371f7")  # each at least 3:1 on white and on the dark background
 _STYLE = """\
 text { font: 13px system-ui, sans-serif; fill: #24292f }
-.title { font-weight: 600 }
-.value { font-size: 11px }
-line { stroke: #d0d7de }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } line { stroke: #444c56 } }"""
-_LEFT, _WIDTH, _BAR, _GAP, _TOP = 190, 470, 12, 14, 58
+.title { font-size: 15px; font-weight: 600 }
+.value, .note { font-size: 11px }
+.page { fill: #ffffff }
+.value { stroke: #ffffff; stroke-width: 3px; paint-order: stroke }
+line { stroke: #6e7781; stroke-dasharray: 4 3 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 }
+  .page { fill: #0d1117 }
+  .value { stroke: #0d1117 }
+  line { stroke: #8b949e }
+}"""
+_PAGE, _MARGIN, _BAR, _LABEL, _GAP, _TOP = 480, 12, 12, 18, 10, 92
+_SHOWN = 640  # pixels across, where the page has room; the text then has the size of the page's own
 
 
-def drawing(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:
-    """Group -> series -> its value, as an SVG document."""
-    series = list(next(iter(groups.values())))
-    most = max(max(values.values()) for values in groups.values())
-    scale = _WIDTH / most
-    height = _TOP + len(groups) * (len(series) * _BAR + _GAP)
+def drawing(
+    title: str,
+    note: str,
+    baseline: str,
+    versions: Mapping[str, str],
+    groups: Mapping[str, Mapping[str, float]],
+) -> str:
+    """Group -> series -> its ratio to the baseline, as an SVG document; the baseline is a line at 1."""
+    series = [name for name in next(iter(groups.values())) if name != baseline]
+    most = max(1.0, *(max(values.values()) for values in groups.values()))
+    scale = (_PAGE - 2 * _MARGIN - 34) / most  # 34: room for the figure behind the longest bar
+    each = _LABEL + len(series) * _BAR + _GAP
+    height = _TOP + len(groups) * each
+    size = f'width="{_SHOWN}" height="{height * _SHOWN // _PAGE}" viewBox="0 0 {_PAGE} {height}"'
+    one = _MARGIN + scale
+    unit = escape(_named(baseline, versions))
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 60} {height}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
         f"<title>{escape(title)}</title>",
         f"<desc>{escape(_described(groups))}</desc>",
         f"<style>{_STYLE}</style>",
-        f'<text class="title" x="0" y="16">{escape(title)}</text>',
+        f'<rect class="page" width="{_PAGE}" height="{height}" rx="6"/>',
+        f'<text class="title" x="{_MARGIN}" y="24">{escape(title)}</text>',
+        f'<text class="note" x="{_MARGIN}" y="42">{escape(note)}</text>',
+        f'<line x1="{one:.1f}" y1="{_TOP - 8}" x2="{one:.1f}" y2="{height - _GAP}"/>',
+        f'<text class="note" x="{one:.1f}" y="{_TOP - 12}" text-anchor="end">{unit} = 1</text>',
     ]
+    x = _MARGIN
     for number, name in enumerate(series):
-        x = _LEFT + number * 110
-        lines.append(f'<rect x="{x}" y="28" width="12" height="12" fill="{COLOURS[number]}"/>')
-        lines.append(f'<text x="{x + 18}" y="39">{escape(name)}</text>')
-    top = _TOP
-    for group, values in groups.items():
-        middle = top + len(series) * _BAR / 2 + 4
-        lines.append(f'<text x="{_LEFT - 10}" y="{middle:.0f}" text-anchor="end">{escape(group)}</text>')
-        for number, name in enumerate(series):
-            y, width = top + number * _BAR, max(values[name] * scale, 1)
-            size = f'width="{width:.1f}" height="{_BAR - 2}"'
-            lines.append(f'<rect x="{_LEFT}" y="{y}" {size} fill="{COLOURS[number]}"/>')
+        shown = _named(name, versions)
+        lines.append(f'<rect x="{x}" y="53" width="12" height="12" fill="{COLOURS[number]}"/>')
+        lines.append(f'<text x="{x + 17}" y="64">{escape(shown)}</text>')
+        x += 36 + 8 * len(shown)
+    for number, (group, values) in enumerate(groups.items()):
+        top = _TOP + number * each
+        lines.append(f'<text x="{_MARGIN}" y="{top + 12}">{escape(group)}</text>')
+        for place, name in enumerate(one for one in series if one in values):
+            y, width = top + _LABEL + place * _BAR, max(values[name] * scale, 1)
             shown = f"{values[name]:.2f}" if values[name] >= 0.1 else f"{values[name]:.3f}"
-            lines.append(f'<text class="value" x="{_LEFT + width + 5:.1f}" y="{y + 9}">{shown}</text>')
-        top += len(series) * _BAR + _GAP
-    lines.append(f'<line x1="{_LEFT}" y1="{_TOP - 6}" x2="{_LEFT}" y2="{height}"/>')
+            bar = f'width="{width:.1f}" height="{_BAR - 2}" fill="{COLOURS[series.index(name)]}"'
+            lines.append(f'<rect x="{_MARGIN}" y="{y}" {bar}/>')
+            lines.append(f'<text class="value" x="{_MARGIN + width + 4:.1f}" y="{y + 9}">{shown}</text>')
     return "\n".join([*lines, "</svg>", ""])
 
 
+def _named(name: str, versions: Mapping[str, str]) -> str:
+    return f"{name} {versions.get(name, '')}".rstrip()
+
+
 def _described(groups: Mapping[str, Mapping[str, float]]) -> str:
-    """The same in words, for who cannot see it."""
+    """The same as text, for readers who cannot see it."""
     return "; ".join(
-        f"{group}: " + ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+        f"{group}: " + ", ".join(f"{name} {value:.3g}" for name, value in values.items())
         for group, values in groups.items()
     )

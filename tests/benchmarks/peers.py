@@ -5,7 +5,7 @@
 One unit of templates is compiled for two architectures with an empty cache, again, and after each of five
 changes. Every round has another constant in its kernels, so that it begins with nothing cached. Printed are
 medians as ratios to plain nvcc, as a Markdown table, and with `--svg` drawn as bars. What is not installed is
-left out by name. `--draw FILE` draws again what `--json` kept.
+left out by name. `--draw FILE` draws again what `--json` kept; docs/images shows tests/benchmarks/recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 import bars
 from contenders import CCACHE, HOW_TO_INSTALL, LAUNCHER, SCCACHE, Contender, contenders
 
+from nvccache import __version__
 from nvccache.toolkit import discovery
 
 PLAIN, OURS = "nvcc", "nvccache"
@@ -115,16 +115,26 @@ def words(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 
-def versions(nvcc: str, sccache: str | None) -> str:
-    """What was compared, in a line."""
-    found = [f"nvcc {discovery.release_of(nvcc)}", f"Python {platform.python_version()}"]
-    for program in ("ccache", sccache or "sccache"):
+def described(nvcc: str, sccache: str | None, rounds: int) -> dict[str, object]:
+    """What was compared, and where: versions by name, cores, rounds, month."""
+    found: dict[str, object] = {PLAIN: discovery.release_of(nvcc), OURS: __version__}
+    for name, program in ((CCACHE, CCACHE), (SCCACHE, sccache or SCCACHE)):
         try:
             shown = subprocess.check_output([program, "--version"], text=True).splitlines()[0]
         except OSError:
             continue
-        found.append(shown.replace(" version", ""))
-    return ", ".join([*found, f"{os.cpu_count()} cores"])
+        found[name] = shown.split()[-1]
+    cores = len(os.sched_getaffinity(0))
+    return {**found, "cores": cores, "rounds": rounds, "date": time.strftime("%B %Y")}
+
+
+def draw(svg: str, document: dict[str, object]) -> None:
+    """Write the picture of what --json kept."""
+    about: dict[str, object] = document["about"]  # type: ignore[assignment]
+    note = f"{about['cores']} cores, medians of {about['rounds']} rounds, {about['date']}"
+    versions = {name: str(about[name]) for name in (PLAIN, OURS, CCACHE, SCCACHE) if name in about}
+    title = "Time of a compile, as a share of plain nvcc's"
+    Path(svg).write_text(bars.drawing(title, note, PLAIN, versions, document["medians"]))  # type: ignore[arg-type]
 
 
 def main() -> int:
@@ -132,23 +142,27 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sccache", metavar="PATH", help="an sccache that is not on PATH")
     parser.add_argument("--svg", metavar="FILE", help="draw the medians as bars")
-    parser.add_argument("--json", metavar="FILE", help="keep the medians")
+    parser.add_argument(
+        "--json", metavar="FILE", help="keep the medians, and the versions that they belong to"
+    )
     parser.add_argument("--draw", metavar="FILE", help="measure nothing, draw what --json kept")
     options = parser.parse_args()
     if options.draw:
-        medians = json.loads(Path(options.draw).read_text())
+        document = json.loads(Path(options.draw).read_text())
     else:
         nvcc = discovery.find_nvcc(os.environ)
         if not nvcc:
             parser.error("no nvcc found")
         with tempfile.TemporaryDirectory() as temporary:
             medians = measure(options.rounds, nvcc, options.sccache, Path(temporary))
-        print(f"{versions(nvcc, options.sccache)}, medians of {options.rounds} rounds")
+        about = described(nvcc, options.sccache, options.rounds)
+        print(", ".join(f"{name} {value}" for name, value in about.items()))
+        document = {"about": about, "medians": medians}
     if options.json:
-        Path(options.json).write_text(json.dumps(medians, indent=2) + "\n")
+        Path(options.json).write_text(json.dumps(document, indent=2) + "\n")
     if options.svg:
-        Path(options.svg).write_text(bars.drawing("Time of a compile, as a share of plain nvcc's", medians))
-    print(table(medians))
+        draw(options.svg, document)
+    print(table(document["medians"]))
     return 0
 
 

