@@ -89,7 +89,8 @@ def test_the_reference_and_the_manual_page_have_it(run):
     folder = ROOT / "docs/generate"
     done = run("-c", f"import sys; sys.path.insert(0, {str(folder)!r}); {code}")
     text = "How long a call waits for a greeting, before it goes on without one."
-    assert f"\n| `{VARIABLE}` | `greeting_timeout` | seconds | `1.5` | {text} |\n" in done.stdout
+    facts = "Value: seconds. Default: `1.5`. Name in the file: `greeting_timeout`."
+    assert f"\n## {VARIABLE}\n\n{facts}\n\n{text}\n" in done.stdout
     assert f".B {VARIABLE}\n" in done.stdout
 
 

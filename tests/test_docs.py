@@ -48,13 +48,13 @@ def test_every_command_has_a_section(name):
 
 @pytest.mark.parametrize("variable", [row.variable for row in config.SETTINGS.values()])
 def test_every_setting_is_described(variable):
-    assert f"\n| `{variable}` |" in read("docs", "reference", "settings.md")
+    assert f"\n## {variable}\n" in read("docs", "reference", "settings.md")
 
 
 @pytest.mark.parametrize("word", [*outcomes.OUTCOMES, *outcomes.REASONS, *stages.counted(),
                                   *outcomes.STORE_FAULTS, *outcomes.WRONG_SETTINGS])  # fmt: skip
 def test_every_outcome_reason_and_stage_is_described(word):
-    assert f"\n| `{word}` |" in read("docs", "reference", "outcomes.md")
+    assert f"\n- `{word}`: " in read("docs", "reference", "outcomes.md")
 
 
 def test_every_reason_that_is_given_is_one_of_the_list():

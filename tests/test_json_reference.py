@@ -12,7 +12,7 @@ import pytest
 
 TEXT = (Path(__file__).parents[1] / "docs" / "reference" / "json.md").read_text()
 LINES = [
-    *("clean --all --dry-run", "clean --unused-toolchains", "config", "config set jobs 2"),
+    *("clean --all --dry-run", "clean --unused-toolchains", "config", "config get jobs", "config set jobs 2"),
     *("config unset jobs", "config path", "explain a.o", "install shims", "doctor", "verify --recompile 1"),
     *("remote status --list", "remote test", "remote push --all", "remote pull"),
     *("remote prune --max-size 1T", "pack a.pack", "unpack a.pack"),

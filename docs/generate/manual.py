@@ -35,9 +35,9 @@ def page() -> str:
         *_synopsis(),
         ".SH DESCRIPTION",
         *_paragraphs(
-            "With a path or name of an nvcc first, `nvccache` compiles through the cache: it gives what nvcc"
-            " gives, from the cache where that is sure to be the same. Started under the name `nvcc`, it"
-            " finds the real one further on PATH. With a command first it does what the command says.\n\n"
+            "With a path or name of an nvcc first, `nvccache` compiles through the cache: the results are"
+            " nvcc's, taken from the cache when they are certain to be the same. Started under the name"
+            " `nvcc`, it finds the real nvcc further on PATH. With a command first, it runs that command.\n\n"
             "Every command takes `--json` and then prints JSON, for scripts."
         ),
         ".SH COMMANDS",
@@ -47,7 +47,7 @@ def page() -> str:
         command = commands.get_command(context, name)
         assert command is not None
         lines += _command(name, command)
-    lines += [".SH ENVIRONMENT", *_paragraphs("Each can be set in the settings file, too, see `FILES`.")]
+    lines += [".SH ENVIRONMENT", *_paragraphs("Each can also be set in the settings file, see `FILES`.")]
     texts = reference.setting_texts()
     for name, row in config.SETTINGS.items():
         # A manual page has no links: what they are called is left.
@@ -88,6 +88,7 @@ def _command(name: str, command: click.Command) -> list[str]:
             value = "|".join(map(str, option.type.choices))
         head = f'.BI "{_escaped(", ".join(option.opts))}"'
         lines += [".TP", f'{head} " {_escaped(value)}"' if value else head, *_paragraphs(option.help or "")]
+    lines += [".PP", *_paragraphs(reference.example(command))]
     for below, one in reference.subcommands(command):
         lines += _command(f"{name} {below}", one)
     return lines

@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -22,74 +23,72 @@ from nvccache.plan import stages
 REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reference")
 NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads instead. -->\n"
 
-REMOTE_TEXT = (
-    "`NVCCACHE_REMOTE` is one URL or more, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. The local",
-    "cache goes first, then all remotes at once; of those that have it the first to answer counts. What",
-    "is received is checked, and stored locally. A remote is only read unless `,rw` stands behind its URL.",
-    "All but redis and directories need the extra `remote`. What a URL cannot have as it is, such as a",
-    "comma or a blank, is written as `%` and two hexadecimal digits.",
-    "",
-    "A remote never fails a compile, nor delays it for long: a call waits for all its remotes for",
-    "`NVCCACHE_REMOTE_TIMEOUT` together. One that fails is left alone for a minute by all calls of this user",
-    "on this machine, then one call tries it again; each failure in a row doubles the time, up to ten",
-    "minutes. One that asks for fewer requests is left alone for five seconds. `nvccache doctor` says which",
-    "are, and why.",
-)
-_FILES_OF_AWS = "`AWS_ACCESS_KEY_ID` and its like, `AWS_PROFILE`, `~/.aws`; without any, no signature"
+REMOTE_TEXT = """\
+`NVCCACHE_REMOTE` holds one or more URLs, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. A call asks the
+local cache first, then all remotes at once; the first that has the entry wins. What it sends is checked, and
+stored locally. A remote is only read unless its URL ends with `,rw`. All but redis and directories need the
+extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
+
+A remote never fails a compile, nor delays it for long: a call waits at most `NVCCACHE_REMOTE_TIMEOUT` for all
+its remotes together. After a fault, all calls of this user on this machine skip the remote for a minute; then
+one call tries it again. Each further fault doubles the time, up to ten minutes. A remote that asks for fewer
+requests is skipped for five seconds. `nvccache doctor` shows which are skipped, and why.
+"""
 REMOTE_CREDENTIALS = {
-    "s3": _FILES_OF_AWS,
+    "s3": "`AWS_ACCESS_KEY_ID` and related variables, `AWS_PROFILE` or `~/.aws`; without any, no signature",
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
-    "rediss": "as for `redis`; with TLS",
+    "rediss": "as for `redis`, but with TLS",
     "https": "in the URL, else `~/.netrc` or the file that `NETRC` names",
-    "http": "as for `https`, but anybody on the way can read them",
-    "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or what `gcloud auth application-default login` left; without "
-    "either, no signature",
-    "azblob": "`AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; without "
-    "any, no signature",
-    "file": "the permissions of the directory, which new files have as well",
+    "http": "as for `https`, but anyone on the network can read them",
+    "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes;"
+    " without either, no signature",
+    "azblob": "`AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; without any, "
+    "no signature",
+    "file": "none: the permissions of the directory count, and new files get them too",
 }
-REMOTE_OPTIONS = (
-    "- `endpoint`: the URL of a service that is not the cloud's own, as in `?endpoint=https://minio.local:9000`.",
-    "- `region`, `profile`, `virtual_host=1` (the bucket in the name of the host): as for the tools of AWS.",
-    "- `account`: of Azure; else `AZURE_STORAGE_ACCOUNT`.",
-    "- `anonymous=1`: without a signature, whatever credentials there are.",
-    "- `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. It",
-    "  is not asked otherwise, since elsewhere it takes seconds to find that there is none.",
-    "- `prefix`, `ttl`: of redis, before each key, and the seconds after which the server forgets an entry.",
-    "- The number behind redis's host is the database; without one it is 0. `SSL_CERT_FILE` names the",
-    "  certificates that `rediss` trusts, if not those of the system.",
-    "- `http` and `https` read any server of files, and write to a WebDAV server.",
-    "",
-    "No credentials are shown by any command, and none are in the log or the event log.",
-)
+REMOTE_OPTIONS = """\
+The options of URLs:
+
+- `endpoint`: the URL of a service other than the cloud's own, as in `?endpoint=https://minio.local:9000`
+- `region`, `profile`, `virtual_host=1` (the bucket is part of the host name): as for the tools of AWS
+- `account`: the Azure account, else `AZURE_STORAGE_ACCOUNT`
+- `anonymous=1`: no signature, whatever credentials there are
+- `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. It is not
+  asked by default: where there is none, finding that out takes seconds
+- `prefix`, `ttl`: for redis, a prefix for each key, and the seconds after which the server forgets an entry
+
+The number after redis's host is the database, by default 0. `SSL_CERT_FILE` names the certificates that
+`rediss` trusts in place of the system's. `http` and `https` read from any file server, and write to a WebDAV
+server. No command shows credentials, and neither the log nor the event log contains any.
+"""
 WRONG_TEXT = """
 ## Settings that are wrong
 
-A wrong setting costs only itself: the compile goes on with that setting's default, and `nvccache stats`
+A wrong setting affects only itself: the compile goes on with that setting's default, and `nvccache stats`
 counts it. A compile never mentions it. Every command does, on standard error, as do `NVCCACHE_LOG` and
-`nvccache doctor`, with the variable or the line of the file. Wrong are: a value that is not one, an unknown
-name (`NVCCACHE_MAX_SISE`, `max_sise`), a file that cannot be read, a line in it that is not TOML. Of the
-switches, `disable` and `readonly` count as on if their value is not understood; the others count as off.
-`clean` and `stats --reset` refuse to remove what a default would choose.
+`nvccache doctor`, with the variable or the line of the file. Wrong are: an invalid value, an unknown name
+(`NVCCACHE_MAX_SISE`, `max_sise`), a file that cannot be read, a line in it that is not TOML. An invalid value
+turns `disable` and `readonly` on, and the other switches off. `clean` and `stats --reset` remove nothing
+while a setting that decides what they remove is wrong.
 
 - Paths are absolute. One that begins with `~` is relative to the home directory. In a variable, a relative
-  path is relative to the working directory; in the file it is wrong, since it would differ between
+  path is relative to the working directory; in the file it is wrong, because it would differ between
   directories.
-- The home directory is `HOME`; if that is unset, empty or relative, it is looked up in the list of users.
-  Without one there is no cache unless `NVCCACHE_DIR` names it: nvcc runs by itself, counted with the reason
-  `no_cache_directory`. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
+- The home directory is `HOME`; if that is unset, empty or relative, it is looked up in the user database.
+  Without one there is no cache unless `NVCCACHE_DIR` names it: only nvcc runs, and the call is counted with
+  the reason `no_cache_directory`. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
 """
 KIND_TEXTS = {
     config.as_path: "path",
     config.as_program: "path",
     config.as_size: "size",
     config.as_count: "number",
-    config.as_mask: "octal digits; in the file between quotation marks",
-    config.as_switch: "`1` or `0`; in the file `true` or `false`",
+    config.as_mask: "octal digits; in the file, in quotation marks",
+    config.as_switch: "`1` or `0`; in the file, `true` or `false`",
     config.as_remotes: "URLs",
     config.as_timeout: "seconds",
-    config.as_seconds: "seconds, also `0`",
-    config.as_executor: "URL or words",
+    config.as_seconds: "seconds, which may be `0`",
+    config.as_executor: "a URL, or `prefix:` and a command",
 }
 STAGE_TEXTS = {
     "host_preprocess": "the host compiler's preprocessor, for host code",
@@ -98,7 +97,7 @@ STAGE_TEXTS = {
     "cicc": "device code to PTX (or LTO-IR), once for each virtual architecture",
     "ptxas": "PTX to a cubin, once for each real architecture",
     "fatbinary": "packs cubins and PTX into one fatbin",
-    "host_compile": "the host compiler, on what `cudafe++` wrote and the fatbin",
+    "host_compile": "the host compiler, on the output of `cudafe++` and the fatbin",
     "nvlink": "links device code; with `-dlto` it compiles it",
 }
 
@@ -116,29 +115,24 @@ def command_page() -> str:
     lines = [
         "# Commands",
         "",
-        "| call | what it does |",
-        "|---|---|",
-        "| `nvccache NVCC ARGS...` | compiles through the cache; NVCC is the path or name of an nvcc |",
-        "| `nvcc ARGS...` | the same, if this `nvcc` is a link to `nvccache`; `nvccache install` makes one |",
-        "| `nvccache COMMAND ...` | one of the commands below |",
-        "| `nvccache --version`, `nvccache --help` | the version; the list of commands |",
-        "| `nvccache --version --verbose` | what a report of a bug should tell: versions, system, settings |",
+        "- `nvccache NVCC ARGS...`: compile through the cache; NVCC is the path or name of an nvcc",
+        "- `nvcc ARGS...`: the same, if this `nvcc` is a link to `nvccache`, as `nvccache install` makes it",
+        "- `nvccache COMMAND ...`: one of the commands below",
+        "- `nvccache --version`, `nvccache --help`: the version; the list of commands",
+        "- `nvccache --version --verbose`: what a bug report needs: versions, system, settings",
         "",
         "Every command takes `--json` and then prints [JSON](json.md) on standard output, for scripts;",
-        "what is wrong is told on standard error all the same. Text is for people, and may change. Colours",
-        "are for terminals: `NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` turn them off, `CLICOLOR_FORCE=1` turns",
-        "them on. What corresponds to the commands of ccache and sccache is in",
-        "[a page of its own](commands-compared.md).",
+        "errors and warnings still go to standard error. Text is for people, and may change. Colours are for",
+        "terminals: `NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` turn them off, `FORCE_COLOR=1` and",
+        "`CLICOLOR_FORCE=1` turn them on. See also [the corresponding commands of ccache and",
+        "sccache](commands-compared.md).",
         "",
         "## Exit statuses",
         "",
-        "A compile ends with the status of nvcc, or of the signal that ended it. Where there is no compiler",
-        "to run it ends with 127, and with 126 for one that cannot be run, as in a shell. A command ends",
-        "with",
+        "A compile ends with the status of nvcc, or by the signal that ended nvcc. As in a shell, it ends",
+        "with 127 if there is no compiler, and with 126 if the compiler cannot be run. A command ends with",
         "",
-        "| status | meaning |",
-        "|---|---|",
-        *[f"| {status} | {meaning} |" for status, meaning in STATUSES.items()],
+        *entries({str(status): meaning for status, meaning in STATUSES.items()}),
     ]
     context = click.Context(commands, info_name="nvccache")
     for name in COMMANDS:
@@ -165,17 +159,20 @@ def command_lines(name: str, command: click.Command) -> list[str]:
     usage = ["nvccache", name, *(["[OPTIONS]"] if options else [])]
     usage += [argument.metavar or "" for argument in arguments]
     text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").replace("\b\n", "").strip())
-    lines = ["    " + " ".join(usage), "", text]
-    if options:
-        lines += ["", "| option | meaning |", "|---|---|"]
+    lines = ["    " + " ".join(usage), "", text, "", example(command)]
+    meanings = {}
     for option in options:
         value = option.metavar or ""
         if isinstance(option.type, click.Choice):
-            value = "\\|".join(map(str, option.type.choices))
-        words = f"{', '.join(option.opts)} {value}".rstrip()
+            value = "|".join(map(str, option.type.choices))
         default = f" Default: `{option.default}`." if isinstance(option.default, str) else ""
-        lines.append(f"| `{words}` | {option.help}{default} |")
-    return lines
+        meanings[f"{', '.join(option.opts)} {value}".rstrip()] = f"{option.help}{default}"
+    return [*lines, *([""] if options else []), *entries(meanings)]
+
+
+def example(command: click.Command) -> str:
+    """The last line of a command's help, with the command line as a literal."""
+    return re.sub("^Example: (.+)$", r"Example: `\1`", command.epilog or "")
 
 
 def setting_page() -> str:
@@ -183,17 +180,14 @@ def setting_page() -> str:
         "# Settings",
         "",
         "The environment comes first, then the user's settings file, then the default. The file is",
-        "`$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`; in it, a setting",
-        'has the name in the second column, as in `max_size = "20G"`. No file in a checkout is ever read:',
-        "a checkout must not steer the cache. `nvccache config` shows every value and where it came from.",
-        "",
-        "| variable | in the file | value | default | meaning |",
-        "|---|---|---|---|---|",
+        "`$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`, and has lines",
+        'such as `max_size = "20G"`. A file in a checkout is never read: a checkout must not steer the',
+        "cache. `nvccache config` shows every value and where it came from.",
     ]
     texts = setting_texts()
     for name, row in config.SETTINGS.items():
-        value = KIND_TEXTS[row.parse]
-        lines.append(f"| `{row.variable}` | `{name}` | {value} | {default_text(row)} | {texts[name]} |")
+        facts = f"Value: {KIND_TEXTS[row.parse]}. Default: {default_text(row)}. Name in the file: `{name}`."
+        lines += ["", f"## {row.variable}", "", facts, "", texts[name]]
     return "\n".join(lines) + "\n" + remote_section() + WRONG_TEXT
 
 
@@ -219,22 +213,12 @@ def default_text(row: config.Setting) -> str:
 
 
 def remote_section() -> str:
-    """What NVCCACHE_REMOTE may say, scheme by scheme."""
-    rows = []
+    """What NVCCACHE_REMOTE may hold, scheme by scheme."""
+    rows = {}
     for name, scheme in remote_url.SCHEMES.items():
         options = ", ".join(f"`{option}`" for option in scheme.options)
-        rows.append(f"| `{scheme.example}` | {options or 'none'} | {REMOTE_CREDENTIALS[name]} |")
-    lines = [
-        "",
-        "## Remotes",
-        "",
-        *REMOTE_TEXT,
-        "",
-        "| URL | options | credentials |",
-        "|---|---|---|",
-        *rows,
-    ]
-    return "\n".join([*lines, "", *REMOTE_OPTIONS]) + "\n"
+        rows[scheme.example] = f"options: {options or 'none'}; credentials: {REMOTE_CREDENTIALS[name]}"
+    return "\n".join(["", "## Remotes", "", REMOTE_TEXT, *entries(rows), "", REMOTE_OPTIONS])
 
 
 def outcome_page() -> str:
@@ -243,49 +227,49 @@ def outcome_page() -> str:
         "",
         "Every call ends in one of these. `nvccache stats` counts them.",
         "",
-        *table("outcome", outcome_texts()),
+        *entries(outcome_texts()),
         "",
         "## Reasons for a bypass",
         "",
-        "nvccache decided to leave the call to nvcc, with the very same arguments. Two reasons are not",
-        "counted: `disabled`, since nvccache then does nothing at all, and `nested`, since the call around",
-        "it is counted. Calls with `NVCCACHE_READONLY`, and those without a cache directory, are counted",
-        "only where `NVCCACHE_STATS_DIR` says.",
+        "nvccache left the call to nvcc on purpose, with the same arguments. Two reasons are not counted:",
+        "`disabled`, because nvccache then does nothing at all, and `nested`, because the outer call is",
+        "counted. Calls with `NVCCACHE_READONLY`, and those without a cache directory, are counted only if",
+        "`NVCCACHE_STATS_DIR` is set.",
         "",
-        *table("reason", outcomes.REASONS),
+        *entries(outcomes.REASONS),
         "",
         "## Faults of the store",
         "",
-        "The compile is right, but some or all of what it made was not stored. `nvccache stats` counts each",
-        "call once, and `nvccache doctor` says what to do.",
+        "The compile is right, but not everything that it made was stored. `nvccache stats` counts each call",
+        "once, and `nvccache doctor` shows what to do.",
         "",
-        *table("reason", outcomes.STORE_FAULTS),
+        *entries(outcomes.STORE_FAULTS),
         "",
         "## Faults of remotes",
         "",
-        "The compile is right, and went on without the remote, which is then left alone for a while.",
+        "The compile is right, and went on without the remote, which is then skipped for a while.",
         "",
-        *table("reason", outcomes.REMOTE_FAULTS),
+        *entries(outcomes.REMOTE_FAULTS),
         "",
         "## Stages that were sent and ran here",
         "",
-        "Why a stage ran here though it was sent to another machine; `nvccache stats` counts these stages.",
+        "Why a stage ran here although it was sent to another machine. `nvccache stats` counts these stages.",
         "",
-        *table("reason", outcomes.EXECUTOR_FAULTS),
+        *entries(outcomes.EXECUTOR_FAULTS),
         "",
         "## Wrong settings",
         "",
-        "`nvccache stats` counts the calls that went on with the default of a setting: under the setting's",
-        "name, or under one of these",
+        "`nvccache stats` counts the calls that used the default of a wrong setting: under the setting's",
+        "name, or under one of these:",
         "",
-        *table("name", outcomes.WRONG_SETTINGS),
+        *entries(outcomes.WRONG_SETTINGS),
         "",
         "## Stages",
         "",
-        "The stages of a compile, for each of which `nvccache stats` counts hits, misses, the seconds spent",
-        "on misses and the seconds that hits saved.",
+        "The stages of a compile. For each, `nvccache stats` counts hits, misses, the seconds that misses",
+        "took and the seconds that hits saved.",
         "",
-        *table("stage", {stage: STAGE_TEXTS[stage] for stage in stages.counted()}),
+        *entries({stage: STAGE_TEXTS[stage] for stage in stages.counted()}),
     ]
     return "\n".join(lines) + "\n"
 
@@ -297,9 +281,9 @@ def outcome_texts() -> dict[str, str]:
     return {outcome: found[outcome] for outcome in outcomes.OUTCOMES}
 
 
-def table(head: str, texts: dict[str, str]) -> list[str]:
-    rows = [f"| `{word}` | {text.replace('|', '&#124;')} |" for word, text in texts.items()]
-    return [f"| {head} | meaning |", "|---|---|", *rows]
+def entries(texts: Mapping[str, str]) -> list[str]:
+    """A list and no table, which a phone would have to scroll sideways."""
+    return [f"- `{word}`: {text}" for word, text in texts.items()]
 
 
 def stale_pages() -> list[str]:

@@ -244,53 +244,55 @@ class Config:
     """Where the cache is. Any number of processes may use it at the same time."""
     max_size: int = setting(as_size, 10 * 1024**3, shown_default="`10G`")
     """How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` is no
-    limit. What was used least recently goes first. A number without a unit means bytes, and must be at
-    least `1048576`: a smaller one has most likely lost its unit."""
+    limit. The least recently used entries are removed first. A number without a unit is in bytes, and
+    must be at least `1048576`: a smaller one has most likely lost its unit."""
     umask: int | None = setting(as_mask, None)  # None: that of the process
-    """The file mode creation mask of the cache, in octal digits: `002` for a cache that a group shares,
-    `000` for one of the whole machine. By default the mask of the process, or, in a directory that others
-    may write to, what that directory permits. It does not apply to products."""
+    """The file mode creation mask of the cache, in octal digits: `002` if a group shares it, `000` if the
+    whole machine does. By default, it is the mask of the process or, in a directory that others may write
+    to, what that directory permits. It does not apply to the outputs of compiles."""
     base_dir: str = setting(as_path, "")
-    """A directory whose checkouts share what holds a module id, too: it tells the way from the working
-    directory to the source then. What holds no path is shared without it."""
+    """A directory whose checkouts also share results that contain a module id, which then depends on the
+    relative path from the working directory to the source. Results that contain no path are shared
+    anyway."""
     nvcc: str = setting(as_program, "")
-    """The real nvcc for a call under the name `nvcc`: a path, or a name to look up on `PATH`. By default the
-    first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is given."""
+    """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
+    it is the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is given."""
     jobs: int = setting(as_count, 0)
-    """How many tools the calls of this user run at once on this machine, beyond one for each call. By
-    default one for each core."""
+    """How many tools all calls of this user may run at once on this machine, in addition to one for each
+    call. By default, one for each core."""
     log: str = setting(as_path, "")
-    """A file to which every call appends what it did; only its owner can read it. By default there is no
-    log. Values of macros are left out."""
+    """A file to which every call appends what it did; only its owner can read it. Values of macros are
+    left out."""
     stats_dir: str = setting(as_path, "")
-    """Where calls are counted, if not in the cache: with `readonly`, or to add up several caches. `stats`
-    and `explain` read there."""
-    # Whoever sets these two wants less done than usual, also by a word that is not understood.
+    """Where calls are counted, if not in the cache: for use with `readonly`, or to add up several caches.
+    `stats` and `explain` read from there."""
+    # These two ask for less than usual: an invalid value must not turn them off.
     disable: bool = setting(as_switch, False, if_wrong=True)
-    """Run nvcc and do nothing else."""
+    """Run nvcc, and do nothing else."""
     readonly: bool = setting(as_switch, False, if_wrong=True)
-    """Use the cache, but change nothing in it: calls are counted in `stats_dir`, or not at all."""
+    """Use the cache, but change nothing in it. Calls are counted in `stats_dir`, or not at all."""
     recache: bool = setting(as_switch, False)
-    """Run every stage, and store its result anew."""
+    """Run every stage, and store its result again."""
     strict: bool = setting(as_switch, False)
-    """Let a fault of nvccache end the call with a traceback instead of running nvcc: for tests."""
+    """For tests: on a fault of nvccache, end the call with a traceback instead of running nvcc."""
     observe: bool = setting(as_switch, True, if_wrong=False)
-    """Watch what the tools read, through a library that `LD_PRELOAD` loads into them. Without it there are
-    no direct hits."""
+    """Watch which files the tools read, through a library that `LD_PRELOAD` loads into them. Without it
+    there are no direct hits."""
     remote: str = setting(as_remotes, "")  # it may have passwords in it
-    """Caches that are asked after the local one, which goes first: one or more URLs, separated by blanks,
-    the first asked first. A URL with `,rw` behind it is written to as well; see below."""
+    """Caches to ask after the local one: one or more URLs, separated by blanks. A URL that ends with
+    `,rw` is also written to. See [remotes](#remotes)."""
     remote_timeout: float = setting(as_timeout, 2.0)
-    """How long a call waits for remotes in all, before it goes on without them."""
+    """How long a call waits for all its remotes together, before it goes on without them."""
     executor: str = setting(as_executor, "")
-    """Other machines that run cicc and ptxas where no core is idle here: `grpc://HOST:PORT`, `grpcs://…` or
-    `prefix:WORDS`; see [remote execution](../how-to/remote-execution.md)."""
+    """Other machines that run cicc and ptxas when no core is idle here: `grpc://HOST:PORT`,
+    `grpcs://HOST:PORT` or `prefix:COMMAND`. See [remote execution](../how-to/remote-execution.md)."""
     executor_dir: str = setting(as_path, "")
-    """A directory that all machines see under this name, for the files of stages that a `prefix:` runs."""
+    """A directory that all machines see under the same name, for the files of stages that a `prefix:`
+    command runs."""
     executor_jobs: int = setting(as_count, 0, shown_default="`64`")  # 0: the executor's own default
     """How many stages of this user may be on other machines at once."""
     executor_min_seconds: float = setting(as_seconds, 1.0)
-    """A stage that is expected to take less runs here."""
+    """A stage that is expected to take less time runs here."""
 
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]

@@ -15,33 +15,33 @@ from nvccache.store.eviction import Amount
 from nvccache.store.store import Store
 
 
-@click.command()
+@click.command(epilog="Example: nvccache clean --older-than 30d")
 @click.option(
     "--max-size",
     callback=size_option,
     metavar="SIZE",
-    help="Remove what was used least recently beyond this size.",
+    help="Remove the least recently used entries until the cache is no larger than SIZE.",
 )
 @click.option(
-    "--older-than", callback=age_option, metavar="AGE", help="Remove what was not used for this long."
+    "--older-than", callback=age_option, metavar="AGE", help="Remove entries that were not used within AGE."
 )
 @click.option("--all", "everything", is_flag=True, help="Remove all entries; the counts of `stats` stay.")
 @click.option(
     "--stage",
     type=click.Choice(contents.KINDS),
-    help="Remove the results of one tool, and the answers that rest on them: it will run anew.",
+    help="Remove the results of one tool and all that rests on them: it will run again.",
 )
 @click.option(
     "--matching",
     metavar="GLOB",
-    help="Remove what is kept of your compiles whose object or source matches: they will run anew.",
+    help="Remove the entries of your compiles whose object or source matches: they will run again.",
 )
 @click.option(
     "--unused-toolchains",
     is_flag=True,
-    help="Remove what only programs can use that are gone or were replaced.",
+    help="Remove entries that only deleted or replaced programs could use.",
 )
-@click.option("--dry-run", is_flag=True, help="Remove nothing; say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @json_option
 def clean(
     max_size: int | None,
@@ -55,9 +55,9 @@ def clean(
 ) -> None:
     """Remove entries from the cache.
 
-    SIZE is written as `10G` or `500M`, never without a unit; AGE as `30d`, `12h` or `90m`. Without an option
-    the size limit that is set is enforced. GLOB is a shell pattern between quotation marks, for base names
-    (`'conv*.cu'`) or, with a slash, for whole paths (`'src/*/conv.cu'`).
+    Without options, it enforces the size limit that is set. SIZE is written as `10G` or `500M`, always with a
+    unit; AGE as `30d`, `12h` or `90m`. GLOB is a quoted shell pattern, for base names (`'conv*.cu'`) or, with
+    a slash, for whole paths (`'src/*/conv.cu'`).
     """
     by_age_or_size = max_size is not None or older_than is not None
     is_chosen = bool(stage) or matching is not None or unused_toolchains

@@ -1,8 +1,8 @@
 """`nvccache config`: the settings in force and where each came from, and changes to the user's file.
 
-A change touches one setting and nothing else: comments, order and blanks stay. tomlkit does the editing. What
-comes out is read as a compile reads it before it takes the place of the file, in one step; a link to the file
-stays a link. Two changes at once do not lose one of them.
+A change touches one setting and nothing else: comments, order and blanks stay; tomlkit does the editing. The
+new text is parsed as a compile parses it before it replaces the file in one step. A link to the file stays a
+link. Concurrent changes are all kept.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
 from nvccache.cli.output import Failure, WrongUsage, json_option, replacing, say, say_json, warn
 from nvccache.cli.units import size_words
-from nvccache.config import Config, Setting
+from nvccache.config import Config
 from nvccache.log import printable
 
 if TYPE_CHECKING:
@@ -30,14 +31,41 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 20  # characters of a settings file
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, no_args_is_help=False)
+class _Settings(LazyGroup):
+    """The commands of `config`; for the name of a setting in place of one, it says which command is meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word, _, value = args[0].partition("=")
+        name = _name(word)
+        if name not in settings.SETTINGS or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        value = str(our_settings.shown(name, value or shlex.join(args[1:])))
+        hint = f"`nvccache config set {name} {value or 'VALUE'}` changes it"
+        if not value:
+            hint = f"`nvccache config get {name}` shows it, {hint}"
+        raise WrongUsage(f"`{word}` is a setting, not a command", hint)
+
+
+@click.group(
+    cls=_Settings,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    epilog="Example: nvccache config set max_size 20G",
+)
 @json_option
 @click.pass_context
 def config(ctx: click.Context, as_json: bool) -> None:
-    """Show the settings and where each came from, or change them."""
+    """Show or change the settings.
+
+    Without a command, it shows every setting, its value and where that comes from.
+    """
     if ctx.invoked_subcommand:
         if as_json:
-            raise WrongUsage("`--json` goes behind the last word of the command")
+            raise WrongUsage(
+                "`--json` goes after the command", f"`nvccache config {ctx.invoked_subcommand} --json`"
+            )
         return
     loaded = our_settings.load()
     path = settings.config_file(os.environ)
@@ -46,20 +74,34 @@ def config(ctx: click.Context, as_json: bool) -> None:
         return
     _show(loaded)
     if not path:
-        say("", "file: none, since there is no home directory")
+        say("", "file: none, because there is no home directory")
         return
     say("", f"file: `{path}`" + ("" if os.path.exists(path) else ", which does not exist"))
 
 
-@config.command("set")
+@config.command("get", epilog="Example: nvccache config get max_size")
+@click.argument("name", metavar="NAME")
+@json_option
+def get_value(name: str, as_json: bool) -> None:
+    """Print the value of a setting."""
+    name = _known(name)
+    loaded = our_settings.load()
+    if as_json:
+        say_json(
+            {"setting": name, "value": _jsonable(name, getattr(loaded, name)), "origin": loaded.origins[name]}
+        )
+    else:
+        say(_shown(name, loaded))
+
+
+@config.command("set", epilog="Example: nvccache config set max_size 20G")
 @click.argument("name", metavar="NAME")
 @click.argument("value", metavar="VALUE")
 @json_option
 def set_value(name: str, value: str, as_json: bool) -> None:
-    """Write a setting into the settings file.
+    """Write a setting to the settings file.
 
-    As in `nvccache config set max_size 20G`. VALUE is checked first, comments and all other lines stay, and
-    the file is replaced in one step.
+    VALUE is checked first. Comments and all other lines stay, and the file is replaced in one step.
     """
     name = _known(name)
     path = _file()
@@ -67,26 +109,26 @@ def set_value(name: str, value: str, as_json: bool) -> None:
     if as_json:
         say_json({"file": path, "setting": name, "value": _jsonable(name, _typed(name, value))})
     else:
-        say(f"`{name}` is `{our_settings.shown(name, value)}` in `{path}`")
+        say(f"set `{name}` to `{our_settings.shown(name, value)}` in `{path}`")
     _warn_of_variable(name)
 
 
-@config.command("unset")
+@config.command("unset", epilog="Example: nvccache config unset max_size")
 @click.argument("name", metavar="NAME")
 @json_option
 def unset_value(name: str, as_json: bool) -> None:
-    """Take a setting out of the settings file."""
+    """Remove a setting from the settings file."""
     name = _known(name)
     path = _file()
     was_there = change(path, name, None)
     if as_json:
         say_json({"file": path, "setting": name, "was_set": was_there})
     else:
-        say(f"`{name}` is no longer set in `{path}`" if was_there else f"`{name}` is not set in `{path}`")
+        say(f"removed `{name}` from `{path}`" if was_there else f"`{name}` is not set in `{path}`")
     _warn_of_variable(name)
 
 
-@config.command("path")
+@config.command("path", epilog="Example: nvccache config path")
 @json_option
 def show_path(as_json: bool) -> None:
     """Print the path of the settings file."""
@@ -98,8 +140,8 @@ def show_path(as_json: bool) -> None:
 
 
 def _known(word: str) -> str:
-    """The setting that is meant by its name or by its variable's."""
-    name = word.removeprefix(settings.PREFIX).lower().replace("-", "_")
+    """The setting with this name, or whose variable has this name; raises WrongUsage."""
+    name = _name(word)
     if name in settings.SETTINGS:
         return name
     near = log.nearest(name)
@@ -107,17 +149,23 @@ def _known(word: str) -> str:
     raise WrongUsage(f"there is no setting `{word}`{meant}", "`nvccache config` lists them")
 
 
+def _name(word: str) -> str:
+    return word.removeprefix(settings.PREFIX).lower().replace("-", "_")
+
+
 def _file() -> str:
     path = settings.config_file(os.environ)
     if not path:
-        raise Failure("there is no settings file, since there is no home directory", "set `XDG_CONFIG_HOME`")
+        raise Failure(
+            "there is no settings file, because there is no home directory", "set `XDG_CONFIG_HOME`"
+        )
     return path
 
 
 def _warn_of_variable(name: str) -> None:
     variable = settings.SETTINGS[name].variable
     if variable in os.environ:
-        warn(f"`{variable}` is set in the environment, which goes first")
+        warn(f"`{variable}` is set in the environment, which takes precedence")
 
 
 def _document(loaded: Config, path: str) -> dict[str, object]:
@@ -144,17 +192,19 @@ def _show(loaded: Config) -> None:
     rows = [
         (
             name,
-            printable(_words(row, our_settings.shown(name, getattr(loaded, name)))),
-            loaded.origins[name] + (", since what is set is wrong" if name in wrong else ""),
+            printable(_shown(name, loaded)) or "-",
+            loaded.origins[name] + (", because its value is wrong" if name in wrong else ""),
         )
-        for name, row in settings.SETTINGS.items()
+        for name in settings.SETTINGS
     ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, value, origin in rows:
         say(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {origin}")
 
 
-def _words(row: Setting, value: object) -> str:
+def _shown(name: str, loaded: Config) -> str:
+    value = our_settings.shown(name, getattr(loaded, name))
+    row = settings.SETTINGS[name]
     if isinstance(value, bool):
         return "yes" if value else "no"
     if row.parse is settings.as_size and isinstance(value, int):
@@ -163,17 +213,17 @@ def _words(row: Setting, value: object) -> str:
         return f"{value:03o}"
     if isinstance(value, float):
         return f"{value:g} s"
-    return str(value or "-")
+    return str(value or "")
 
 
 def change(path: str, name: str, value: str | None) -> bool:
-    """Set a setting in a file, or take it out for None; whether it was there. Ends in one sentence."""
+    """Set a setting in a file, or remove it for None; whether it was there. Raises Failure."""
     path = os.path.realpath(path)
     try:
         with _locked(os.path.dirname(path), may_make=value is not None):
             return _change(path, name, value)
     except FileNotFoundError:
-        return False  # there is nothing to take out
+        return False  # there is nothing to remove
     except OSError as error:
         raise Failure(f"cannot write `{path}`: {error.strerror or error}") from None
 
@@ -196,9 +246,9 @@ def _change(path: str, name: str, value: str | None) -> bool:
             _replace(path, document)
         return was_there
     if not value.strip():
-        raise Failure(f"`{name}` cannot be set to nothing", f"`nvccache config unset {name}` has its default")
+        raise Failure(f"`{name}` cannot be empty", f"`nvccache config unset {name}` restores the default")
     if isinstance(document.get(name), dict | list):  # with comments of its own
-        raise Failure(f"`{name}` is a table or a list in `{path}`", "mend the file first")
+        raise Failure(f"`{name}` is a table or a list in `{path}`", "correct the file first")
     document[name] = _typed(name, value)
     _check(name, document)
     _replace(path, document)
@@ -220,12 +270,12 @@ def _locked(folder: str, may_make: bool) -> Iterator[None]:
 
 
 def _parsed(path: str) -> tomlkit.TOMLDocument:
-    """The file, or an empty one; a file that is not TOML must be mended by who wrote it."""
+    """The file, or an empty document; raises Failure for a file that is not TOML."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     if os.path.exists(path) and not os.path.isfile(path):  # a FIFO would be waited for
-        raise Failure(f"`{path}` is no regular file")
+        raise Failure(f"`{path}` is not a regular file")
     try:
         with open(path, encoding="utf-8-sig", newline="") as stream:
             text = stream.read(_LARGEST + 1)
@@ -235,15 +285,15 @@ def _parsed(path: str) -> tomlkit.TOMLDocument:
     except FileNotFoundError:
         return tomlkit.document()
     except UnicodeDecodeError:
-        raise Failure(f"`{path}` is not a text in UTF-8") from None
+        raise Failure(f"`{path}` is not UTF-8 text") from None
     except ParseError as error:
-        raise Failure(f"`{path}` line {error.line} is not TOML", "mend that line first") from None
+        raise Failure(f"`{path}` line {error.line} is not TOML", "correct that line first") from None
     except TOMLKitError as error:
-        raise Failure(f"`{path}` is not TOML: {error}", "mend the file first") from None
+        raise Failure(f"`{path}` is not TOML: {error}", "correct the file first") from None
 
 
 def _typed(name: str, value: str) -> str | int | bool:
-    """The value as TOML should have it; one that is wrong stays a word, and is refused by `_check`."""
+    """The value in its TOML type; a wrong one stays a string, and `_check` refuses it."""
     parse = settings.SETTINGS[name].parse
     word = value.strip().lower()
     if parse is settings.as_switch and word in (*settings.ON, *settings.OFF):
@@ -254,18 +304,18 @@ def _typed(name: str, value: str) -> str | int | bool:
 
 
 def _check(setting: str, document: tomlkit.TOMLDocument) -> None:
-    """Refuse what a compile would not understand."""
+    """Refuse a value that a compile would reject; raises Failure."""
     try:
         text = document.as_string().encode(errors="surrogateescape").decode()
         settings.SETTINGS[setting].parse(settings_file.parsed(text)[setting], os.environ, True)
     except UnicodeDecodeError as error:
-        raise Failure(f"`{setting}` was left as it is: is not a text in UTF-8: {error.reason}") from None
+        raise Failure(f"`{setting}` is unchanged: the value is not UTF-8 text: {error.reason}") from None
     except ValueError as error:
-        raise Failure(f"`{setting}` was left as it is: {error}") from None
+        raise Failure(f"`{setting}` is unchanged: {error}") from None
 
 
 def _replace(path: str, document: tomlkit.TOMLDocument) -> None:
-    """Put the new text in the place of the old one; raises OSError."""
+    """Replace the file; raises OSError."""
     mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o600
     with replacing(path, mode) as stream:
         stream.write(document.as_string().encode())

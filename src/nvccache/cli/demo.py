@@ -46,12 +46,12 @@ STEPS = (
 )
 
 
-@click.command()
+@click.command(epilog="Example: nvccache demo")
 @json_option
 def demo(as_json: bool) -> None:
-    """Compile a CUDA program with and without the cache, and show what was reused.
+    """Compile a sample with and without the cache, and compare.
 
-    Uses a temporary directory and a cache of its own. Needs an nvcc and a host compiler, but no GPU.
+    It uses a temporary directory and a cache of its own. It needs an nvcc and a host compiler, but no GPU.
     """
     settings = our_settings.load()
     nvcc = find_nvcc(os.environ, settings.nvcc)

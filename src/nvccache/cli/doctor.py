@@ -39,15 +39,15 @@ _ENTRY = re.compile(r"^([A-Za-z0-9_.+-]+):[A-Z]+=(.*)$", re.MULTILINE)
 _CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 
 
-@click.command()
+@click.command(epilog="Example: nvccache doctor build")
 @click.argument("build_directory", metavar="[BUILD_DIRECTORY]", required=False, default="")
 @json_option
 def doctor(build_directory: str, as_json: bool) -> None:
-    """Look for what is wrong, and say what mends it.
+    """Find what is wrong, and show the commands that fix it.
 
-    Checks nvcc, the host compiler, settings and the cache directory, and compiles with and without the cache.
-    With a build directory of CMake, what it says of launchers is looked at as well. Whatever is wrong is
-    told with the command that mends it. Ends with status 1 if something is bad.
+    Checks nvcc, the host compiler, the settings and the cache directory, and compiles a sample with and
+    without the cache. With a CMake build directory, it also checks the compiler launchers of that build.
+    Ends with status 1 if something is bad.
     """
     environ = dict(os.environ)
     settings = config.load(environ)

@@ -19,14 +19,14 @@ from nvccache.store.event_line import Event
 _POLL_SECONDS = 0.2
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is appended, until interrupted.")
+@click.command(epilog="Example: nvccache events --since 2h")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for new calls, until interrupted.")
 @click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 def events(as_json: bool, follow: bool, since: float | str | None) -> None:
-    """Show what became of each call, oldest first.
+    """List every call with its outcome, oldest first.
 
-    With --follow alone only what happens from now on is shown.
+    With --follow and no --since, only new calls are shown.
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)

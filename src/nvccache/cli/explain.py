@@ -44,26 +44,24 @@ def _file(_: click.Context, param: click.Parameter, value: str | None) -> str:
     return value or ""
 
 
-@click.command()
+@click.command(epilog="Example: nvccache explain build/kernel.o")
 @click.argument("path", metavar="[FILE]", required=False, callback=_file, type=click.Path())
-@click.option(
-    "--verbose", "-v", is_flag=True, help="Tell all differences of each stage, not the first alone."
-)
+@click.option("--verbose", "-v", is_flag=True, help="Show all differences of each stage, not just the first.")
 @click.option(
     "--diff",
     nargs=2,
     metavar="BUILD1 BUILD2",
-    help="Say what was a hit in one build and ran in the other. A build is `last-build`, `last-build~1` for"
-    " the one before, or an age or a date at which it was under way.",
+    help="Compare two builds: what was a hit in one and ran in the other. A build is `last-build`,"
+    " `last-build~1` for the one before, or an age or a date at which it was running.",
 )
 @json_option
 def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: bool) -> None:
-    """Say what became of the last compile of FILE, and why.
+    """Say why the last compile of FILE was a hit or a miss.
 
-    FILE is an object, a source, or the end of the path of one; without it, it is the last compile of all.
-    The first line is the answer. Below it stand further differences from the compile before, and the stages
-    in nvcc's order: whether each was a hit or ran, the seconds that it saved or took, and what differed
-    where it ran.
+    FILE is an object, a source, or the end of the path of one; without it, the most recent compile is
+    explained. The first line is the answer. Below it are further differences from the compile before, then
+    the stages in nvcc's order: whether each was a hit or ran, the seconds that it saved or took, and why it
+    ran.
     """
     if diff and path:
         raise WrongUsage("`--diff` is about all of two builds, and takes no file")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -22,16 +23,17 @@ from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, s
 from nvccache.store.directory import StoreError
 from nvccache.store.events import JournalError
 
-# Told to scripts and people in docs/reference/commands.md, by docs/generate/reference.py.
+# Documented in docs/reference/commands.md, by docs/generate/reference.py.
 STATUSES = {
     0: "done",
-    1: "it could not be done, or something is wrong with what `doctor` and `verify` look at",
+    1: "the command failed, or `doctor` or `verify` found something wrong",
     2: "the command line is not understood",
     130: "interrupted by ^C (to a parent: killed by SIGINT)",
-    141: "nobody reads the output any more, as with `| head`; what the command does is done",
+    141: "the reader of the output is gone, as with `| head`; the command has done its work",
 }
 _BESIDE_CORE = "nvccache.report"  # an installation may do without it
 _IS_COMPILING = "nvccache.is_compiling"  # in a context that completes: its first word is no command
+_WIDEST = 100  # columns of help
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_NVCCACHE_COMPLETE"
 
@@ -130,8 +132,25 @@ def _sentence_of(error: click.UsageError) -> str:
     return error.format_message().rstrip(".")
 
 
+class _Help(click.HelpFormatter):
+    """Fits help texts to the terminal, down to 40 columns; click's own stops at 50."""
+
+    def __init__(self, **_: object) -> None:
+        super().__init__(width=max(38, min(shutil.get_terminal_size().columns, _WIDEST) - 2))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write terms and their texts; a term over a third of the width stands on a line of its own."""
+        super().write_dl(rows, min(col_max, self.width // 3), col_spacing)
+
+
+class _Context(click.Context):
+    formatter_class = _Help
+
+
 class LazyGroup(click.Group):
-    """Loads a command when it is asked for, and answers a word that is none with the nearest one."""
+    """Loads a command when it is asked for, and suggests the nearest name for one that does not exist."""
+
+    context_class = _Context
 
     def __init__(self, *, modules: Mapping[str, str] | None = None, hint: str = "", **others: Any) -> None:
         super().__init__(**others)
@@ -140,19 +159,35 @@ class LazyGroup(click.Group):
         )  # command -> the module that holds it, but for those added by decorators
         self._hint = hint  # with a word that is no command
 
+    def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
+        """What help lists the commands under."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands. A summary that is too long is wrapped, and not cut as click does it."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, names_of_section in self.sections(ctx).items():
+            found = [(name, self.get_command(ctx, name)) for name in names_of_section]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:<{width}}", one.get_short_help_str(_WIDEST)) for name, one in found if one]
+                )
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._modules) or super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:
-            return super().get_command(ctx, cmd_name)
-        try:
-            command = getattr(import_module(self._modules[cmd_name]), cmd_name)
-        except ModuleNotFoundError as error:
-            if error.name != _BESIDE_CORE:
-                raise
-            return _not_installed(cmd_name)
-        assert isinstance(command, click.Command)
+            command = super().get_command(ctx, cmd_name)
+        else:
+            try:
+                command = getattr(import_module(self._modules[cmd_name]), cmd_name)
+            except ModuleNotFoundError as error:
+                if error.name != _BESIDE_CORE:
+                    raise
+                return _not_installed(cmd_name)
+        if command:
+            command.context_class = _Context
         return command
 
     def resolve_command(
@@ -168,7 +203,14 @@ class LazyGroup(click.Group):
 
 
 class AllCommands(LazyGroup):
-    """Those of `nvccache` itself, in whose place a compiler may stand."""
+    """The commands of `nvccache` itself. A compiler may stand in place of one."""
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(ctx.command_path, "NVCC ARGS...")
+        formatter.write_usage(ctx.command_path, "COMMAND [OPTIONS] [ARGS]...", " " * len("Usage: "))
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
+        return names.GROUPS
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -211,17 +253,20 @@ def _not_installed(name: str) -> click.Command:
     cls=AllCommands,
     modules=COMMANDS,
     hint="`nvccache --help` lists the commands; a compiler is named by a path or a name such as `nvcc`",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`nvccache NVCC ARGS...`, with a path or name of an nvcc first, compiles through the cache.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: nvccache nvcc -c kernel.cu -o kernel.o",
     invoke_without_command=True,
     no_args_is_help=True,
 )
 @click.option("--version", "wants_version", is_flag=True, help="Show the version and exit.")
-@click.option("--verbose", is_flag=True, help="With `--version`: all that a report of a bug should tell.")
+@click.option("--verbose", is_flag=True, help="With --version: add what a bug report needs.")
 @json_option
 @click.pass_context
 def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bool) -> None:
-    """A transparent compiler cache for NVIDIA's nvcc."""
+    """A transparent compiler cache for NVIDIA's nvcc.
+
+    With a path or name of an nvcc first, it compiles through the cache.
+    """
     if not wants_version:
         for option, is_given in (("--verbose", verbose), ("--json", as_json)):
             if is_given:
@@ -242,13 +287,13 @@ def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bo
         say(f"nvccache {__version__}")
 
 
-@click.command()
+@click.command(epilog="Example: nvccache completion bash")
 @click.argument("shell", type=click.Choice(SHELLS), required=False, metavar="[bash|zsh|fish]")
 @json_option
 def completion(shell: str | None, as_json: bool) -> None:
-    """Print a script by which a shell completes commands and options.
+    """Print the completion script for your shell.
 
-    Without a word it is the one for `$SHELL`. Save it where the shell looks for it:
+    Without an argument, it is the script for `$SHELL`. Save it where the shell looks for it:
 
     \b
     `nvccache completion bash > ~/.local/share/bash-completion/completions/nvccache`

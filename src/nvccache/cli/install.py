@@ -42,14 +42,14 @@ sys.exit(main())
 """
 
 
-@click.command()
+@click.command(epilog="Example: nvccache install ~/bin")
 @click.argument("folder", metavar="[DIR]", type=click.Path(file_okay=False), required=False)
 @json_option
 def install(folder: str | None, as_json: bool) -> None:
-    """Make a link named nvcc in DIR that compiles through the cache.
+    """Create a link named nvcc that compiles through the cache.
 
-    DIR is made when it does not exist; without it, it is `bin` in the user's data directory of nvccache,
-    `~/.local/share/nvccache/bin`. An nvcc that is there already is replaced only if it is nvccache.
+    DIR is created if it does not exist. By default it is `~/.local/share/nvccache/bin`, or `nvccache/bin`
+    in `$XDG_DATA_HOME`. An nvcc that is already there is replaced only if it is nvccache.
     """
     folder = os.path.abspath(folder or _usual_folder())
     path, program = os.path.join(folder, "nvcc"), launcher()

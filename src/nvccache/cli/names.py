@@ -10,23 +10,32 @@ from collections.abc import Iterable, Mapping
 
 from nvccache import real_nvcc
 
-# command -> the module that holds it; the module's function of the same name is the command
-COMMANDS = {
-    "stats": "nvccache.cli.stats",
-    "events": "nvccache.cli.events",
-    "clean": "nvccache.cli.clean",
-    "config": "nvccache.cli.config",
-    "explain": "nvccache.cli.explain",
-    "report": "nvccache.report.command",
-    "install": "nvccache.cli.install",
-    "demo": "nvccache.cli.demo",
-    "doctor": "nvccache.cli.doctor",
-    "verify": "nvccache.cli.verify",
-    "remote": "nvccache.cli.remotes",
-    "pack": "nvccache.cli.pack",
-    "unpack": "nvccache.cli.pack",
-    "completion": "nvccache.cli.group",
+# The groups of `nvccache --help`: command -> the module whose function of the same name is the command.
+GROUPS = {
+    "Everyday": {
+        "stats": "nvccache.cli.stats",
+        "explain": "nvccache.cli.explain",
+        "report": "nvccache.report.command",
+        "doctor": "nvccache.cli.doctor",
+    },
+    "Looking closer": {
+        "events": "nvccache.cli.events",
+        "verify": "nvccache.cli.verify",
+        "demo": "nvccache.cli.demo",
+    },
+    "Setup and upkeep": {
+        "install": "nvccache.cli.install",
+        "config": "nvccache.cli.config",
+        "clean": "nvccache.cli.clean",
+        "completion": "nvccache.cli.group",
+    },
+    "Sharing": {
+        "remote": "nvccache.cli.remotes",
+        "pack": "nvccache.cli.pack",
+        "unpack": "nvccache.cli.pack",
+    },
 }
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 _ALIKE = 0.75
 # Parts of a name such as `x86_64-linux-gnu-g++-12`: a word with one of these means a compiler.
 _COMPILERS = """

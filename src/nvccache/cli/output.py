@@ -123,10 +123,10 @@ def _echo(*parts: Part, err: bool = False) -> None:
 
 
 def has_colours(stream: IO[str] | None) -> bool:
-    """Whether a stream is a terminal whose user wants colours: NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM."""
+    """Whether to colour a stream: as variables ask, NO_COLOR first; else if it is a terminal with colours."""
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+    if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
         return True
     if os.environ.get("CLICOLOR") == "0" or os.environ.get("TERM", "dumb") == "dumb":
         return False

@@ -48,7 +48,7 @@ _SMALLEST = 128  # bytes of a sealed object: its key and its digest alone
 _LEVEL = 3
 
 
-@click.command()
+@click.command(epilog="Example: nvccache pack --since 7d cache.pack")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False))
 @click.option(
     "--base",
@@ -56,17 +56,17 @@ _LEVEL = 3
     multiple=True,
     metavar="PACK",
     type=click.Path(exists=True, dir_okay=False),
-    help="Leave out what is in this pack; may be given several times.",
+    help="Leave out what this pack holds; may be given several times.",
 )
 @click.option(
-    "--since", "age", callback=age_option, metavar="AGE", help="Leave out what was not used since then."
+    "--since", "age", callback=age_option, metavar="AGE", help="Leave out what was not used within AGE."
 )
 @json_option
 def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) -> None:
-    """Write what may be shared of the cache into FILE, for `nvccache unpack`.
+    """Write the entries that may be shared to a file.
 
-    With `--base` FILE has only what is new, and is unpacked together with that pack. FILE appears whole or
-    not at all. AGE is written as `30d`, `12h` or `90m`.
+    `nvccache unpack` imports it. With `--base`, FILE holds only what is new, and has to be unpacked together
+    with that pack. FILE appears complete or not at all. AGE is written as `30d`, `12h` or `90m`.
     """
     settings = our_settings.load(needs_cache=True)
     if os.path.exists(file) and not os.path.isfile(file):
@@ -104,16 +104,16 @@ class Unpacked:
     refused: int = 0
 
 
-@click.command()
+@click.command(epilog="Example: nvccache unpack cache.pack")
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False)
 )
 @json_option
 def unpack(files: tuple[str, ...], as_json: bool) -> None:
-    """Take what is in packs into the cache, unless it is there.
+    """Import packs, skipping what is already present.
 
-    Each object is checked as one from a remote. Ends with status 1 if something is not what it should be; the
-    rest is taken in. A file that is no whole pack is not read.
+    Every object is checked, as one from a remote is. Ends with status 1 if an object is damaged or forged;
+    the others are imported. A file that is not a complete pack is not read.
     """
     settings = our_settings.load(needs_cache=True)
     if settings.readonly:

@@ -61,22 +61,26 @@ class Moved:
         self.fault, self.text = error.word, str(error)
 
 
-@click.command()
+@click.command(epilog="Example: nvccache remote push")
+@click.option("--pending", is_flag=True, help="Send what compiles have queued, and wait (the default).")
 @click.option(
-    "--pending", is_flag=True, help="Send what calls have queued, and wait for it; this is the default."
+    "--all", "everything", is_flag=True, help="Send everything that may be shared and is not there yet."
 )
-@click.option("--all", "everything", is_flag=True, help="Send all that may be shared and is not there.")
 @click.option(
-    "--since", "age", callback=age_option, metavar="AGE", help="As --all, of what was used since then."
+    "--since",
+    "age",
+    callback=age_option,
+    metavar="AGE",
+    help="Like --all, but only what was used within AGE.",
 )
-@click.option("--dry-run", is_flag=True, help="Send nothing; say what would be sent.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; send nothing.")
 @json_option
 def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_json: bool) -> None:
-    """Send entries of this cache to the remotes that are written to.
+    """Send entries of this cache to the writable remotes.
 
-    A process in the background sends what a build has made. A CI job that ends, and its machine with it, ends
-    with `nvccache remote push`: that waits, and ends with status 1 if something could not be sent. AGE is
-    written as `30d`, `12h` or `90m`. What was sent is not sent again when the command is.
+    During a build, a process in the background sends what is compiled. End a CI job with `nvccache remote
+    push`: it waits until all is sent, and ends with status 1 if something could not be. What was sent once
+    is not sent again. AGE is written as `30d`, `12h` or `90m`.
     """
     if pending + everything + (age is not None) > 1:
         raise WrongUsage("`--pending`, `--all` and `--since` do not go together")
@@ -95,14 +99,15 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
     _each(chosen.writable, send, "sent", "would send", dry_run, as_json)
 
 
-@click.command()
-@click.option("--dry-run", is_flag=True, help="Fetch nothing; say what would be fetched.")
+@click.command(epilog="Example: nvccache remote pull --dry-run")
+@click.option("--dry-run", is_flag=True, help="Show what would be fetched; fetch nothing.")
 @json_option
 def pull(dry_run: bool, as_json: bool) -> None:
-    """Fetch what remotes have and this cache has not, as before a journey without them.
+    """Fetch everything that the remotes have and this cache lacks.
 
-    What is fetched is checked as in a compile. Interrupted, it goes on where it was. Ends with status 1 if
-    something could not be fetched. The size limit of the cache holds from the next compile on.
+    This prepares for working offline. Every object is checked, as in a compile. After an interruption, run
+    it again: it goes on from there. Ends with status 1 if something could not be fetched. The size limit of
+    the cache holds from the next compile on.
     """
     chosen = remotes.load()
     if chosen.settings.readonly:
@@ -114,21 +119,29 @@ def pull(dry_run: bool, as_json: bool) -> None:
     _each(chosen.remotes, fetch, "fetched", "would fetch", dry_run, as_json)
 
 
-@click.command()
+@click.command(epilog="Example: nvccache remote prune --older-than 30d")
 @click.option(
-    "--older-than", "age", callback=age_option, metavar="AGE", help="Remove what was written before then."
+    "--older-than",
+    "age",
+    callback=age_option,
+    metavar="AGE",
+    help="Remove objects written longer than AGE ago.",
 )
 @click.option(
-    "--max-size", "most", callback=size_option, metavar="SIZE", help="Remove the oldest beyond this size."
+    "--max-size",
+    "most",
+    callback=size_option,
+    metavar="SIZE",
+    help="Remove the oldest objects until at most SIZE is left.",
 )
-@click.option("--dry-run", is_flag=True, help="Remove nothing; say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @json_option
 def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove objects from the remotes that are written to.
+    """Remove old objects from the writable remotes.
 
-    AGE is written as `30d`, SIZE as `10G`. It goes by when an object was written, since only redis says
-    when it was used; what is still of use is made and sent again. A lifecycle rule of S3 or `maxmemory` of
-    redis does this by itself.
+    AGE is written as `30d`, SIZE as `10G`. Objects are old by when they were written, since only redis knows
+    when one was used; what is still needed is compiled and sent again. A lifecycle rule of S3 or `maxmemory`
+    of redis does the same without this command.
     """
     if age is None and most is None:
         raise WrongUsage("say `--older-than` or `--max-size`")

@@ -53,11 +53,11 @@ class Status:
         return self.get_seconds is not None
 
 
-@click.command()
-@click.option("--list", "lists", is_flag=True, help="Also count what is there, which takes a while.")
+@click.command(epilog="Example: nvccache remote status --list")
+@click.option("--list", "lists", is_flag=True, help="Also count the objects there, which takes a while.")
 @json_option
 def status(lists: bool, as_json: bool) -> None:
-    """Say of each remote whether it answers, how fast, and what is still to be sent to it.
+    """Show if each remote answers, how fast, and what is unsent.
 
     Ends with status 1 if one of them cannot be used.
     """
@@ -137,13 +137,14 @@ class Right:
         return self.right in _NEEDED
 
 
-@click.command("test")
+@click.command("test", epilog="Example: nvccache remote test")
 @json_option
 def test(as_json: bool) -> None:
-    """Read, and where a remote is written to, write, read back, list and delete a probe.
+    """Try what a compile needs from each remote.
 
-    With `NVCCACHE_READONLY` nothing is written. A remote that compiles leave alone after a fault, and that
-    passes, is asked by them again at once. Ends with status 1 if a right is missing that compiles need.
+    Reads an object; if the remote is writable, also writes one, reads it back, lists it and deletes it. With
+    `NVCCACHE_READONLY` nothing is written. Compiles that skip a remote after a fault use it again as soon as
+    it passes. Ends with status 1 if a right is missing that compiles need.
     """
     chosen = remotes.load()
     shown = []

@@ -140,6 +140,14 @@ def milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
-@click.group(cls=LazyGroup, modules=_COMMANDS, hint="`nvccache remote --help` lists the commands")
+@click.group(
+    cls=LazyGroup,
+    modules=_COMMANDS,
+    hint="`nvccache remote --help` lists the commands",
+    epilog="Example: nvccache remote status",
+)
 def remote() -> None:
-    """Look at the remote caches that `NVCCACHE_REMOTE` names, and move entries in bulk."""
+    """Check the remote caches, and move entries in bulk.
+
+    `NVCCACHE_REMOTE` names the remotes.
+    """

@@ -44,24 +44,29 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
     return seconds
 
 
-@click.command()
+@click.command(epilog="Example: nvccache stats --since last-build")
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(_FORMATS)),
     default="text",
-    help="`prometheus` is for the textfile collector, `github` for $GITHUB_STEP_SUMMARY.",
+    help="`prometheus` is for its textfile collector, `github` for $GITHUB_STEP_SUMMARY.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 @click.option(
     "--by",
     type=click.Choice(list(stats_text.GROUPS)),
-    help="Count for each source, reason, architecture or directory.",
+    help="Count by source, reason, architecture or directory.",
 )
-@click.option("--sizes", "with_sizes", is_flag=True, help="Say what of the cache takes how much room.")
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file, all at once.")
-@click.option("--watch", callback=_pause, metavar="SECONDS", help="Show it again every so many seconds.")
+@click.option("--sizes", "with_sizes", is_flag=True, help="Break down the size of the cache by kind of file.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    help="Write to this file, which is replaced in one step.",
+)
+@click.option("--watch", callback=_pause, metavar="SECONDS", help="Print again every SECONDS.")
 @click.option("--zero", "--reset", "reset", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(
     form: str,
@@ -73,7 +78,7 @@ def stats(
     watch: float | None,
     reset: bool,
 ) -> None:
-    """Show what became of the calls, what was saved, and the size of the cache."""
+    """Show the hit rate, the time saved and the size of the cache."""
     form = "json" if as_json else form
     if reset and (since is not None or by):
         raise WrongUsage("--zero sets all counts to zero: it does not go with --since or --by")

@@ -13,7 +13,7 @@ from nvccache.store import events
 from nvccache.store.event_line import Event
 
 LAST_BUILD = "last-build"
-SINCE_HELP = f"Only calls since then: an age such as `2h`, a date and time, or `{LAST_BUILD}`."
+SINCE_HELP = f"Only calls since WHEN: an age such as `2h`, a date and time, or `{LAST_BUILD}`."
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 

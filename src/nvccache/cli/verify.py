@@ -56,25 +56,26 @@ _HIT = ("direct_hit", "stage_hit", "partial_hit")
 _OUTPUT, _DEPENDENCIES = "output-file", "dependency-output"
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
-@click.option("--repair", is_flag=True, help="Remove what is damaged; it is made again when it is needed.")
+@click.command(
+    context_settings={"ignore_unknown_options": False}, epilog="Example: nvccache verify --recompile 3"
+)
+@click.option("--repair", is_flag=True, help="Remove damaged files; they are made again when needed.")
 @click.option(
     "--recompile",
     "sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Also compile N objects of yours again, by the cache and by nvcc, and compare.",
+    help="Also compile N of your objects again, through the cache and by nvcc, and compare them.",
 )
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- NVCC ARGS...]")
 def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, ...]) -> None:
-    """Check the files of the cache, or compare what it gives with nvcc.
+    """Check the cache for damage, or its results against nvcc.
 
-    Every file is checked against its checksum.
-    With a command line behind `--`, that is compiled by the cache and by nvcc, here, and nothing else is
-    checked; it must name its output by `-o`, which is not written. N objects are chosen at random from those
-    whose command lines are kept in full. Ends with status 1 if something is wrong, or if the given command
-    line could not be compared.
+    Every file is checked against its checksum. With a command line after `--`, nothing else is checked: that
+    is compiled here, through the cache and by nvcc, and compared. It must name its output with `-o`, which
+    is not written. Ends with status 1 if something is wrong, or if the given command line could not be
+    compared.
     """
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")

@@ -28,7 +28,7 @@ def _since(context: click.Context, param: click.Parameter, value: str) -> float 
     return None if value == ALL else units.since_option(context, param, value)
 
 
-@click.command()
+@click.command(epilog="Example: nvccache report -o build.html")
 @click.option("--output", "-o", metavar="FILE", help=f"Where to write the page. Default: `{PAGE}`.")
 @click.option(
     "--since",
@@ -44,7 +44,7 @@ def _since(context: click.Context, param: click.Parameter, value: str) -> float 
 def report(
     output: str | None, since: float | str | None, trace_file: str | None, source: str | None, as_json: bool
 ) -> None:
-    """Write a page that shows the last build: what was reused, what ran and why.
+    """Write a page that shows what the last build reused and ran.
 
     The page needs no network and no other file. With `--trace` alone, only a trace is written, which
     https://ui.perfetto.dev and chrome://tracing show. `--from -` reads standard input.

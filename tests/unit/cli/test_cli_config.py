@@ -35,12 +35,12 @@ def test_values_are_shown_as_they_are_written(nvccache, monkeypatch):
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in result.stdout.splitlines() if line}
     assert rows["umask"] == "002 NVCCACHE_UMASK"
     assert rows["max_size"] == "no limit NVCCACHE_MAX_SIZE"
-    assert rows["jobs"] == "- default, since what is set is wrong"
+    assert rows["jobs"] == "- default, because its value is wrong"
     assert result.stderr == (
         "nvccache: `NVCCACHE_JOBS`: `many` is not a number of jobs; the default is in force\n"
     )
     monkeypatch.setattr(config, "home_of", lambda environ: "")
-    assert nvccache("config").output.endswith("\nfile: none, since there is no home directory\n")
+    assert nvccache("config").output.endswith("\nfile: none, because there is no home directory\n")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_setting_is_changed_and_all_else_stays(nvccache, file):
     file.write_bytes(TEXT.encode())
     file.chmod(0o640)
     result = nvccache("config", "set", "max_size", "20G")
-    assert result.output == f"`max_size` is `20G` in `{file}`\n"
+    assert result.output == f"set `max_size` to `20G` in `{file}`\n"
     assert file.read_bytes() == TEXT.replace('"1G"', '"20G"').encode()
     assert file.stat().st_mode & 0o777 == 0o640
     assert nvccache("config", "unset", "jobs").exit_code == 0
@@ -82,7 +82,7 @@ def test_a_new_setting_comes_before_any_table(nvccache, file):
         ("readonly", "perhaps", "`perhaps` is neither on"),
         ("umask", "9", "`9` is not a mask"),
         ("dir", "cache", "`cache` is not a path from the root"),
-        ("log", " ", "cannot be set to nothing"),
+        ("log", " ", "cannot be empty"),
     ],
 )
 def test_a_wrong_value_leaves_the_file_as_it_is(nvccache, file, name, value, told):
@@ -123,7 +123,7 @@ def test_there_need_not_be_a_file(nvccache, cache_dir):
     assert nvccache("config", "set", "jobs", "2").exit_code == 0
     assert pathlib.Path(path).read_text() == "jobs = 2\n"
     result = nvccache("config", "set", "jobs", "4", NVCCACHE_JOBS="1")
-    assert result.stderr == "nvccache: `NVCCACHE_JOBS` is set in the environment, which goes first\n"
+    assert result.stderr == "nvccache: `NVCCACHE_JOBS` is set in the environment, which takes precedence\n"
 
 
 def test_changes_at_once_are_all_kept(nvccache, cache_dir, monkeypatch):
@@ -192,7 +192,7 @@ def test_a_settings_file_that_is_none_is_not_waited_for(nvccache, file, kind):
         file.symlink_to("/dev/zero")
     result = nvccache("config", "set", "max_size", "20G")
     assert result.exit_code == 1
-    assert result.output.splitlines()[-1].endswith("is no regular file")
+    assert result.output.splitlines()[-1].endswith("is not a regular file")
 
 
 URL = "https://user:SECRET@host/cache,rw"
@@ -229,3 +229,31 @@ def test_a_timeout_is_shown_with_its_unit(nvccache):
     (line,) = [line for line in nvccache("config").output.splitlines() if "min_seconds" in line]
     assert line.split()[1:3] == ["0", "s"]
     assert nvccache.json("config")["settings"]["remote_timeout"]["value"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["max_size", "5G"], "`nvccache config set max_size 5G` changes it"),
+        (["NVCCACHE_MAX_SIZE=5G"], "`nvccache config set max_size 5G` changes it"),
+        (
+            ["max-size"],
+            "`nvccache config get max_size` shows it, `nvccache config set max_size VALUE` changes it",
+        ),
+        (["remote", URL], f"`nvccache config set remote {SHOWN}` changes it"),
+    ],
+)
+def test_a_setting_in_place_of_a_command_leads_to_the_right_one(nvccache, arguments, command):
+    result = nvccache("config", *arguments)
+    first, second = result.output.splitlines()
+    assert result.exit_code == 2
+    assert first.endswith("is a setting, not a command")
+    assert second == f"Hint: {command}"
+
+
+def test_one_setting_is_shown(nvccache):
+    assert nvccache("config", "get", "max-size", NVCCACHE_MAX_SIZE="1536M").output == "1.5 GiB\n"
+    assert nvccache("config", "get", "NVCCACHE_LOG").output == "\n"
+    assert nvccache("config", "get", "remote", NVCCACHE_REMOTE=URL).output == f"{SHOWN}\n"
+    assert nvccache.json("config", "get", "jobs") == {"setting": "jobs", "value": 0, "origin": "default"}
+    assert nvccache("config", "get", "jbos").exit_code == 2

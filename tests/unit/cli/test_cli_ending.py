@@ -77,7 +77,7 @@ def test_every_status_is_documented():
     path = pathlib.Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
     text = path.read_text()
     for status, meaning in group.STATUSES.items():
-        assert f"| {status} | {meaning} |" in text
+        assert f"\n- `{status}`: {meaning}\n" in text
 
 
 @pytest.mark.parametrize("argv", ALL, ids=" ".join)
@@ -347,6 +347,9 @@ def test_json_is_one_object_of_ascii(nvccache, filled, argv):
         ({"NO_COLOR": "1"}, True, False),
         ({"NO_COLOR": ""}, True, True),
         ({"CLICOLOR": "0"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "0"}, False, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
         ({"CLICOLOR_FORCE": "1"}, False, True),
         ({"CLICOLOR_FORCE": "0"}, False, False),
         ({"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, True, False),
@@ -356,7 +359,7 @@ def test_json_is_one_object_of_ascii(nvccache, filled, argv):
 def test_colours_are_for_terminals_whose_user_wants_them(
     filled, variables, is_terminal, is_coloured, monkeypatch
 ):
-    for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+    for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     environ = {**os.environ, "TERM": "xterm", **variables}
     shown = on_terminal(["verify"], environ) if is_terminal else through_pipe(["verify"], environ)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
+import shlex
 import subprocess
 import sys
 
@@ -11,6 +14,7 @@ import pytest
 
 import nvccache as package
 from nvccache import cli
+from nvccache.cli import names
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 
@@ -40,10 +44,60 @@ def test_looking_up_a_name_loads_no_click():
     ]
 
 
-def test_help_names_every_command(nvccache):
-    result = nvccache("--help")
+def every_command(command=commands, name="nvccache"):
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for below in command.list_commands(context):
+            yield from every_command(command.get_command(context, below), f"{name} {below}")
+
+
+ALL = dict(every_command())
+
+
+def test_help_lists_every_command_in_its_group(nvccache):
+    lines = nvccache("--help", COLUMNS="80").output.splitlines()
+    titles = [f"{title}:" for title in names.GROUPS]
+    assert [line for line in lines if line in titles] == titles
+    listed = [line.split()[0] for line in lines[lines.index(titles[0]) :] if line.startswith("  ")]
+    assert listed[: len(COMMANDS)] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_summary_is_cut_at_80_columns(name):
+    assert len(ALL[name].get_short_help_str(1000)) <= 60
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("name", ALL)
+def test_help_fits_the_terminal(nvccache, name, columns):
+    result = nvccache(*name.split()[1:], "--help", COLUMNS=str(columns))
     assert result.exit_code == 0
-    assert all(name in result.output for name in COMMANDS)
+    assert not re.search(r"[a-z]\.\.\.", result.output)
+    # A literal is not broken: choices, and commands to copy.
+    long = [line for line in result.output.splitlines() if len(line) > columns]
+    assert all("|" in line or line.startswith("  `nvccache ") for line in long), long
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_example_of_each_command_is_understood(nvccache, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cache.pack").touch()
+    (example,) = [
+        line for line in nvccache(*name.split()[1:], "--help").output.splitlines() if "Example: " in line
+    ]
+    argv = shlex.split(example.partition(": ")[2])
+    if name == "nvccache":
+        assert argv[:2] == ["nvccache", "nvcc"]
+        return
+    command, context = commands, None
+    for depth in itertools.count(1):
+        context = command.make_context(argv[depth - 1], argv[depth:], context)
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(context, argv[depth])
+        assert command, argv[depth]
+    assert " ".join(argv).startswith(name)
 
 
 def test_main_returns_the_status(capsys):
