@@ -43,8 +43,6 @@ _OF_OBSERVER = (
     "-U_FILE_OFFSET_BITS",
     "-U_TIME_BITS",
 )
-# Before glibc 2.34 dlsym is in a library of its own, which what is built on a later one must still name.
-_LIBDL = ("-Wl,--no-as-needed", "-l:libdl.so.2")
 
 
 class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -191,8 +189,7 @@ def compiled_check(source: str, folder: str, trial: Trial) -> str:
 def compiled_observer(sources: str, folder: str, trial: Trial) -> str:
     """The path of the observer in `folder`, or empty if it cannot be compiled or loaded here."""
     files = sorted(glob.glob(os.path.join(sources, "*.c")))
-    linkings = ((*_OF_OBSERVER, *_LIBDL), _OF_OBSERVER)
-    for path in results(files, os.path.join(folder, "observer.so"), linkings, trial):
+    for path in results(files, os.path.join(folder, "observer.so"), (_OF_OBSERVER,), trial):
         if _reports(path):
             return path
     return ""
