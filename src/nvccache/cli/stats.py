@@ -15,6 +15,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli import stats_text, units
 from nvccache.cli.output import WrongUsage, replace_file, say
 from nvccache.cli.stats_text import Figures
+from nvccache.cli.units import count_words, size_words
 from nvccache.plan import stages
 from nvccache.remote import uploads
 from nvccache.store import cachedir_tag, event_totals, eviction, layout
@@ -24,7 +25,6 @@ from nvccache.store.eviction import Amount
 
 _LONGEST_PAUSE = 86400.0  # seconds
 _FORMATS: dict[str, Callable[[Figures], list[str]]] = {
-    "text": stats_text.lines,
     "json": lambda statistics: json.dumps(statistics, indent=2).splitlines(),
     "prometheus": stats_text.prometheus,
     "github": stats_text.github,
@@ -48,10 +48,11 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(_FORMATS)),
+    type=click.Choice(["text", *_FORMATS]),
     default="text",
     help="`prometheus` is for its textfile collector, `github` for $GITHUB_STEP_SUMMARY.",
 )
+@click.option("--verbose", "-v", is_flag=True, help="Show all counts, also those that are zero.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 @click.option(
@@ -70,6 +71,7 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
 @click.option("--zero", "--reset", "reset", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(
     form: str,
+    verbose: bool,
     as_json: bool,
     since: float | str | None,
     by: str | None,
@@ -91,9 +93,12 @@ def stats(
             made = _grouped(settings, since, by, form)
         else:
             statistics = _statistics(settings, since, with_sizes, reset)
-            made = _FORMATS[form](statistics)
             if form == "text":
-                made += ["", *_where(settings)]
+                text = stats_text.verbose if verbose else stats_text.summary
+                made = text(statistics, _cache(settings, statistics["store"]))
+                made += stats_text.sizes(statistics["store"].get("kinds", {}))
+            else:
+                made = _FORMATS[form](statistics)
         if watch:
             click.clear()
         if output:
@@ -174,11 +179,12 @@ def _grouped(settings: config.Config, since: float | str | None, by: str, form: 
     return stats_text.table(groups, by)
 
 
-def _where(settings: config.Config) -> list[str]:
+def _cache(settings: config.Config, size: Figures) -> stats_text.Row:
+    counted = f"; calls are counted in `{settings.stats_dir}`" if settings.stats_dir else ""
     if not settings.dir:
-        return [f"There is no cache here: {our_settings.NO_CACHE}"]
-    exists = os.path.lexists(os.path.join(settings.dir, cachedir_tag.NAME))
-    lines = [f"cache in `{settings.dir}`" if exists else f"There is no cache in `{settings.dir}` yet"]
-    if settings.stats_dir:
-        lines.append(f"counted in `{settings.stats_dir}`")
-    return lines
+        return "cache", "none", our_settings.NO_CACHE + counted
+    if not os.path.lexists(os.path.join(settings.dir, cachedir_tag.NAME)):
+        return "cache", "none", f"there is no cache in `{settings.dir}` yet{counted}"
+    limit = f"of {size_words(size['max_bytes'])}, " if size["max_bytes"] else ""
+    files = count_words(size["entries"], "file")
+    return "cache size", size_words(size["bytes"]), f"{limit}{files} in `{settings.dir}`{counted}"

@@ -17,6 +17,7 @@ Figures = Mapping[str, Any]  # what docs/reference/json.md describes of `nvccach
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
 _MOST_GROUPS = 40
+_MOST_KINDS = 3  # in a row of the summary
 
 
 def rates(totals: Figures) -> Figures:
@@ -44,54 +45,98 @@ def build(found: Sequence[Event]) -> Figures:
     }
 
 
-def lines(statistics: Figures) -> list[str]:
-    size = statistics["store"]
+Row = tuple[str, str, str]  # what is counted, how much, and what that is made of
+
+
+def summary(statistics: Figures, cache: Row) -> list[str]:
+    """At most twelve lines, the headline first; what is zero is left out."""
+    calls, executor = statistics["calls"], statistics["executor"]
+    rows = []
+    for label, names in (("hits", _HITS), ("ran", (outcomes.PARTIAL_HIT, outcomes.MISS))):
+        rows += _counted(label, {name: calls[name] for name in names})
+    rows += _counted("left to nvcc", statistics["bypass_reasons"])
+    rows += _counted("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)})
+    remote, pending = statistics["remote"], statistics["uploads"]["pending"]
+    if remote["calls"] or pending:
+        waiting = f"; {count_words(pending, 'object')} still to be sent" if pending else ""
+        received = f"{size_words(remote['bytes_received'])}, {seconds_words(remote['seconds_waited'])} waited"
+        detail = f"of {count_words(remote['asked'], 'name')} found, {received}{waiting}"
+        rows.append(("remotes", str(remote["found"]), detail))
+    if executor["sent"] or statistics["executor_outage"]:
+        paused = "; none are sent now" if statistics["executor_outage"] else ""
+        detail = f"stages sent, {executor['came_back']} came back{paused}"
+        rows.append(("other machines", str(executor["sent"]), detail))
+    problems = {outcomes.FAULT: calls[outcomes.FAULT]}
+    for found in (statistics["store_faults"], statistics["wrong_settings"], statistics["remote"]["faults"]):
+        for word, count in found.items():
+            problems[word] = problems.get(word, 0) + count
+    rows += [(*row[:2], f"{row[2]}: see `nvccache stats -v`") for row in _counted("problems", problems)]
+    return [*_aligned(_headline(statistics, cache)), *([""] if rows else []), *_aligned(rows)]
+
+
+def verbose(statistics: Figures, cache: Row) -> list[str]:
+    """The headline, then every count."""
     return [
-        *_headlines(statistics),
+        *_aligned(_headline(statistics, cache)),
+        "",
         *_calls(statistics["calls"]),
-        *_reasons("why nvcc ran by itself", statistics["bypass_reasons"], outcomes.REASONS),
-        *_reasons(
-            "why the cache was not used as it should be", statistics["store_faults"], outcomes.STORE_FAULTS
-        ),
-        *_reasons("calls with a setting that is wrong", statistics["wrong_settings"], _wrong_settings()),
+        *_reasons("why calls were left to nvcc", statistics["bypass_reasons"], outcomes.REASONS),
+        *_reasons("why results were not stored", statistics["store_faults"], outcomes.STORE_FAULTS),
+        *_reasons("calls with a wrong setting", statistics["wrong_settings"], _wrong_settings()),
         *_stages(statistics["stages"]),
         *_remotes(statistics["remote"], statistics["uploads"]),
         *_executor(statistics["executor"], statistics["executor_outage"]),
         *_in_vain(statistics["in_vain"]),
-        "",
-        f"{'wall time':<12}{saved_words(statistics['wall_seconds_saved'])}",
-        f"{'tool time':<12}{seconds_words(statistics['seconds_saved'])} saved",
-        f"cache size  {size_words(size['bytes'])}"
-        f"{' of ' + size_words(size['max_bytes']) if size['max_bytes'] else ''}"
-        f" in {count_words(size['entries'], 'file')}",
-        *_sizes(size.get("kinds", {})),
     ]
 
 
+def _aligned(rows: Iterable[Row]) -> Iterator[str]:
+    for label, amount, detail in rows:
+        yield f"{label:<16}{amount:>11}  {detail}"
+
+
+def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
+    """A row for what is not zero: the sum, and the most frequent kinds."""
+    found = sorted(((count, word) for word, count in counts.items() if count), key=lambda one: -one[0])
+    if not found:
+        return []
+    rest = sum(count for count, _ in found[_MOST_KINDS:])
+    kinds = [f"{count} {word}" for count, word in found[:_MOST_KINDS]] + [f"{rest} others"] * bool(rest)
+    return [(label, str(sum(count for count, _ in found)), ", ".join(kinds))]
+
+
 def saved_words(seconds: float) -> str:
-    """What a cache saved; one that is being filled costs a little."""
-    return (
-        f"{seconds_words(seconds)} saved"
-        if seconds >= 0
-        else f"{seconds_words(-seconds)} spent on filling it"
-    )
+    """What a cache saved; filling one costs a little."""
+    spent = f"{seconds_words(-seconds)} spent on filling it"
+    return spent if seconds < 0 else f"{seconds_words(seconds)} saved"
 
 
-def _headlines(statistics: Figures) -> Iterator[str]:
-    last = statistics["last_build"]
-    if last and last["cacheable"]:
-        ago = max(0.0, time.time() - last["until"])
-        yield _headline(last, last["wall_seconds_saved"], f"in the last build, {_ago(ago)}")
-    if statistics["rates"]["cacheable"]:
+def _headline(statistics: Figures, cache: Row) -> list[Row]:
+    rates, last = statistics["rates"], statistics["last_build"]
+    rows = []
+    if rates["cacheable"]:
         since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
-        yield _headline(statistics["rates"], statistics["wall_seconds_saved"], since)
-        yield ""
+        rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
+        wall = statistics["wall_seconds_saved"]
+        spent = f"; filling the cache took {seconds_words(-wall)}" if wall < 0 else ""
+        tools = f"of wall time, {seconds_words(statistics['seconds_saved'])} of tool time"
+        rows.append(("time saved", seconds_words(max(0.0, wall)), tools + spent))
+    elif not sum(statistics["calls"].values()):
+        rows.append(("calls", "0", "none are counted yet"))
+    rows.append(cache)
+    if last and last["cacheable"]:
+        saved = seconds_words(max(0.0, last["wall_seconds_saved"]))
+        ago = _ago(max(0.0, time.time() - last["until"]))
+        rows.append(("last build", _share(last), f"{_hits(last)}, {saved} saved, {ago}"))
+    return rows
 
 
-def _headline(found: Figures, saved: float, when: str) -> str:
-    share = 100 * found["hits"] / found["cacheable"]
-    wall = f"{seconds_words(saved)} of wall time saved" if saved > 0 else "no wall time saved yet"
-    return f"{share:.1f} % hits ({found['hits']} of {found['cacheable']} calls), {wall} {when}"
+def _share(rates: Figures) -> str:
+    return f"{100 * rates['hits'] / rates['cacheable']:.1f} %"
+
+
+def _hits(rates: Figures) -> str:
+    return f"{rates['hits']} of {count_words(rates['cacheable'], 'call')}"
 
 
 def _ago(seconds: float) -> str:
@@ -112,7 +157,7 @@ def _calls(calls: dict[str, int]) -> list[str]:
 
 
 def _wrong_settings() -> dict[str, str]:
-    instead = {name: f"`{row.variable}` had a default's value" for name, row in config.SETTINGS.items()}
+    instead = {name: f"the default of `{row.variable}` was used" for name, row in config.SETTINGS.items()}
     return {**instead, **outcomes.WRONG_SETTINGS}
 
 
@@ -122,7 +167,7 @@ def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> l
     width = max(16, *map(len, counts))
     found = ["", title]
     for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        sentence = sentences.get(word, "a reason of another version of nvccache")
+        sentence = sentences.get(word, "a reason from another version of nvccache")
         found.append(f"  {word:<{width}}{count:>9}  {sentence}")
     return found
 
@@ -137,7 +182,7 @@ def _stages(stages: Figures) -> list[str]:
 
 
 def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
-    """What was asked of remotes, and is still to be sent to them; nothing where there are none."""
+    """What remotes were asked for, and what is still to be sent to them; nothing where there are none."""
     found = []
     if remote["calls"]:
         calls, names = count_words(remote["calls"], "call"), count_words(remote["asked"], "name")
@@ -151,7 +196,7 @@ def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
 
 
 def _executor(executor: Figures, outage: dict[str, object] | None) -> list[str]:
-    """What became of stages that were sent to other machines; nothing where none was."""
+    """The stages that were sent to other machines; nothing where there are none."""
     if not executor["sent"] and not outage:
         return []
     cached = executor["from_action_cache"]
@@ -169,15 +214,15 @@ def _executor(executor: Figures, outage: dict[str, object] | None) -> list[str]:
     if outage:
         until = moment(float(str(outage["until"])), "%H:%M:%S")
         why = f"{outage['word']}: {outage['text']}"
-        found.append(f"  {'left alone':<16}nothing is sent until {until}, {why}")
+        found.append(f"  {'paused':<16}nothing is sent until {until}, {why}")
     return [
         *found,
-        *_reasons("why stages ran here that were sent", executor["reasons"], outcomes.EXECUTOR_FAULTS),
+        *_reasons("why sent stages ran here", executor["reasons"], outcomes.EXECUTOR_FAULTS),
     ]
 
 
 def _in_vain(in_vain: Figures) -> list[str]:
-    """What ran with a module id of its own, while nvcc's was not known, and had to run again."""
+    """Stages that ran before nvcc's module id was known, and had to run again."""
     if not in_vain["runs"]:
         return []
     runs = count_words(in_vain["runs"], "stage")
@@ -194,8 +239,9 @@ def seconds_away(executor: Figures) -> dict[str, float]:
     }
 
 
-def _sizes(kinds: dict[str, dict[str, int]]) -> list[str]:
-    found = []
+def sizes(kinds: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What takes how much room in the cache, by kind of file."""
+    found = [""] if kinds else []
     for kind, size in kinds.items():
         ratio = size["unpacked_bytes"] / size["bytes"] if size["bytes"] else 1.0
         packed = f", compressed {ratio:.1f} times" if size["unpacked_bytes"] != size["bytes"] else ""

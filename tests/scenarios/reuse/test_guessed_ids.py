@@ -50,7 +50,7 @@ def in_vain(workspace: Workspace) -> tuple[int, str]:
     """How many runs `stats` counts of the last compile, and what it says of them."""
     stats = [sys.executable, "-m", "nvccache", "stats"]
     counted = json.loads(workspace.run([*stats, "--json"]).stdout)
-    said = workspace.run(stats).stdout.decode()
+    said = workspace.run([*stats, "-v"]).stdout.decode()
     return counted["in_vain"]["runs"], next((line for line in said.splitlines() if "in vain" in line), "")
 
 

@@ -59,18 +59,43 @@ def test_json_has_the_keys_that_scripts_rely_on(nvccache, used_cache):
     assert statistics["store"] == {"max_bytes": 10 * 1024**3, "entries": 1}
 
 
-def test_text_tells_the_same(nvccache, used_cache):
-    lines = [" ".join(line.split()) for line in nvccache("stats").output.splitlines()]
+def test_verbose_text_has_every_count(nvccache, used_cache):
+    lines = [" ".join(line.split()) for line in nvccache("stats", "-v").output.splitlines()]
     assert "calls 3" in lines
     assert "partial_hit 1 33.3 %" in lines
     assert f"library 1 {outcomes.REASONS['library']}" in lines
-    assert "of_tomorrow 1 a reason of another version of nvccache" in lines
+    assert "of_tomorrow 1 a reason from another version of nvccache" in lines
     assert f"disk_full 1 {outcomes.STORE_FAULTS['disk_full']}" in lines
-    assert "max_size 1 `NVCCACHE_MAX_SIZE` had a default's value" in lines
+    assert "max_size 1 the default of `NVCCACHE_MAX_SIZE` was used" in lines
     assert f"unknown 1 {outcomes.WRONG_SETTINGS['unknown']}" in lines
     assert "cicc 0 0 1 1 min 1 s 0.00 s" in lines
     assert "ptxas 0 1 0 0.00 s 1.50 s" in lines
-    assert any(line.startswith("cache size 2.") and "KiB of 10.0 GiB in 1 file" in line for line in lines)
+    assert re.search(rf"^cache size 2\.\d KiB of 10.0 GiB, 1 file in `{used_cache}`$", "\n".join(lines), re.M)
+
+
+def test_a_summary_has_at_most_twelve_aligned_lines_and_no_zeros(
+    nvccache, used_cache, used_remote, used_executor
+):
+    more = [outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.FAILED, outcomes.FAULT]
+    for outcome in more:
+        event_line.append(used_cache, event(outcome, started=time.time()))
+    lines = nvccache("stats").output.splitlines()
+    assert len(lines) == 12
+    assert [line[:16].strip() for line in lines] == [
+        "hit rate", "time saved", "cache size", "last build", "",
+        "hits", "ran", "left to nvcc", "others", "remotes", "other machines", "problems",
+    ]  # fmt: skip
+    assert all(line[26] != " " and line[27:29] == "  " for line in lines if line)
+    assert not any(re.search(r"\b0 (?!bytes)[a-z]+", line[28:]) for line in lines)
+    assert lines[-1].endswith(": see `nvccache stats -v`") and "2 timeout" in lines[-1]
+
+
+def test_a_summary_names_the_most_frequent_reasons(nvccache, cache_dir):
+    for reason, count in (("verbose", 3), ("library", 2), ("run", 1), ("unexplained", 1), ("time_report", 1)):
+        for _ in range(count):
+            event_line.append(cache_dir, event(outcomes.BYPASS, reason))
+    (line,) = [line for line in nvccache("stats").output.splitlines() if line.startswith("left to nvcc")]
+    assert " ".join(line.split()) == "left to nvcc 8 3 verbose, 2 library, 1 run, 2 others"
 
 
 def test_reset_prints_and_then_counts_from_zero(nvccache, used_cache):
@@ -82,8 +107,8 @@ def test_reset_prints_and_then_counts_from_zero(nvccache, used_cache):
 
 
 def test_a_build_that_was_set_to_zero_is_no_last_build(nvccache, two_builds):
-    assert "in the last build" in nvccache("stats", "--zero").output
-    assert "the last build" not in nvccache("stats").output
+    assert "\nlast build " in nvccache("stats", "--zero").output
+    assert "\nlast build " not in nvccache("stats").output
     event_line.append(two_builds, event(outcomes.MISS, started=time.time()))
     found = nvccache.json("stats")
     assert (found["last_build"]["calls"], found["calls"]["miss"]) == (1, 1)
@@ -103,7 +128,7 @@ def test_what_was_set_to_zero_is_counted_nowhere(nvccache, two_builds):
 def test_missing_cache_is_zeros_and_stays_missing(nvccache, cache_dir):
     result = nvccache("stats")
     assert result.exit_code == 0
-    assert f"There is no cache in `{cache_dir}` yet" in result.output
+    assert f"there is no cache in `{cache_dir}` yet" in result.output
     statistics = nvccache.json("stats", "--reset")
     assert statistics["store"] == {"bytes": 0, "max_bytes": 10 * 1024**3, "entries": 0}
     assert not os.path.exists(cache_dir)
@@ -146,9 +171,10 @@ def two_builds(cache_dir):
 
 
 def test_the_first_lines_are_rates_of_the_last_build_and_of_all(nvccache, two_builds):
-    first, second = nvccache("stats").output.splitlines()[:2]
-    assert first.startswith("50.0 % hits (1 of 2 calls), 2.75 s of wall time saved in the last build, ")
-    assert second.startswith("16.7 % hits (1 of 6 calls), 1.75 s of wall time saved since ")
+    first, second, _, fourth = words_of(nvccache("stats"))[:4]
+    assert first.startswith("hit rate 16.7 % 1 of 6 calls since ")
+    assert second == "time saved 1.75 s of wall time, 24.00 s of tool time"
+    assert fourth.startswith("last build 50.0 % 1 of 2 calls, 2.75 s saved, ")
 
 
 def test_counts_that_a_restored_cache_brings_are_not_in_the_rate_of_the_last_build(nvccache, two_builds):
@@ -241,7 +267,7 @@ def test_what_was_asked_of_remotes_and_is_still_to_be_sent(nvccache, used_remote
         "faults": {"timeout": 2, "tls": 1},
     }
     assert told["uploads"] == {"pending": 2}
-    text = nvccache("stats").output
+    text = nvccache("stats", "-v").output
     assert "7 names in 2 calls: 5 found, 3.0 KiB" in text
     assert "still to be sent" in text and "2 objects" in text
     assert outcomes.REMOTE_FAULTS["timeout"] in text
@@ -256,11 +282,11 @@ def test_calls_that_did_without_a_remote_have_not_asked_it(nvccache, cache_dir):
     event_line.append(cache_dir, event(outcomes.MISS, remote=use))
     told = nvccache.json("stats")["remote"]
     assert (told["calls"], told["faults"]) == (0, {"left_alone": 1})
-    assert outcomes.REMOTE_FAULTS["left_alone"] in nvccache("stats").output
+    assert outcomes.REMOTE_FAULTS["left_alone"] in nvccache("stats", "-v").output
 
 
 def test_nothing_is_said_of_remotes_where_there_are_none(nvccache, used_cache):
-    assert "\nremotes\n" not in nvccache("stats").output
+    assert "remotes" not in nvccache("stats", "-v").output
 
 
 @pytest.fixture
@@ -294,7 +320,7 @@ def test_what_became_of_stages_that_were_sent(nvccache, used_executor, since):
         "seconds_saved": 30.0, "bytes_sent": 2048, "bytes_received": 2048,
     }  # fmt: skip
     assert told["executor_outage"] is None
-    lines = words_of(nvccache("stats", *since))
+    lines = words_of(nvccache("stats", "-v", *since))
     start = lines.index("other machines")
     assert lines[start + 1 : start + 5] == [
         "sent 3 stages: 2 came back, 1 of them from the action cache",
@@ -339,10 +365,9 @@ def test_an_executor_that_is_left_alone_is_told(nvccache, used_cache, tmp_path, 
     told = nvccache.json("stats", NVCCACHE_EXECUTOR=url)["executor_outage"]
     assert (told["word"], told["text"], told["trips"]) == ("full", "no room", 1)
     assert told["since"] < time.time() < told["until"] < told["since"] + 61
-    lines = words_of(nvccache("stats", NVCCACHE_EXECUTOR=url))
+    lines = words_of(nvccache("stats", "-v", NVCCACHE_EXECUTOR=url))
     assert any(
-        re.fullmatch(r"left alone nothing is sent until \d\d:\d\d:\d\d, full: no room", line)
-        for line in lines
+        re.fullmatch(r"paused nothing is sent until \d\d:\d\d:\d\d, full: no room", line) for line in lines
     )
     metrics = nvccache("stats", "--format", "prometheus", NVCCACHE_EXECUTOR=url).output
     assert "nvccache_executor_left_alone 1\n" in metrics
@@ -359,4 +384,4 @@ def test_an_outage_that_is_over_is_not_told(nvccache, used_cache, tmp_path, monk
 
 
 def test_nothing_is_said_of_other_machines_where_nothing_was_sent(nvccache, used_cache):
-    assert "other machines" not in nvccache("stats").output
+    assert "other machines" not in nvccache("stats", "-v").output
