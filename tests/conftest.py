@@ -94,7 +94,7 @@ def workers_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(workers_base: Path) -> Path:
-    folder = installations.shared(workers_base, "wheel", installations.build_wheel)
+    folder = installations.shared(workers_base, "wheel", installations.build)
     return next(folder.glob("*.whl"))
 
 
@@ -114,7 +114,7 @@ def uncompiled(workers_base: Path, launcher: Path) -> Path:
     """As it is where there was no C compiler."""
 
     def make(folder: Path) -> None:
-        built = installations.build_wheel(folder.with_name("wheel-for-sh"), CC="/nowhere/cc")
+        built = installations.build(folder.with_name("wheel-for-sh"), CC="/nowhere/cc")
         assert "-py3-none-linux_" in built.name
         shutil.copytree(launcher.parents[1], folder, symlinks=True)
         with zipfile.ZipFile(built) as archive:

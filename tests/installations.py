@@ -33,14 +33,14 @@ if __name__ == "__main__":
 """
 
 
-def build_wheel(folder: Path, kind: str = "wheel", **variables: str) -> Path:
-    """Build by the interface that pip uses; `kind` is `wheel` or `editable`."""
+def build(folder: Path, kind: str = "wheel", **variables: str) -> Path:
+    """Build by the interface that pip uses; `kind` is `wheel`, `editable` or `sdist`."""
     folder.mkdir()
     program = f"import sys; from hatchling.build import build_{kind} as build; build(sys.argv[1])"
     environ = {**os.environ, **variables}
     subprocess.run([sys.executable, "-c", program, str(folder)], cwd=ROOT, env=environ, check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    (built,) = folder.iterdir()
+    return built
 
 
 def make_environment(folder: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import installations
-from installations import REPORT, text_of
+from installations import REPORT, ROOT, text_of
+from nvccache import __version__
 from nvccache.real_nvcc import OWN_NAMES, SHIM_MARK, TRIED_VARIABLE
 from test_hot_path import BUILT_IN, DIRECT, OF_SCRIPTS, STRUCT, XXHASH, imported
 from unprivileged import NOBODY, copy_with_modes
@@ -51,6 +54,28 @@ def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
         assert archive.read(program).startswith(b"\x7fELF")
 
 
+def test_an_installation_names_its_commit_and_build(launcher, tmp_path):
+    """An sdist carries the commit, for wheels that are built from it."""
+    argv = ["git", "rev-parse", "--short=10", "HEAD"]
+    commit = subprocess.run(argv, check=False, cwd=ROOT, capture_output=True).stdout
+    printed = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=True).stdout
+    shown = f"commit {commit.decode().strip()}, " if commit else ""
+    assert printed.startswith(f"nvccache {__version__} ({shown}built on {platform.machine()} with ")
+    sdist = installations.build(tmp_path / "sdist", "sdist")
+    with tarfile.open(sdist) as archive:
+        kept = archive.extractfile(f"nvccache-{__version__}/src/native/commit")
+        assert kept and kept.read().strip() == commit.strip()
+
+
+def test_only_the_launcher_is_a_command(wheel):
+    """pip installs what Python runs for it without the bit that makes it one."""
+    with zipfile.ZipFile(wheel) as archive:
+        scripts = [info for info in archive.infolist() if ".data/scripts/" in info.filename]
+        assert [os.path.basename(info.filename) for info in scripts if info.external_attr >> 16 & 0o111] == [
+            "nvccache"
+        ]
+
+
 @pytest.mark.by_default("unknown")
 @pytest.mark.parametrize(
     "cflags",
@@ -58,7 +83,7 @@ def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
     ids=["sanitizer", "warnings", "other bits", "quotes", "unknown"],
 )
 def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path, cflags):
-    with zipfile.ZipFile(installations.build_wheel(tmp_path / "wheel", CFLAGS=cflags)) as archive:
+    with zipfile.ZipFile(installations.build(tmp_path / "wheel", CFLAGS=cflags)) as archive:
         (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
         assert archive.read(program).startswith(b"\x7fELF")
         assert archive.read("nvccache/native/observer.so").startswith(b"\x7fELF")
@@ -170,7 +195,7 @@ def test_installed_without_an_environment(wheel, tmp_path):
 
 
 def test_installed_editable(tmp_path):
-    built = installations.build_wheel(tmp_path / "editable", "editable")
+    built = installations.build(tmp_path / "editable", "editable")
     installations.make_environment(tmp_path / "environment")
     started = installations.install(built, tmp_path / "environment")
     assert package_of(started) == str(installations.ROOT / "src")
@@ -243,7 +268,8 @@ def test_closed_streams(launcher, uncompiled, workspace, compiled):
 
 
 def test_the_script_by_itself_is_nvccache_too(launcher, workspace, compiled):
-    result, counters = workspace.since(lambda: workspace.run([f"{launcher}-python", *compiled[1:]]))
+    argv = [launcher.with_name("python3"), f"{launcher}-python", *compiled[1:]]
+    result, counters = workspace.since(lambda: workspace.run(argv))
     assert (result.status, counters.outcome) == (0, "direct_hit")
 
 

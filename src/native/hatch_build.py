@@ -1,9 +1,10 @@
-"""Puts what is compiled into the wheel: launcher (a script without a C compiler), observer, and class check.
+"""Builds what is written in C into the wheel: the launcher, the observer and the class check.
 
-The last goes before stages on other machines.
+Without a C compiler the launcher is a shell script, and the other two are left out. The class check runs before
+stages on other machines.
 
-The observer is built here, and not when it is first needed. It is loaded into the compilers of whoever calls:
-it may lie only where the package lies, not in a cache that others may write into.
+The observer is loaded into compilers, so it is built here and installed with the package: a cache that others
+can write to would be no safe place for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import filecmp
 import glob
 import itertools
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -28,6 +30,8 @@ _NO_PYTHON = 127  # what the launcher ends with where it is alone
 _OBSERVER = "nvccache/native/observer.so"
 _CHECK = "nvccache/native/class-check"
 _NOTES = "nvccache/native/notes"  # what `doctor` has to say of the build
+_BUILD = "nvccache/native/build"  # what `--version` has to say of it
+_COMMIT = "src/native/commit"  # in an sdist, which has no history
 _USAGE = 98  # what the check ends with where it is asked for nothing
 # Behind the user's CFLAGS: the wrappers must be the functions that they are named after, and look at their
 # arguments as the real ones do; that of dlopen must end in a jump.
@@ -43,26 +47,28 @@ _OF_OBSERVER = (
     "-U_FILE_OFFSET_BITS",
     "-U_TIME_BITS",
 )
-# Before glibc 2.34 dlsym is in a library of its own, which what is built on a later one must still name.
-_LIBDL = ("-Wl,--no-as-needed", "-l:libdl.so.2")
 
 
 class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if sys.platform != "linux":
             self.app.abort("nvccache runs on Linux only: there is nothing to build here")
+        self._folder = tempfile.mkdtemp(prefix="nvccache-build-")
+        if self.target_name == "sdist":
+            build_data["force_include"][self._written("commit", commit_of(self.root))] = _COMMIT
+            return
         native = os.path.join(self.root, "src", "native")
         sources = os.path.join(native, "launcher")
-        self._folder = tempfile.mkdtemp(prefix="nvccache-launcher-")
         trials = {name: Trial() for name in ("launcher", "observer", "class-check")}
         launcher = compiled_launcher(sources, self._folder, trials["launcher"])
         observer = compiled_observer(os.path.join(native, "observer"), self._folder, trials["observer"])
         check_source = os.path.join(native, "class_check", "class_check.c")
         check = compiled_check(check_source, self._folder, trials["class-check"])
-        notes = self._noted(trials)
+        notes = self._written("notes", "".join(self._notes(trials)))
+        build = self._written("build", build_text(commit_of(self.root), version == "editable"))
         # Also where neither could be built: what is left runs on no other system either.
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{system}"
         if not launcher:
             self.app.display_warning("the launcher will be a script for sh")
             launcher = os.path.join(sources, "nvccache.sh")
@@ -72,24 +78,53 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
             self.app.display_warning("the tools of compiles will not be observed: there are no direct hits")
         if not check:
             self.app.display_warning("no stage can be sent to other machines")
-        for built, place in ((observer, _OBSERVER), (check, _CHECK), (notes, _NOTES)):
+        for built, place in ((observer, _OBSERVER), (check, _CHECK), (notes, _NOTES), (build, _BUILD)):
             if built and version == "editable":
                 put(built, os.path.join(self.root, "src", place))
             elif built:
                 build_data["force_include"][built] = place
 
-    def _noted(self, trials: dict[str, Trial]) -> str:
-        """The path of a file with what went otherwise than it should, a line for each of what is built."""
-        path = os.path.join(self._folder, "notes")
+    def _notes(self, trials: dict[str, Trial]) -> Iterator[str]:
+        """A line for each file that was not built as it should be."""
+        for name, trial in trials.items():
+            if trial.note:
+                self.app.display_warning(f"{name}: {trial.note}")
+                yield f"{name}: {trial.note}\n"
+
+    def _written(self, name: str, text: str) -> str:
+        """The path of a new file with this text."""
+        path = os.path.join(self._folder, name)
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            for name, trial in trials.items():
-                if trial.note:
-                    self.app.display_warning(f"{name}: {trial.note}")
-                    stream.write(f"{name}: {trial.note}\n")
+            stream.write(text)
         return path
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def commit_of(root: str) -> str:
+    """The abbreviated commit of the checkout or sdist at `root`, or empty."""
+    if os.path.exists(os.path.join(root, ".git")):  # a repository further up is somebody else's
+        argv = ["git", "-C", root, "rev-parse", "--short=10", "HEAD"]
+        try:
+            return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+    try:
+        with open(os.path.join(root, _COMMIT), encoding="utf-8") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def build_text(commit: str, is_editable: bool) -> str:
+    library = " ".join(platform.libc_ver())
+    how = (
+        "editable"
+        if is_editable
+        else f"built on {platform.machine()} with {library or 'an unknown C library'}"
+    )
+    return f"commit {commit}, {how}" if commit else how
 
 
 class Trial:
@@ -191,8 +226,7 @@ def compiled_check(source: str, folder: str, trial: Trial) -> str:
 def compiled_observer(sources: str, folder: str, trial: Trial) -> str:
     """The path of the observer in `folder`, or empty if it cannot be compiled or loaded here."""
     files = sorted(glob.glob(os.path.join(sources, "*.c")))
-    linkings = ((*_OF_OBSERVER, *_LIBDL), _OF_OBSERVER)
-    for path in results(files, os.path.join(folder, "observer.so"), linkings, trial):
+    for path in results(files, os.path.join(folder, "observer.so"), (_OF_OBSERVER,), trial):
         if _reports(path):
             return path
     return ""

@@ -85,7 +85,7 @@ def contenders(temporary: Path, nvcc: str, sccache: str | None) -> Iterator[list
 def _nvccache(temporary: Path, nvcc: str, environ: dict[str, str]) -> list[Contender]:
     """Installed as by pip, since an editable installation starts more slowly."""
     installations.make_environment(temporary / "environment")
-    wheel = installations.build_wheel(temporary / "wheel")
+    wheel = installations.build(temporary / "wheel")
     launcher = str(installations.install(wheel, temporary / "environment"))
     shims = temporary / "shims"
     subprocess.run([launcher, "install", str(shims)], check=True, env=environ, stdout=subprocess.DEVNULL)

@@ -11,18 +11,8 @@
 
 #include "observer.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/resource.h>
-
-/* As old as the library may be taken to: these moved from libdl to libc with glibc 2.34, under another version. */
-#if defined(__x86_64__)
-#define OLDEST "GLIBC_2.2.5"
-#else
-#define OLDEST "GLIBC_2.17"
-#endif
-__asm__(".symver dlsym,dlsym@" OLDEST);
-__asm__(".symver dlvsym,dlvsym@" OLDEST);
 
 #define ROOM (1 << 16)                /* of a batch */
 #define LONGEST (PATH_MAX * 2 + 256)  /* a record with a directory before its path */
@@ -45,18 +35,6 @@ static __thread char holds_for_fork;
 
 int observer_phase, observer_has_moved;
 long observer_first_pid;
-
-void *observer_find(const char *name)
-{
-    int kept = errno;
-    void *found = dlsym(RTLD_NEXT, name);
-
-    /* What new programs no longer link against, NVIDIA's do: __xstat and its like. */
-    if (!found)
-        found = dlvsym(RTLD_NEXT, name, OLDEST);
-    errno = kept;
-    return found;
-}
 
 void observer_set_log(const char *own_path)
 {

@@ -12,7 +12,8 @@
    programs.c   starting other programs
    questions.c  asking for variables, the clock, the machine
    rehearsal.c  running a wrapper no further than to the compiler that it starts
-   raw.c        syscall(2) and what else goes past the other wrappers */
+   raw.c        syscall(2) and what else goes past the other wrappers
+   real.c       finding the functions that are wrapped */
 
 #ifndef OBSERVER_H
 #define OBSERVER_H

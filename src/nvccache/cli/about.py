@@ -1,4 +1,4 @@
-"""`nvccache --version --verbose`: all that a report of a bug should tell, and no secret.
+"""`nvccache --version`, and with `--verbose` what a bug report needs, without secrets.
 
 Paths below the home directory are shown with `~`. Of the settings those are shown that are not the defaults;
 names of directories may tell something; of a URL, user and password are left out.
@@ -18,6 +18,7 @@ from nvccache.cli.output import say, say_json
 from nvccache.config import Config
 from nvccache.files import signatures
 from nvccache.machine import cgroups
+from nvccache.observation import observer
 from nvccache.toolkit import discovery
 
 _NOT_FOUND = "not found"
@@ -28,13 +29,27 @@ def show(as_json: bool) -> None:
     facts = facts_of(settings)
     changed = _changed(settings)
     if as_json:
-        say_json({"version": __version__, **facts, "settings": changed})
+        say_json({**version(), **facts, "settings": changed})
         return
-    say(f"nvccache {__version__}", "")
+    say(version_text(), "")
     width = max(map(len, facts)) + 2
     say(*[f"{name.replace('_', ' ') + ':':<{width}}{value}" for name, value in facts.items()])
     say("", "settings that are not the default:" if changed else "all settings are the defaults")
     say(*[f"  {name} = {value}" for name, value in changed.items()])
+
+
+def version() -> dict[str, str]:
+    """The version, and what the build hook recorded: commit, machine and C library; empty without it."""
+    try:
+        with open(os.path.join(os.path.dirname(observer.LIBRARY), "build"), encoding="utf-8") as stream:
+            return {"version": __version__, "build": stream.read()}
+    except OSError:
+        return {"version": __version__, "build": ""}
+
+
+def version_text() -> str:
+    found = version()
+    return f"nvccache {found['version']}" + (f" ({found['build']})" if found["build"] else "")
 
 
 def facts_of(settings: Config) -> dict[str, str]:

@@ -16,7 +16,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from nvccache import __version__
 from nvccache.cli import names
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
@@ -277,14 +276,14 @@ def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bo
         return
     if ctx.invoked_subcommand:
         raise WrongUsage("`--version` goes with no command")
-    if verbose:
-        from nvccache.cli import about
+    from nvccache.cli import about
 
+    if verbose:
         about.show(as_json)
     elif as_json:
-        say_json({"version": __version__})
+        say_json(about.version())
     else:
-        say(f"nvccache {__version__}")
+        say(about.version_text())
 
 
 @click.command(epilog="Example: nvccache completion bash")

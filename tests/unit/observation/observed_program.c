@@ -32,6 +32,19 @@ __attribute__((section(".note.go.buildid"), aligned(4), used)) static const stru
 } note = {4, 4, 4, "Go", "id"};
 #endif
 
+#ifdef WITHOUT_DLSYM
+/* Before glibc 2.34 dlsym may allocate, and a program's allocator may call what the observer wraps. */
+void *dlsym(void *restrict handle, const char *restrict name)
+{
+    abort();
+}
+
+void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version)
+{
+    abort();
+}
+#endif
+
 static void read_file(const char *path)
 {
     int descriptor = open(path, O_RDONLY);

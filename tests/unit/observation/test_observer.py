@@ -284,6 +284,12 @@ def test_a_program_that_the_loader_runs(run, program):
     assert found.processes[0].program == os.path.realpath(interpreter)
 
 
+def test_a_program_whose_allocator_looks_for_files(run, tmp_path):
+    """cicc is one: with glibc before 2.34 the observer must not find functions by dlsym, which allocates."""
+    program = compile_c(SOURCE, tmp_path / "allocating", "-DWITHOUT_DLSYM", "-rdynamic")
+    assert "unreadable" in seen_by(complete(run(program, "clock", "unreadable")), "absent")
+
+
 def test_libraries_that_audit(run, program, tmp_path):
     (tmp_path / "audit.c").write_text("unsigned la_version(unsigned version) { return version; }")
     audit = compile_c(tmp_path / "audit.c", tmp_path / "audit.so", "-shared", "-fPIC")
