@@ -1,5 +1,5 @@
-"""Why a call or a stage was not answered: what differs from the last compile of the same object, in words.
+"""Why a call or a stage was not a hit: how it differs from the last compile of the same object, as sentences.
 
-Reads records and what a call has shown. Who carries a call out (compile/pipeline.py) tells of it here, and
-knows nothing of sentences.
+Reads records and the state of a call. compile/pipeline.py, which carries the call out, reports to this
+package and knows nothing of its sentences.
 """

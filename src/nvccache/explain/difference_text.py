@@ -1,7 +1,7 @@
-"""What two keys differ in, and the clauses by which `nvccache explain` says it, of calls and stages alike.
+"""How two keys differ, as clauses for `nvccache explain`, for calls and stages alike.
 
-A key cannot be taken apart again, so what explains it keeps its components, or something that
-stands for them (object_record.py). Knows what a difference is called, and nothing of where it was found.
+A key is a digest and cannot be taken apart, so its components, or digests of them, are kept next to it
+(object_record.py). Knows what a difference is called, and nothing of where it was found.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from nvccache.records.facts import Difference
 from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
 from nvccache.values import dataclass
 
-Part = tuple[str, str]  # what may be shown of a part, and what tells it from others that look the same
+Part = tuple[str, str]  # what may be shown of a part, and what distinguishes it from parts that look the same
 
 Component = tuple[str, Sequence[Part]]  # a tag, and the parts under it
 
+BASE_DIRECTORY, BASE_DIRECTORY_CHANGED = "base directory", "`NVCCACHE_BASE_DIR` changed"
 _DIGITS = "0123456789"
 LINE_OF_TOOL = "its command line"
 _LISTS = ("--image", "-I", "-isystem", "-L", "-l")  # options that are given for each of several things
 
 
 def of_words(difference: ComponentDifference, line: str) -> list[str]:
-    """What became of the words of a command line, which `line` calls by its name."""
+    """How the arguments of a command line changed; `line` is what it is called."""
     if difference.is_reordered:
-        return [f"{line} has another order"]
+        return [f"{line} was reordered"]
     return _of_parts(difference.added, difference.removed, line)
 
 
 def of_tool_words(difference: ComponentDifference) -> list[str]:
-    """The same for a tool: an option that has another value, which may be shown, is named with both."""
+    """The same for a tool: if the values of an option may be shown, both are."""
     if difference.is_reordered:
-        return [f"{LINE_OF_TOOL} has another order"]
+        return [f"{LINE_OF_TOOL} was reordered"]
     added, removed = list(difference.added), list(difference.removed)
     found = []
     for part in difference.added:
@@ -53,11 +54,11 @@ def of_tool_words(difference: ComponentDifference) -> list[str]:
 
 def _of_parts(added: list[Part], removed: list[Part], line: str) -> list[str]:
     new, old = (Counter([shown for shown, _ in parts]) for parts in (added, removed))
-    changed = new & old  # they look the same, and are not
+    changed = new & old  # they look the same, but differ in what is hidden
     return [
         *(f"`{word}` was added to {line}" for word in (new - changed).elements()),
         *(f"`{word}` was removed from {line}" for word in (old - changed).elements()),
-        *(f"{_named(word, line)} has another value" for word in changed.elements()),
+        *(_with_other_value(word, line) for word in changed.elements()),
     ]
 
 
@@ -66,20 +67,20 @@ def _option(word: str) -> str:
     return word.partition("=")[0].partition(" ")[0].rstrip(_DIGITS)
 
 
-def _named(shown: str, line: str) -> str:
+def _with_other_value(shown: str, line: str) -> str:
     name = shown.removesuffix(redaction.HIDDEN).removesuffix("=")
-    return f"`{name}`" if name else f"a word of {line}"
+    return f"the value of `{name}` changed" if name else f"an argument of {line} changed"
 
 
 def of_variables(difference: ComponentDifference) -> list[str]:
-    """What became of variables, by their names."""
+    """How variables changed, by their names."""
     clauses = _of_names(difference, "was set", "was unset")
     return [f"the environment variable {clauses[name]}" for name in sorted(clauses)]
 
 
 def of_files(difference: ComponentDifference, what: str = "") -> list[str]:
-    """What became of files, by their names; `what` stands before each."""
-    clauses = _of_names(difference, "is read now", "is read no more")
+    """How files changed, by their names; `what` stands before each."""
+    clauses = _of_names(difference, "is now read", "is no longer read")
     return [f"{what}{clause}" for clause in clauses.values()]
 
 
@@ -101,7 +102,7 @@ def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapp
 
 def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if name.endswith(environment.WHOLE):
-        return "the environment changed, all of which counts where a script or another program compiles"
+        return "the environment changed, and all of it counts where a script or another program compiles"
     if name not in environ:
         return f"the environment variable `{name}` was unset"
     was_set = any(is_name == name and environment.is_set(digest) for is_name, digest in recorded.variables)
@@ -109,7 +110,7 @@ def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -
 
 
 def _role_of(path: str, recorded: InputRecord) -> str:
-    """What a file is apart from its name, with a blank behind it; or empty."""
+    """What kind of file it is, followed by a blank; or empty."""
     kind = recorded.kinds[recorded.files.index(path)] if path in recorded.files else ""
     if kind == PROGRAM:
         return "the program "
@@ -120,7 +121,7 @@ def _role_of(path: str, recorded: InputRecord) -> str:
 
 
 def _shown(difference: Difference, recorded: InputRecord) -> str:
-    """The path to show: of a directory that has appeared, the header in it that is found first now."""
+    """The path to show: for a directory that has appeared, the header in it that is now found first."""
     path = difference.path
     if difference.what == "appeared" and os.path.isdir(path):
         for file in recorded.files:
@@ -134,7 +135,7 @@ def _shown(difference: Difference, recorded: InputRecord) -> str:
 
 @dataclass(slots=True)
 class ComponentDifference:
-    """What became of the parts under one tag. Without any added or removed they have another order."""
+    """How the parts under one tag changed. If none was added or removed, they were reordered."""
 
     tag: str
     added: list[Part]
@@ -146,7 +147,7 @@ class ComponentDifference:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it is only known that something changed: nothing of it may be shown."""
+        """Whether nothing of it may be shown but that something changed."""
         return any(not shown for shown, _ in (*self.added, *self.removed))
 
 

@@ -1,7 +1,7 @@
-"""Why a call was not answered from a record: what differs from the last compile of the same object.
+"""Why a call was not a direct hit: what differs from the last compile of the same object.
 
-The components of a call are compared with those in the object's record (object_record.py), then what it read
-with what is there now. Why single stages ran says stage_reason.py.
+The components of a call are compared with those in the object's record (object_record.py), then the files it
+read with those that are there now. For single stages, see stage_reason.py.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ FIRST = "no earlier compile of it is recorded"
 _FIRST_QUERY = "no earlier answer to it is recorded"
 _BY_STAGES = "all its stages were compiled before, for other objects"
 _LOST = "its result is no longer in the cache"
+_FAILED = "its last compile failed"
+_OTHER_KEY = "a part of its key that is not recorded changed"
+_TERMINAL = "terminal"
 _MOST_DETAILS = 50
 _OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ", "--dependency-target")
 
 
 class Explanation:
-    """Of one call, which tells it when it begins, and at its end what became of it."""
+    """Of one call, which reports its beginning and its outcome."""
 
     cause: list[str]  # why there is no direct hit, the cause first; every line a clause
 
@@ -43,7 +46,7 @@ class Explanation:
         self._is_recaching = is_recaching
 
     def begin(self, request: Request, products: Iterable[str], cache: Store, relocation: Relocation) -> None:
-        """Find out why it is not answered, while nothing of it is recorded."""
+        """Find the cause before anything of the call is recorded."""
         self._request, self._cache, self._relocation = request, cache, relocation
         self._cwd = os.getcwd()
         self._objects = [os.path.join(self._cwd, product) for product in products]
@@ -54,9 +57,9 @@ class Explanation:
         self.cause = self._find_cause()
 
     def end(self, report: Report, call: StagedCall) -> None:
-        """Write down what became of the call and why its stages ran, under each object it makes.
+        """Record the outcome, and why stages ran, under each object that the call makes.
 
-        Of the causes, those come first that the first stage names which had to compile.
+        Causes that the first compiling stage names come first.
         """
         if report.leave_to_nvcc or not self._objects:
             return
@@ -69,9 +72,12 @@ class Explanation:
         if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
             cause = [_BY_STAGES]
         first = reasons.of_first_compiled()
-        cause = sorted(cause, key=lambda clause: first.index(clause) if clause in first else len(first))
+        if cause[-1] == _FAILED:
+            cause = [*first, *cause]  # of that compile only its stages are known
+        cause = list(dict.fromkeys(cause))
+        cause.sort(key=lambda clause: first.index(clause) if clause in first else len(first))
         report.cause = cause[0]
-        # Of stages that a failed call did not get to, what is known can only be compared under its key.
+        # Digests of stages that a failed call did not reach can only be compared under the former key.
         kept = former if report.status != 0 else None
         digest_key = kept.digest_key if kept else os.urandom(16).hex()
         made = ObjectRecord(
@@ -105,23 +111,40 @@ class Explanation:
         if former is None:
             nearest = self._nearest()
             if nearest:
-                return self._unlike(nearest) or [_LOST]
+                return self._of_inputs(nearest) or [_LOST]
             neighbour = self._neighbour()
             return self._of_neighbour(*neighbour) if neighbour else [FIRST]
         found = self._of_call(former)
+        if former.outcome == outcomes.FAILED:
+            return [*found, _FAILED]
         if former.reason_against_record:
             return [*found, f"no direct record is kept: {former.reason_against_record}"]
         recorded = self._recorded(former, self._relocation)
-        if recorded is None:
+        found += self._of_inputs(recorded) if recorded else []
+        front = former.record_name.partition("/")[0]
+        # Of a record under a key that this call does not have, it means nothing that it was not found.
+        is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
+        if is_same_key and not recorded:
             return [*found, _LOST]
+        if found:
+            return found
         limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
-        otherwise = f"the limits of its caller are others ({limits})" if limits else _LOST
-        return [*found, *self._unlike(recorded)] or [otherwise]
+        otherwise = f"its resource limits differ ({limits})" if limits else _OTHER_KEY
+        return [self._of_terminal(former) or (_LOST if is_same_key else otherwise)]
+
+    def _of_terminal(self, former: ObjectRecord) -> str:
+        """How the terminal changed that messages go to, for which results with messages are kept."""
+        now, before = self._request.terminal, _only(former.components, _TERMINAL)
+        if now == before:
+            return ""
+        if now and before:
+            return "its messages go to another terminal"
+        return f"its messages {'now go' if now else 'no longer go'} to a terminal"
 
     def _of_call(self, former: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself.
 
-        A neighbour may be in another checkout, and call its outputs what it likes.
+        A neighbour may be in another checkout, and have other output names.
         """
         arguments, before = self._arguments(), former.components
         if is_neighbour:
@@ -147,22 +170,24 @@ class Explanation:
             elif difference.tag == "directory" and not is_neighbour:
                 found.append(f"the working directory changed from `{directory}`")
             elif difference.tag == "nvcc":
-                found.append(f"nvcc is now `{self._request.nvcc}`, it was `{_only(before, 'nvcc')}`")
+                found.append(f"nvcc is now `{self._request.nvcc}` instead of `{_only(before, 'nvcc')}`")
+            elif difference.tag == difference_text.BASE_DIRECTORY and not is_neighbour:
+                found.append(difference_text.BASE_DIRECTORY_CHANGED)
         return found
 
     def _arguments(self) -> list[Part]:
-        """Each option together with its value: as it may be shown, and all of it."""
+        """Each option with its value, in the form that may be shown and in full."""
         call = self._request.invocation
         arguments: Iterable[Argument] = call.arguments
-        if not call.option_files:  # what these say is in no input record
+        if not call.option_files:  # their contents are in no input record
             scanned = tokens.scan(list(self._request.arguments))
-            assert not isinstance(scanned, tokens.UnknownOption), "nvcc is left to refuse it"
+            assert not isinstance(scanned, tokens.UnknownOption), "such a call is left to nvcc"
             arguments = scanned
         return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in arguments]
 
     def _components(self, digest_key: str, arguments: Iterable[Part]) -> list[Component]:
-        """What a call was known by, apart from files, in a form that may be kept and shown."""
-        environ = self._request.environ
+        """The components of the call's key, apart from files, in a form that may be kept and shown."""
+        environ, base, terminal = self._request.environ, self._relocation.base, self._request.terminal
         # All others are in the input record; PWD is the name that compilers give the working directory.
         variables = [(name, environ[name]) for name in (*environment.OF_ARGUMENTS, "PWD") if name in environ]
 
@@ -174,13 +199,15 @@ class Explanation:
             ("environment", digests(variables)),
             ("directory", [(self._cwd, "")]),
             ("nvcc", [(self._request.nvcc, "")]),
+            (difference_text.BASE_DIRECTORY, [(base, "")] if base else []),
+            (_TERMINAL, [(terminal, "")] if terminal else []),
         ]
 
-    def _unlike(self, recorded: InputRecord) -> list[str]:
-        """What is not as it was recorded, a clause each."""
+    def _of_inputs(self, recorded: InputRecord) -> list[str]:
+        """What differs from an input record, a clause each."""
         environ = self._request.environ
-        unlike = input_records.differences(recorded, self._now)
-        return [difference_text.of_input_record(difference, recorded, environ) for difference in unlike]
+        found = input_records.differences(recorded, self._now)
+        return [difference_text.of_input_record(difference, recorded, environ) for difference in found]
 
     def _recorded(self, former: ObjectRecord, relocation: Relocation) -> InputRecord | None:
         kept = direct.relocation_of(former.scope, relocation)
@@ -194,7 +221,7 @@ class Explanation:
         return next(kept, None)
 
     def _neighbour(self) -> tuple[str, ObjectRecord] | None:
-        """The object that was made last of the same source, or of its like in another checkout."""
+        """The object that was made last of the same source, or of its counterpart in another checkout."""
         product, other = object_record.find_of_source(self._source, self._cache)
         if other is None or product in self._objects:
             return None
@@ -203,16 +230,16 @@ class Explanation:
         return (product, other) if is_alike or other.source_digest == _digest_of(self._source) else None
 
     def _of_neighbour(self, product: str, other: ObjectRecord) -> list[str]:
-        """Why that object is not taken: other words or files, or else what of it tells where it was made."""
+        """Why that object was not reused: other arguments or files, or else that it depends on its place."""
         found = self._of_call(other, is_neighbour=True) or self._of_files_beside(other)
         if found:
-            return [f"unlike for `{product}` {found[0]}", *found[1:]]
+            return [f"compared with `{product}`, {found[0]}", *found[1:]]
         if not other.kept_here:
-            return [f"what `{product}` was made of is not as it was"]
-        return [f"`{product}` is from elsewhere, and {other.kept_here}", *self._advice(other)]
+            return [f"the inputs of `{product}` have changed since"]
+        return [f"`{product}` was made elsewhere, and {other.kept_here}", *self._advice(other)]
 
     def _of_files_beside(self, other: ObjectRecord) -> list[str]:
-        """Which files in this checkout are not like those in the other one that the object was made of."""
+        """Which files in this checkout differ from those that the object in the other one was made of."""
         there = Relocation(os.path.dirname(other.checkout), _only(other.components, "directory"))
         found = self._recorded(other, there)
         if found is None or not there.checkout or not self._relocation.checkout:
@@ -223,18 +250,16 @@ class Explanation:
             return []
         now, files = self._now, zip(moved.files, moved.digests, strict=True)
         others = [path for path, digest in files if now.signature(path) and now.digest(path) != digest]
-        return [f"`{path}` is another one" for path in others]
+        return [f"`{path}` differs" for path in others]
 
     def _advice(self, other: ObjectRecord) -> list[str]:
-        """What to set so that the two share a result the next time; or nothing."""
+        """What to set so that the two share a result from now on; or nothing."""
         here, there = self._relocation.checkout, other.checkout
         if other.kept_here == record_call.HOLDS_ID and not self._relocation.base and here and there:
             base = os.path.commonpath([os.path.dirname(here), os.path.dirname(there)])
-            return [f"with `NVCCACHE_BASE_DIR={base}` they can share it"] if len(base) > 1 else []
+            return [f"`NVCCACHE_BASE_DIR={base}` lets them share it"] if len(base) > 1 else []
         if other.kept_here in (record_call.HOLDS_DIRECTORY, record_call.NAMED_IN_TEXT) and here:
-            return [
-                f"`-Xcompiler -ffile-prefix-map={here}=.` keeps paths out of what the host compiler makes"
-            ]
+            return [f"`-Xcompiler -ffile-prefix-map={here}=.` keeps paths out of the host compiler's output"]
         return []
 
 

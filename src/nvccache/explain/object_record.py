@@ -1,8 +1,8 @@
-"""The record of an object: which call made it last, of what its keys were made, and why it was not answered.
+"""The record of an object: which call made it last, the components of its keys, and why it was no direct hit.
 
-One for each object, read by its owner alone. Written by calls that no record answered; direct hits leave it
-alone, and the event log tells of them. Values of macros and of variables may be secrets: components hold
-digests of them, under a key of the record's own, which is enough to tell that they differ.
+One for each object, readable by its owner alone. Calls write it, except direct hits, which only the event log
+knows of. Values of macros and of variables may be secrets: components hold digests of them, made with a key
+of the record's own, which suffice to see that a value changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_STAGES = 100  # whose components are kept
 
 @dataclass(slots=True)
 class StageKeys:
-    """What the key of a stage is made of, and what leads to its record."""
+    """The components of a stage's key, and the name of its record."""
 
     name: str
     record_name: str
@@ -38,10 +38,10 @@ class ObjectRecord:
     cause: str = ""  # a clause that follows "because"
     outcome: str = ""  # a word of outcomes.py
     digest_key: str = ""  # makes the digests of this record incomparable with all others
-    record_name: str = ""  # what leads to the record of the call (record.Pair.name), or empty
+    record_name: str = ""  # of the record of the call (record.Pair.name), or empty
     scope: str = ""  # of that record, see direct.py
     reason_against_record: str = ""  # why there is no direct record of it, a clause
-    kept_here: str = ""  # why no other directory shares that, a clause of record_call.py
+    kept_here: str = ""  # why no other directory shares it, a clause of record_call.py
     checkout: str = ""  # see base_dir.py
     source: str = ""  # the first that was compiled
     source_digest: str = ""
@@ -54,7 +54,7 @@ class ObjectRecord:
 
 def _encode_rows(rows: Iterable[Sequence[str]]) -> bytes:
     texts = [text for row in rows for text in (str(len(row)), *row)]
-    # In UTF-8 whatever the locale: what stands for a hidden value is in no other.
+    # In UTF-8 whatever the locale: other encodings lack the character that stands for a hidden value.
     return "\0".join([*texts, ""]).encode(errors="surrogateescape")
 
 
@@ -89,7 +89,7 @@ _RECORD = sections.Schema(
 
 
 def digest(digest_key: str, text: str) -> str:
-    """What tells that a text is another one; that of keys.py would lead back to a short text, by trying."""
+    """A digest that shows that a text changed. Without a key of its own, a short text could be guessed."""
     texts = (("digest key", digest_key), ("text", text))
     components = [(tag, (part.encode(errors="surrogateescape"),)) for tag, part in texts]
     return keys.key_of("hidden text", components)
@@ -118,12 +118,12 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
 
 
 def note_of_source(source: str, product: str, cache: Store) -> None:
-    """Remember which object was made last of a source with this name, in whichever directory."""
+    """Remember which object was made last of a source with this name, in any directory."""
     cache.add_memo(_key_of_name(source), product)
 
 
 def find_of_source(source: str, cache: Store) -> tuple[str, ObjectRecord | None]:
-    """The object that was made last of a source with this name, and what is known of it; or nothing."""
+    """The object that was made last of a source with this name, and its record; or nothing."""
     product = cache.find_memo(_key_of_name(source))
     return product, find(product, cache) if product else None
 
@@ -138,7 +138,7 @@ def find(product: str, cache: Store) -> ObjectRecord | None:
 
 
 def read(key: str, cache: Store) -> ObjectRecord | None:
-    """As `find`, by the key of the product."""
+    """Like `find`, by the key of the product."""
     encoded = cache.find_record(store.OBJECT, key)
     if encoded is None:
         return None
@@ -166,7 +166,7 @@ def _of_values(values: dict[str, list[list[str]]]) -> ObjectRecord:
 
 
 def bounded(components: Iterable[Component]) -> list[Component]:
-    """Components as they are kept and compared: of a large one no more than tells that it differs."""
+    """Components as they are kept and compared: a large one is reduced to a digest."""
     found: list[Component] = []
     for tag, parts in components:
         flat = [string for part in parts for string in part]

@@ -1,7 +1,7 @@
-"""Why single stages ran: what differs from the keys that they had when the object was made last.
+"""Why single stages ran: how their keys differ from those of the last compile of the object.
 
-The components of a stage's key, as far as they may be kept, are compared with those in the object's
-record; where they are the same, what it read then with what is there now. Names no tool.
+The components of a stage's key, as far as they may be kept, are compared with those in the object's record;
+if they are the same, the files that it read with those that are there now. Names no tool.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ RECACHED = "NVCCACHE_RECACHE is set"
 _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
-_SAID = "said"  # beside the components of the key of a pass: what each file of the user says in its text
+_TEXTS = "said"  # an extra tag of a pass: the digest of what each file of the user contributes to its text
 _FILES = {"files": "", "libraries": "the library "}
 _OTHERS = {
-    "base directory": "`NVCCACHE_BASE_DIR` changed",
-    "sources": "its source lies elsewhere",
+    difference_text.BASE_DIRECTORY: difference_text.BASE_DIRECTORY_CHANGED,
+    "sources": "its source is in another place",
     "names": "its intermediate files have other names",
-    "wrapper": "the host compiler's wrapper becomes another command",
+    "wrapper": "the host compiler's wrapper runs another command",
 }
 
 
 class StageReasons:
-    """Why the stages of one call ran, and what is kept of their keys for the next time."""
+    """Why the stages of one call ran, and what is kept of their keys for the next compile."""
 
     def __init__(
         self,
@@ -67,18 +67,17 @@ class StageReasons:
         self._former: dict[str, StageKeys] = {}
 
     def keys_of_stages(self, digest_key: str, former: ObjectRecord | None = None) -> list[StageKeys]:
-        """What is kept of the keys of the stages that were looked for, with digests under this key.
+        """What is kept of the keys of the stages that were looked up, with digests under this key.
 
-        With a `former` record under the same key those of the stages that the call did not get to are as
-        they were, so that a compile that failed does not make first compiles of them.
+        With a `former` record under the same key, stages that the call did not reach keep what was known of
+        them: else the compile after a failed one would count as their first.
         """
         found = [self._keys_of(one, digest_key) for one in self._looked_up if _is_cached(one)]
-        got_to = {keys.name for keys in found}
-        wanted = set(self._names.values()) - got_to
+        wanted = set(self._names.values()) - {keys.name for keys in found}
         return [*found, *(keys for keys in (former.stages if former else []) if keys.name in wanted)]
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
-        """Of each stage that ran: its name, and why, a clause."""
+        """The name of each stage that ran, and a clause that says why."""
         self._former_checkout = former.checkout if former else ""
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
@@ -92,7 +91,7 @@ class StageReasons:
                 elif former is None or name not in known:
                     clauses[name] = [FIRST]
                 else:
-                    clauses[name] = self._unlike(one, former, known[name])
+                    clauses[name] = self._differences(one, former, known[name])
         sentences = {name: _sentence(found) for name, found in clauses.items()}
         for one in self._looked_up:
             assert one.event
@@ -100,7 +99,7 @@ class StageReasons:
         return list(sentences.items())
 
     def of_first_compiled(self) -> list[str]:
-        """Why the first stage ran, in nvcc's order, that is no preprocessor; `reasons` come before."""
+        """Why the first stage ran that is no preprocessor, in nvcc's order; call `reasons` first."""
         ran = [one.stage for one in self._looked_up if _has_run(one) and not one.stage.is_preprocessor]
         return self._clauses.get(self._names[id(ran[0])], []) if ran else []
 
@@ -111,11 +110,11 @@ class StageReasons:
         found = one.found or next(newest, None)
         described = self._described(one.stage, one.action.components, digest_key)
         if one.stage.is_preprocessor and (files := self._files_of_text(one.stage)):
-            described.append((_SAID, list(files.items())))
+            described.append((_TEXTS, list(files.items())))
         return StageKeys(self._names[id(one.stage)], found.name if found else "", described)
 
     def _files_of_text(self, producer: Stage) -> dict[str, str]:
-        """What each file of the user says in the text of a pass, as digests."""
+        """Digests of what each file of the user contributes to the text of a pass."""
         known = self._call.workspace.passes.get(producer.outputs[0].path)
         return {os.fsdecode(name): digest for name, digest in known.files} if known else {}
 
@@ -152,7 +151,7 @@ class StageReasons:
         return found
 
     def _called(self, path: str, reader: Stage) -> str:
-        """What an intermediate is called, by whom made it: `cicc's output`."""
+        """What an intermediate is called, after the stage that made it: `cicc's output`."""
         if path not in self._call.outputs:
             return path.rpartition("/")[2]
         producer, _ = self._call.outputs[path]
@@ -161,17 +160,17 @@ class StageReasons:
         architecture = "" if model.named_by(reader) else model.named_by(producer)
         return f"{model.tool_name(producer)}'s output" + (f" for {architecture}" if architecture else "")
 
-    def _unlike(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
+    def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = self._keys_of(one, former.digest_key)
-        unlike = [
+        different = [
             difference
             for difference in difference_text.differences(
                 object_record.bounded(now.components), before.components
             )
-            if difference.tag != _SAID
+            if difference.tag != _TEXTS
         ]
-        found = [clause for difference in unlike for clause in self._of_component(difference, one.stage)]
-        if all(difference.tag == "files" for difference in unlike):  # there may be more that it reads
+        found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
+        if all(difference.tag == "files" for difference in different):  # it may read more than these
             found += [clause for clause in self._of_input_record(before) if clause != LOST or not found]
         return list(dict.fromkeys(found))
 
@@ -199,7 +198,7 @@ class StageReasons:
         return [_OTHERS.get(tag, f"its {tag} changed")]
 
     def _of_words(self, difference: ComponentDifference) -> list[str]:
-        """What became of its command line; that it names another checkout is told once."""
+        """How its command line changed; that it names another checkout is mentioned once."""
         here, there = self._checkout, self._former_checkout
         removed = list(difference.removed)
         added = []
@@ -213,27 +212,27 @@ class StageReasons:
             return difference_text.of_tool_words(difference)
         others = difference_text.ComponentDifference(difference.tag, added, removed)
         return [
-            f"its command line names `{here}`, which was `{there}`",
+            f"its command line names `{here}` instead of `{there}`",
             *(difference_text.of_tool_words(others) if added or removed else []),
         ]
 
     def _of_inputs(self, difference: ComponentDifference, stage: Stage) -> list[str]:
-        """What became of what it reads; a pass that ran, too, is told with why it did."""
+        """How its inputs changed; for a pass that ran as well, why it did."""
         before = {name for name, _ in difference.removed}
         found = []
         for name, _ in difference.added:
             if name == _TEXT and (clauses := self._of_passes(stage)):
                 found += clauses
             elif name in before:
-                found.append(f"its input changed, since {name} did")
+                found.append(f"{name} changed")
             else:
-                found.append(f"it reads {name} now")
-        return found or [f"it does not read {name} any more" for name in before]
+                found.append(f"it now reads {name}")
+        return found or [f"it no longer reads {name}" for name in before]
 
     def _of_passes(self, stage: Stage) -> list[str]:
         """Why the passes ran whose text a stage reads, as far as they ran in this call.
 
-        What has changed in the text comes first, and last what has not, such as a header with a new comment.
+        Files that changed the text come first; last is what did not, such as a header with a new comment.
         """
         writers = self._call.outputs
         read = [writers[path][0] for path in self._call.read_by(stage) if path in writers]
@@ -241,14 +240,16 @@ class StageReasons:
         found = []
         for producer in ran:
             clauses = [clause for clause in self._clauses[self._names[id(producer)]] if clause != LOST]
-            says_other = self._says_other(producer)
-            found += sorted(clauses, key=lambda clause: -says_other.get(self._path_of(clause), 0.5))
+            has_other_text = self._has_other_text(producer)
+            found += sorted(clauses, key=lambda clause: -has_other_text.get(self._path_of(clause), 0.5))
         return [clause.replace(difference_text.LINE_OF_TOOL, _LINE_OF_PASS) for clause in found]
 
-    def _says_other(self, producer: Stage) -> dict[str, bool]:
-        """Of each file that says something in the text of a pass, whether it says another thing now."""
+    def _has_other_text(self, producer: Stage) -> dict[str, bool]:
+        """For each file that contributes to the text of a pass, whether its contribution changed."""
         former = self._former.get(self._names[id(producer)])
-        before = dict(next((parts for tag, parts in former.components if tag == _SAID), ())) if former else {}
+        before = (
+            dict(next((parts for tag, parts in former.components if tag == _TEXTS), ())) if former else {}
+        )
         now = self._files_of_text(producer)
         if not now or not before:
             return {}
@@ -261,20 +262,19 @@ class StageReasons:
         return os.path.normpath(os.path.join(self._call.cwd, name))
 
     def _of_input_record(self, before: StageKeys) -> list[str]:
-        """What of all that it read, looked for and asked for is not as it was."""
+        """What changed of all that it read and looked up."""
         environ, cache = self._call.environ, self._call.store
         here = Relocation("", self._call.cwd)
         found = record.named(before.record_name, here, cache)
         if found is None:
             return [LOST]
         read = found.input_record
-        unlike = input_records.differences(read, self._now)
-        told = {
+        paths = {
             difference_text.of_input_record(difference, read, environ): difference.path
-            for difference in unlike
+            for difference in input_records.differences(read, self._now)
         }
-        self._paths |= told
-        return list(told) or [LOST]
+        self._paths |= paths
+        return list(paths) or [LOST]
 
 
 def _is_cached(task: Task) -> bool:
@@ -288,7 +288,7 @@ def _has_run(task: Task) -> bool:
 def _of_tool(difference: ComponentDifference) -> str:
     new, old = ([shown for shown, _ in parts if shown] for parts in (difference.added, difference.removed))
     if not new:
-        return "a library that its program loads, or the processor, is another one"
+        return "the processor, or a library that its program loads, changed"
     if new[0] in old:
         return f"the program `{new[0]}` changed"
     return f"its program is `{new[0]}`" + (f" instead of `{old[0]}`" if old else "")

@@ -24,10 +24,10 @@ TWO = (
     "a.o",
 )
 FIRST = "first compile of this stage"
-OF_CICC = "its input changed, since cicc's output did"
-OF_CUDAFE = "its input changed, since cudafe++'s output did"
-OF_FATBINARY = "its input changed, since fatbinary's output did"
-OF_PTXAS = "its input changed, since ptxas's output for sm_80 did"
+OF_CICC = "cicc's output changed"
+OF_CUDAFE = "cudafe++'s output changed"
+OF_FATBINARY = "fatbinary's output changed"
+OF_PTXAS = "ptxas's output for sm_80 changed"
 
 
 def why(workspace: Workspace) -> dict[str, str]:
@@ -116,7 +116,9 @@ def test_a_macro_is_told_by_its_name(compiled):
     for number in (1, 2):
         assert compiled.cached(*LINE, f"-DNUMBER={number}").status == 0
     found = why(compiled)
-    assert {found[name] for name in ("cudafe++", "cicc for compute_80")} == {"`-DNUMBER` has another value"}
+    assert {found[name] for name in ("cudafe++", "cicc for compute_80")} == {
+        "the value of `-DNUMBER` changed"
+    }
     assert found["ptxas for sm_80"] == OF_CICC
 
 
@@ -172,3 +174,23 @@ def test_values_of_macros_are_told_of_no_stage(compiled):
         assert b"cret" not in done.stdout
     for path in compiled.cache.glob("object-v*/*/*"):
         assert b"cret" not in path.read_bytes()
+
+
+def cause(workspace: Workspace) -> str:
+    return workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode().splitlines()[0]
+
+
+def test_another_base_directory_is_the_cause_and_no_lost_result(compiled):
+    base = str(compiled.directory.parent)
+    assert compiled.cached(*LINE, NVCCACHE_BASE_DIR=base).status == 0
+    assert cause(compiled).endswith(", because `NVCCACHE_BASE_DIR` changed")
+
+
+def test_what_mends_a_failed_compile_is_the_cause(compiled):
+    source = compiled.directory / "a.cu"
+    text = source.read_text()
+    source.write_text(f"{text}int x = ;\n")
+    assert compiled.cached(*LINE).status != 0
+    source.write_text(f"{text}int x = 1;\n")
+    assert compiled.cached(*LINE).status == 0
+    assert cause(compiled).endswith(", because `a.cu` changed")

@@ -56,7 +56,7 @@ def removed(option: str) -> str:
 
 
 # Of macros `explain` knows no values, which may be secrets.
-ANOTHER_VALUE = "`-DX` has another value"
+ANOTHER_VALUE = "the value of `-DX` changed"
 
 
 COMMAND_LINES = {
@@ -72,13 +72,13 @@ COMMAND_LINES = {
         then=Call("-UX -DX=1 -UX -DX=2"),
     ),
     "directories change places": Case(
-        cause="because the command line has another order",
+        cause="because the command line was reordered",
         files=TWO,
         call=Call("-Ione -Itwo"),
         then=Call("-Itwo -Ione"),
     ),
     "options of no effect change places": Case(
-        cause="because the command line has another order",
+        cause="because the command line was reordered",
         files=HEADER,
         call=Call("-DY=1 -O2"),
         then=Call("-O2 -DY=1"),

@@ -236,29 +236,34 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         (
             INTERNAL,
             (),
-            "`/p/b/a.o` is from elsewhere, and the module id in it tells where its source is",
-            "with `NVCCACHE_BASE_DIR=` they can share it",
+            "`/p/b/a.o` was made elsewhere, and the module id in it tells where its source is",
+            "`NVCCACHE_BASE_DIR=` lets them share it",
         ),
         (
             NAMED,
             (),
-            "`/p/b/a.o` is from elsewhere, and its text tells where it is, as `__FILE__` and `assert` do",
-            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of what the host compiler makes",
+            "`/p/b/a.o` was made elsewhere, and its text tells where it is, as `__FILE__` and `assert` do",
+            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of the host compiler's output",
         ),
         (
             PLAIN,
             ("-g",),
-            "`/p/b/a.o` is from elsewhere, and debug or line information in it tells where it was made",
-            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of what the host compiler makes",
+            "`/p/b/a.o` was made elsewhere, and debug or line information in it tells where it was made",
+            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of the host compiler's output",
         ),
         (
             INTERNAL,
             ("-rdc=true",),
-            "`/p/b/a.o` is from elsewhere,"
+            "`/p/b/a.o` was made elsewhere,"
             " and the module id in it, which device links see, tells where its source is",
             "",
         ),
-        (PLAIN, ("-DONLY_THERE",), "unlike for `/p/b/a.o` `-DONLY_THERE` was added to the command line", ""),
+        (
+            PLAIN,
+            ("-DONLY_THERE",),
+            "compared with `/p/b/a.o`, `-DONLY_THERE` was added to the command line",
+            "",
+        ),
     ],
     ids=["id", "named", "debug", "linked id", "option"],
 )
@@ -271,7 +276,7 @@ def test_what_kept_the_neighbour_from_being_taken(
 
 def test_a_file_that_is_another_one_than_beside_the_neighbour(workspace: Workspace) -> None:
     compiled_twice(workspace, INTERNAL, then=Path("q/inc/h.h"))
-    assert explained(workspace, "q/b") == ("unlike for `/p/b/a.o` `/q/inc/h.h` is another one", [])
+    assert explained(workspace, "q/b") == ("compared with `/p/b/a.o`, `/q/inc/h.h` differs", [])
 
 
 def test_another_source_of_the_same_name_is_no_neighbour(workspace: Workspace) -> None:

@@ -145,8 +145,8 @@ def write(path: str, text: str) -> None:
         (lambda: case("-c a.cu -O2 -DKEY=s3cret -o a.o"), ["`-DKEY=…` was added to the command line"]),
         (lambda: case("-c a.cu -o a.o"), ["`-O2` was removed from the command line"]),
         (lambda: case("-c a.cu -O2 -O2 -o a.o"), ["`-O2` was added to the command line"]),
-        (lambda: case("-O2 -c a.cu -o a.o"), ["the command line has another order"]),
-        (lambda: case(nvcc="/opt/nvcc"), ["nvcc is now `/opt/nvcc`, it was `nvcc`"]),
+        (lambda: case("-O2 -c a.cu -o a.o"), ["the command line was reordered"]),
+        (lambda: case(nvcc="/opt/nvcc"), ["nvcc is now `/opt/nvcc` instead of `nvcc`"]),
         (lambda: case(CPATH="x"), ["the environment variable `CPATH` was set"]),
         (lambda: case(CPATH=""), ["the environment variable `CPATH` was set"]),
         (lambda: case(OTHER="x"), [LOST]),
@@ -168,8 +168,8 @@ def test_values_are_compared_and_not_told(place, cache):
     assert cause_of(same, cache) == [LOST]
     other = SECRETS.replace("KEY=s3cret", "KEY=s3cret2").replace("token=s3cret", "token=s3cret2")
     assert cause_of(case(other, CPATH="s3cret2", NVCC_APPEND_FLAGS="-DX=s3cret"), cache) == [
-        "`-DKEY` has another value",
-        "`-Xcompiler --token` has another value",
+        "the value of `-DKEY` changed",
+        "the value of `-Xcompiler --token` changed",
         "the environment variable `CPATH` changed",
     ]
 
@@ -184,7 +184,8 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
         assert b"KEY" in body and b"NVCC_APPEND_FLAGS" in body
         assert b"s3cret" not in body
         components = object_record.find(str(place / name), cache).components
-        assert [tag for tag, _ in components] == ["arguments", "environment", "directory", "nvcc"]
+        tags = ["arguments", "environment", "directory", "nvcc"]
+        assert [tag for tag, parts in components if parts] == tags
         digests.append({digest for _, parts in components for _, digest in parts} - {""})
         assert len(digests[-1]) > 3
     assert not digests[0] & digests[1]
@@ -200,7 +201,7 @@ def test_what_depends_on_all_of_the_environment_is_told_so(place, cache, monkeyp
     monkeypatch.setitem(globals(), "ASKED", (environment.WHOLE,))
     record(case(), cache)
     (found,) = cause_of(case(ANY="x"), cache)
-    assert found.startswith("the environment changed, all of which counts")
+    assert found.startswith("the environment changed, and all of it counts")
 
 
 def test_variables_that_went_or_changed_are_told(place, cache):
@@ -251,6 +252,33 @@ def test_a_result_that_is_no_longer_there_is_told(place, cache):
     assert cause_of(case(), cache) == [LOST]
     cache.remove_damaged(store.RECORD, recorded.record.front.key)
     assert cause_of(case(), cache) == [LOST]
+
+
+def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch):
+    record(case(), cache)
+    monkeypatch.setitem(globals(), "relocation", lambda: Relocation(str(place.parent), os.getcwd()))
+    assert cause_of(case(), cache) == ["`NVCCACHE_BASE_DIR` changed"]
+    monkeypatch.setattr(direct, "key_of", lambda *_: "0" * 64)
+    record(case(), cache)
+    monkeypatch.setattr(direct, "key_of", lambda *_: "1" * 64)
+    assert cause_of(case(), cache) == ["a part of its key that is not recorded changed"]
+
+
+def test_messages_that_go_elsewhere_are_a_cause(place, cache):
+    piped, shown, other = case(), case(), case()
+    shown.terminal, other.terminal = "80", "40"
+    record(piped, cache)
+    assert cause_of(shown, cache) == ["its messages now go to a terminal"]
+    record(shown, cache)
+    assert cause_of(piped, cache) == ["its messages no longer go to a terminal"]
+    assert cause_of(other, cache) == ["its messages go to another terminal"]
+
+
+def test_after_a_failed_compile_its_stages_say_what_changed(place, cache):
+    failed = Report()
+    failed.status, failed.reason_against_record = 1, "the compile failed"
+    note(case(), ["`a.cu` changed"], cache, failed)
+    assert cause_of(case(), cache) == ["its last compile failed"]
 
 
 def test_a_call_without_a_record_is_told_with_the_reason(place, cache):

@@ -188,7 +188,7 @@ def test_stages_of_one_name_are_told_apart_by_a_number(cache, before):
     [
         (["-arch=sm_80", "-m64", "-maxrregcount=32"], "`-maxrregcount=32` was added to its command line"),
         (["-arch=sm_80"], "`-m64` was removed from its command line"),
-        (["-m64", "-arch=sm_80"], "its command line has another order"),
+        (["-m64", "-arch=sm_80"], "its command line was reordered"),
         (["-arch=sm_80", "-m32"], "`-m32` instead of `-m64`"),
         (["-arch=sm_86", "-m64"], "`-arch=sm_86` instead of `-arch=sm_80`"),
         (["-arch=sm_80", "-m64", "--token=s3cret"], "`--token=…` was added to its command line"),
@@ -205,8 +205,8 @@ def test_values_that_may_be_secret_are_compared_and_not_told(now, before):
     before.change("ptxas", "arguments", "-DN=s3cret", "--token=s3cret", "s3cret")
     now.change("ptxas", "arguments", "-DN=other", "--token=other", "other")
     assert why(now, before) == {
-        "ptxas for sm_80": "`-DN` has another value; `--token` has another value;"
-        " a word of its command line has another value"
+        "ptxas for sm_80": "the value of `-DN` changed; the value of `--token` changed;"
+        " an argument of its command line changed"
     }
     for stage in before.recorded().stages:
         assert "s3cret" not in repr(stage.components)
@@ -224,9 +224,9 @@ def test_an_input_is_told_by_the_stage_that_made_it(now, before):
     now.change("fatbinary", "inputs", "another digest", "digest of /s/a.ptx")
     now.change("host_compile", "inputs", "another digest")
     assert why(now, before) == {
-        "ptxas for sm_80": "its input changed, since cicc's output did",
-        "fatbinary": "its input changed, since ptxas's output for sm_80 did",
-        "host compile": "its input changed, since cudafe++'s output did",
+        "ptxas for sm_80": "cicc's output changed",
+        "fatbinary": "ptxas's output for sm_80 changed",
+        "host compile": "cudafe++'s output changed",
     }
 
 
@@ -234,8 +234,8 @@ def test_an_input_that_is_read_now_or_no_more_is_told(cache, before):
     only_code = FATBINARY.replace(' "--image3=kind=ptx,sm=80,file=/s/a.ptx"', "")
     other = Compile(cache, planned(*PIPELINE[:5], only_code, COMPILE))
     other.change("fatbinary", "arguments", *before.stage("fatbinary").key_argv)
-    added = "it reads cicc's output for compute_80 now"
-    removed = "it does not read cicc's output for compute_80 any more"
+    added = "it now reads cicc's output for compute_80"
+    removed = "it no longer reads cicc's output for compute_80"
     assert why(other, before) == {"fatbinary": removed}
     before.change("fatbinary", "arguments", *other.stage("fatbinary").key_argv)
     other.change("fatbinary", "arguments", *other.stage("fatbinary").key_argv)
@@ -249,8 +249,8 @@ def test_a_text_that_changed_is_told_with_what_its_pass_read(now, before):
     before.change("cicc", "inputs", "digest of /s/a.module_id", "digest")
     line = "the command line of its preprocessor"
     assert why(now, before) == {
-        "preprocessing for compute_80": "`-O1` was added to its command line; `-DN` has another value",
-        "cicc for compute_80": f"`-O1` was added to {line}; `-DN` has another value",
+        "preprocessing for compute_80": "`-O1` was added to its command line; the value of `-DN` changed",
+        "cicc for compute_80": f"`-O1` was added to {line}; the value of `-DN` changed",
     }
 
 
@@ -258,11 +258,11 @@ def test_a_text_whose_pass_did_not_run_is_told_as_an_input(now, before):
     now.change("cudafe", "inputs", "another digest")
     now.ran -= {id(now.stage("host_preprocess"))}
     reasons = dict(now.reasons_for().reasons(before.recorded(), False))
-    assert reasons["cudafe++"] == "its input changed, since the preprocessed text did"
+    assert reasons["cudafe++"] == "the preprocessed text changed"
 
 
 TOOL = ("program's digest", "library's digest")
-LIBRARY = "a library that its program loads, or the processor, is another one"
+LIBRARY = "the processor, or a library that its program loads, changed"
 
 
 @pytest.mark.parametrize(
@@ -277,10 +277,10 @@ LIBRARY = "a library that its program loads, or the processor, is another one"
             "its program is `/b/g++` instead of `/a/g++`",
         ),
         ("files", ("a.ptx", "1"), ("a.ptx", "2"), "`a.ptx` changed"),
-        ("files", (), ("a.ptx", "2"), "`a.ptx` is read now"),
-        ("files", ("a.ptx", "1"), (), "`a.ptx` is read no more"),
+        ("files", (), ("a.ptx", "2"), "`a.ptx` is now read"),
+        ("files", ("a.ptx", "1"), (), "`a.ptx` is no longer read"),
         ("libraries", ("l.a", "1"), ("l.a", "2"), "the library `l.a` changed"),
-        ("sources", ("/one/a.cu",), ("/two/a.cu",), "its source lies elsewhere"),
+        ("sources", ("/one/a.cu",), ("/two/a.cu",), "its source is in another place"),
         ("directory", ("/one", "/one"), ("/two", "/two"), "the working directory changed from `/one`"),
         ("names", ("a.ptx",), ("b.ptx",), "its intermediate files have other names"),
         ("dates", ("/a:b.cu:1:2",), ("/a:b.cu:3:2",), "the date of `/a:b.cu` changed"),
@@ -348,7 +348,7 @@ def test_where_no_component_differs_the_input_record_says_what_does(cache, obser
     now.change("cudafe", "inputs", "another digest")
     reasons = dict(now.reasons_for().reasons(observed.recorded(), False))
     assert reasons["preprocessing for the host"] == clause
-    told = clause if clause != LOST else "its input changed, since the preprocessed text did"
+    told = clause if clause != LOST else "the preprocessed text changed"
     assert reasons["cudafe++"] == told
 
 
