@@ -1,7 +1,7 @@
 """Builds what is written in C into the wheel: the launcher, the observer and the class check.
 
-Without a C compiler the launcher is a shell script, and the other two are left out. The class check runs before
-stages on other machines.
+Without a C compiler the launcher is a shell script, and the other two are left out. The class check runs
+before stages on other machines.
 
 The observer is loaded into compilers, so it is built here and installed with the package: a cache that others
 can write to would be no safe place for it.
@@ -69,6 +69,7 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
         # Also where neither could be built: what is left runs on no other system either.
         system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{system}"
+        build_data["pure_python"] = False
         if not launcher:
             self.app.display_warning("the launcher will be a script for sh")
             launcher = os.path.join(sources, "nvccache.sh")
