@@ -3,8 +3,8 @@
 python docs/generate/manual.py            write it
 python docs/generate/manual.py --check    fail if it is stale
 
-One page for all commands, as gcc's and ccache's are. click-man makes one for each command, finds them by an
-entry point, which nvccache has not, and leaves settings and exit statuses out.
+One page for all commands, like gcc's and ccache's. click-man would make one for each command, needs an entry
+point, which nvccache lacks, and leaves out settings and exit statuses.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def page() -> str:
     lines += [".SH ENVIRONMENT", *_paragraphs("Each can also be set in the settings file, see `FILES`.")]
     texts = reference.setting_texts()
     for name, row in config.SETTINGS.items():
-        # A manual page has no links: what they are called is left.
+        # A manual page has no links: their titles stay.
         unlinked = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", texts[name])
         text = f"{unlinked} In the file: `{name}`."
         lines += [".TP", f".B {_escaped(row.variable)}", *_paragraphs(text)]
@@ -72,16 +72,16 @@ def _synopsis() -> list[str]:
         ("nvccache", "\\-\\-version [\\-\\-verbose]"),
     )
     lines: list[str] = []
-    for program, words in uses:
-        lines += [*([".br"] if lines else []), f".B {program}", words]
+    for program, usage in uses:
+        lines += [*([".br"] if lines else []), f".B {program}", usage]
     return lines
 
 
 def _command(name: str, command: click.Command) -> list[str]:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     options = [each for each in command.params if isinstance(each, click.Option)]
-    words = [f"nvccache {name}", "[OPTIONS]", *(each.metavar or "" for each in arguments)]
-    lines = [f'.SS "{_escaped(" ".join(words))}"', *_paragraphs(command.help or "")]
+    usage = [f"nvccache {name}", "[OPTIONS]", *(each.metavar or "" for each in arguments)]
+    lines = [f'.SS "{_escaped(" ".join(usage))}"', *_paragraphs(command.help or "")]
     for option in options:
         value = option.metavar or ""
         if isinstance(option.type, click.Choice):

@@ -145,7 +145,7 @@ def command_page() -> str:
 
 
 def subcommands(command: click.Command) -> list[tuple[str, click.Command]]:
-    """The commands of a group by their names, also where it loads them when they are asked for."""
+    """The commands of a group by their names, also those that are loaded on demand."""
     if not isinstance(command, click.Group):
         return []
     context = click.Context(command)
@@ -275,7 +275,7 @@ def outcome_page() -> str:
 
 
 def outcome_texts() -> dict[str, str]:
-    """Outcome -> its meaning, from the comments beside the constants."""
+    """Outcome -> its meaning, from the comments after the constants."""
     with open(outcomes.__file__, encoding="utf-8") as stream:
         found = dict(re.findall(r'^[A-Z_]+ = "(\w+)"  # (.+)$', stream.read(), re.MULTILINE))
     return {outcome: found[outcome] for outcome in outcomes.OUTCOMES}

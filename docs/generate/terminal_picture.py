@@ -2,8 +2,8 @@
 
     python docs/generate/terminal_picture.py [PATH]
 
-Needs rich (the `docs` extra), an nvcc and a host compiler. The commands run on a terminal, in a home of
-their own.
+Needs rich (the `docs` extra), an nvcc and a host compiler. The commands run on a terminal, in a
+temporary home directory.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def main() -> int:
 
 def on_terminal(command: str, home: str, nvcc: str) -> str:
     """What a command prints on a terminal, its standard error included."""
-    beside = os.path.dirname(sys.executable)
+    scripts = os.path.dirname(sys.executable)
     environ = {
         "HOME": home,
-        "PATH": f"{beside}:{os.path.dirname(nvcc)}:/usr/bin:/bin",
+        "PATH": f"{scripts}:{os.path.dirname(nvcc)}:/usr/bin:/bin",
         "TERM": "xterm-256color",
         "COLUMNS": str(COLUMNS),
         "LINES": str(ROWS),
@@ -105,7 +105,7 @@ def on_terminal(command: str, home: str, nvcc: str) -> str:
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # how Linux says that nobody has the terminal open any more
+        except OSError:  # how Linux reports that no process has the terminal open
             break
         if not part:
             break

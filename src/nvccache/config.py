@@ -1,11 +1,11 @@
 """The settings of one call: environment first, then the user's configuration file, then defaults.
 
-Owns the table of settings, which is the body of `Config`: a setting is one row there, and the variable, the
-line of the file, `nvccache config` and the pages of the reference follow from it. Part of the hot path. A
-file in a checkout is never read: a checkout must not steer the cache. A setting that is wrong costs only
-itself: its default is in force, and what is wrong with it stands in `problems`, for the log, for the
-commands and to be counted. The directories follow the XDG base directory rules, as platformdirs gives them
-on Linux; platformdirs itself would cost 14 ms on every hit, so a test compares the two instead.
+Owns the table of settings, the body of `Config`: each setting is one row, from which its variable, its line
+in the file, `nvccache config` and the reference follow. Part of the hot path. A file in a checkout is never
+read: a checkout must not steer the cache. A wrong setting affects only itself: its default is in force, and
+`problems` has what is wrong, for the log, the commands and the counts. Directories follow the XDG base
+directory rules, as platformdirs does on Linux; platformdirs itself would cost 14 ms on every hit, so a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SHORTEST_TIMEOUT, _MOST_SECONDS = 0.01, 3600
 
 
 class ConfigError(ValueError):
-    """A setting has a value that cannot be used; the message is a clause for the user."""
+    """A setting has an invalid value; the message is a clause for the user."""
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    """The home directory: HOME, else as the list of users has it; empty where neither is an absolute path."""
+    """The home directory: HOME, else from the user database; empty if neither is an absolute path."""
     home = environ.get("HOME", "")
     if not home.startswith("/"):
         import pwd
@@ -61,7 +61,7 @@ def config_file(environ: Mapping[str, str]) -> str:
 
 def _below(variable: str, folder: str, environ: Mapping[str, str], name: str) -> str:
     base = environ.get(variable, "")
-    if not base.startswith("/"):  # the rules of XDG want such a value ignored
+    if not base.startswith("/"):  # which XDG says to ignore
         home = home_of(environ)
         base = os.path.join(home, folder) if home else ""
     return os.path.join(base, name) if base else ""
@@ -82,7 +82,7 @@ def parse_size(text: str) -> int:
             raise ValueError
     except (ValueError, KeyError):
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
-    # To ccache it would be GiB: a limit of 5 bytes empties the cache of a user who meant these.
+    # ccache takes it as GiB: a limit of 5 bytes would empty the cache of a user who expects that.
     if not has_unit(word) and 0 < size < _UNITS["M"]:
         raise ConfigError(f"`{text}` has no unit: {UNITS}")
     return int(size)
@@ -123,7 +123,7 @@ def as_timeout(raw: object, environ: Mapping[str, str], is_in_file: bool) -> flo
 
 
 def as_mask(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
-    """A file mode creation mask. A number in TOML has lost its zeros, and so its base."""
+    """A file mode creation mask. TOML numbers are refused: they lose the leading zeros that mark octal."""
     digits = raw.strip().removeprefix("0o") if isinstance(raw, str) else ""
     if not digits or len(digits) > 4 or digits.strip("01234567"):
         raise ConfigError(f'`{_text(raw)}` is not a mask in octal digits such as "002" or "077"')
@@ -184,7 +184,7 @@ def _as_parsed(raw: object, parse: Callable[[str], object]) -> str:
 def _text(raw: object) -> str:
     try:
         return str(raw)
-    except ValueError:  # Python writes no number of thousands of digits, which TOML can give in hexadecimal
+    except ValueError:  # Python refuses to print thousands of digits, which TOML allows in hexadecimal
         raise ConfigError("it has too many digits") from None
 
 
@@ -205,10 +205,10 @@ class Setting:
         if_wrong: object = None,
         shown_default: str = "",
     ) -> None:
-        self.parse = parse  # also says which values there are, see KIND_TEXTS of docs/generate/reference.py
-        self.default = default  # its value, or a function that finds it in the environment
-        self.if_wrong = if_wrong  # in force in place of a value that is wrong; None: the default
-        self.shown_default = shown_default  # in the reference, where the value does not say it
+        self.parse = parse  # also determines KIND_TEXTS in docs/generate/reference.py
+        self.default = default  # its value, or a function of the environment
+        self.if_wrong = if_wrong  # in force instead of an invalid value; None: the default
+        self.shown_default = shown_default  # for the reference, if the value does not show it
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.variable = PREFIX + name.upper()
@@ -231,9 +231,9 @@ else:
 class Config:
     """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
 
-    Each row is `name: type = setting(parser, default)`, in the order of the reference, with its text of the
-    reference below, which is not compiled and costs a hit nothing. An object has the value under the name.
-    `dir` is empty where there is no home directory and nothing says where else the cache should be.
+    Each row is `name: type = setting(parser, default)`, in the order of the reference, with its text for the
+    reference below it, which is not compiled and costs a hit nothing. An object has the value under the name.
+    `dir` is empty if there is no home directory and no setting names another place.
     """
 
     dir: str = setting(
@@ -297,7 +297,7 @@ class Config:
 
     @property
     def journal_root(self) -> str:
-        """The directory that has the journal; empty where calls are counted nowhere."""
+        """The directory of the journal; empty if calls are not counted."""
         return self.stats_dir or self.dir
 
     @property
@@ -306,7 +306,7 @@ class Config:
 
     @property
     def wrong_settings(self) -> str:
-        """The names of what is wrong, as the journal has them."""
+        """The names of wrong settings, in the journal's form."""
         return ",".join(sorted({problem.setting for problem in self.problems})) if self.problems else ""
 
 
@@ -352,7 +352,7 @@ def load(environ: Mapping[str, str]) -> Config:
 
 
 def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]:
-    """What the file says: setting -> (line, value); and what is wrong with it."""
+    """The settings in the file, as setting -> (line, value), and what is wrong with it."""
     try:
         if not path or not os.path.lexists(path):
             return {}, []

@@ -1,7 +1,7 @@
-"""The closed lists of what can become of a call, why nvcc was left to run by itself, and what went wrong.
+"""The closed lists of outcomes of a call, of reasons to leave it to nvcc, and of faults.
 
-Owns the words that `nvccache stats` counts; knows nothing of how a call gets there.
-Plain strings, since an Enum would cost start-up time on every hit.
+Owns the names that `nvccache stats` counts; knows nothing of how a call gets one. Plain strings, because an
+Enum would cost start-up time on every hit.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, QUERY_HIT, QUERY_MISS, BYP
 
 QUERIES = (QUERY_HIT, QUERY_MISS)
 
-# The reason in the journal of a stage hit of which only the host's link had to run.
+# The reason in the journal of a stage hit for which only the host's link ran.
 LINKED = "linked"
 
-# Why a call was handed to nvcc. Each word is documented in docs/reference/outcomes.md.
+# Why a call was handed to nvcc. Each reason is documented in docs/reference/outcomes.md.
 REASONS = {
     "disabled": "NVCCACHE_DISABLE is set",
     "no_cache_directory": "there is no home directory, and NVCCACHE_DIR is not set",
@@ -66,7 +66,7 @@ REASONS = {
     "odd_failure": "a stage failed in a way that nvcc must report itself",
 }
 
-# Why a call could not use the cache as it should: the compile is right, but not all of it was stored.
+# Why not all results of a call were stored; the compile is right.
 STORE_FAULTS = {
     "lock_timeout": "another process held a lock of the cache too long",
     "disk_full": "the cache's file system or quota is full",
@@ -76,7 +76,7 @@ STORE_FAULTS = {
     "other": "the cache's file system reported another error",
 }
 
-# Why a remote cache could not be used: the compile went on without it.
+# Why a remote cache could not be used; the compile went on without it.
 REMOTE_FAULTS = {
     "unreachable": "the remote cannot be reached, or the connection broke",
     "timeout": "the remote answered too slowly",
@@ -90,7 +90,7 @@ REMOTE_FAULTS = {
     "left_alone": "the remote was skipped, because an earlier call had a fault",
 }
 
-# Why a stage ran here though it was sent to another machine.
+# Why a stage ran here although it was sent to another machine.
 EXECUTOR_FAULTS = {
     "unreachable": "the engine cannot be reached, the connection broke, or the launcher did not start",
     "timeout": "the engine or the stage took too long",
@@ -108,7 +108,7 @@ EXECUTOR_FAULTS = {
     "broken": "the engine's answer cannot be used, or another error occurred",
 }
 
-# What of the settings was wrong, beside the name of a setting whose value cannot be used.
+# What can be wrong with settings, besides an invalid value, which counts under the setting's name.
 WRONG_SETTINGS = {
     "unknown": "there is no such setting",
     "file": "the settings file, or a line of it, cannot be read",

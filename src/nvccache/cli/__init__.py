@@ -1,6 +1,6 @@
-"""The commands of `nvccache`, which are all that imports click, with report/command.py.
+"""The commands of `nvccache`: with report/command.py, all that imports click.
 
-Importing this package loads nothing of it, so that the shim can look up a name in `names` for free.
+Importing this package loads no command, so that the shim can look up a name in `names` for free.
 """
 
 from __future__ import annotations

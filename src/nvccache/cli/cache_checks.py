@@ -1,8 +1,8 @@
 """What `nvccache doctor` tries in the cache directory: in each part of it, what a compile would do there.
 
-A probe is made below `tmp`, renamed to where it would be kept, and removed; locks are taken and given back. A
-directory that is not a cache's is looked at and left as it is. With a part that cannot be used stand its
-owner, its mode and a command that mends it. Knows how caches are shared (docs/how-to/shared-cache.md).
+A probe is created below `tmp`, renamed to its place, and removed; locks are taken and released. A directory
+that is not a cache's is left as it is. A part that cannot be used is reported with its owner, its mode and a
+command that fixes it. Knows how caches are shared (docs/how-to/shared-cache.md).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from nvccache.store.event_line import LOG
 from nvccache.store.locks import held
 
 _LEAST_FREE = 1 << 30  # bytes
-_CLOCK_SLACK = 2.0  # seconds by which a file server's clock may be off
+_CLOCK_SLACK = 2.0  # seconds that a file server's clock may be off
 _LOCK_SECONDS = 0.3
 _PRIVATE = (store.OBJECT,)  # buckets whose records only their owners can read
 _NAME_ANOTHER = "set `NVCCACHE_DIR` to an empty directory, or one that does not exist yet"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# Something lies there that is no file or directory of the cache's own.
+# Something is there that is not the cache's own file or directory.
 _STRANGE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENOTEMPTY, errno.EEXIST)
 _NO_FILE = OSError(errno.EISDIR, "it is not a regular file")
 
@@ -60,7 +60,7 @@ def of_cache(settings: Config) -> Iterator[Finding]:
 
 
 def is_foreign(root: str) -> bool:
-    """Whether a directory is another program's: neither empty nor marked as a cache of nvccache."""
+    """Whether a directory is another program's: neither empty nor marked as an nvccache cache."""
     return Directory(root).problem(()) == "foreign_directory"
 
 
@@ -87,12 +87,12 @@ def _of_own(settings: Config) -> Iterator[Finding]:
 
 
 def _unusable(topic: str, text: str, error: OSError, path: str, root: str, state: str = BAD) -> Finding:
-    """A part of the cache that cannot be used, whose it is, and what to do about it."""
+    """A part of the cache that cannot be used, its owner, and what to do about it."""
     return Finding(state, topic, text, (whose(path), mend(error, path, root)))
 
 
 def _trust(root: str) -> Iterator[Finding]:
-    """Who can hand out objects here: all who can write."""
+    """Who decides what others get from this cache: everyone who can write to it."""
     status = os.stat(root)
     if status.st_uid not in (os.geteuid(), 0):
         yield Finding(ODD, "trust", f"the cache belongs to {user(status.st_uid)}, who decides what is in it")
@@ -105,7 +105,7 @@ def _trust(root: str) -> Iterator[Finding]:
 
 
 def _directories(root: str) -> Iterator[Finding]:
-    """In each directory that is there a probe is put in place and removed."""
+    """Create and remove a probe in each existing directory."""
     top = Directory(root)
     is_staged = _has_scratch(top)
     for name in ("tmp", ".", "journal", "locks", "locks/running", "remote"):
@@ -126,7 +126,7 @@ def _directories(root: str) -> Iterator[Finding]:
 
 
 def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
-    """What stands in place of records or blobs, each of which would be a miss for good."""
+    """What is in the place of records or blobs: each such entry would stay a miss."""
     found = [path for shard in shards for path, is_file in _entries(shard) if not is_file]
     if found:
         first = os.path.relpath(found[0], root)
@@ -135,7 +135,7 @@ def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
 
 
 def _has_scratch(top: Directory) -> bool:
-    """Whether files can be made where the cache makes them; if not, that is one fault and not many."""
+    """Whether files can be created where the cache creates them; if not, that is one fault, not many."""
     return os.path.lexists(f"{top.path}/tmp") and _try_directory(top, "tmp", False) is None
 
 
@@ -144,11 +144,11 @@ def _words(error: OSError) -> str:
 
 
 def _try_directory(top: Directory, name: str, is_staged: bool) -> OSError | None:
-    """Do in a directory of the cache what storing does; what went wrong, and None for one that is not there.
+    """Do in a directory of the cache what storing does; the error, or None, also if the directory is missing.
 
-    As by storing, no link is followed on the way. `is_staged`: the probe is made in `tmp` first.
+    Like storing, it follows no links. `is_staged`: the probe is created in `tmp` first.
     """
-    # Names as in `tmp`, and as records and blobs once had: `clean` would remove them should this be killed.
+    # If this is killed, `clean` removes files with such names.
     first, last = os.urandom(16).hex(), os.urandom(16).hex()
     folder = "" if name == "." else f"{name}/"
     try:
@@ -173,7 +173,7 @@ def _try_directory(top: Directory, name: str, is_staged: bool) -> OSError | None
 
 
 def _locks(root: str) -> Iterator[Finding]:
-    """Each lock that is there is taken; those that are not are made where `locks` can be written to."""
+    """Take and release each existing lock."""
     for path, is_file in _entries(f"{root}/locks"):
         name = os.path.relpath(path, root)
         if not path.endswith(".lock"):
@@ -259,14 +259,14 @@ def _file_system(root: str) -> Iterator[Finding]:
 
 
 def _entries(directory: str) -> list[tuple[str, bool]]:
-    """What is in a directory that is no link: the path of each, and whether it is a regular file."""
+    """The entries of a directory that is not a link: the path of each, and whether it is a regular file."""
     if os.path.islink(directory):
         return []
     try:
         with os.scandir(directory) as entries:
             return sorted((entry.path, entry.is_file(follow_symlinks=False)) for entry in entries)
     except OSError:
-        return []  # which the probe in it has found
+        return []  # the probe has reported it
 
 
 def _shards(bucket: str) -> list[str]:
@@ -274,7 +274,7 @@ def _shards(bucket: str) -> list[str]:
 
 
 def whose(path: str) -> str:
-    """The owner, the group and the mode of what is there, itself and not what it leads to."""
+    """The owner, the group and the mode of a path, links not followed."""
     try:
         status = os.lstat(path)
     except OSError as error:
@@ -284,7 +284,7 @@ def whose(path: str) -> str:
 
 
 def user(uid: int) -> str:
-    """`name (uid)`, or the number alone of one who is in no list."""
+    """`name (uid)`, or only the number of an unknown user."""
     return _named(pwd.getpwuid, uid)
 
 
@@ -300,7 +300,7 @@ def _named(entry_of: Callable[[int], tuple[object, ...]], number: int) -> str:
 
 
 def mend(error: OSError, path: str, root: str) -> str:
-    """What to do so that this user can use `path`, for which the system gave `error`."""
+    """What to do so that this user can use `path`, which failed with `error`."""
     if error.errno in _FULL:
         return "make room: `nvccache clean --older-than 7d`, or lower `NVCCACHE_MAX_SIZE`"
     if error.errno == errno.EROFS:
@@ -343,7 +343,7 @@ def _share(everything: str, quoted: str, place: str, mode: str, mask: str) -> st
 
 
 def _nearest(path: str) -> os.stat_result:
-    """The status of a directory, or of the one above it in which it could not be made."""
+    """The status of a directory or, if it is missing, of the nearest one above it."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     return os.stat(path)

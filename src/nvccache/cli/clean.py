@@ -1,4 +1,4 @@
-"""`nvccache clean`: makes the cache smaller. Builds may go on meanwhile."""
+"""`nvccache clean`: makes the cache smaller, also while builds run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from nvccache.cli import contents
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Tell, WrongUsage, bar, json_option, say, say_json, warn
+from nvccache.cli.output import OnProgress, WrongUsage, bar, json_option, say, say_json, warn
 from nvccache.cli.units import age_option, count_words, size_option, size_words
 from nvccache.config import Config
 from nvccache.store import directory, eviction
@@ -72,14 +72,14 @@ def clean(
     try:
         if not settings.dir:
             raise NoCacheError
-        with bar("cleaning") as tell:
+        with bar("cleaning") as on_progress:
             if everything:
-                pruned = eviction.clear(settings.dir, dry_run, tell)
+                pruned = eviction.clear(settings.dir, dry_run, on_progress)
             elif is_chosen:
-                names, details = _named(our_settings.untouched(settings.dir), stage, matching, tell)
-                pruned = eviction.remove(settings.dir, names, dry_run, tell)
+                names, details = _named(our_settings.untouched(settings.dir), stage, matching, on_progress)
+                pruned = eviction.remove(settings.dir, names, dry_run, on_progress)
             else:
-                pruned = eviction.prune(settings.dir, max_size, older_than, dry_run, tell)
+                pruned = eviction.prune(settings.dir, max_size, older_than, dry_run, on_progress)
     except NoCacheError:
         _say_that_there_is_none(settings, as_json)
         return
@@ -87,11 +87,11 @@ def clean(
 
 
 def _named(
-    cache: Store, stage: str | None, matching: str | None, tell: Tell
+    cache: Store, stage: str | None, matching: str | None, on_progress: OnProgress
 ) -> tuple[set[str], dict[str, object]]:
-    """The files that are asked for, and what the command says of how they were found."""
+    """The files to remove, and what the command reports about how they were found."""
     with eviction.told_in_one_sentence(directory.at(cache.directory)):
-        found = contents.read(cache, tell)
+        found = contents.read(cache, on_progress)
     if stage:
         return contents.of_stage(found, stage, cache), {}
     if matching is not None:

@@ -1,14 +1,13 @@
-"""What the entries of a cache say of themselves, for who wants to remove some of them (`nvccache clean`).
+"""What the entries of a cache are about, to select some of them for removal (`nvccache clean`).
 
-An entry is found by a digest of all that it depends on, which does not lead back to it. What can be known:
+The key of an entry is a digest of all that it depends on, and does not lead back to that. What is known:
 
-- of a stage, which tool made it, by the roles of its outputs (`KINDS`), but not for which architecture;
-- of a call that is recorded, the programs that it ran, with their digests, and the records and blobs that its
-  answer rests on;
-- of an object, by its object record, the words of the command line and the working directory. Only the user
-  who compiled it can read that.
+- of a stage, which tool made it, from the roles of its outputs (`KINDS`), but not for which architecture;
+- of a recorded call, the programs that it ran, with their digests, and the records and blobs that it needs;
+- of an object, from its object record, the command line and the working directory. Only the user who compiled
+  it can read that.
 
-A record that no call rests on, since its call could not be recorded, is no toolchain's and no object's.
+A record that no call needs, because its call could not be recorded, belongs to no toolchain and no object.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nvccache.cli.output import Tell
+from nvccache.cli.output import OnProgress
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.files import keys
@@ -28,7 +27,7 @@ from nvccache.records.record import Result
 from nvccache.store import layout, store
 from nvccache.store.store import COMPRESSED, Store
 
-PREPROCESS = "preprocess"  # of host and device code: their texts differ in nothing that is kept
+PREPROCESS = "preprocess"  # of host and device code: their records do not differ
 # What a late stage makes an earlier one may make too: nvlink a cubin, as ptxas does.
 _ROLES = [(role, tool.kind) for tool in reversed(stages.ALL) for role in tool.own_roles]
 KINDS = (PREPROCESS, *(tool.kind for tool in stages.ALL if tool.own_roles))
@@ -37,12 +36,12 @@ _PRODUCTS = (".o", ".obj", ".ptx", ".cubin", ".fatbin", ".ltoir", ".optixir", ""
 
 @dataclass
 class Kept:
-    """What a record says, of all its pairs together."""
+    """What a record contains, all its pairs together."""
 
     kind: str  # of a stage, empty for others
     outputs: list[str]  # digests
     programs: list[list[tuple[str, str]]]  # of each pair: those that ran, with their digests
-    basis: set[str]  # of a call: the files that it rests on
+    basis: set[str]  # of a call: the files that it needs
 
 
 @dataclass
@@ -50,16 +49,16 @@ class Contents:
     """All records of a cache that could be read, by their keys."""
 
     records: dict[str, Kept] = field(default_factory=dict)
-    replays: dict[str, list[str]] = field(default_factory=dict)  # digests of what is given
+    replays: dict[str, list[str]] = field(default_factory=dict)  # digests of the outputs
     objects: dict[str, ObjectRecord] = field(default_factory=dict)
-    of_others: int = 0  # object records of other users, which are not looked at
+    of_others: int = 0  # object records of other users, which are skipped
 
     @property
     def calls(self) -> dict[str, Kept]:
         return {key: kept for key, kept in self.records.items() if kept.basis}
 
 
-def read(cache: Store, tell: Tell) -> Contents:
+def read(cache: Store, on_progress: OnProgress) -> Contents:
     """Read all records of the present version; raises store.StoreError and OSError."""
     found = Contents()
     names = [path for path, _, _ in layout.entries(cache.directory)]
@@ -67,13 +66,13 @@ def read(cache: Store, tell: Tell) -> Contents:
         bucket, _, key = path.split("/")
         _read_one(bucket, key, cache, found)
         if done % 100 == 0 or done == len(names):
-            tell(done, len(names))
+            on_progress(done, len(names))
     return found
 
 
 def _read_one(bucket: str, key: str, cache: Store, found: Contents) -> None:
     if bucket == store.OBJECT:
-        # What somebody else has put there names a program and its arguments, and is not to be run.
+        # Another user's record names a program and its arguments, which must not be run.
         if not _is_own(cache, cache.name(bucket, key)):
             found.of_others += 1
             return
@@ -113,7 +112,7 @@ def _is_own(cache: Store, path: str) -> bool:
 
 
 def kind_of(result: Result) -> str:
-    """The kind of the stage that a result is of; empty where it has no outputs to tell it by."""
+    """The kind of the stage that made a result; empty if it has no outputs that show it."""
     roles = [role for role, _ in result.outputs]
     if "ii" in roles:
         return PREPROCESS
@@ -121,14 +120,14 @@ def kind_of(result: Result) -> str:
 
 
 def of_stage(found: Contents, kind: str, cache: Store) -> set[str]:
-    """The files to remove so that all stages of a kind run anew: theirs, and what is answered by them."""
+    """The files to remove so that all stages of a kind run again: theirs, and those of dependent calls."""
     doomed = {key for key, kept in found.records.items() if kept.kind == kind}
     names = {cache.name(store.RECORD, key) for key in doomed}
     return _files_of(found, doomed | {key for key, kept in found.calls.items() if names & kept.basis}, cache)
 
 
 def of_objects(found: Contents, glob: str, cache: Store) -> set[str]:
-    """The files to remove so that objects whose path or sources match are compiled anew by every tool."""
+    """The files to remove so that every tool runs again for objects whose path or sources match."""
     objects = [key for key, known in found.objects.items() if _matches(glob, known, key)]
     calls = {_key_of_call(found.objects[key]) for key in objects} & found.records.keys()
     resting = {name for key in calls for name in found.records[key].basis}
@@ -138,8 +137,8 @@ def of_objects(found: Contents, glob: str, cache: Store) -> set[str]:
 
 
 def of_unused_toolchains(found: Contents, cache: Store) -> tuple[set[str], list[str]]:
-    """The files that only programs which are no longer there could use; and those programs."""
-    directories: dict[str, set[str]] = {}  # by the call, as far as objects tell that
+    """The files that only missing or replaced programs could use, and those programs."""
+    directories: dict[str, set[str]] = {}  # by the call, if an object record knows it
     for known in found.objects.values():
         directories.setdefault(_key_of_call(known), set()).add("".join(shown_parts(known, "directory")))
     placed = {
@@ -169,15 +168,17 @@ def _key_of_call(known: ObjectRecord) -> str:
 
 
 def _places(path: str, directories: Iterable[str]) -> tuple[str, ...]:
-    """Where a program of a record may lie: below each checkout that is there, if it counts from one."""
+    """Where a program of a record may be: in each existing checkout, if its path is relative to one."""
     if path.startswith("/"):
         return (path,)
-    there = sorted(filter(os.path.isdir, directories))  # of one that is gone others may have the program
+    there = sorted(
+        filter(os.path.isdir, directories)
+    )  # another checkout may have the program of one that is gone
     return tuple(base_dir.path_from(path, directory) for directory in there)
 
 
 def _gone(programs: Iterable[tuple[tuple[str, ...], str]]) -> set[tuple[tuple[str, ...], str]]:
-    """The programs that lie in none of their places, or are others now. One that may not be read is there."""
+    """The programs that are missing or changed in all their places. An unreadable one counts as present."""
     digests = {path: _digest(path) for paths, _ in programs for path in paths}
     return {
         (paths, digest)
@@ -196,7 +197,7 @@ def _digest(path: str) -> str | None:
 
 
 def _files_of(found: Contents, doomed: set[str], cache: Store) -> set[str]:
-    """The files of records, and the blobs that nothing else that stays rests on."""
+    """The files of records, and the blobs that no remaining record needs."""
     files = {cache.name(store.RECORD, key) for key in doomed}
     blobs = set().union(*(_blobs_of(found.records[key], cache) for key in doomed))
     for key, digests in found.replays.items():
@@ -209,7 +210,7 @@ def _files_of(found: Contents, doomed: set[str], cache: Store) -> set[str]:
 
 
 def _blobs_of(kept: Kept, cache: Store) -> set[str]:
-    """What a record gives or rests on, without COMPRESSED."""
+    """The blobs that a record holds or needs, without COMPRESSED."""
     rested_on = {name.removesuffix(COMPRESSED) for name in kept.basis if name.startswith(f"{store.BLOB}/")}
     return rested_on | {_blob(digest, cache) for digest in kept.outputs}
 
@@ -219,7 +220,7 @@ def _blob(digest: str, cache: Store) -> str:
 
 
 def _matches(glob: str, record: ObjectRecord, key: str) -> bool:
-    """Whether a path of a compile matches: a GLOB without a slash is one for base names."""
+    """Whether a path of a compile matches; a GLOB without a slash matches base names."""
     paths = paths_of(record, key)
     if "/" in glob:
         return any(fnmatch.fnmatchcase(path, os.path.abspath(glob)) for path in paths)
@@ -227,18 +228,20 @@ def _matches(glob: str, record: ObjectRecord, key: str) -> bool:
 
 
 def paths_of(record: ObjectRecord, key: str) -> list[str]:
-    """The absolute paths of an object and of what it was compiled from, as far as they are known."""
-    words = shown_parts(record, "arguments")
+    """The known absolute paths of an object and of its sources."""
+    arguments = shown_parts(record, "arguments")
     directory = "".join(shown_parts(record, "directory"))
-    inputs = [word for word in words if word and not word.startswith("-")]
-    values = [word.replace("=", " ", 1).partition(" ")[2] for word in words if word.startswith("-")]
-    stems = [os.path.basename(word).rpartition(".")[0] for word in inputs]
+    inputs = [argument for argument in arguments if argument and not argument.startswith("-")]
+    values = [
+        argument.replace("=", " ", 1).partition(" ")[2] for argument in arguments if argument.startswith("-")
+    ]
+    stems = [os.path.basename(argument).rpartition(".")[0] for argument in inputs]
     products = [*values, "a.out", *(stem + suffix for stem in stems for suffix in _PRODUCTS)]
-    paths = [os.path.normpath(os.path.join(directory, word)) for word in products if word]
+    paths = [os.path.normpath(os.path.join(directory, argument)) for argument in products if argument]
     made = [path for path in paths if object_record.key_of(path) == key]
-    return [*made[:1], *(os.path.normpath(os.path.join(directory, word)) for word in inputs)]
+    return [*made[:1], *(os.path.normpath(os.path.join(directory, argument)) for argument in inputs)]
 
 
 def shown_parts(record: ObjectRecord, tag: str) -> list[str]:
-    """What may be shown of a component of a call's key; a large one is kept as a digest only."""
+    """The parts of a component of a call's key that may be shown; a large one is kept only as a digest."""
     return [part[0] for found, parts in record.components if found == tag for part in parts]

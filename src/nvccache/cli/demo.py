@@ -35,7 +35,7 @@ class Step:
     real_architectures: tuple[int, ...]
     edits_comment: bool
     is_first: bool
-    reused: tuple[str, ...]  # the stages that must not have to run
+    reused: tuple[str, ...]  # the stages that must not run
 
 
 STEPS = (
@@ -75,13 +75,13 @@ def demo(as_json: bool) -> None:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """The caller's environment without what steers nvcc or nvccache; the cache is inside `folder`."""
+    """The caller's environment without variables of nvcc and nvccache; the cache is inside `folder`."""
     environ = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("NVCCACHE_") and name not in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
     }
-    # A settings file of the user's must not move the cache either.
+    # Nor may the user's settings file move the cache.
     return environ | {"NVCCACHE_DIR": os.path.join(folder, "cache"), "XDG_CONFIG_HOME": folder}
 
 
@@ -90,7 +90,7 @@ def _run_step(
 ) -> dict[str, object]:
     """Compile with plain nvcc and through the cache, print both, compare; raises Failure."""
 
-    def tell(title: str, text: str) -> None:
+    def show(title: str, text: str) -> None:
         if not is_silent:
             say(f"   {title:<10}  {text}")
 
@@ -104,17 +104,17 @@ def _run_step(
     plain = [nvcc, *flags, "-keep", "-keep-dir", keep, "-c", "demo.cu", "-o", expected]
     cached = [*private_launcher(), nvcc, *flags, "-c", "demo.cu", "-o", actual]
     plain_seconds = _compile(plain, folder, environ)
-    tell("plain nvcc", seconds_words(plain_seconds))
+    show("plain nvcc", seconds_words(plain_seconds))
     cached_seconds = _compile(cached, folder, environ)
-    tell("nvccache", seconds_words(cached_seconds))
+    show("nvccache", seconds_words(cached_seconds))
     try:
         counts = counted(environ)
     except subprocess.CalledProcessError as error:
         raise Failure(f"`nvccache stats` ended with status {error.returncode}") from None
     is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
-    tell("reused", "the whole compile, no tool ran" if is_direct else _stage_words(counts, "hit"))
-    tell("ran", _stage_words(counts, "miss"))
-    tell("saved", f"{seconds_words(counts['seconds_saved'])} of tool time")
+    show("reused", "the whole compile, no tool ran" if is_direct else _stage_words(counts, "hit"))
+    show("ran", _stage_words(counts, "miss"))
+    show("saved", f"{seconds_words(counts['seconds_saved'])} of tool time")
     _check(step, counts)
     if _bytes_of(actual) != _bytes_of(expected):
         raise Failure("the object from the cache differs from nvcc's")
@@ -150,7 +150,7 @@ def _compile(command: list[str], folder: str, environ: dict[str, str]) -> float:
 
 
 def _numbers(counts: Mapping[str, Any], result: str) -> dict[str, int]:
-    """How many stages of each kind were a `hit` or a `miss`, where any was."""
+    """How many stages of each kind were a `hit` or a `miss`, without zeros."""
     found = {stage: counts["stages"][stage][result] for stage in stages.counted()}
     return {stage: count for stage, count in found.items() if count}
 
@@ -161,7 +161,7 @@ def _stage_words(counts: Mapping[str, Any], result: str) -> str:
 
 
 def _check(step: Step, counts: Mapping[str, Any]) -> None:
-    """Raises Failure unless the cache did for this step what it is for."""
+    """Raises Failure unless the cache did what this step is to show."""
     calls = [outcome for outcome, count in counts["calls"].items() for _ in range(count)]
     wanted = (outcomes.MISS,) if step.is_first else _HITS
     if len(calls) != 1 or calls[0] not in wanted:

@@ -1,6 +1,6 @@
-"""`nvccache doctor`: looks at everything a compile needs, compiles both ways, and says what is wrong.
+"""`nvccache doctor`: checks everything that a compile needs, compiles both ways, and says what is wrong.
 
-How calls come to nvccache is looked at here: settings, PATH, and launchers, by variables and by CMake.
+This module checks how calls reach nvccache: settings, PATH, and launchers in variables and in CMake.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Ite
 
 
 def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
-    """Compile by nvcc, and twice through a cache of its own, and compare."""
+    """Compile with nvcc, then twice through a new cache, and compare."""
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        # The user's settings, the file's too, could keep the compile from showing what the cache does.
+        # The user's settings, also those in the file, could hide what the cache does.
         environ = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
         environ |= {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1", "XDG_CONFIG_HOME": folder}
         with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
@@ -129,7 +129,7 @@ def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[floa
 
 
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """What the user has set and nvccache does not understand, and a cache that is named twice."""
+    """Wrong settings, and two settings that name different caches."""
     for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
         yield Finding(BAD, "settings", text, (), (_mend(problem),))
     path = config.config_file(environ)
@@ -154,7 +154,7 @@ def _mend(problem: Problem) -> str:
 
 
 def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Which program the name `nvcc` is, and what a shim finds behind itself."""
+    """Which program `nvcc` is, and which compiler a shim would run."""
     programs = _programs("nvcc", environ)
     shims = [path for path in programs if real_nvcc.is_ours(path)]
     if not shims:
@@ -195,7 +195,7 @@ def _programs(name: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def of_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """The variables by which CMake is given launchers."""
+    """The variables that give CMake its launchers."""
     for variable in _HOST:
         if names_nvccache(environ.get(variable, "")):
             yield for_host_code(f"`{variable}` names nvccache", f"unset {variable}")

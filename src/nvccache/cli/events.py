@@ -1,4 +1,4 @@
-"""`nvccache events`: the event log, one call a line."""
+"""`nvccache events`: the event log, one line per call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`nvccache explain [FILE]`: what became of the last compile of an object or a source, and why.
+"""`nvccache explain [FILE]`: the outcome of the last compile of an object or a source, and its cause.
 
-FILE may be a product, a source, or the end of the path of either; without it the newest compile is meant. The
-exact product goes before the exact source, and both before a path that only ends so. Of several calls the
-newest is taken. `--diff` tells what was a hit in one build and ran in another.
+FILE may be a product, a source, or the end of the path of either; without it the newest compile is explained.
+An exact product comes before an exact source, and both before a path that only ends with FILE. Of several
+calls the newest is taken. `--diff` compares two builds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAMED = re.compile(rf"{units.LAST_BUILD}(?:~(\d{{1,9}}))?")
 
 
 def _file(_: click.Context, param: click.Parameter, value: str | None) -> str:
-    """Callback of FILE. An empty word is most likely a variable that is not set, no question for the last."""
+    """Callback of FILE. An empty one is most likely an unset variable, and does not mean the last compile."""
     if value == "":
         raise click.BadParameter("it is empty; leave it out to explain the last compile", param=param)
     return value or ""
@@ -86,7 +86,7 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
 
 
 def _found(settings: Config, path: str) -> Explanation:
-    """The compile that is asked for; raises Failure and events.JournalError."""
+    """The compile to explain; raises Failure and events.JournalError."""
     root = settings.journal_root
     cache = Store(settings.dir, settings.readonly) if settings.dir else None
 
@@ -114,18 +114,18 @@ def _found(settings: Config, path: str) -> Explanation:
         raise Failure(f"no compile of `{path}` is recorded", hint)
     matched, *others = matches
     call = matches[matched]
-    # The last call for the same product may be one of which nobody looked at the sources: a bypass.
+    # The last call for the same product may be a bypass, whose sources are unknown.
     last = events.last_call(root, call.product) if call.product else None
     call = last if last and not last.sources else call
     return Explanation(call, record_of(call.product), shown_path(explanation.name_of(call)), matched, others)
 
 
 def _exact(root: str, typed: str) -> tuple[Event | None, Event | None]:
-    """The last call that made this file, and the last one that read it, whatever links lead there."""
+    """The last call that made this file, and the last one that read it, through any links."""
     folder_of = functools.cache(os.path.realpath)
 
     def located(path: str) -> str:
-        folder, name = os.path.split(path)  # the name itself is kept: it may be a link on purpose
+        folder, name = os.path.split(path)  # the name itself is not resolved: it may be a link on purpose
         return os.path.join(folder_of(folder), name)
 
     wanted = located(os.path.abspath(typed))
@@ -139,7 +139,7 @@ def _exact(root: str, typed: str) -> tuple[Event | None, Event | None]:
 
 
 def _ending(root: str, typed: str) -> dict[str, Event]:
-    """The paths of products, or else of sources, that end so; each with the newest call of all of them."""
+    """The paths of products, or else of sources, that end with `typed`, each with its newest call."""
     end = os.sep + os.path.normpath(typed)
     products: dict[str, Event] = {}
     sources: dict[str, Event] = {}
@@ -152,7 +152,7 @@ def _ending(root: str, typed: str) -> dict[str, Event]:
 
 
 def _near(root: str, typed: str) -> str:
-    """A product or a source whose name is most like this one, as a path; empty if none is."""
+    """The path of the product or source with the most similar name; empty if there is none."""
     paths: dict[str, str] = {}
     for call in filter(_is_compile, events.newest(root)):
         for path in (call.product, *sources_of(call)):
@@ -164,7 +164,7 @@ def _near(root: str, typed: str) -> str:
 
 
 def _naming(root: str, typed: str) -> Iterator[Event]:
-    """The calls that may be meant, newest first: first the compiles, then the queries (`-M` of a source)."""
+    """The calls that may be meant, newest first: compiles, then queries (`-M` of a source)."""
     name = os.path.basename(os.path.normpath(typed))
     for wants_queries in (False, True):
         calls = filter(_is_compile, events.newest(root, name))
@@ -172,12 +172,12 @@ def _naming(root: str, typed: str) -> Iterator[Event]:
 
 
 def _is_compile(call: Event) -> bool:
-    """Whether a call is about a source: no compile asks nvcc for its version."""
+    """Whether a call is about a source, unlike a query of nvcc's version."""
     return call.reason != "information" and (call.outcome not in outcomes.QUERIES or bool(call.sources))
 
 
 def _show_difference(root: str, names: tuple[str, str], as_json: bool) -> None:
-    """Print what two builds differ in; raises Failure."""
+    """Print how two builds differ; raises Failure."""
     builds = events.builds(events.read(root)) if root else []
     if not builds:
         raise Failure("no build is recorded")
@@ -189,7 +189,7 @@ def _show_difference(root: str, names: tuple[str, str], as_json: bool) -> None:
 
 
 def _difference(builds: Sequence[tuple[str, list[Event]]]) -> dict[str, Any]:
-    """What two builds differ in, as docs/reference/json.md describes it."""
+    """How two builds differ, as docs/reference/json.md describes it."""
     first, second = (
         {call.product: call for call in sorted(calls, key=lambda call: call.ended) if call.product}
         for _, calls in builds
@@ -220,7 +220,7 @@ def _difference(builds: Sequence[tuple[str, list[Event]]]) -> dict[str, Any]:
 
 
 def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
-    """`last-build~1`, or the build that was under way then or, if none was, the last one before."""
+    """The build that `last-build~1` or a moment names: for a moment, the last one that had begun by then."""
     counted = _NAMED.fullmatch(name)
     if counted:
         back = int(counted[1] or 0)

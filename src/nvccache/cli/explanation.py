@@ -1,4 +1,4 @@
-"""What became of one call, and why, as `nvccache explain` says it: lines for people, or a document."""
+"""The outcome of one call and its cause, for `nvccache explain`: lines for people, or a document."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _UNCHANGED = "nothing it depends on has changed"
 _LINKED = "its device code is unchanged, and the host's link always runs"
 _FAULT = "nvccache had a fault; `NVCCACHE_LOG` has more"
 _ELSEWHERE = "another process ran it meanwhile"
-# What the document has of a call as far as it is logged, and of each stage.
+# Facts in the document: of a call that is in the event log, and of each stage.
 _AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
-_PREFIX = "prefix:"  # of where a stage ran that a launcher took away
-# Not within a path, which may hold anything.
+_PREFIX = "prefix:"  # of the place of a stage that a launcher command ran
+# Not within a path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 _MORE = re.compile(r"and (\d+) more$")
 
@@ -39,20 +39,20 @@ class Explanation:
 
     call: Event
     record: ObjectRecord | None
-    shown: str  # what it is called where it is shown
-    matched: str = ""  # the path that it was found by, empty where none was asked for
-    others: Sequence[str] = ()  # paths that fit as well
-    is_logged: bool = True  # else the event log has forgotten it, and `call` is what the record says
+    shown: str  # its name for people
+    matched: str = ""  # the path that it was found by; empty without FILE
+    others: Sequence[str] = ()  # paths that match as well
+    is_logged: bool = True  # else only its record is left, and `call` was made from that
 
     def __post_init__(self) -> None:
-        # Calls that nobody counted write records, too.
+        # Calls that were not counted write records, too.
         if self.record and not self.record.cause.startswith(self.call.cause):
             self.record = None
         self.cause, self.details = _cause(self.call, self.record)
 
     @property
     def stage_reasons(self) -> list[tuple[str, str]]:
-        """Of each stage that ran: its name, and why, as the record has it."""
+        """The name of each stage that ran, and why, from the record."""
         others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
         is_compiled = self.call.outcome not in others and self.call.reason != outcomes.LINKED
         return self.record.stage_reasons if self.record and is_compiled else []
@@ -64,14 +64,14 @@ def sources_of(call: Event) -> list[str]:
 
 
 def name_of(call: Event) -> str:
-    """What a call is called: its product, or what it compiles, or where it was made."""
+    """A name for a call: its product, its sources or its directory."""
     if call.product:
         return call.product
     return " ".join(map(shown_path, sources_of(call))) or call.directory
 
 
 def cause_of(call: Event) -> str:
-    """Why a call was what it was, a clause, as far as the event log tells."""
+    """The cause of a call's outcome, a clause, from the event log alone."""
     return _cause(call, None)[0]
 
 
@@ -153,7 +153,7 @@ def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
 
 
 def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
-    """One line a stage; of a call with several sources, below the source that it is of."""
+    """One line for each stage; if the call has several sources, below its source."""
     stages = found.call.stages
     if not stages:
         for name, why in found.stage_reasons:
@@ -186,7 +186,7 @@ def _result(stage: StageEvent, is_verbose: bool, says_here: bool) -> Line:
 
 
 def _place(stage: StageEvent, is_verbose: bool) -> str:
-    """Where a stage ran that was sent, and what that cost, or why it ran here after all."""
+    """Where a stage that was sent ran and what that cost, or why it ran here after all."""
     word = events.why_here(stage)
     if word:
         return f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
@@ -227,8 +227,8 @@ def _first(why: str, is_verbose: bool) -> str:
 def _sources_of_stages(call: Event) -> Iterator[tuple[int, str]]:
     """The number of each stage that belongs to one of several CUDA sources, and that source.
 
-    A plan has a chain of stages for each of them, in their order. Stages of other sources, and those that
-    link, belong to none; and where it cannot be seen which chain is whose, no stage does.
+    A plan has one chain of stages for each of them, in their order. Stages of other sources and link stages
+    belong to none, nor does any stage if it is unclear which chain belongs to which source.
     """
     firsts = [
         number

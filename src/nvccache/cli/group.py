@@ -1,6 +1,6 @@
-"""The commands as a whole: how they are found and completed, and how each ends, by a status or one sentence.
+"""The commands as a whole: how they are found, listed and completed, and how they end.
 
-A traceback is never shown: a bug of ours is one sentence, too; `NVCCACHE_STRICT=1` shows where it is.
+An error is one sentence, never a traceback, even if it is a bug of ours; `NVCCACHE_STRICT=1` shows more.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ STATUSES = {
     130: "interrupted by ^C (to a parent: killed by SIGINT)",
     141: "the reader of the output is gone, as with `| head`; the command has done its work",
 }
-_BESIDE_CORE = "nvccache.report"  # an installation may do without it
-_IS_COMPILING = "nvccache.is_compiling"  # in a context that completes: its first word is no command
+_OPTIONAL = "nvccache.report"  # an installation may lack it
+_IS_COMPILING = "nvccache.is_compiling"  # in the context of a completion: the first word is not a command
 _WIDEST = 100  # columns of help
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_NVCCACHE_COMPLETE"
@@ -57,7 +57,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _give_up_output() -> None:
-    """Have what could not be written go nowhere: Python would try once more as it ends, and complain."""
+    """Discard what could not be written: at its end, Python would try again and complain."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -66,21 +66,21 @@ def _give_up_output() -> None:
 
 @contextlib.contextmanager
 def in_one_sentence() -> Iterator[None]:
-    """Turn what a command ran into into a sentence for its user; what that quotes is escaped."""
+    """Turn any error of a command into one sentence for its user; quoted text is escaped."""
     try:
         yield
     except (Failure, click.exceptions.Exit, click.Abort):
         raise
     except click.ClickException as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            raise  # all of that is ours
+            raise  # its text is ours
         if isinstance(error, click.UsageError):
             raise WrongUsage(_sentence_of(error), ctx=error.ctx) from None
         raise Failure(error.format_message()) from None
     except (JournalError, StoreError) as error:
         raise Failure(str(error)) from None
     except OSError as error:
-        if _is_of_click(error):  # which prints help by itself
+        if _is_of_click(error):  # which prints help without `say`
             raise OutputError(error) from None
         if not error.filename and not _has_working_directory():
             raise Failure("the working directory was removed", "`cd` to one that exists") from None
@@ -153,10 +153,8 @@ class LazyGroup(click.Group):
 
     def __init__(self, *, modules: Mapping[str, str] | None = None, hint: str = "", **others: Any) -> None:
         super().__init__(**others)
-        self._modules = (
-            modules or {}
-        )  # command -> the module that holds it, but for those added by decorators
-        self._hint = hint  # with a word that is no command
+        self._modules = modules or {}  # command -> its module, except commands added by decorators
+        self._hint = hint  # with a name that is not a command
 
     def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
         """What help lists the commands under."""
@@ -182,7 +180,7 @@ class LazyGroup(click.Group):
             try:
                 command = getattr(import_module(self._modules[cmd_name]), cmd_name)
             except ModuleNotFoundError as error:
-                if error.name != _BESIDE_CORE:
+                if error.name != _OPTIONAL:
                     raise
                 return _not_installed(cmd_name)
         if command:
@@ -192,7 +190,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named first."""
+        """The command that the first argument names."""
         word, known = args[0], self.list_commands(ctx)
         if word in known or word[:1] == "-" or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -214,24 +212,24 @@ class AllCommands(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named first; where words are completed it may be a compiler."""
+        """The command that the first argument names, which may be a compiler during completion."""
         if ctx.resilient_parsing and args[0] not in COMMANDS:
             ctx.meta[_IS_COMPILING] = True
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What Tab offers: commands first, and files behind a compiler."""
+        """What Tab offers: commands first, and files after a compiler."""
         if ctx.meta.get(_IS_COMPILING) or "/" in incomplete:
             return [CompletionItem(incomplete, type="file")]
         return super().shell_complete(ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; what its user can mend ends in one sentence, not in a traceback."""
+        """Run the command; errors end in one sentence."""
         with in_one_sentence():
             return super().invoke(ctx)
 
     def make_context(self, *arguments: Any, **others: Any) -> click.Context:
-        """Understand the command line."""
+        """Parse the command line; errors end in one sentence."""
         with in_one_sentence():
             return super().make_context(*arguments, **others)
 
@@ -239,7 +237,7 @@ class AllCommands(LazyGroup):
 def _not_installed(name: str) -> click.Command:
     def refuse(_: tuple[str, ...]) -> None:
         raise Failure(
-            f"`nvccache {name}` is not installed: there is no package `{_BESIDE_CORE}`",
+            f"`nvccache {name}` is not installed: there is no package `{_OPTIONAL}`",
             "`pip install --force-reinstall nvccache` adds it; `nvccache events --json` has the same data",
         )
 
@@ -313,7 +311,7 @@ def script_of(shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     completer = kind(commands, {}, "nvccache", VARIABLE)
-    # Not `source()`, which for bash runs one to ask for its version, and may not find it.
+    # Not `source()`: for bash it runs `bash --version`, and bash may be missing.
     script = completer.source_template % completer.source_vars()
-    # Where nothing of ours fits, bash is to complete names of files.
+    # Where nothing of ours matches, bash completes file names.
     return script.replace("complete -o nosort -F", "complete -o nosort -o default -F")

@@ -1,7 +1,7 @@
-"""`nvccache install DIR`, and what this installation is: its launcher, and how an extra is added to it.
+"""`nvccache install DIR`, and facts of this installation: its launcher, and how to add an extra to it.
 
-The `nvcc` shim is a symbolic link to the launcher. So what the launcher does is done under either name: an
-isolated start of Python, ^C while it starts, and the real nvcc where Python or nvccache cannot be used.
+The `nvcc` shim is a symbolic link to the launcher, so the launcher does the same under either name: it starts
+Python isolated, handles ^C meanwhile, and runs the real nvcc if Python or nvccache cannot be used.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _import_folders() -> list[str]:
 
 
 def _link(path: str, program: str) -> None:
-    """Replace `path` in one step, since a build may be running it. Raises OSError."""
+    """Replace `path` in one step: a build may be running it. Raises OSError."""
     fresh = f"{path}.{os.getpid()}"
     os.symlink(program, fresh)
     try:
@@ -116,44 +116,44 @@ def _usage(folder: str) -> list[str]:
 
 
 def launcher() -> str:
-    """The executable `nvccache`: the one that was started, or that of this Python; empty if there is none."""
-    beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "nvccache")
-    for program in (os.path.abspath(sys.argv[0]), beside):
+    """The path of the `nvccache` that was started, else of the one next to this Python; or empty."""
+    next_to_python = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "nvccache")
+    for program in (os.path.abspath(sys.argv[0]), next_to_python):
         if os.path.basename(program) == "nvccache" and is_program(program):
             return program
     return ""
 
 
 def _words_for_cmake() -> str:
-    """What a build system puts before the compiler; its parts are separated by `;` as CMake wants it."""
+    """The launcher for a build system, a list with `;` as in CMake."""
     if launcher():
         return launcher()
     interpreter = os.path.abspath(sys.executable)
     isolated = [interpreter, "-I", "-m", "nvccache"]
     if subprocess.run([*isolated, "--version"], capture_output=True, check=False).returncode == 0:
         return ";".join(isolated)
-    return f"{interpreter};-m;nvccache"  # found by PYTHONPATH, or a user's own
+    return f"{interpreter};-m;nvccache"  # found through PYTHONPATH or the user's packages
 
 
 def counted(environ: Mapping[str, str]) -> dict[str, Any]:
-    """What `nvccache stats` counted with these variables since it was asked; raises CalledProcessError."""
+    """What was counted with these variables since the last call of this; raises CalledProcessError."""
     command = [*private_launcher(), "stats", "--format", "json", "--reset"]
     found: dict[str, Any] = json.loads(subprocess.check_output(command, env=environ))
     return found
 
 
 def private_launcher() -> list[str]:
-    """Words that start this very nvccache, isolated, wherever its parts were found."""
-    # That of a virtual environment only adds looking for what it belongs to.
+    """The start of a command line that runs this very nvccache, isolated, wherever its parts were found."""
+    # The interpreter of a virtual environment would only search for its base first.
     interpreter = os.path.abspath(getattr(sys, "_base_executable", None) or sys.executable)
     options = "-ISBc" if sys.dont_write_bytecode else "-ISc"
     return [interpreter, options, _PROGRAM.format(folders=_import_folders())]
 
 
 def adding(extra: str) -> str:
-    """The command that adds one of nvccache's extras to this very installation, whatever made it.
+    """The command that adds one of nvccache's extras to this installation, whatever installer made it.
 
-    It names the packages and not `nvccache[EXTRA]`, which some installers would look for on a package index.
+    It names packages, not `nvccache[EXTRA]`, which some installers would look up on a package index.
     """
     try:
         found = importlib.metadata.distribution("nvccache")
@@ -169,7 +169,7 @@ def adding(extra: str) -> str:
 
 
 def _start(installer: str, folder: str) -> list[str]:
-    """What comes before the packages, for what lies in a folder of modules."""
+    """The start of that command, for an installation in a folder of modules."""
     python = os.path.abspath(sys.executable)
     root = os.path.dirname(os.path.dirname(python))
     if not os.path.exists(f"{root}/pyvenv.cfg"):
@@ -188,7 +188,7 @@ def _start(installer: str, folder: str) -> list[str]:
 
 
 def _source_of_tool(receipt: str) -> str:
-    """Where `uv tool install` had nvccache from, by its own note; empty if that is not there any more."""
+    """The source that `uv tool install` noted for nvccache; empty if it no longer exists."""
     import tomlkit
 
     try:

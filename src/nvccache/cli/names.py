@@ -1,7 +1,7 @@
-"""The commands of `nvccache`, by name, and which of them was most likely meant by a word that is none.
+"""The commands of `nvccache` by name, and which of them a mistyped name most likely means.
 
-The shim asks on every call that it launches, before it looks for a compiler of that name: nothing that costs
-is imported until a word is in doubt. To add one: docs/development/adding-a-command.md.
+The shim looks here on every call that it launches, before it looks for a compiler of that name, so nothing
+costly is imported until a name is in doubt. To add one: docs/development/adding-a-command.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ c++ cc ccache cl clang clang++ g++ gcc hipcc icc icpc icpx icx mpic++ mpicc mpic
 
 
 def nearest(word: str, names: Iterable[str] = COMMANDS) -> str:
-    """The command whose name is most like the word; empty if none is."""
+    """The most similar name; empty if none is similar."""
     import difflib
 
     found = difflib.get_close_matches(word.lower(), list(names), 1, _ALIKE)
@@ -52,7 +52,7 @@ def nearest(word: str, names: Iterable[str] = COMMANDS) -> str:
 
 
 def is_command(word: str, environ: Mapping[str, str]) -> bool:
-    """Whether a word that could name a compiler is none on PATH, and like the name of a command."""
+    """Whether a word that could be a compiler is not on PATH, but resembles the name of a command."""
     import re
 
     if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", word.lower())):

@@ -1,4 +1,4 @@
-"""What `nvccache doctor` looks at: nvcc and its parts, the host compiler, the observer and the machine."""
+"""What `nvccache doctor` checks of nvcc and its tools, the host compiler, the observer and the machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def of_launcher() -> Iterator[Finding]:
-    """What is started as `nvccache`, whether it is isolated, and whether our modules have byte code."""
+    """What runs as `nvccache`, whether it is isolated, and whether our modules have byte code."""
     if not sys.flags.isolated:
         text = "Python was started without `-I`, so PYTHONPATH and similar variables take effect"
         details = ("start `nvccache`, or `python -I -m nvccache`",)
@@ -69,7 +69,7 @@ def of_launcher() -> Iterator[Finding]:
 
 
 def _of_build(name: str) -> tuple[str, ...]:
-    """What src/native/hatch_build.py has noted of the building of a part."""
+    """What src/native/hatch_build.py noted when it built a part."""
     path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
@@ -163,7 +163,7 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def version_text(program: str) -> str:
-    """What a program tells of its version; empty where it cannot be run."""
+    """What a program prints about its version; empty if it cannot be run."""
     try:
         shown = subprocess.run(
             [program, "--version"], capture_output=True, check=False, stdin=subprocess.DEVNULL
@@ -174,7 +174,7 @@ def version_text(program: str) -> str:
 
 
 def _programs_of(driver: str) -> list[str]:
-    """The programs that a driver like gcc starts, as far as it tells."""
+    """The programs that a driver such as gcc starts and names on request."""
     found = []
     for name in ("cc1plus", "as"):
         asked = [driver, f"-print-prog-name={name}"]
@@ -199,7 +199,7 @@ def of_observer(settings: Config) -> Iterator[Finding]:
 
 
 def of_machine(settings: Config) -> Iterator[Finding]:
-    """How much may run at once."""
+    """How many stages may run at once."""
     cores = cgroups.Share().cores
     pool = slots.pool_directory()
     for path, owner in slots.squatted():
@@ -217,9 +217,9 @@ def of_machine(settings: Config) -> Iterator[Finding]:
 
 
 def why_not_observed(path: str) -> str:
-    """Why the loader gives a program no library of ours, a clause; empty for one that can be observed.
+    """Why our library cannot be loaded into a program, a clause; empty if it can.
 
-    Empty also for what is no program of this machine's.
+    Also empty for what is not a program for this machine.
     """
     try:
         status = os.stat(path)

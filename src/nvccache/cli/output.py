@@ -1,9 +1,9 @@
-"""How the commands print: line by line, each with nothing in it that a terminal would obey.
+"""How commands print: line by line, with everything escaped that a terminal would obey.
 
-The only module that writes to a stream of a command: what is printed comes from records, file names and
-variables, and so from others. Text is for people and may have colours on a terminal; JSON is for scripts; a
-file that the user names is replaced at once; how far long work is shows on standard error, on terminals only.
-What cannot be printed ends the command in one sentence, see `OutputError`.
+No other module writes to a command's streams: what is printed comes from records, file names and variables,
+and so from others. Text is for people, and coloured on terminals; JSON is for scripts; a file that the user
+names is replaced in one step; progress shows on standard error, on terminals only. Output that cannot be
+written ends the command in one sentence, see `OutputError`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from nvccache.log import printable
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-Tell = Callable[[int, int], None]  # (done, of how many)
+OnProgress = Callable[[int, int], None]  # (done, of how many)
 Part = str | tuple[str, str]  # of a line: a text, or a text and its colour
 
-PATIENCE = 0.4  # seconds after which work is long, and a bar is shown
+PATIENCE = 0.4  # seconds after which a progress bar is shown
 GREEN, YELLOW, RED = "green", "yellow", "red"
 GOOD, ODD, BAD = "ok", "note", "bad"  # states of what `doctor` finds
 _COLOURS = {GOOD: GREEN, ODD: YELLOW, BAD: RED}
@@ -40,7 +40,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 class Failure(click.ClickException):
-    """A command cannot do what it was asked for: one sentence, and perhaps a hint on a line of its own."""
+    """A command failed: one sentence, and perhaps a hint on a line of its own."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class Failure(click.ClickException):
 
 
 class WrongUsage(Failure):
-    """A command line that is not understood; by default the hint is how to ask for help."""
+    """A command line that is not understood; by default the hint leads to the help."""
 
     exit_code = 2
 
@@ -64,7 +64,7 @@ class WrongUsage(Failure):
 
 
 class OutputError(Failure):
-    """What a command had to say could not be written; whatever it did is done."""
+    """The output could not be written; the command has done its work."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write the output: {error.strerror or error}")
@@ -72,7 +72,7 @@ class OutputError(Failure):
 
     @property
     def status(self) -> int:
-        """Of `| head`, which has got what it wanted, what shells show of a program that SIGPIPE ended."""
+        """With `| head`, what shells show for a program that SIGPIPE ended."""
         return 128 + signal.SIGPIPE if self.is_unread else self.exit_code
 
     def show(self, file: IO[str] | None = None) -> None:
@@ -87,7 +87,7 @@ def say(*lines: str) -> None:
 
 
 def say_parts(*parts: Part) -> None:
-    """Print one line of parts; (text, colour) is coloured where the terminal and its user want that."""
+    """Print one line of parts; (text, colour) is coloured if the terminal and its user allow it."""
     try:
         _echo(*parts)
     except OSError as error:
@@ -100,13 +100,13 @@ def say_json(document: object, is_one_line: bool = False) -> None:
 
 
 def warn(*lines: str) -> None:
-    """Tell on standard error what the command's own output is not about."""
+    """Print lines to standard error, apart from the command's own output."""
     for line in lines:
         _warn(f"nvccache: {line}")
 
 
 def _warn(*parts: Part) -> None:
-    with contextlib.suppress(OSError):  # there is nowhere else to say so
+    with contextlib.suppress(OSError):  # there is nowhere else to report it
         _echo(*parts, err=True)
 
 
@@ -141,10 +141,10 @@ def is_terminal(stream: IO[str] | None) -> bool:
 
 
 @contextlib.contextmanager
-def bar(title: str, is_long: bool = False) -> Iterator[Tell]:
-    """Yield a function that shows how far the work is; elsewhere than on a terminal it does nothing.
+def bar(title: str, is_long: bool = False) -> Iterator[OnProgress]:
+    """Yield a function that shows progress; if standard error is no terminal, it does nothing.
 
-    Work that `is_long` is shown at once, also if the function is never called.
+    Work that `is_long` is shown at once, even if the function is never called.
     """
     if not is_terminal(sys.stderr) or os.environ.get("TERM", "dumb") == "dumb":
         yield lambda done, total: None
@@ -152,7 +152,7 @@ def bar(title: str, is_long: bool = False) -> Iterator[Tell]:
     started = time.monotonic()
     shown = _drawn(title) if is_long else None
 
-    def tell(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         nonlocal shown
         if shown is None and time.monotonic() - started >= PATIENCE:
             shown = _drawn(title)
@@ -160,14 +160,14 @@ def bar(title: str, is_long: bool = False) -> Iterator[Tell]:
             shown.update(shown.task_ids[0], completed=done, total=total)
 
     try:
-        yield tell
+        yield on_progress
     finally:
         if shown is not None:
             shown.stop()
 
 
 def _drawn(title: str) -> Progress:
-    """A bar on the screen; of what size it is not known yet."""
+    """A bar on the screen, of unknown length."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -181,11 +181,11 @@ def _drawn(title: str) -> Progress:
 
 @contextlib.contextmanager
 def replacing(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of another one at the end, so that a full disk leaves what was there.
+    """A new file that replaces another one at the end, so that a full disk leaves the old one.
 
-    It has the mode of any new file if none is given. Raises OSError.
+    Without a mode, it gets the mode of any new file. Raises OSError.
     """
-    import tempfile  # which costs more than all else that is imported for `--version`
+    import tempfile  # costs more than all else that `--version` imports
 
     descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
     try:
@@ -206,9 +206,9 @@ def replacing(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
 
 
 def replace_file(path: str, content: str) -> None:
-    """Replace a file by another one at once; raises Failure.
+    """Replace a file in one step; raises Failure.
 
-    A device, a pipe, or what a link leads to is written to; `-` is standard output.
+    Devices, pipes and the targets of links are written to instead; `-` is standard output.
     """
     try:
         with _opened(path) as stream:
@@ -225,7 +225,7 @@ def _opened(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
         return click.open_file(path, "wb")
     if not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode):
         return replacing(path)
-    # A pipe that nobody reads would be waited for, perhaps for ever.
+    # Opening a pipe without a reader would block.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     os.set_blocking(descriptor, True)
     return open(descriptor, "wb")
@@ -239,12 +239,12 @@ class Finding:
     topic: str
     text: str
     details: tuple[str, ...] = ()  # lines
-    mend: tuple[str, ...] = ()  # command lines, each of which mends it
+    mend: tuple[str, ...] = ()  # command lines, each of which fixes it
 
 
 def show_finding(finding: Finding) -> None:
     state = (f"{finding.state:<5}", _COLOURS[finding.state])
     say_parts(state, f" {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
     lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.mend)]
-    # No line but the first begins with a state, whatever is quoted in it.
+    # Only the first line begins with a state, whatever text is quoted in the others.
     say(*[f"{'':<5} {'':<{_TOPIC_WIDTH}} {line}" for line in lines])

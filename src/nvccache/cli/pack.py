@@ -4,8 +4,8 @@
     index, compressed: a line `<bucket> <key> <size> <digest>` for each object
     the objects, in that order, sealed as they would lie on a remote
 
-So what there is is known before anything is read, and a pack of what an older one lacks needs only the two
-indexes. A pack is trusted no more than a remote (transfer.py).
+So the contents are known before any object is read, and two indexes suffice to make a pack of what an older
+one lacks. A pack is trusted no more than a remote (transfer.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import click
 import zstandard
 
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Failure, Tell, bar, json_option, replacing, say, say_json
+from nvccache.cli.output import Failure, OnProgress, bar, json_option, replacing, say, say_json
 from nvccache.cli.units import age_option, count_words, size_words
 from nvccache.config import Config
 from nvccache.files import keys
@@ -81,8 +81,8 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
         oldest = 0.0 if age is None else time.time() - age
         items = [item for item, used in transfer.items() if used >= oldest]
     try:
-        with bar("packing") as tell:
-            objects = write(file, transfer, items, known, tell)
+        with bar("packing") as on_progress:
+            objects = write(file, transfer, items, known, on_progress)
         size = {"objects": objects, "bytes": os.path.getsize(file), "left_out": len(items) - objects}
     except OSError as error:
         raise Failure(f"cannot write `{file}`: {error.strerror or error}") from None
@@ -95,7 +95,7 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
 
 @dataclass
 class Unpacked:
-    """What became of the objects of one pack."""
+    """What happened to the objects of one pack."""
 
     file: str
     objects: int = 0
@@ -133,10 +133,10 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
     made = Unpacked(file)
     cache = Store(directories.of(settings))
     transfer = Transfer(cache, settings.max_size)
-    with _opened(file) as stream, bar("unpacking") as tell:
+    with _opened(file) as stream, bar("unpacking") as on_progress:
         index = index_of(stream)
         for number, packed in enumerate(index, 1):
-            tell(number, len(index))
+            on_progress(number, len(index))
             try:
                 content = read(stream, packed, envelope.most_sealed(LARGEST))
                 is_new = transfer.take_in(content, envelope.name_of(*packed.item))
@@ -160,7 +160,7 @@ def _show(made: Unpacked) -> None:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    """A pack to be read; raises Failure, also for a pipe, which would be waited for, perhaps for ever."""
+    """A pack to read; raises Failure, also for a pipe, which could block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:
@@ -174,7 +174,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 
 class PackError(Exception):
-    """A file is no pack, or not all of one; the message is a clause for the user."""
+    """A file is not a complete pack; the message is a clause for the user."""
 
 
 @dataclass(slots=True)
@@ -188,13 +188,17 @@ class Packed:
 
 
 def write(
-    path: str, transfer: Transfer, items: Sequence[Item], known: set[tuple[Item, str]], tell: Tell
+    path: str,
+    transfer: Transfer,
+    items: Sequence[Item],
+    known: set[tuple[Item, str]],
+    on_progress: OnProgress,
 ) -> int:
-    """Write a pack of what is not known by item and digest; how many objects that is. Raises OSError."""
+    """Write a pack of all items except the known ones; the number of objects. Raises OSError."""
     lines = []
     with tempfile.TemporaryFile(dir=os.path.dirname(path) or ".") as objects:
         for number, item in enumerate(items, 1):
-            tell(number, len(items))
+            on_progress(number, len(items))
             content = transfer.sealed(item)
             digest = keys.digest_bytes(content) if content is not None else ""
             if content is not None and (item, digest) not in known:
@@ -210,7 +214,7 @@ def write(
 
 
 def index_of(stream: IO[bytes]) -> list[Packed]:
-    """What is in a pack; raises PackError for a file that is none, or not whole, and OSError."""
+    """The contents of a pack; raises PackError, and OSError."""
     head = _HEAD.match(stream.read(_LONGEST_HEAD))
     if not head:
         raise PackError("is not an nvccache pack")
@@ -250,7 +254,7 @@ def _parse(index: str, offset: int) -> Iterator[Packed]:
 
 
 def read(stream: IO[bytes], packed: Packed, most: int) -> bytes:
-    """One object, as it is sealed; raises ValueError for one that is not what the index says, and OSError."""
+    """One sealed object; raises ValueError if it differs from the index, and OSError."""
     if packed.size > most:
         raise ValueError("it is too large")
     stream.seek(packed.offset)

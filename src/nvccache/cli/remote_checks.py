@@ -1,4 +1,4 @@
-"""What `nvccache doctor` says of remotes, and of machines that run stages: whether they work, and why not."""
+"""What `nvccache doctor` finds out about remotes and about machines that run stages: whether they work."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nvccache.store import directory
 
 _SLOW_SECONDS = 0.5
 _LONG_AGO = 24 * 3600.0  # seconds
-# What is mended by a command line; for the others the advice is a clause.
+# Faults that a command line fixes; for the others the advice is a clause.
 _COMMANDS = ("not_installed", "full")
 
 
 def of_remotes(settings: Config) -> Iterator[Finding]:
-    """One finding for each remote, and of uploads to it; a wrong setting has its own elsewhere."""
+    """One finding for each remote, and one for uploads to it; for wrong settings see doctor.py."""
     if not settings.remote:
         return
     root = directory.of(settings)
@@ -65,7 +65,7 @@ def _of_uploads(status: Status) -> Iterator[Finding]:
 
 
 def of_executor(settings: Config) -> Iterator[Finding]:
-    """What is so of NVCCACHE_EXECUTOR, where it is set; a wrong setting has its own finding elsewhere."""
+    """The state of NVCCACHE_EXECUTOR, if it is set; for wrong settings see doctor.py."""
     if not settings.executor:
         return
     try:
@@ -84,7 +84,7 @@ def of_executor(settings: Config) -> Iterator[Finding]:
 
 
 def outage_of(settings: Config) -> Outage | None:
-    """Why compiles send nothing at present; None if they do, or nothing is set."""
+    """Why compiles send nothing now; None if they do, or if nothing is set."""
     if not settings.executor:
         return None
     outage = Breaker(OF_EXECUTOR.format(endpoint.parse(settings.executor).identity)).outage()

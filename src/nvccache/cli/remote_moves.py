@@ -1,7 +1,4 @@
-"""`nvccache remote push`, `pull` and `prune`: moving many objects to, from and off a remote.
-
-Several go at once, with a bar, and as far as the remote permits.
-"""
+"""`nvccache remote push`, `pull` and `prune`: send, fetch and remove many objects, several at once."""
 
 from __future__ import annotations
 
@@ -35,21 +32,21 @@ Item = TypeVar("Item")
 
 _AT_ONCE = 12  # requests
 _STALL_SECONDS = 120.0
-_MOST_IN_A_ROW = 20  # errors of single objects, after which the remote is the matter
-_LOCK_SECONDS = 660.0  # an uploader that lives ends sooner
+_MOST_IN_A_ROW = 20  # errors of single objects, after which the remote is at fault
+_LOCK_SECONDS = 660.0  # a live uploader ends sooner
 _NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # nothing else on a remote is ours
 
 
 @dataclass
 class Moved:
-    """What became of the objects that were to be moved, on one remote."""
+    """What happened to the objects to move, on one remote."""
 
     url: str
-    objects: int = 0  # that were moved, or would be
+    objects: int = 0  # moved, or with --dry-run to be moved
     bytes: int = 0
-    present: int = 0  # that were there already
-    refused: int = 0  # that were not what they should be, or could not be moved
-    left: int = 0  # that nobody came to, because of a fault
+    present: int = 0  # that were already present
+    refused: int = 0  # that were damaged or could not be moved
+    left: int = 0  # that were not reached, because of a fault
     fault: str = ""
     text: str = ""
 
@@ -94,7 +91,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
                 else:
                     _send_pending(chosen, remote, moved, dry_run)
         except NoCacheError:
-            pass  # a job that compiled nothing
+            pass  # the job compiled nothing
 
     _each(chosen.writable, send, "sent", "would send", dry_run, as_json)
 
@@ -160,7 +157,7 @@ def _each(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Do the work of a command for each remote and show what became of it; status 1 if something is bad."""
+    """Do the work of a command for each remote and show the result; status 1 if something is bad."""
     found = []
     for remote in chosen:
         moved = Moved(remote.shown)
@@ -181,16 +178,16 @@ def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -
     if dry_run:
         moved.objects = uploads.waiting(chosen.root, remote.identity)
         return
-    # Nothing to lock, and perhaps nowhere to make a lock, where there is nothing to send.
+    # With nothing to send there may be nowhere to create a lock.
     if not uploads.pending(chosen.root, remote.identity):
         return
-    with bar(f"sending to {remote.shown}", is_long=True) as tell:
+    with bar(f"sending to {remote.shown}", is_long=True) as on_progress:
         lock = uploads.take_lock(chosen.root, remote.identity, _LOCK_SECONDS)
         if lock is not None:
             try:
                 transfer = Transfer(our_settings.untouched(chosen.root.path))
                 sender = send_queued.Sender(chosen.root, remote, transfer, os.environ)
-                sender.send_pending(tell)
+                sender.send_pending(on_progress)
                 moved.objects, moved.bytes = sender.objects, sender.bytes
                 moved.present, moved.refused = sender.present, sender.refused
                 if sender.fault:
@@ -211,7 +208,7 @@ def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, d
     if dry_run:
         moved.objects, moved.present, moved.left = len(missing), len(items) - len(missing), 0
         return
-    # A record may lack what is here, also where there is one. It promises that the others are there: so last.
+    # A record on the remote may lack pairs of ours, so ours is sent anyway. It promises the others: so last.
     promises = [item for item in items if transfer.is_promise(item)]
     others = [item for item in missing if not transfer.is_promise(item)]
     moved.present = len(items) - len(others) - len(promises)
@@ -288,7 +285,7 @@ def _remove_old(remote: Remote, moved: Moved, age: float | None, most: int | Non
 
 
 def doomed_of(there: dict[str, tuple[int, float]], age: float | None, most: int | None) -> list[str]:
-    """The names to remove, the oldest first; `there` has sizes and times of change."""
+    """The names to remove, oldest first; `there` has sizes and times of change."""
     now = time.time()
     total = sum(size for size, _ in there.values())
     doomed = []
@@ -301,10 +298,10 @@ def doomed_of(there: dict[str, tuple[int, float]], age: float | None, most: int 
 
 
 def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved: Moved) -> None:
-    """Do the work for each item, which returns the bytes that it moved, 0 where it was there already."""
+    """Do the work for each item; it returns the bytes that it moved, 0 if the object was already present."""
     failed = 0
     left = len(items)
-    with bar(title) as tell:
+    with bar(title) as on_progress:
         try:
             for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, is_of_remote):
                 failed = failed + 1 if error else 0
@@ -314,7 +311,7 @@ def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved:
                 if error and not isinstance(error, (ServiceError, ValueError)):
                     raise error
                 left -= 1
-                tell(len(items) - left, len(items))
+                on_progress(len(items) - left, len(items))
                 if error:
                     moved.refused += 1
                 elif size:
@@ -328,7 +325,6 @@ def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved:
 
 
 def _show(moved: Moved, done: str, verb: str) -> None:
-    """What became of it, in words."""
     if not any((moved.objects, moved.present, moved.is_bad)):
         say(f"`{moved.url}`: nothing to be {done}")
         return

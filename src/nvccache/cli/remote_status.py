@@ -20,10 +20,10 @@ from nvccache.remote_url import Remote
 from nvccache.store.directory import Directory
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"
-_NEEDED = (READ, WRITE, READ_BACK)  # the others are for `status --list`, `pull` and `prune` alone
+_NEEDED = (READ, WRITE, READ_BACK)  # only `status --list`, `pull` and `prune` need the others
 _SECONDS = 5.0  # for an answer: a compile does not wait that long
 _LIST_SECONDS = 30.0
-_ABSENT = ("remote-status", "0" * 64)  # bucket and key of nothing
+_ABSENT = ("remote-status", "0" * 64)  # bucket and key of an object that does not exist
 _PROBE = b"nvccache remote test"
 
 
@@ -33,12 +33,12 @@ class Status:
 
     url: str
     is_writable: bool
-    has_seconds: float | None = None  # to ask whether something is there
-    get_seconds: float | None = None  # to get what is not there
-    fault: str = ""  # a word of outcomes.REMOTE_FAULTS, or empty
+    has_seconds: float | None = None  # to ask whether an object exists
+    get_seconds: float | None = None  # to get a missing object
+    fault: str = ""  # of outcomes.REMOTE_FAULTS, or empty
     text: str = ""
-    outage: Outage | None = None  # why compiles do not read it
-    write_outage: Outage | None = None  # the same of sending to it
+    outage: Outage | None = None  # why compiles skip it
+    write_outage: Outage | None = None  # the same for sending to it
     pending: int = 0  # objects of this cache that are still to be sent
     objects: int | None = None
     bytes: int | None = None
@@ -49,7 +49,7 @@ class Status:
 
     @property
     def is_read(self) -> bool:
-        """Whether compiles can read it; a fault is one of its list then."""
+        """Whether compiles can read it; then a fault is one of listing."""
         return self.get_seconds is not None
 
 
@@ -74,7 +74,7 @@ def status(lists: bool, as_json: bool) -> None:
 
 
 def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
-    """Ask a remote, also during an outage."""
+    """The status of a remote, which is asked even during an outage."""
     found = Status(remote.shown, remote.is_writable)
     found.outage = Breaker(remote.identity).outage()
     found.write_outage = Breaker(remote.identity, for_writing=True).outage()
@@ -82,7 +82,7 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     name = envelope.name_of(*_ABSENT)
     try:
         service = remotes.service(remote, _LIST_SECONDS if lists else _SECONDS)
-        service.has(name)  # the first answer pays for the connection
+        service.has(name)  # the first answer includes connecting
         started = time.monotonic()
         service.has(name)
         found.has_seconds = time.monotonic() - started
@@ -128,8 +128,8 @@ class Right:
 
     right: str
     is_there: bool  # whether this user has it
-    seconds: float  # that it took to find out
-    fault: str = ""  # why it is missing: a word of outcomes.REMOTE_FAULTS
+    seconds: float  # that the test took
+    fault: str = ""  # why it is missing, of outcomes.REMOTE_FAULTS
     text: str = ""  # and a clause
 
     @property
@@ -167,7 +167,7 @@ def test(as_json: bool) -> None:
 
 
 def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
-    """The rights that a remote needs, used one after the other as far as they go."""
+    """Try the rights that a remote needs one by one, until one that others depend on is missing."""
     key = os.urandom(32).hex()
     name, content = envelope.name_of("probe-v1", key), envelope.seal("probe-v1", key, _PROBE)
     clients: list[Service] = []
@@ -191,7 +191,7 @@ def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
 
 
 def _end_outages(remote: Remote, rights: set[str]) -> None:
-    """Have compiles use at once what works again."""
+    """Let compiles use at once what works again."""
     if READ in rights:
         Breaker(remote.identity).close()
     if READ_BACK in rights:

@@ -1,4 +1,4 @@
-"""`nvccache remote`: the caches behind this one; what all its commands share."""
+"""`nvccache remote`: the remote caches; what all its commands share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nvccache.store.directory import Directory
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
 _NO_LIST = "it cannot list its objects"
 _PREFIX = "1/"  # of all names of ours (remote/envelope.py)
-_SECONDS = 30.0  # in which a server has to answer a command
+_SECONDS = 30.0  # for a server to answer a command
 _ADVICE = {
     "denied": "grant this user write access, or remove `,rw` from NVCCACHE_REMOTE",
     "tls": "set SSL_CERT_FILE to a file of trusted certificates",
@@ -45,14 +45,14 @@ _CREDENTIALS = {
     "azblob": "set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY",
 }
 _OF_KEYS = "allow this user the keys of the prefix on the server, and writing if the URL ends with `,rw`"
-# Where the end of a message gives more away than its word.
+# Where the end of a message says more than the kind of fault.
 _OF_ENDS = (
     (_NO_LIST, ""),
     ("(NoSuchBucket)", "check the bucket in the URL, and the endpoint"),
     ("(NoPerm)", _OF_KEYS),
     ("(NOPERM)", _OF_KEYS),
 )
-# word -> the module that holds the command
+# command -> its module
 _COMMANDS = {
     "status": "nvccache.cli.remote_status",
     "test": "nvccache.cli.remote_status",
@@ -72,7 +72,7 @@ class Chosen:
 
     @property
     def writable(self) -> list[Remote]:
-        """Those that are written to; raises Failure where there is none."""
+        """The writable remotes; raises Failure if there are none."""
         found = [remote for remote in self.remotes if remote.is_writable]
         if self.settings.readonly:
             raise Failure(f"nothing is written: `readonly` is on ({self.settings.origins['readonly']})")
@@ -83,7 +83,7 @@ class Chosen:
 
 
 def load() -> Chosen:
-    """The remotes that are set; raises Failure where there is none, or they are not understood."""
+    """The remotes that are set; raises Failure if there are none, or the setting is wrong."""
     settings = our_settings.load()
     if not settings.remote:
         if any(problem.setting == "remote" for problem in settings.problems):
@@ -95,24 +95,24 @@ def load() -> Chosen:
 
 
 def service(remote: Remote, seconds: float = _SECONDS) -> Service:
-    """A client of a remote, which is asked also during an outage; raises ServiceError.
+    """A client of a remote, which also works during an outage; raises ServiceError.
 
-    `seconds` are for one answer, or a part of one.
+    `seconds` is the time for one answer, or a part of one.
     """
     if remote.scheme == "file" and not remote.is_writable and not os.path.isdir(remote.path):
-        # To a compile it is empty; it may be about to be made, or mounted.
+        # A compile takes it as empty: it may be created or mounted later.
         raise ServiceError("unreachable", "there is no such directory")
     return connect(remote, os.environ, seconds)
 
 
 def listed(remote: Remote, service: Service) -> dict[str, tuple[int, float]]:
-    """The names of ours on a remote, their sizes and times of change; raises ServiceError."""
+    """Our names on a remote, with sizes and times of change; raises ServiceError."""
     with bar(f"listing {remote.shown}", is_long=True):
         return names_in(_PREFIX, service)
 
 
 def names_in(folder: str, service: Service) -> dict[str, tuple[int, float]]:
-    """As `listed`. A remote that has no lists, such as a web server without PROPFIND, is `broken`."""
+    """Like `listed`. A remote that cannot list, such as a web server without PROPFIND, is `broken`."""
     try:
         return {name: (size, changed) for name, size, changed in service.list(folder)}
     except ServiceError as error:
@@ -120,13 +120,13 @@ def names_in(folder: str, service: Service) -> dict[str, tuple[int, float]]:
 
 
 def outage_json(outage: Outage | None) -> dict[str, object] | None:
-    """Since and until when compiles leave something alone, and why, in the documented form."""
+    """Since and until when compiles skip a service, and why, in the documented form."""
     names = ("since", "until", "word", "text", "trips")
     return {name: getattr(outage, name) for name in names} if outage else None
 
 
 def advice(word: str, shown: str, text: str) -> str:
-    """What mends a fault with the message `text` of the remote with this URL; empty if unknown."""
+    """What fixes a fault with the message `text` of the remote with this URL; empty if unknown."""
     for end, mends in _OF_ENDS:
         if text.endswith(end):
             return mends

@@ -1,6 +1,6 @@
 """The settings for a command, and the cache that they name.
 
-What is wrong with them goes to standard error, which no compile does.
+Unlike a compile, a command reports wrong settings on standard error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
 
 
 def load(needs_cache: bool = False) -> Config:
-    """Raises Failure where a cache is needed and there can be none."""
+    """The settings; raises Failure if a cache is needed and there can be none."""
     settings = config.load(os.environ)
     warn(*log.sentences(settings))
     if needs_cache and not settings.dir:
@@ -26,7 +26,7 @@ def load(needs_cache: bool = False) -> Config:
 
 
 def refuse_if_wrong(settings: Config, *names: str) -> None:
-    """End a command that removes something, where a default would say what, in place of what was set."""
+    """Raises Failure if one of these is wrong, so that nothing is removed by its default."""
     for problem in settings.problems:
         if problem.setting in names:
             raise Failure(f"{problem.where}: {problem.text}; nothing was removed")
@@ -38,13 +38,13 @@ def warn_if_not_counted(settings: Config) -> None:
 
 
 def why_not_counted(settings: Config) -> str:
-    """Why this user's calls show in no counts."""
+    """Why this user's calls are not counted."""
     why = "`readonly` is on" if settings.readonly and settings.dir else NO_CACHE
     return f"calls are not counted, because {why}; set `NVCCACHE_STATS_DIR` to count them elsewhere"
 
 
 def changing(settings: Config, name: str, value: str = "") -> str:
-    """The command line that gives a setting this value where it comes from, or takes it away."""
+    """The command line that changes a setting in the place where it is set, or without a value removes it."""
     variable = config.SETTINGS[name].variable
     if settings.origins[name] == variable:
         return f"export {variable}={value}" if value else f"unset {variable}"
@@ -52,7 +52,7 @@ def changing(settings: Config, name: str, value: str = "") -> str:
 
 
 def shown(name: str, value: object) -> object:
-    """The value of a setting as it may be shown: a URL without its password."""
+    """The value of a setting that may be shown: a URL without its password."""
     if config.SETTINGS[name].parse is config.as_remotes and value:
         from nvccache import remote_url
 
@@ -61,7 +61,7 @@ def shown(name: str, value: object) -> object:
 
 
 class _UntouchedDirectory(Directory):
-    """A cache directory in which a file that is read stays as old as it is."""
+    """A cache directory in which reading a file does not count as use."""
 
     __slots__ = ()
 
@@ -70,5 +70,5 @@ class _UntouchedDirectory(Directory):
 
 
 def untouched(root: str) -> Store:
-    """A cache to be looked at, as far as this user may: nothing counts as used, and nothing is removed."""
+    """A cache to inspect: nothing counts as used, and nothing is removed."""
     return Store(_UntouchedDirectory(root), is_readonly=True)

@@ -1,4 +1,4 @@
-"""`nvccache stats`: what became of the calls, what was saved, and the size of the cache, in four formats."""
+"""`nvccache stats`: the outcomes of calls, what was saved, and the size of the cache, in four formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FORMATS: dict[str, Callable[[Figures], list[str]]] = {
 
 
 def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Callback of --watch: seconds that a process can sleep."""
+    """Callback of --watch: a number of seconds."""
     if value is None:
         return None
     try:
@@ -148,7 +148,7 @@ def _usage(settings: config.Config) -> Amount | None:
 
 
 def _outage(settings: config.Config) -> dict[str, object] | None:
-    """Since and until when nothing is sent to other machines, and why; None if they are in use."""
+    """Since and until when nothing is sent to other machines, and why; None if stages are sent."""
     if not settings.executor:
         return None
 
@@ -158,7 +158,7 @@ def _outage(settings: config.Config) -> dict[str, object] | None:
 
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:
-    """The calls that are asked for, as far as they are in the totals: after `--zero` they are not."""
+    """The selected calls that are in the totals: those before `--zero` are not."""
     return event_totals.counted(units.events_of(root, since), root) if root else []
 
 

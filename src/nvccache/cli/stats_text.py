@@ -1,4 +1,4 @@
-"""The figures of `nvccache stats`: what calls of one kind add up to, in words, and for other programs."""
+"""The figures of `nvccache stats`: totals and groups of calls, as text and for other programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_KINDS = 3  # in a row of the summary
 
 
 def rates(totals: Figures) -> Figures:
-    """Of the calls that could have been hits, how many were; `hit_rate` is from 0 to 1."""
+    """How many of the calls that could be hits were hits; `hit_rate` is from 0 to 1."""
     hits = sum(totals["calls"][outcome] for outcome in _HITS)
     cacheable = sum(totals["calls"][outcome] for outcome in _CACHEABLE)
     return {
@@ -32,7 +32,7 @@ def rates(totals: Figures) -> Figures:
 
 
 def build(found: Sequence[Event]) -> Figures:
-    """What some calls add up to, in short."""
+    """The totals of some calls, in short."""
     totals = event_totals.of_events(found)
     return {
         **rates(totals),
@@ -187,7 +187,7 @@ def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
     if remote["calls"]:
         calls, names = count_words(remote["calls"], "call"), count_words(remote["asked"], "name")
         received = f"{remote['found']} found, {size_words(remote['bytes_received'])}"
-        found += [f"  {'asked':<16}{names} in {calls}: {received}"]
+        found += [f"  {'looked up':<16}{names} in {calls}: {received}"]
         found += [f"  {'waited':<16}{seconds_words(remote['seconds_waited'])}"]
     if uploads["pending"]:
         found += [f"  {'still to be sent':<16}{count_words(uploads['pending'], 'object')}"]
@@ -230,7 +230,7 @@ def _in_vain(in_vain: Figures) -> list[str]:
 
 
 def seconds_away(executor: Figures) -> dict[str, float]:
-    """The seconds that stages spent which came back, by what they were spent on."""
+    """The seconds of stages that came back, by what they were spent on."""
     return {
         "queue": executor["seconds_queued"],
         "send": executor["seconds_sending"],
@@ -240,7 +240,7 @@ def seconds_away(executor: Figures) -> dict[str, float]:
 
 
 def sizes(kinds: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """What takes how much room in the cache, by kind of file."""
+    """How much room each kind of file takes in the cache."""
     found = [""] if kinds else []
     for kind, size in kinds.items():
         ratio = size["unpacked_bytes"] / size["bytes"] if size["bytes"] else 1.0
@@ -262,7 +262,7 @@ def _of_reason(event: Event) -> list[str]:
 
 
 def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
-    """One event a stage: what counts here are stages, not calls."""
+    """One event for each stage: groups by architecture count stages, not calls."""
     for stage in event.stages:
         if stage.architecture:
             outcome = outcomes.STAGE_HIT if stage.is_hit else outcomes.MISS
@@ -285,10 +285,7 @@ GROUPS: dict[str, Callable[[Event], Iterable[tuple[str, Event]]]] = {
 
 
 def grouped(found: Iterable[Event], by: str) -> list[Figures]:
-    """What calls with one source, reason, architecture or directory add up to; what took longest first.
-
-    By architecture they are stages of calls.
-    """
+    """The totals of calls of one group, slowest first; by architecture, of stages."""
     groups: dict[str, list[Event]] = {}
     for event in found:
         for name, counted in GROUPS[by](event):
@@ -374,7 +371,7 @@ def prometheus(statistics: Figures) -> list[str]:
 
 
 def _by(label: str, counts: Mapping[str, float]) -> dict[str, float]:
-    """The samples of a metric, by what stands between the braces of each."""
+    """The samples of a metric, by the text between its braces."""
 
     def escaped(text: str) -> str:
         return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

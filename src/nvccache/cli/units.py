@@ -1,4 +1,4 @@
-"""Sizes, durations and moments as users write and read them."""
+"""Sizes, durations and moments, as users write and read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def size_option(_: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option that takes a size such as `10G`: its bytes. What it keeps must be certain."""
+    """Callback of an option that takes a size such as `10G`: its bytes. The unit is required."""
     if value is None:
         return None
     try:
@@ -67,7 +67,7 @@ def seconds_words(seconds: float) -> str:
 
 
 def shown_path(path: str) -> str:
-    """A path as it is typed from here, where it is below the working directory."""
+    """A path, relative to the working directory if it is below that."""
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
@@ -94,7 +94,7 @@ def since_option(context: click.Context, param: click.Parameter, value: str | No
 
 
 def events_of(root: str, since: float | str | None) -> list[Event]:
-    """The events that are asked for, oldest first; raises events.JournalError."""
+    """The events since then, oldest first; raises events.JournalError."""
     if not root:
         return []
     if since == LAST_BUILD:

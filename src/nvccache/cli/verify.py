@@ -1,13 +1,12 @@
-"""`nvccache verify`: whether what is in the cache is what was put there, and what is compiled now.
+"""`nvccache verify`: whether the cache is undamaged, and whether it gives what nvcc compiles now.
 
-Each record and blob of this version is checked against its checksum. A compile checks the same of whatever it
-uses, and does without what is damaged; this looks at all of it.
+Every record and blob of this version is checked against its checksum. A compile checks those that it uses,
+and skips damaged ones; this command checks all.
 
-To compile again, and compare, the command line of a compile is in its object's record word by word, but for
-values of macros and of words for other programs, which may be secrets. So those compiles can be tried again
-whose words are all shown, which name their output, and which this user made; others are counted, with the
-reason. A command line that is given is tried as it is. Nothing is written beside the sources: products go
-into a temporary directory, and the cache is only read.
+An object's record has the command line of its compile, except values of macros and arguments for other
+programs, which may be secrets. So a compile of this user can be repeated if its command line is complete and
+names the output; others are counted, with the reason. A command line that is given is run as it is. Outputs
+go into a temporary directory, and the cache is only read.
 """
 
 from __future__ import annotations
@@ -103,14 +102,14 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
 
 
 def _sample(settings: Config, count: int) -> list[Tried]:
-    """Compiles of this user's, each object once, in random order until so many have been compared."""
+    """Compiles of this user, each object once, in random order, until `count` have been compared."""
     cache = our_settings.untouched(settings.dir)
-    with eviction.told_in_one_sentence(cache.directory), bar("reading") as tell:
-        objects = list(contents.read(cache, tell).objects.values())
+    with eviction.told_in_one_sentence(cache.directory), bar("reading") as on_progress:
+        objects = list(contents.read(cache, on_progress).objects.values())
     random.shuffle(objects)
     tried: list[Tried] = []
     compared = 0
-    with bar("compiling", is_long=True) as tell:
+    with bar("compiling", is_long=True) as on_progress:
         for record in objects:
             if compared == count:
                 break
@@ -121,12 +120,12 @@ def _sample(settings: Config, count: int) -> list[Tried]:
                 continue
             tried.append(_retry(nvcc, argv, directory, _environ()))
             compared += tried[-1].state != SKIPPED
-            tell(compared, count)
+            on_progress(compared, count)
     return tried
 
 
 def _environ() -> dict[str, str]:
-    """The caller's environment; of the settings those that say where the cache is and what it may share."""
+    """The caller's environment, with only those settings that name the cache and what it may share."""
     kept = ("NVCCACHE_DIR", "NVCCACHE_BASE_DIR")
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(PREFIX) or name in kept
@@ -169,7 +168,7 @@ def _show_files(settings: Config, checked: Checked, repair: bool) -> None:
 
 @dataclass
 class Checked:
-    """How many files were looked at, and which of them are not what they should be."""
+    """How many files were checked, and which are damaged."""
 
     files: int = 0
     bytes: int = 0
@@ -183,7 +182,7 @@ def _check(settings: Config, is_repairing: bool) -> Checked:
     """Look at every file."""
     cache = our_settings.untouched(settings.dir)
     checked = Checked()
-    with eviction.told_in_one_sentence(cache.directory), bar("verifying") as tell:
+    with eviction.told_in_one_sentence(cache.directory), bar("verifying") as on_progress:
         names = [(path, size) for path, size, _ in layout.entries(cache.directory)]
         for done, (path, size) in enumerate(names, 1):
             if path.partition("/")[0] in store.BUCKETS:
@@ -191,7 +190,7 @@ def _check(settings: Config, is_repairing: bool) -> Checked:
             else:
                 checked.of_other_versions += 1
             if done % 20 == 0 or done == len(names):
-                tell(done, len(names))
+                on_progress(done, len(names))
     return checked
 
 
@@ -199,12 +198,12 @@ def _check_file(cache: Store, path: str, size: int, is_repairing: bool, checked:
     try:
         is_good = _is_good(cache, path)
     except FileNotFoundError:
-        return  # a build or `clean` goes on meanwhile
+        return  # a build or `clean` removed it
     except PermissionError:
         checked.unreadable += 1
         is_good = True
     except (OSError, ValueError):
-        is_good = False  # nor what the disk does not give back
+        is_good = False  # also if the disk cannot read it
     checked.files, checked.bytes = checked.files + 1, checked.bytes + size
     if not is_good:
         checked.damaged.append(path)
@@ -218,7 +217,7 @@ def _is_good(cache: Store, path: str) -> bool:
     """Raises OSError and ValueError."""
     bucket, _, name = path.split("/")
     if path.removesuffix(COMPRESSED) != cache.name(bucket, name.removesuffix(COMPRESSED)):
-        return False  # in a folder where nobody looks for it
+        return False  # in a folder where it is never looked up
     if bucket == store.BLOB:
         return _is_blob(cache, path, name)
     if name.endswith(COMPRESSED):
@@ -231,7 +230,7 @@ def _is_good(cache: Store, path: str) -> bool:
 
 
 def _is_blob(cache: Store, path: str, name: str) -> bool:
-    """Whether it is as a compile wants it, and of its digest as well; raises OSError and ValueError."""
+    """Whether a compile would accept it, and its digest is right; raises OSError and ValueError."""
     digest = name.removesuffix(COMPRESSED)
     read = store.compressed_blob if name.endswith(COMPRESSED) else store.raw_blob
     content, _ = read(cache.directory, path, digest)
@@ -240,7 +239,7 @@ def _is_blob(cache: Store, path: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of one command."""
+    """The result of one compile."""
 
     state: str  # SAME, DIFFERENT or SKIPPED
     directory: str
@@ -249,22 +248,26 @@ class Tried:
 
 
 def _argv_of(record: ObjectRecord) -> list[str] | str:
-    """The words of a compile, from the record of its object; or why they are not known, a clause."""
-    words = contents.shown_parts(record, "arguments")
-    if any(redaction.HIDDEN in word for word in words):
+    """The arguments of a compile, from the record of its object; or why they are unknown, a clause."""
+    arguments = contents.shown_parts(record, "arguments")
+    if any(redaction.HIDDEN in argument for argument in arguments):
         return "values of macros or of arguments for other programs are not kept"
     if set(environment.OF_ARGUMENTS).intersection(contents.shown_parts(record, "environment")):
         return "arguments came from the environment"
-    argv = [part for word in words for part in (word.split(" ") if word.startswith("-") else [word])]
+    argv = [
+        part
+        for argument in arguments
+        for part in (argument.split(" ") if argument.startswith("-") else [argument])
+    ]
     scanned = tokens.scan(argv)
-    # A file whose name has a blank cannot be told from two words otherwise.
-    if isinstance(scanned, tokens.UnknownOption) or [redaction.shown(each) for each in scanned] != words:
+    # Otherwise a file name with a blank looks like two arguments.
+    if isinstance(scanned, tokens.UnknownOption) or [redaction.shown(each) for each in scanned] != arguments:
         return "its arguments cannot be separated"
     return argv
 
 
 def _retry(nvcc: str, argv: Sequence[str], directory: str, environ: dict[str, str]) -> Tried:
-    """Compile by the cache and by nvcc, in a directory, and compare what is made. Raises OSError."""
+    """Compile through the cache and with nvcc in a directory, and compare the outputs. Raises OSError."""
 
     def tried(state: str, text: str) -> Tried:
         return Tried(state, directory, (nvcc, *argv), text)
@@ -308,7 +311,7 @@ def _compare(
         return done.returncode, content
 
     from_cache = made([*ours, nvcc], of_cache)
-    calls = counted(of_cache)["calls"]  # those of its own
+    calls = counted(of_cache)["calls"]  # of this compile alone
     if not any(calls[name] for name in _HIT):
         return SKIPPED, "the cache has no result for it"
     keep = f"{folder}/keep"
@@ -316,19 +319,19 @@ def _compare(
     plain = made([nvcc, "-keep", "-keep-dir", keep], environ)
     if plain == from_cache:
         return SAME, "identical to nvcc's"
-    # Where device code has names of its own, nvcc's are random and ours are not: see module_id.py.
+    # nvcc's module ids may be random, ours are not: see module_id.py.
     if plain[0] == from_cache[0] and made([*ours, nvcc], fresh) == from_cache:
         return SAME, "identical to a compile with an empty cache"
     return DIFFERENT, "the cached result differs from a new compile"
 
 
 def _redirected(call: Invocation, folder: str, product: str) -> list[str]:
-    words = []
+    arguments = []
     for argument in call.arguments:
         if argument.name == _OUTPUT:
-            words += ["-o", product]
+            arguments += ["-o", product]
         elif argument.name == _DEPENDENCIES:
-            words += ["-MF", f"{folder}/depfile"]
+            arguments += ["-MF", f"{folder}/depfile"]
         else:
-            words += argument.tokens
-    return words
+            arguments += argument.tokens
+    return arguments
