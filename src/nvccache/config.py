@@ -128,7 +128,7 @@ def as_mask(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
     if not digits or len(digits) > 4 or digits.strip("01234567"):
         raise ConfigError(f'`{_text(raw)}` is not a mask in octal digits such as "002" or "077"')
     if int(digits, 8) & 0o7700:
-        raise ConfigError(f"`{raw}` would keep the cache from its owner")
+        raise ConfigError(f"`{raw}` would deny its owner access to the cache")
     return int(digits, 8)
 
 
@@ -141,16 +141,14 @@ def as_path(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
         user, slash, below = raw.partition("/")
         home = home_of(environ) if user == "~" else os.path.expanduser(user)
         if not home.startswith("/"):
-            raise ConfigError(f"`{raw}`: that home directory is not known")
+            raise ConfigError(f"`{raw}`: that home directory is unknown")
         whole = home + slash + below
     elif is_in_file and not raw.startswith("/"):
-        raise ConfigError(
-            f"`{raw}` is not a path from the root or from `~`: each directory would have its own"
-        )
+        raise ConfigError(f"`{raw}` is neither an absolute path nor one that begins with `~`")
     try:
         return os.path.abspath(whole)
     except OSError as error:
-        raise ConfigError(f"`{raw}` counts from the working directory: {error.strerror}") from None
+        raise ConfigError(f"`{raw}` is relative to the working directory: {error.strerror}") from None
 
 
 def as_program(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
@@ -175,7 +173,7 @@ def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> st
 
 def _as_parsed(raw: object, parse: Callable[[str], object]) -> str:
     if not isinstance(raw, str):
-        raise ConfigError("it is not a text")
+        raise ConfigError("it is not a string")
     try:
         parse(raw)
     except ValueError as error:  # the clause of a RemoteUrlError or an EndpointError

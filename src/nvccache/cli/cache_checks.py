@@ -31,24 +31,24 @@ _LEAST_FREE = 1 << 30  # bytes
 _CLOCK_SLACK = 2.0  # seconds by which a file server's clock may be off
 _LOCK_SECONDS = 0.3
 _PRIVATE = (store.OBJECT,)  # buckets whose records only their owners can read
-_NAME_ANOTHER = "name an empty directory, or one that does not exist yet, in `NVCCACHE_DIR`"
+_NAME_ANOTHER = "set `NVCCACHE_DIR` to an empty directory, or one that does not exist yet"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Something lies there that is no file or directory of the cache's own.
 _STRANGE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENOTEMPTY, errno.EEXIST)
-_NO_FILE = OSError(errno.EISDIR, "it is no regular file")
+_NO_FILE = OSError(errno.EISDIR, "it is not a regular file")
 
 
 def of_cache(settings: Config) -> Iterator[Finding]:
     """The cache directory, each part of it, and what its file system can do."""
     root = settings.dir
     if not root:
-        yield Finding(BAD, "cache", f"no cache: {NO_CACHE}", ("every compile is nvcc's own",))
+        yield Finding(BAD, "cache", f"no cache: {NO_CACHE}", ("every compile runs plain nvcc",))
     elif is_foreign(root):
-        text = f"`{root}` holds files and is no cache of nvccache: it is not used"
+        text = f"`{root}` holds files but is not an nvccache cache: it is not used"
         yield Finding(BAD, "cache", text, (whose(root), _NAME_ANOTHER))
     elif settings.readonly:
         state = GOOD if os.path.isdir(root) else ODD
-        yield Finding(state, "cache", f"`{root}` is only read: whether it can be written to was not tried")
+        yield Finding(state, "cache", f"`{root}` is only read: writing was not tried")
         yield from _readable(root)
     else:
         yield from _of_own(settings)
@@ -77,7 +77,7 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     yield from _trust(root)
     troubles = [*_directories(root), *_locks(root), *_journal(root, settings)]
     yield from troubles or [
-        Finding(GOOD, "parts of it", "files can be made, renamed, locked and removed in each")
+        Finding(GOOD, "parts of it", "files can be created, renamed, locked and removed in each")
     ]
     yield from _readable(root)
     yield from _file_system(root)
@@ -95,9 +95,9 @@ def _trust(root: str) -> Iterator[Finding]:
     """Who can hand out objects here: all who can write."""
     status = os.stat(root)
     if status.st_uid not in (os.geteuid(), 0):
-        yield Finding(ODD, "trust", f"the cache is {user(status.st_uid)}'s, who decides what is in it")
+        yield Finding(ODD, "trust", f"the cache belongs to {user(status.st_uid)}, who decides what is in it")
     if status.st_mode & stat.S_IWOTH:
-        text = "everybody on this machine can write to it, and so decide what others link into their programs"
+        text = "everyone on this machine can write to it, and so decide what others link into their programs"
         yield Finding(ODD, "trust", text)
     elif status.st_mode & stat.S_IWGRP:
         text = f"every member of {group(status.st_gid)} can write to it, and decides what others get"
@@ -130,7 +130,7 @@ def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
     found = [path for shard in shards for path, is_file in _entries(shard) if not is_file]
     if found:
         first = os.path.relpath(found[0], root)
-        text = f"{len(found)} entries are no regular files, the first of them `{first}`"
+        text = f"{len(found)} entries are not regular files, the first is `{first}`"
         yield _unusable(bucket, text, _NO_FILE, found[0], root)
 
 
@@ -153,7 +153,7 @@ def _try_directory(top: Directory, name: str, is_staged: bool) -> OSError | None
     folder = "" if name == "." else f"{name}/"
     try:
         if not stat.S_ISDIR(top.status(name).st_mode):
-            return OSError(errno.ENOTDIR, "it is no directory, or a link")
+            return OSError(errno.ENOTDIR, "it is a link, or not a directory")
         try:
             if is_staged:
                 top.write(folder + first, b"probe", 0o600)
@@ -179,13 +179,13 @@ def _locks(root: str) -> Iterator[Finding]:
         if not path.endswith(".lock"):
             continue
         if not is_file:
-            yield _unusable("locks", f"`{name}` is no regular file", _NO_FILE, path, root)
+            yield _unusable("locks", f"`{name}` is not a regular file", _NO_FILE, path, root)
             continue
         try:
             with held(Directory(root), name, _LOCK_SECONDS):
                 pass
         except TimeoutError:
-            text = f"`{name}` is held by another process for longer than it should be"
+            text = f"`{name}` has been held by another process for too long"
             yield Finding(ODD, "locks", text, (_holder(path),))
         except OSError as error:
             yield _unusable("locks", f"`{name}` cannot be locked: {error.strerror}", error, path, root)
@@ -199,10 +199,9 @@ def _holder(path: str) -> str:
             words = line.split()
             if "FLOCK" in words and words[-3].endswith(f":{inode}") and words[-4].isdecimal():
                 pid = words[-4]
-                return (
-                    f"process {pid} has it: `ps -o pid,stat,args {pid}`; if it is stopped, `kill -CONT {pid}`"
-                )
-    return "which process has it is not known here: it may run on another machine or in another container"
+                shown = f"`ps -o pid,stat,args {pid}`"
+                return f"process {pid} holds it: {shown}; if it is stopped, `kill -CONT {pid}`"
+    return "its holder is unknown here: it may run on another machine or in another container"
 
 
 def _journal(root: str, settings: Config) -> Iterator[Finding]:
@@ -310,7 +309,7 @@ def mend(error: OSError, path: str, root: str) -> str:
         return _NAME_ANOTHER
     if error.errno in _STRANGE:
         command = "rm -r" if os.path.isdir(path) and not os.path.islink(path) else "rm"
-        return f"nvccache uses nothing here but what it makes itself: `{command} {shlex.quote(path)}`"
+        return f"nvccache uses only what it created itself: `{command} {shlex.quote(path)}`"
     return _mend_modes(path, root)
 
 
@@ -331,8 +330,8 @@ def _mend_modes(path: str, root: str) -> str:
     if of_root.st_uid == me:
         return f"`sudo chown -R {me} {everything}`"
     return (
-        f"it is {user(of_root.st_uid)}'s own: name a directory of yours in `NVCCACHE_DIR`, or share this one"
-        " as docs/how-to/shared-cache.md tells"
+        f"it belongs to {user(of_root.st_uid)}: set `NVCCACHE_DIR` to a directory of yours, or share this one"
+        " as docs/how-to/shared-cache.md describes"
     )
 
 

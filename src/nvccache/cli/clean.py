@@ -62,7 +62,7 @@ def clean(
     by_age_or_size = max_size is not None or older_than is not None
     is_chosen = bool(stage) or matching is not None or unused_toolchains
     if everything + bool(stage) + (matching is not None) + unused_toolchains + by_age_or_size > 1:
-        raise WrongUsage("only `--max-size` and `--older-than` go together; say the others one at a time")
+        raise WrongUsage("only `--max-size` and `--older-than` can be combined")
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
     if not everything and not is_chosen and not by_age_or_size:
@@ -119,7 +119,7 @@ def _show(pruned: Amount, dry_run: bool, details: dict[str, object], settings: C
     say(f"{verb} {count_words(pruned.files, 'file')}, {size_words(pruned.bytes)}")
     programs = details.get("programs_not_there", [])
     assert isinstance(programs, list)
-    say(*[f"  not there as it was: `{path}`" for path in programs])
+    say(*[f"  deleted or replaced: `{path}`" for path in programs])
     others = details.get("object_records_of_others")
     if others:
-        warn(f"{others} object records are of other users, and were not looked at")
+        warn(f"skipped {count_words(int(str(others)), 'object record')} of other users")

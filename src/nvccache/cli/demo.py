@@ -57,7 +57,7 @@ def demo(as_json: bool) -> None:
     nvcc = find_nvcc(os.environ, settings.nvcc)
     if nvcc is None:
         why = why_none(settings.nvcc, settings.origins["nvcc"], os.environ)
-        raise Failure(why, "" if settings.nvcc else f"`{adding('toolkit')}` brings one")
+        raise Failure(why, "" if settings.nvcc else f"`{adding('toolkit')}` installs one")
     release = release_of(nvcc)
     if not as_json:
         say(f"nvcc {release} at `{nvcc}`, a program of 7 kernels for float and double", "")
@@ -71,7 +71,7 @@ def demo(as_json: bool) -> None:
     if as_json:
         say_json({"nvcc": nvcc, "release": release, "steps": shown, "objects_are_equal": True})
         return
-    say("", "All objects are the ones that nvcc makes, byte for byte (compared with `nvcc -keep`)")
+    say("", "All objects are identical to nvcc's, byte for byte (compared with `nvcc -keep`)")
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -117,7 +117,7 @@ def _run_step(
     tell("saved", f"{seconds_words(counts['seconds_saved'])} of tool time")
     _check(step, counts)
     if _bytes_of(actual) != _bytes_of(expected):
-        raise Failure("the object from the cache is not the one that nvcc makes")
+        raise Failure("the object from the cache differs from nvcc's")
     return {
         "title": step.title,
         "nvcc_seconds": round(plain_seconds, 3),

@@ -111,7 +111,7 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
 def _verdict(title: str, wanted: str, seconds: float, folder: str, counts: dict[str, Any]) -> Finding:
     with open(f"{folder}/plain.o", "rb") as plain, open(f"{folder}/probe.o", "rb") as ours:
         if plain.read() != ours.read():
-            return Finding(BAD, title, "makes another object than nvcc: please report this")
+            return Finding(BAD, title, "its object differs from nvcc's: please report this")
     outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
     reasons = ", ".join(counts["bypass_reasons"])
     text = f"{outcome}{f' ({reasons})' if reasons else ''} in {seconds_words(seconds)}, the same object"
@@ -136,8 +136,8 @@ def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Findin
     if settings.origins["dir"] == "NVCCACHE_DIR" and path:
         of_file = config.load({name: value for name, value in environ.items() if name != "NVCCACHE_DIR"})
         if of_file.origins["dir"] == config.FILE and of_file.dir != settings.dir:
-            text = f"two caches: `NVCCACHE_DIR` is `{settings.dir}`, and `{path}` says `{of_file.dir}`"
-            detail = "calls without the variable, of an editor or of a service, use the other one"
+            text = f"two caches: `NVCCACHE_DIR` is `{settings.dir}`, and `{path}` has `{of_file.dir}`"
+            detail = "calls without the variable, as from an editor or a service, use the other one"
             named = f"nvccache config set dir {shlex.quote(settings.dir)}"
             yield Finding(ODD, "settings", text, (detail,), (named, "unset NVCCACHE_DIR"))
 
@@ -158,12 +158,10 @@ def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     programs = _programs("nvcc", environ)
     shims = [path for path in programs if real_nvcc.is_ours(path)]
     if not shims:
-        text = "`nvcc` is not nvccache: it is used as a launcher, or see `nvccache install`"
+        text = "`nvcc` is not nvccache: use nvccache as a launcher, or see `nvccache install`"
         yield Finding(GOOD, "on PATH", text)
     elif programs[0] != shims[0]:
-        text = (
-            f"`{shims[0]}` is nvccache, and `{programs[0]}` comes before it: calls of `nvcc` are not cached"
-        )
+        text = f"`{programs[0]}` comes before nvccache's `{shims[0]}`: calls of `nvcc` are not cached"
         first = shlex.quote(os.path.dirname(shims[0]))
         yield Finding(ODD, "on PATH", text, (), (f'export PATH={first}:"$PATH"',))
     else:
@@ -173,19 +171,21 @@ def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     for path in programs[:1]:
         other = os.path.basename(os.path.realpath(path))
         if other in OTHER_CACHES:
-            text = f"`{path}` is {other}: as a launcher too, nvccache would be a second cache of one compile"
-            yield Finding(ODD, "on PATH", text, ("take its directory out of PATH, or use one of the two",))
+            text = f"`{path}` is {other}: with nvccache as a launcher, two caches would share one compile"
+            yield Finding(
+                ODD, "on PATH", text, ("remove its directory from PATH, or use only one of the two",)
+            )
 
 
 def _nothing_behind(shim: str, settings: Config, environ: Mapping[str, str]) -> Finding:
     why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
     found = discovery.find_nvcc(environ)
-    text = f"`{shim}` is nvccache, and has no nvcc to run: {why}"
+    text = f"`{shim}` is nvccache, but there is no nvcc for it to run: {why}"
     if found or settings.origins["nvcc"] == "NVCCACHE_NVCC":
         return Finding(
             BAD, "shim", text, (), (changing(settings, "nvcc", shlex.quote(found) if found else ""),)
         )
-    return Finding(BAD, "shim", text, (f"`{adding('toolkit')}` brings an nvcc, if there is none",))
+    return Finding(BAD, "shim", text, (f"`{adding('toolkit')}` installs an nvcc",))
 
 
 def _programs(name: str, environ: Mapping[str, str]) -> list[str]:
@@ -206,12 +206,12 @@ def of_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def for_host_code(what: str, mend: str) -> Finding:
-    detail = "it caches nvcc's calls only, and hands others on; for host code there are ccache and sccache"
+    detail = "nvccache caches only nvcc and passes other calls on; for host code, use ccache or sccache"
     return Finding(ODD, "launcher", f"{what} for host code, which it does not cache", (detail,), (mend,))
 
 
 def two_caches(what: str, other: str, mend: str) -> Finding:
-    details = (f"nvccache caches no call that it does not start itself: behind it {other} is no nvcc",)
+    details = (f"nvccache caches only an nvcc that it starts itself, and {other} is none",)
     text = f"{what}, so that {other} and nvccache share one compile"
     return Finding(ODD, "two caches", text, details, (mend,))
 
@@ -228,12 +228,12 @@ def of_build(directory: str) -> Iterator[Finding]:
     path = os.path.join(directory, _FILE)
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(0, "it is no regular file")  # a FIFO would wait for a writer
+            raise OSError(0, "it is not a regular file")  # a FIFO would wait for a writer
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             entries = dict(_ENTRY.findall(stream.read(_LARGEST)))
     except OSError as error:
         text = f"`{directory}` has no `{_FILE}` that can be read: {error.strerror}"
-        yield Finding(BAD, "build", text, ("only build directories of CMake can be looked at",))
+        yield Finding(BAD, "build", text, ("only CMake build directories can be checked",))
         return
     quoted = shlex.quote(directory)
     for name in _HOST:
@@ -249,14 +249,14 @@ def _of_cuda(directory: str, entries: dict[str, str]) -> Iterator[Finding]:
     compiler, value = entries["CMAKE_CUDA_COMPILER"], entries.get(_CUDA, "")
     mend = f"cmake -D{_CUDA}={shlex.quote(launcher() or 'nvccache')} {shlex.quote(directory)}"
     if not os.path.isfile(compiler):
-        text = f"`CMAKE_CUDA_COMPILER` of `{directory}` is `{compiler}`, which is not there"
+        text = f"`CMAKE_CUDA_COMPILER` of `{directory}` is `{compiler}`, which does not exist"
         yield Finding(BAD, "build", text, (), (f"rm {shlex.quote(os.path.join(directory, _FILE))}",))
         return
     is_shim = real_nvcc.is_ours(compiler)
     others = other_caches_in(value)
     missing = [word for word in value.split(";")[:1] if word and not shutil.which(word)]
     if missing:
-        text = f"`{_CUDA}` of `{directory}` is `{missing[0]}`, which is not there: builds fail"
+        text = f"`{_CUDA}` of `{directory}` is `{missing[0]}`, which does not exist: builds fail"
         yield Finding(BAD, "build", text, (), (mend,))
     elif others and (is_shim or names_nvccache(value)):
         yield two_caches(f"`{_CUDA}` of `{directory}` is `{value}`", others[0], mend)

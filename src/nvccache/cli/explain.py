@@ -40,7 +40,7 @@ _NAMED = re.compile(rf"{units.LAST_BUILD}(?:~(\d{{1,9}}))?")
 def _file(_: click.Context, param: click.Parameter, value: str | None) -> str:
     """Callback of FILE. An empty word is most likely a variable that is not set, no question for the last."""
     if value == "":
-        raise click.BadParameter("it is empty; without it the last compile is explained", param=param)
+        raise click.BadParameter("it is empty; leave it out to explain the last compile", param=param)
     return value or ""
 
 
@@ -64,7 +64,7 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
     ran.
     """
     if diff and path:
-        raise WrongUsage("`--diff` is about all of two builds, and takes no file")
+        raise WrongUsage("`--diff` compares whole builds, and takes no FILE")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     if diff:
@@ -80,8 +80,8 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
         more = len(found.others) - _MOST_OTHERS
         listed = ", ".join(f"`{shown_path(other)}`" for other in found.others[:_MOST_OTHERS])
         say(
-            f"  `{path}` is taken for `{shown_path(found.matched)}`, the newest;"
-            f" there is also {listed}{f' and {more} more' if more > 0 else ''}"
+            f"  `{path}` matches `{shown_path(found.matched)}`, the newest,"
+            f" and also {listed}{f' and {more} more' if more > 0 else ''}"
         )
 
 
@@ -96,7 +96,7 @@ def _found(settings: Config, path: str) -> Explanation:
     if not path:
         call = next(filter(_is_compile, events.newest(root)), None) if root else None
         if not call:
-            raise Failure("no compile is known")
+            raise Failure("no compile is recorded")
         return Explanation(call, record_of(call.product), explanation.name_of(call))
     maker, reader = _exact(root, path) if root else (None, None)
     product = maker.product if maker else os.path.abspath(path)
@@ -110,8 +110,8 @@ def _found(settings: Config, path: str) -> Explanation:
     matches = {product: reader} if reader else _ending(root, path) if root else {}
     if not matches:
         near = _near(root, path) if root else ""
-        hint = f"there is one of `{shown_path(near)}`" if near else ""
-        raise Failure(f"no compile of `{path}` is known", hint)
+        hint = f"did you mean `{shown_path(near)}`?" if near else ""
+        raise Failure(f"no compile of `{path}` is recorded", hint)
     matched, *others = matches
     call = matches[matched]
     # The last call for the same product may be one of which nobody looked at the sources: a bypass.
@@ -180,7 +180,7 @@ def _show_difference(root: str, names: tuple[str, str], as_json: bool) -> None:
     """Print what two builds differ in; raises Failure."""
     builds = events.builds(events.read(root)) if root else []
     if not builds:
-        raise Failure("no build is known")
+        raise Failure("no build is recorded")
     found = _difference([(name, _named(name, builds)) for name in names])
     if as_json:
         say_json(found)
@@ -226,7 +226,7 @@ def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
         back = int(counted[1] or 0)
         if back >= len(builds):
             known = f"`{units.LAST_BUILD}~{len(builds) - 1}`" if len(builds) > 1 else f"`{units.LAST_BUILD}`"
-            raise Failure(f"no build `{name}` is known", f"the oldest one is {known}")
+            raise Failure(f"no build `{name}` is recorded", f"the oldest one is {known}")
         return builds[-1 - back]
     context = click.get_current_context()
     option = next(param for param in context.command.params if param.name == "diff")
@@ -236,7 +236,7 @@ def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
         if build[0].started <= moment:
             return build
     begun = units.moment(builds[0][0].started)
-    raise Failure(f"no build of `{name}` is known", f"the oldest one began on {begun}")
+    raise Failure(f"no build of `{name}` is recorded", f"the oldest one began on {begun}")
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
@@ -257,16 +257,19 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield from _listed(
         f"ran in {first}, hits in {second}", [_line(change, 0, "was ") for change in found["now_hit"]]
     )
-    yield from _listed(f"made in {first} alone", list(map(shown_path, found["only_first"])))
-    yield from _listed(f"made in {second} alone", list(map(shown_path, found["only_second"])))
+    yield from _listed(f"only made in {first}", list(map(shown_path, found["only_first"])))
+    yield from _listed(f"only made in {second}", list(map(shown_path, found["only_second"])))
 
 
 def _headline(now_run: int, now_hit: int, same: int) -> str:
     if not now_run and not now_hit:
-        return f"every product that both builds made was a hit in both or ran in both: {same}"
+        return (
+            "no difference: each product was a hit in both builds or ran in both"
+            f" ({count_words(same, 'product')})"
+        )
     return (
-        f"{count_words(now_run, 'product')} that {'was a hit' if now_run == 1 else 'were hits'} ran, "
-        f"{now_hit} that ran {'is a hit' if now_hit == 1 else 'are hits'}, {same} as before"
+        f"{count_words(now_run, 'product')} that {'was a hit' if now_run == 1 else 'were hits'} now ran, "
+        f"{now_hit} that ran {'is now a hit' if now_hit == 1 else 'are now hits'}, {same} as before"
     )
 
 

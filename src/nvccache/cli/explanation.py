@@ -19,8 +19,8 @@ from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, RemoteUse
 Line = list[str | tuple[str, str]]
 
 _UNCHANGED = "nothing it depends on has changed"
-_LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
-_FAULT = "nvccache had a fault, which NVCCACHE_LOG tells more of"
+_LINKED = "its device code is unchanged, and the host's link always runs"
+_FAULT = "nvccache had a fault; `NVCCACHE_LOG` has more"
 _ELSEWHERE = "another process ran it meanwhile"
 # What the document has of a call as far as it is logged, and of each stage.
 _AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
@@ -85,11 +85,11 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
         yield [f"  also: {detail}"]
     if call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
-        yield [f"  the cache could not be used as it should: {fault}"]
+        yield [f"  not all results were stored: {fault}"]
     if call.remote:
         yield [f"  {_remote_words(call.remote)}"]
     if call.wrong_settings:
-        yield [f"  with a setting that is wrong: {call.wrong_settings}"]
+        yield [f"  wrong setting: {call.wrong_settings}"]
     yield from _tree(found, is_verbose)
 
 
@@ -149,7 +149,7 @@ def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
         return "nvcc reports an error", [] if is_first else [cause, *details]
     if record and record.reason_against_record and record.reason_against_record not in cause:
         details.append(f"no direct record is kept: {record.reason_against_record}")
-    return cause or "its record is no longer in the cache", details
+    return cause or "no record of it is left in the cache", details
 
 
 def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:

@@ -83,7 +83,7 @@ def in_one_sentence() -> Iterator[None]:
         if _is_of_click(error):  # which prints help by itself
             raise OutputError(error) from None
         if not error.filename and not _has_working_directory():
-            raise Failure("the working directory was removed", "`cd` to one that is there") from None
+            raise Failure("the working directory was removed", "`cd` to one that exists") from None
         name = os.fsdecode(error.filename or "")
         raise Failure(f"`{name}`: {error.strerror or error}" if name else str(error)) from None
     except Exception as fault:
@@ -114,7 +114,7 @@ def _bug(fault: Exception) -> Failure:
     what = type(fault).__name__ + (f": {fault}" if str(fault) else "")
     return Failure(
         f"nvccache has a bug: {what}, in {where}",
-        "please report it with what `nvccache --version --verbose` prints; `NVCCACHE_STRICT=1` shows more",
+        "please report it with the output of `nvccache --version --verbose`; `NVCCACHE_STRICT=1` shows more",
     )
 
 
@@ -240,7 +240,7 @@ def _not_installed(name: str) -> click.Command:
     def refuse(_: tuple[str, ...]) -> None:
         raise Failure(
             f"`nvccache {name}` is not installed: there is no package `{_BESIDE_CORE}`",
-            "`pip install --force-reinstall nvccache` brings it; `nvccache events --json` has what it shows",
+            "`pip install --force-reinstall nvccache` adds it; `nvccache events --json` has the same data",
         )
 
     words = click.Argument(["_"], nargs=-1, type=click.UNPROCESSED)
@@ -251,7 +251,7 @@ def _not_installed(name: str) -> click.Command:
 @click.group(
     cls=AllCommands,
     modules=COMMANDS,
-    hint="`nvccache --help` lists the commands; a compiler is named by a path or a name such as `nvcc`",
+    hint="`nvccache --help` lists the commands; to compile, name an nvcc first",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: nvccache nvcc -c kernel.cu -o kernel.o",
     invoke_without_command=True,
@@ -270,12 +270,12 @@ def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bo
         for option, is_given in (("--verbose", verbose), ("--json", as_json)):
             if is_given:
                 hint = f"`nvccache --version {option}`, or `nvccache COMMAND {option}`"
-                raise WrongUsage(f"`{option}` goes with `--version` or behind a command", hint)
+                raise WrongUsage(f"`{option}` needs `--version` or a command before it", hint)
         if ctx.invoked_subcommand is None:
-            raise WrongUsage("which command?")
+            raise WrongUsage("a command is missing")
         return
     if ctx.invoked_subcommand:
-        raise WrongUsage("`--version` goes with no command")
+        raise WrongUsage("`--version` takes no command")
     from nvccache.cli import about
 
     if verbose:
@@ -301,7 +301,7 @@ def completion(shell: str | None, as_json: bool) -> None:
     """
     shell = shell or os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:
-        raise WrongUsage("which shell: bash, zsh or fish?")
+        raise WrongUsage("name a shell: bash, zsh or fish")
     script = script_of(shell)
     if as_json:
         say_json({"shell": shell, "script": script})

@@ -54,7 +54,7 @@ def install(folder: str | None, as_json: bool) -> None:
     folder = os.path.abspath(folder or _usual_folder())
     path, program = os.path.join(folder, "nvcc"), launcher()
     if not program:
-        raise Failure("this nvccache has no launcher that a shim could lead to: it was not installed")
+        raise Failure("this nvccache was not installed: it has no launcher for a link to point to")
     if os.path.lexists(path) and not is_ours(path):
         raise Failure(f"`{path}` exists and is not nvccache")
     try:
@@ -74,7 +74,7 @@ def _usual_folder() -> str:
 
     found = os.path.join(user_data_dir("nvccache"), "bin")
     if not os.path.isabs(found):  # there is no home directory
-        raise Failure("there is no home directory: say where the shim should be", "nvccache install DIR")
+        raise Failure("there is no home directory: name a directory for the link", "nvccache install DIR")
     return found
 
 
@@ -106,9 +106,9 @@ def _usage(folder: str) -> list[str]:
     settings = config.load(os.environ)
     nvcc = find_nvcc(os.environ, settings.nvcc)
     if nvcc is None:
-        lines += ["No real nvcc was found; say where it is:", "  export NVCCACHE_NVCC=/path/to/nvcc"]
+        lines += ["No real nvcc was found. Set its path:", "  export NVCCACHE_NVCC=/path/to/nvcc"]
     elif not settings.nvcc and os.path.dirname(nvcc) not in os.environ.get("PATH", "").split(":"):
-        lines += ["The real nvcc is not on PATH; say where it is:"]
+        lines += ["The real nvcc is not on PATH. Set its path:"]
         lines += [f"  export NVCCACHE_NVCC={shlex.quote(nvcc)}"]
     lines += ["CMake needs no shim:"]
     lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_words_for_cmake())} ..."]

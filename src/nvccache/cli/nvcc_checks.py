@@ -46,8 +46,8 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
 def of_launcher() -> Iterator[Finding]:
     """What is started as `nvccache`, whether it is isolated, and whether our modules have byte code."""
     if not sys.flags.isolated:
-        text = "Python was started so that it heeds PYTHONPATH and the like (no `-I`)"
-        details = ("start it by the program `nvccache`, or by `python -I -m nvccache`",)
+        text = "Python was started without `-I`, so PYTHONPATH and similar variables take effect"
+        details = ("start `nvccache`, or `python -I -m nvccache`",)
         yield Finding(ODD, "launcher", text, details)
     path = launcher()
     if not path:
@@ -57,15 +57,15 @@ def of_launcher() -> Iterator[Finding]:
         yield Finding(GOOD, "launcher", f"`{path}`", _of_build("launcher"))
     else:
         text = (
-            "is a script for sh, which may add PWD to nvcc's environment; a program would answer unchanged"
-            " compiles itself, without starting Python"
+            "is a shell script, which may add PWD to nvcc's environment; the compiled launcher would answer"
+            " unchanged compiles without starting Python"
         )
         yield Finding(ODD, "launcher", f"`{path}` {text}", _of_build("launcher"))
     compiled = importlib.util.cache_from_source(real_nvcc.__file__)
     if not os.path.exists(compiled):
         folder = os.path.dirname(real_nvcc.__file__)
-        text = "there is no byte code: each call compiles nvccache's modules anew"
-        yield Finding(ODD, "start", f"{text}; `{sys.executable} -m compileall -q {folder}` makes it")
+        text = "there is no byte code: each call compiles nvccache's modules again"
+        yield Finding(ODD, "start", f"{text}; `{sys.executable} -m compileall -q {folder}` creates it")
 
 
 def _of_build(name: str) -> tuple[str, ...]:
@@ -111,16 +111,16 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
         path = toolchain.resolve(name, environ.get("PATH", ""))
         path = path or toolchain.resolve(f"{environ.get('CICC_PATH', '')}/{name}", "")
         if not path:
-            yield Finding(BAD, name, "this nvcc starts it, and it is not there")
+            yield Finding(BAD, name, "this nvcc needs it, but it is missing")
             continue
         if not os.path.normpath(path).startswith(top):
-            yield Finding(ODD, name, f"not there beside nvcc: PATH leads to `{path}`")
+            yield Finding(ODD, name, f"not next to nvcc: PATH leads to `{path}`")
         if tool.tells_version:
             match = _VERSION.search(version_text(path))
             versions[name] = match[2] if match else "?"
     if len(set(versions.values())) > 1:
         text = ", ".join(f"{name} {version}" for name, version in versions.items())
-        yield Finding(BAD, "parts", f"they are of different releases: {text}; pin all wheels to one")
+        yield Finding(BAD, "parts", f"different releases: {text}; pin all wheels to one")
     elif versions:
         silent = ", ".join(tool.program for tool in _PARTS if not tool.tells_version)
         yield Finding(GOOD, "parts", f"{', '.join(versions)} {next(iter(versions.values()))}, and {silent}")
@@ -157,7 +157,7 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     for program in (driver, *_programs_of(driver)):
         obstacle = why_not_observed(program)
         if obstacle:
-            detail = "what it reads cannot be seen: no compile is answered at once, but its stages are cached"
+            detail = "its reads cannot be observed: there are no direct hits, but stages are cached"
             mend = ("export NVCC_CCBIN=/usr/bin/g++",) if driver != "/usr/bin/g++" else ()
             yield Finding(ODD, "host compiler", f"`{program}` {obstacle}", (detail,), mend)
 
@@ -192,7 +192,7 @@ def of_observer(settings: Config) -> Iterator[Finding]:
         obstacle = "" if settings.observe else f"{settings.origins['observe']} turns it off"
         obstacle = obstacle or observer.obstacle(folder, Store(folder))
     if obstacle:
-        text = f"{obstacle}: no compile is answered without running tools"
+        text = f"{obstacle}: there are no direct hits"
         yield Finding(ODD, "observer", text, _of_build("observer"))
     else:
         yield Finding(GOOD, "observer", f"`{observer.LIBRARY}`", _of_build("observer"))
@@ -205,7 +205,9 @@ def of_machine(settings: Config) -> Iterator[Finding]:
     for path, owner in slots.squatted():
         if pool != path:
             instead = f"`{pool}` is used instead" if pool else "remove it, or have its owner do so"
-            yield Finding(ODD, "at once", f"`{path}` belongs to user {owner}, or is no directory: {instead}")
+            yield Finding(
+                ODD, "at once", f"`{path}` belongs to user {owner}, or is not a directory: {instead}"
+            )
     if pool:
         yield Finding(
             GOOD, "at once", f"{settings.jobs or cores} stages in all calls together, {cores} cores"
@@ -226,7 +228,7 @@ def why_not_observed(path: str) -> str:
         if _CAPABILITIES in os.listxattr(path):
             return "has file capabilities, for which the loader ignores LD_PRELOAD"
         if elf.interpreter(path) == "":
-            return "is statically linked, so that the loader takes no part in it"
+            return "is statically linked, so no library can be loaded into it"
     except OSError:
         return ""
     return ""  # also for scripts, whose interpreter is another program

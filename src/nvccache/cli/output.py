@@ -60,7 +60,7 @@ class WrongUsage(Failure):
     def __init__(self, message: str, hint: str = "", ctx: click.Context | None = None) -> None:
         ctx = ctx or click.get_current_context(silent=True)
         path = ctx.command_path if ctx else "nvccache"
-        super().__init__(message, hint or f"`{path} --help` shows what there is")
+        super().__init__(message, hint or f"`{path} --help` shows the options and commands")
 
 
 class OutputError(Failure):
@@ -214,7 +214,7 @@ def replace_file(path: str, content: str) -> None:
         with _opened(path) as stream:
             stream.write(content.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        what = "nobody reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
+        what = "no process reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
         raise Failure(f"cannot write `{path}`: {what}") from None
     except RuntimeError:  # click's, of a stream that is closed
         raise Failure("standard output is closed") from None
@@ -245,6 +245,6 @@ class Finding:
 def show_finding(finding: Finding) -> None:
     state = (f"{finding.state:<5}", _COLOURS[finding.state])
     say_parts(state, f" {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
-    lines = [*finding.details, *(f"to mend it: `{command}`" for command in finding.mend)]
+    lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.mend)]
     # No line but the first begins with a state, whatever is quoted in it.
     say(*[f"{'':<5} {'':<{_TOPIC_WIDTH}} {line}" for line in lines])

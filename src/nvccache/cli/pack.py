@@ -70,7 +70,7 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
     """
     settings = our_settings.load(needs_cache=True)
     if os.path.exists(file) and not os.path.isfile(file):
-        raise Failure(f"cannot write `{file}`: it is no regular file")
+        raise Failure(f"cannot write `{file}`: it is not a regular file")
     known = set()
     for base in bases:
         with _opened(base) as stream:
@@ -153,8 +153,8 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
 
 
 def _show(made: Unpacked) -> None:
-    present = f"; {made.present} there already" if made.present else ""
-    refused = f"; {made.refused} refused, as damaged or forged" if made.refused else ""
+    present = f"; {made.present} already present" if made.present else ""
+    refused = f"; {made.refused} refused as damaged or forged" if made.refused else ""
     say(f"`{made.file}`: {count_words(made.objects, 'object')}, {size_words(made.bytes)}{present}{refused}")
 
 
@@ -165,7 +165,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "it is no regular file")
+                raise OSError(errno.EINVAL, "it is not a regular file")
             yield stream
     except PackError as error:
         raise Failure(f"`{path}` {error}") from None
@@ -213,19 +213,19 @@ def index_of(stream: IO[bytes]) -> list[Packed]:
     """What is in a pack; raises PackError for a file that is none, or not whole, and OSError."""
     head = _HEAD.match(stream.read(_LONGEST_HEAD))
     if not head:
-        raise PackError("is no pack of nvccache")
+        raise PackError("is not an nvccache pack")
     stream.seek(head.end())
     compressed = stream.read(int(head[1])) if int(head[1]) <= _LARGEST_INDEX else b""
     if keys.digest_bytes(compressed) != head[2].decode():
         raise PackError("is cut short or damaged")
     start = head.end() + len(compressed)
     size = stream.seek(0, os.SEEK_END)
-    # A few kilobytes decompress to lines by the million; the file has to hold what these name.
+    # A few kilobytes decompress to millions of lines; the file must be large enough for what they name.
     lines = max(0, size - start) // _SMALLEST + 1
     found = list(_parse(_decompressed(compressed, min(lines * _LONGEST_LINE, _LARGEST_INDEX)), start))
     end = found[-1].offset + found[-1].size if found else start
     if size != end:
-        raise PackError("is cut short, or has more than its index says")
+        raise PackError("is cut short or has extra data")
     return found
 
 
@@ -243,7 +243,7 @@ def _parse(index: str, offset: int) -> Iterator[Packed]:
     for line in index.split("\n")[:-1]:
         match = _LINE.fullmatch(line)
         if not match:
-            raise PackError("has an index that cannot be understood")
+            raise PackError("has an invalid index")
         size = int(match[3])
         yield Packed((match[1], match[2]), size, match[4], offset)
         offset += size
@@ -256,5 +256,5 @@ def read(stream: IO[bytes], packed: Packed, most: int) -> bytes:
     stream.seek(packed.offset)
     content = stream.read(packed.size)
     if keys.digest_bytes(content) != packed.digest:
-        raise ValueError("its digest is another one")
+        raise ValueError("its digest differs")
     return content

@@ -37,14 +37,14 @@ def _of_service(status: Status) -> Finding:
     if status.fault:
         advice = remotes.advice(status.fault, status.url, status.text)
         is_command = status.fault in _COMMANDS
-        details = () if is_command or not advice else (f"to mend it: {advice}",)
+        details = () if is_command or not advice else (f"to fix it: {advice}",)
         mend = (advice,) if is_command else ()
         return Finding(BAD, "remote", f"`{status.url}` cannot be used: {status.text}", details, mend)
     seconds = status.get_seconds or 0.0
     answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}, {status.rights}"
     outage = status.outage
     if outage and outage.until > time.time():
-        details = (f"compiles leave it alone until {moment(outage.until, '%H:%M:%S')}: {outage.text}",)
+        details = (f"compiles skip it until {moment(outage.until, '%H:%M:%S')}: {outage.text}",)
         return Finding(ODD, "remote", answers, details, ("nvccache remote test",))
     if seconds > _SLOW_SECONDS:
         return Finding(ODD, "remote", f"{answers}: a compile waits for several answers")
@@ -55,9 +55,9 @@ def _of_uploads(status: Status) -> Iterator[Finding]:
     outage = status.write_outage
     if outage and outage.until > time.time() - _LONG_AGO:
         advice = remotes.advice(outage.word, status.url, outage.text)
-        details = (f"to mend it: {advice}",) if advice else ()
+        details = (f"to fix it: {advice}",) if advice else ()
         state = BAD if outage.word in ("denied", "bad_credentials") else ODD
-        words = f"the last one to `{status.url}` failed: {outage.text}"
+        words = f"the last upload to `{status.url}` failed: {outage.text}"
         yield Finding(state, "uploads", words, details, ("nvccache remote test",))
     elif status.pending:
         objects = count_words(status.pending, "object")

@@ -83,7 +83,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
     is not sent again. AGE is written as `30d`, `12h` or `90m`.
     """
     if pending + everything + (age is not None) > 1:
-        raise WrongUsage("`--pending`, `--all` and `--since` do not go together")
+        raise WrongUsage("`--pending`, `--all` and `--since` cannot be combined")
     chosen = remotes.load()
 
     def send(remote: Remote, moved: Moved) -> None:
@@ -144,7 +144,7 @@ def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> 
     of redis does the same without this command.
     """
     if age is None and most is None:
-        raise WrongUsage("say `--older-than` or `--max-size`")
+        raise WrongUsage("`--older-than` or `--max-size` is required")
 
     def remove(remote: Remote, moved: Moved) -> None:
         _remove_old(remote, moved, age, most, dry_run)
@@ -333,10 +333,10 @@ def _show(moved: Moved, done: str, verb: str) -> None:
         say(f"`{moved.url}`: nothing to be {done}")
         return
     size = f", {size_words(moved.bytes)}" if moved.bytes else ""
-    present = f"; {moved.present} there already" if moved.present else ""
+    present = f"; {moved.present} already present" if moved.present else ""
     refused = f"; {moved.refused} refused" if moved.refused else ""
     left = f"; {moved.left} left" if moved.left else ""
     say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
     if moved.fault:
         hint = remotes.advice(moved.fault, moved.url, moved.text)
-        say(f"  {moved.text}", *([f"  to mend it: {hint}"] if hint else []))
+        say(f"  {moved.text}", *([f"  to fix it: {hint}"] if hint else []))

@@ -107,15 +107,15 @@ def _show_status(found: Status) -> None:
     if is_bad:
         say(f"     {found.text}")
         hint = remotes.advice(found.fault, found.url, found.text)
-        say(*([f"     to mend it: {hint}"] if hint else []))
+        say(*([f"     to fix it: {hint}"] if hint else []))
     elif found.has_seconds is not None and found.get_seconds is not None:
         asked, got = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
-        say(f"     answers in {asked}, and in {got} where it lacks what is asked for")
+        say(f"     answers in {asked}; looking up a missing object takes {got}")
         say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
-    for words, outage in (("left alone", found.outage), ("not written to", found.write_outage)):
+    for words, outage in (("skipped", found.outage), ("not written to", found.write_outage)):
         if outage:
             since, until = (moment(seconds, "%H:%M:%S") for seconds in (outage.since, outage.until))
-            say_parts("     ", (words, YELLOW), f" by compiles since {since}, until {until}: {outage.text}")
+            say_parts("     ", (words, YELLOW), f" by compiles from {since} until {until}: {outage.text}")
     if found.objects is not None:
         say(f"     {count_words(found.objects, 'object')}, {size_words(found.bytes or 0)}")
     if found.pending:
@@ -209,7 +209,7 @@ def _try(right: str, use: Callable[[], None]) -> Right:
 
 def _read_back(service: Service, name: str, content: bytes) -> None:
     if service.get(name, len(content)) != content:
-        raise ServiceError("broken", "what was written is not what is read")
+        raise ServiceError("broken", "it does not return what was written")
 
 
 def _find(service: Service, name: str) -> None:
@@ -225,7 +225,7 @@ def _show_rights(remote: Remote, rights: list[Right]) -> None:
         elif right.is_needed:
             word, why = ("no", RED), right.text
         else:
-            word, why = ("no", YELLOW), f"{right.text}; compiles do without"
+            word, why = ("no", YELLOW), f"{right.text}; compiles do not need it"
         say_parts(f"  {right.right:<10}", (f"{word[0]:<4}", word[1]), why)
         hint = remotes.advice(right.fault, remote.shown, right.text) if right.is_needed else ""
-        say(*([f"  {'':<14}to mend it: {hint}"] if hint else []))
+        say(*([f"  {'':<14}to fix it: {hint}"] if hint else []))

@@ -21,17 +21,17 @@ from nvccache.store import directory
 from nvccache.store.directory import Directory
 
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
-_NO_LIST = "it gives no list of what it has"
+_NO_LIST = "it cannot list its objects"
 _PREFIX = "1/"  # of all names of ours (remote/envelope.py)
 _SECONDS = 30.0  # in which a server has to answer a command
 _ADVICE = {
-    "denied": "let this user write there, or leave `,rw` out of NVCCACHE_REMOTE",
-    "tls": "name a file with the certificates that are trusted in SSL_CERT_FILE",
+    "denied": "grant this user write access, or remove `,rw` from NVCCACHE_REMOTE",
+    "tls": "set SSL_CERT_FILE to a file of trusted certificates",
     "full": "nvccache remote prune --max-size SIZE",
-    "timeout": "see whether the server hangs or is overloaded, and whether its answers get here",
-    "throttled": "wait, or raise the limit of requests on the server",
-    "unreachable": "see whether the server runs, and whether it can be reached from here",
-    "broken": "see whether the URL is right, and what kind of server is there",
+    "timeout": "check whether the server hangs or is overloaded, and whether its answers arrive here",
+    "throttled": "wait, or raise the server's request limit",
+    "unreachable": "check whether the server runs and can be reached from here",
+    "broken": "check the URL, and what kind of server is there",
 }
 _OF_REDIS = "set user and password in the URL, or the password in REDISCLI_AUTH"
 _OF_HTTP = "set user and password in the URL, or in ~/.netrc"
@@ -41,14 +41,14 @@ _CREDENTIALS = {
     "rediss": _OF_REDIS,
     "https": _OF_HTTP,
     "http": _OF_HTTP,
-    "gs": "name a file with credentials in GOOGLE_APPLICATION_CREDENTIALS",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to a file with credentials",
     "azblob": "set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY",
 }
-_OF_KEYS = "have the server permit this user the keys of the prefix, and writing if the URL ends with `,rw`"
+_OF_KEYS = "allow this user the keys of the prefix on the server, and writing if the URL ends with `,rw`"
 # Where the end of a message gives more away than its word.
 _OF_ENDS = (
     (_NO_LIST, ""),
-    ("(NoSuchBucket)", "see whether the bucket in the URL is right, and the endpoint"),
+    ("(NoSuchBucket)", "check the bucket in the URL, and the endpoint"),
     ("(NoPerm)", _OF_KEYS),
     ("(NOPERM)", _OF_KEYS),
 )
@@ -78,7 +78,7 @@ class Chosen:
             raise Failure(f"nothing is written: `readonly` is on ({self.settings.origins['readonly']})")
         if not found:
             hint = "add `,rw` to a URL of `NVCCACHE_REMOTE`"
-            raise Failure("there is no remote that is written to", hint)
+            raise Failure("no remote is writable", hint)
         return found
 
 
@@ -87,7 +87,7 @@ def load() -> Chosen:
     settings = our_settings.load()
     if not settings.remote:
         if any(problem.setting == "remote" for problem in settings.problems):
-            raise Failure("no remote is in use, since the setting is wrong")
+            raise Failure("no remote is in use, because the setting is wrong")
         raise Failure("no remote is set", HINT)
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)

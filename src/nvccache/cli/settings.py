@@ -40,7 +40,7 @@ def warn_if_not_counted(settings: Config) -> None:
 def why_not_counted(settings: Config) -> str:
     """Why this user's calls show in no counts."""
     why = "`readonly` is on" if settings.readonly and settings.dir else NO_CACHE
-    return f"calls are not counted, since {why}; `NVCCACHE_STATS_DIR` can say where they should be"
+    return f"calls are not counted, because {why}; set `NVCCACHE_STATS_DIR` to count them elsewhere"
 
 
 def changing(settings: Config, name: str, value: str = "") -> str:

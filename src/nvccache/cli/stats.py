@@ -40,7 +40,7 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= _LONGEST_PAUSE:  # nor nan
-        raise click.BadParameter(f"`{value}` is no number of seconds from 0.1 to a day", param=param)
+        raise click.BadParameter(f"`{value}` is not a number of seconds from 0.1 to 86400", param=param)
     return seconds
 
 
@@ -83,9 +83,9 @@ def stats(
     """Show the hit rate, the time saved and the size of the cache."""
     form = "json" if as_json else form
     if reset and (since is not None or by):
-        raise WrongUsage("--zero sets all counts to zero: it does not go with --since or --by")
+        raise WrongUsage("`--zero` resets all counts: it cannot be combined with `--since` or `--by`")
     if by and form not in ("text", "json"):
-        raise WrongUsage("--by is for people and for --json")
+        raise WrongUsage("`--by` works only with text and JSON")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     while True:

@@ -27,7 +27,7 @@ def size_option(_: click.Context, param: click.Parameter, value: str | None) -> 
     except ConfigError as error:
         raise click.BadParameter(str(error), param=param) from None
     if size == 0:
-        raise click.BadParameter(f"`{value}` would be no limit to the setting: say `--all`", param=param)
+        raise click.BadParameter(f"`{value}` means no limit; to remove everything, use `--all`", param=param)
     if not has_unit(value):
         raise click.BadParameter(f"`{value}` has no unit: {UNITS}", param=param)
     return size
@@ -87,7 +87,7 @@ def since_option(context: click.Context, param: click.Parameter, value: str | No
         age = age_option(context, param, value)
     except (click.BadParameter, OverflowError):
         raise click.BadParameter(
-            f"`{value}` is no age such as `2h`, no date such as `2026-11-01T09:00`, and not `{LAST_BUILD}`",
+            f"`{value}` is neither an age such as `2h`, a date such as `2026-11-01T09:00` nor `{LAST_BUILD}`",
             param=param,
         ) from None
     return time.time() - (age or 0.0)

@@ -82,7 +82,7 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     if repair and settings.readonly:
         raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
     if command and (repair or sample):
-        raise WrongUsage("a command line goes with no other option")
+        raise WrongUsage("a command line cannot be combined with other options")
     if not settings.dir:
         raise Failure(our_settings.NO_CACHE)
     checked = None if command else _check(settings, repair)
@@ -164,7 +164,7 @@ def _show_files(settings: Config, checked: Checked, repair: bool) -> None:
         say_parts(("good", GREEN), f"       {size} in `{settings.dir}`")
     if checked.unreadable:
         files = count_words(checked.unreadable, "file")
-        say_parts(("note", YELLOW), f"       {files} of other users cannot be read by you")
+        say_parts(("note", YELLOW), f"       you cannot read {files} of other users")
 
 
 @dataclass
@@ -252,14 +252,14 @@ def _argv_of(record: ObjectRecord) -> list[str] | str:
     """The words of a compile, from the record of its object; or why they are not known, a clause."""
     words = contents.shown_parts(record, "arguments")
     if any(redaction.HIDDEN in word for word in words):
-        return "values of macros or of words for other programs are not kept"
+        return "values of macros or of arguments for other programs are not kept"
     if set(environment.OF_ARGUMENTS).intersection(contents.shown_parts(record, "environment")):
-        return "words came from the environment"
+        return "arguments came from the environment"
     argv = [part for word in words for part in (word.split(" ") if word.startswith("-") else [word])]
     scanned = tokens.scan(argv)
     # A file whose name has a blank cannot be told from two words otherwise.
     if isinstance(scanned, tokens.UnknownOption) or [redaction.shown(each) for each in scanned] != words:
-        return "its words cannot be told apart"
+        return "its arguments cannot be separated"
     return argv
 
 
@@ -275,7 +275,7 @@ def _retry(nvcc: str, argv: Sequence[str], directory: str, environ: dict[str, st
     if not os.path.isdir(directory):
         return tried(SKIPPED, "its working directory is gone")
     if not call.output:
-        return tried(SKIPPED, "it does not name its output by -o")
+        return tried(SKIPPED, "it does not name its output with -o")
     missing = [path for path in call.inputs if not os.path.exists(os.path.join(directory, path))]
     if missing:
         return tried(SKIPPED, f"`{missing[0]}` is gone")
@@ -310,16 +310,16 @@ def _compare(
     from_cache = made([*ours, nvcc], of_cache)
     calls = counted(of_cache)["calls"]  # those of its own
     if not any(calls[name] for name in _HIT):
-        return SKIPPED, "nothing of it is in the cache as it would be compiled now"
+        return SKIPPED, "the cache has no result for it"
     keep = f"{folder}/keep"
     os.mkdir(keep)
     plain = made([nvcc, "-keep", "-keep-dir", keep], environ)
     if plain == from_cache:
-        return SAME, "as nvcc makes it"
+        return SAME, "identical to nvcc's"
     # Where device code has names of its own, nvcc's are random and ours are not: see module_id.py.
     if plain[0] == from_cache[0] and made([*ours, nvcc], fresh) == from_cache:
-        return SAME, "as it is made without anything cached"
-    return DIFFERENT, "what the cache gives is not what is compiled now"
+        return SAME, "identical to a compile with an empty cache"
+    return DIFFERENT, "the cached result differs from a new compile"
 
 
 def _redirected(call: Invocation, folder: str, product: str) -> list[str]:

@@ -134,7 +134,8 @@ class Explanation:
 
     def _of_terminal(self, former: ObjectRecord) -> str:
         """How the terminal changed that messages go to, for which results with messages are kept."""
-        now, before = self._request.terminal, _only(former.components, _TERMINAL)
+        now = dict(self._components(former.digest_key, ()))[_TERMINAL]
+        before = dict(former.components).get(_TERMINAL, [])
         if now == before:
             return ""
         if now and before:
@@ -200,7 +201,7 @@ class Explanation:
             ("directory", [(self._cwd, "")]),
             ("nvcc", [(self._request.nvcc, "")]),
             (difference_text.BASE_DIRECTORY, [(base, "")] if base else []),
-            (_TERMINAL, [(terminal, "")] if terminal else []),
+            (_TERMINAL, digests([("a terminal", terminal)] if terminal else [])),
         ]
 
     def _of_inputs(self, recorded: InputRecord) -> list[str]:

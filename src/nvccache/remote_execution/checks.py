@@ -61,7 +61,7 @@ def _of_trouble(where: Endpoint, error: ExecutorError, settings: Config) -> Find
     text = f"`{where.shown}` cannot be used: {error.word}"
     if error.word == faults.NOT_INSTALLED:
         return Finding(BAD, "executor", text, (str(error),), (adding("exec"),))
-    advice = [f"to mend it: {_ADVICE[error.word]}; or do without"] if error.word in _ADVICE else []
+    advice = [f"to fix it: {_ADVICE[error.word]}; or do without"] if error.word in _ADVICE else []
     return Finding(BAD, "executor", text, (str(error), *advice), (changing(settings, "executor"),))
 
 
@@ -69,7 +69,7 @@ def _of_launcher(where: Endpoint, settings: Config) -> Finding:
     program, folder = where.words[0], settings.executor_dir
     elsewhere = changing(settings, "executor_dir", "/ANOTHER/PATH")
     if not shutil.which(program):
-        details = ("to mend it: install it, or put its directory on PATH; or do without",)
+        details = ("to fix it: install it, or put its directory on PATH; or do without",)
         text = f"there is no program `{program}`"
         return Finding(BAD, "executor", text, details, (changing(settings, "executor"),))
     if not folder:

@@ -61,12 +61,12 @@ def test_a_tool_that_is_not_there(workspace: Workspace, tmp_path: Path) -> None:
     (toolkit / "bin" / "ptxas").unlink()
     result, lines = examine(workspace, PATH="/usr/bin:/bin")
     assert result.status == 1
-    assert lines["ptxas"] == [("bad", "this nvcc starts it, and it is not there")]
+    assert lines["ptxas"] == [("bad", "this nvcc needs it, but it is missing")]
     assert lines["plain nvcc"][0][0] == "bad"
     other = workspace.write("other/ptxas", "#!/bin/sh\n")
     other.chmod(0o755)
     _, lines = examine(workspace, PATH=f"{other.parent}:/usr/bin:/bin")
-    assert lines["ptxas"] == [("note", f"not there beside nvcc: PATH leads to `{other}`")]
+    assert lines["ptxas"] == [("note", f"not next to nvcc: PATH leads to `{other}`")]
 
 
 def test_a_script_as_host_compiler(workspace: Workspace) -> None:
@@ -113,7 +113,7 @@ def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:
     workspace.nvcc = str(workspace.directory / "none")
     result, lines = examine(workspace, NVCCACHE_DIR=str(workspace.directory / "theirs"))
     assert result.status == 1
-    assert lines["cache"][0][0] == "bad" and "is no cache of nvccache" in lines["cache"][0][1]
+    assert lines["cache"][0][0] == "bad" and "is not an nvccache cache" in lines["cache"][0][1]
     assert [path.name for path in (workspace.directory / "theirs").rglob("*")] == ["tmp", "mine"]
 
 
@@ -128,7 +128,7 @@ def test_a_static_host_compiler_is_told_apart(workspace: Workspace) -> None:
     result, lines = examine(workspace, NVCC_APPEND_FLAGS=f"-ccbin={program}")
     assert result.status == 0, result.stdout
     assert lines["host compiler"][1] == (
-        "note", f"`{program}` is statically linked, so that the loader takes no part in it",
+        "note", f"`{program}` is statically linked, so no library can be loaded into it",
     )  # fmt: skip
     assert lines["and again"][0][0] == "note" and "direct_hit" not in lines["and again"][0][1]
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import kept_records
+from scenarios.support.terminals import on_terminal
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -194,3 +195,13 @@ def test_what_mends_a_failed_compile_is_the_cause(compiled):
     source.write_text(f"{text}int x = 1;\n")
     assert compiled.cached(*LINE).status == 0
     assert cause(compiled).endswith(", because `a.cu` changed")
+
+
+def test_a_compile_on_a_terminal_is_remembered(compiled):
+    launched = [sys.executable, "-m", "nvccache", "nvcc", *LINE]
+    assert on_terminal(compiled, [*launched, "-DX"], {}).status == 0
+    assert cause(compiled).endswith(", because `-DX` was added to the command line")
+    (compiled.directory / "a.h").write_text("#define NUMBER 2\n")
+    assert on_terminal(compiled, [*launched, "-DX"], {}).status == 0
+    assert cause(compiled).endswith(", because `a.h` changed")
+    assert FIRST not in why(compiled).values()

@@ -115,7 +115,7 @@ def test_what_cannot_be_compared_is_told(compiled):
     status, told = verify(compiled, "--recompile", "9")
     assert status == 0
     reasons = {each["text"] for each in told["compiles"] if each["state"] == "skipped"}
-    assert reasons == {"`two.cu` is gone", "values of macros or of words for other programs are not kept"}
+    assert reasons == {"`two.cu` is gone", "values of macros or of arguments for other programs are not kept"}
     for words in (["-E", "one.cu"], [*LINE, "one.cu"], ["-arch=sm_90", "-O1", "-c", "three.cu", "-o", "x.o"]):
         status, told = verify(compiled, "--", compiled.nvcc, *words)
         assert (status, told["compiles"][0]["state"], told["is_wrong"]) == (1, "skipped", True)

@@ -132,7 +132,7 @@ def test_readonly_counts_where_it_may_and_says_when_it_cannot(
     assert f"counted in `{tmp_path / 'counted'}`".encode() in command(workspace, "stats", **elsewhere).stdout
     for argv in (["stats"], ["stats", "--format", "json"]):
         said = command(workspace, *argv, NVCCACHE_READONLY="1").stderr
-        assert b"calls are not counted, since `readonly` is on; `NVCCACHE_STATS_DIR`" in said
+        assert b"calls are not counted, because `readonly` is on; set `NVCCACHE_STATS_DIR`" in said
 
 
 def test_other_compilers_are_passed_through_and_counted(workspace: Workspace) -> None:

@@ -151,7 +151,7 @@ def test_files_that_cannot_be_read_are_counted(root):
 
 
 def test_who_is_trusted_is_said(root):
-    for mode, word in ((0o777, "everybody"), (0o1777, "everybody"), (0o2775, "every member of")):
+    for mode, word in ((0o777, "everyone"), (0o1777, "everyone"), (0o2775, "every member of")):
         root.chmod(mode)
         (trust,) = [finding for finding in findings(root) if finding.topic == "trust"]
         assert trust.state == ODD and trust.text.startswith(word)
@@ -227,8 +227,8 @@ def test_a_file_that_the_setting_names_is_never_to_be_removed(tmp_path, below):
 def test_a_lock_that_is_held_is_named_with_its_holder(root):
     with locks.held(Directory(str(root)), "locks/a.lock", 1.0):
         (odd,) = [finding for finding in findings(root) if finding.state == ODD]
-    assert "`locks/a.lock` is held" in odd.text
-    assert f"process {os.getpid()} has it" in odd.details[0] or "not known here" in odd.details[0]
+    assert "`locks/a.lock` has been held" in odd.text
+    assert f"process {os.getpid()} holds it" in odd.details[0] or "unknown here" in odd.details[0]
 
 
 @pytest.mark.parametrize("tag", [None, "Signature: 8a477f597d28d172789f06886806bc55\n# ccache\n"])
@@ -239,7 +239,7 @@ def test_a_directory_of_others_is_left_as_it_is(tmp_path, tag):
         (tmp_path / "CACHEDIR.TAG").write_text(tag)
     before = tree(tmp_path)
     (bad,) = [finding for finding in findings(tmp_path) if finding.state == BAD]
-    assert bad.text.startswith(f"`{tmp_path}` holds files and is no cache of nvccache")
+    assert bad.text.startswith(f"`{tmp_path}` holds files but is not an nvccache cache")
     assert "NVCCACHE_DIR" in bad.details[-1]
     assert tree(tmp_path) == before
 

@@ -44,7 +44,7 @@ def builds(cache_dir):
 
 def test_what_was_a_hit_and_ran_is_told_with_why(nvccache, builds):
     found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
-    assert found[0] == "1 product that was a hit ran, 1 that ran is a hit, 1 as before"
+    assert found[0] == "1 product that was a hit now ran, 1 that ran is now a hit, 1 as before"
     assert found[2].startswith("last-build~1  20") and found[2].endswith(
         "4 calls in 3.50 s, 3 of 4 hits, wall time 4.00 s saved"
     )
@@ -57,10 +57,10 @@ def test_what_was_a_hit_and_ran_is_told_with_why(nvccache, builds):
         "ran in last-build~1, hits in last-build: 1",
         "  /b/c.o: was miss, because `a.h` changed",
         "",
-        "made in last-build~1 alone: 1",
+        "only made in last-build~1: 1",
         "  /b/d.o",
         "",
-        "made in last-build alone: 1",
+        "only made in last-build: 1",
         "  /b/e.o",
     ]
 
@@ -129,7 +129,7 @@ def test_builds_without_a_difference_are_said_to_be_alike(nvccache, cache_dir):
     for ago in (HOUR, 60.0):
         log(cache_dir, ago, {"/b/a.o": "miss", "/b/b.o": "direct_hit"})
     found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
-    assert found[0] == "every product that both builds made was a hit in both or ran in both: 2"
+    assert found[0] == "no difference: each product was a hit in both builds or ran in both (2 products)"
     assert len(found) == 4
 
 
@@ -137,7 +137,7 @@ def test_of_many_products_the_first_are_listed(nvccache, cache_dir):
     for ago, outcome in ((HOUR, "direct_hit"), (200.0, "miss")):
         log(cache_dir, ago, {f"/b/{number:03}.o": outcome for number in range(100)})
     found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
-    assert found[0] == "100 products that were hits ran, 0 that ran are hits, 0 as before"
+    assert found[0] == "100 products that were hits now ran, 0 that ran are now hits, 0 as before"
     assert found[-1] == "  and 80 more; --json has all of them"
     assert len([line for line in found if line.startswith("  /b/")]) == 20
 
@@ -145,11 +145,11 @@ def test_of_many_products_the_first_are_listed(nvccache, cache_dir):
 @pytest.mark.parametrize(
     ("names", "status", "sentence"),
     [
-        (["last-build~3", "last-build"], 1, "Error: no build `last-build~3` is known\nHint: the oldest one"),
-        (["9d", "last-build"], 1, "Error: no build of `9d` is known\nHint: the oldest one began on 20"),
-        (["last-build", "last-build~x"], 2, "Error: `--diff`: `last-build~x` is no age such as `2h`"),
+        (["last-build~3", "last-build"], 1, "Error: no build `last-build~3` is recorded\nHint: the oldest"),
+        (["9d", "last-build"], 1, "Error: no build of `9d` is recorded\nHint: the oldest one began on 20"),
+        (["last-build", "last-build~x"], 2, "Error: `--diff`: `last-build~x` is neither an age such as `2h`"),
         (["last-build"], 2, "Error: "),
-        (["last-build", "last-build~1", "a.o"], 2, "Error: `--diff` is about all of two builds"),
+        (["last-build", "last-build~1", "a.o"], 2, "Error: `--diff` compares whole builds"),
     ],
 )  # fmt: skip
 def test_a_build_that_is_none_is_one_sentence(nvccache, builds, names, status, sentence):
@@ -161,4 +161,4 @@ def test_a_build_that_is_none_is_one_sentence(nvccache, builds, names, status, s
 
 def test_without_a_log_no_build_is_known(nvccache):
     result = nvccache("explain", "--diff", "last-build", "last-build")
-    assert (result.exit_code, result.output) == (1, "Error: no build is known\n")
+    assert (result.exit_code, result.output) == (1, "Error: no build is recorded\n")

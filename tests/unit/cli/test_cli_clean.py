@@ -66,8 +66,8 @@ UNITS = "has no unit: `K`, `M`, `G`, `T`, or `B` for bytes"
         (["--max-size", "1048576"], UNITS), (["--max-size", "0"], "`--all`"),
         (["--max-size", "0G"], "`--all`"), (["--older-than", "30"], "is not an age"),
         (["--older-than", "d"], "is not an age"), (["--older-than", "1y"], "is not an age"),
-        (["--all", "--max-size", "1G"], "go together"),
-        (["--all", "--older-than", "0s"], "go together"),
+        (["--all", "--max-size", "1G"], "can be combined"),
+        (["--all", "--older-than", "0s"], "can be combined"),
     ],
 )  # fmt: skip
 def test_options_that_are_refused(nvccache, filled_cache, arguments, sentence):

@@ -81,7 +81,7 @@ def test_a_new_setting_comes_before_any_table(nvccache, file):
         ("jobs", "many", "`many` is not a number of jobs"),
         ("readonly", "perhaps", "`perhaps` is neither on"),
         ("umask", "9", "`9` is not a mask"),
-        ("dir", "cache", "`cache` is not a path from the root"),
+        ("dir", "cache", "`cache` is neither an absolute path"),
         ("log", " ", "cannot be empty"),
     ],
 )

@@ -24,7 +24,7 @@ def test_without_an_nvcc_the_extra_is_named(nvccache, monkeypatch):
     monkeypatch.setattr(demo, "find_nvcc", lambda environ, configured: None)
     result = nvccache("demo")
     assert result.exit_code == 1
-    assert f"`{adding('toolkit')}` brings one" in result.output
+    assert f"`{adding('toolkit')}` installs one" in result.output
 
 
 def test_an_nvcc_that_is_set_and_missing_is_named_with_its_setting(nvccache):

@@ -34,7 +34,7 @@ def note(cache_dir: str, product: str, cause: str, details=(), reason_against_re
 
 
 def test_without_a_cache_nothing_is_known_and_nothing_is_made(nvccache, cache_dir):
-    for arguments, sentence in (([], "no compile is known"), (["a.o"], "no compile of `a.o` is known")):
+    for arguments, sentence in (([], "no compile is recorded"), (["a.o"], "no compile of `a.o` is recorded")):
         result = nvccache("explain", *arguments)
         assert (result.exit_code, result.output) == (1, f"Error: {sentence}\n")
     assert not os.path.exists(cache_dir)
@@ -43,7 +43,7 @@ def test_without_a_cache_nothing_is_known_and_nothing_is_made(nvccache, cache_di
 def test_an_unknown_object_is_one_sentence(nvccache, cache_dir):
     journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
     result = nvccache("explain", "sub/b.o")
-    assert (result.exit_code, result.output) == (1, "Error: no compile of `sub/b.o` is known\n")
+    assert (result.exit_code, result.output) == (1, "Error: no compile of `sub/b.o` is recorded\n")
 
 
 def test_an_empty_word_is_no_question_for_the_last_compile(nvccache, cache_dir):
@@ -67,7 +67,7 @@ def test_a_working_directory_that_was_removed_is_one_sentence(nvccache, cache_di
 
 REASON = "`a.cu` uses `__TIME__`"
 NO_RECORD = f"no direct record is kept: {REASON}"
-LINKED = "nothing has changed that its device code depends on, and the host's link always runs"
+LINKED = "its device code is unchanged, and the host's link always runs"
 UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
 
 
@@ -86,7 +86,7 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
         (
             [FIRST],
             [["fault"]],
-            ["`a.o`: fault, because nvccache had a fault, which NVCCACHE_LOG tells more of"],
+            ["`a.o`: fault, because nvccache had a fault; `NVCCACHE_LOG` has more"],
         ),
         (
             ["`x.h` changed", ["`y.h` is gone"], REASON],
@@ -100,7 +100,7 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
             ],
         ),
         ([NO_RECORD, [], REASON], [["stage_hit"]], [f"`a.o`: stage hit, because {NO_RECORD}"]),
-        ([], [["miss"]], ["`a.o`: miss, because its record is no longer in the cache"]),
+        ([], [["miss"]], ["`a.o`: miss, because no record of it is left in the cache"]),
         ([FIRST], [], [f"`a.o`: miss, because {FIRST}"]),
     ],
     ids=[
@@ -269,9 +269,9 @@ def test_what_went_wrong_beside_the_compile_is_told(nvccache, cache_dir):
     event_line.append(cache_dir, call)
     assert nvccache.lines("explain", "a.o") == [
         f"`a.o`: miss, because {FIRST}",
-        f"  the cache could not be used as it should: {outcomes.STORE_FAULTS['disk_full']}",
+        f"  not all results were stored: {outcomes.STORE_FAULTS['disk_full']}",
         f"  remotes: 3 of 5 names found, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
-        "  with a setting that is wrong: jobs",
+        "  wrong setting: jobs",
     ]
     assert nvccache.json("explain", "a.o")["remote"]["found"] == 3
 
@@ -306,7 +306,7 @@ def test_a_damaged_record_is_no_record(nvccache, cache_dir):
         Store(cache_dir).path(store.OBJECT, object_record.key_of(os.path.abspath("a.o"))), "ab"
     ) as stream:
         stream.write(b"x")
-    assert nvccache("explain", "a.o").output == "Error: no compile of `a.o` is known\n"
+    assert nvccache("explain", "a.o").output == "Error: no compile of `a.o` is recorded\n"
 
 
 def test_unreadable_journal_is_one_sentence(nvccache, cache_dir):

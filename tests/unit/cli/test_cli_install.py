@@ -54,7 +54,7 @@ def test_without_a_launcher_there_is_no_shim(nvccache, folder, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(folder.parent / "python"))
     result = nvccache("install", str(folder))
     assert (result.exit_code, folder.exists()) == (1, False)
-    assert result.output.startswith("Error: this nvccache has no launcher")
+    assert result.output.startswith("Error: this nvccache was not installed")
 
 
 def test_the_started_launcher_is_linked_to_as_it_was_called(nvccache, folder, monkeypatch, tmp_path):

@@ -43,7 +43,7 @@ def test_a_pack_brings_a_cache_to_another_place(nvccache, fill, other, tmp_path)
     result = nvccache("unpack", path, "--json", NVCCACHE_DIR=other.root)
     assert json.loads(result.stdout)["packs"][0]["objects"] == 3
     assert read(other, CONTENTS) == CONTENTS
-    assert "3 there already" in nvccache("unpack", path, NVCCACHE_DIR=other.root).stdout
+    assert "3 already present" in nvccache("unpack", path, NVCCACHE_DIR=other.root).stdout
 
 
 def test_a_compile_is_answered_from_a_pack(nvccache, toolkit, other, tmp_path):
@@ -101,7 +101,7 @@ def test_a_fifo_is_not_waited_for(nvccache, fill, tmp_path):
         ("pack", str(tmp_path / "b"), "--base", str(path)),
     ):
         result = nvccache(*line)
-        assert (result.exit_code, "it is no regular file" in result.stderr) == (1, True)
+        assert (result.exit_code, "it is not a regular file" in result.stderr) == (1, True)
     assert path.is_fifo()
 
 
@@ -124,7 +124,7 @@ def test_what_is_damaged_in_a_pack_is_refused_and_the_rest_taken(nvccache, fill,
     content[-1] ^= 1
     path.write_bytes(content)
     result = nvccache("unpack", str(path), NVCCACHE_DIR=other.root)
-    assert (result.exit_code, "; 1 refused, as damaged or forged" in result.stdout) == (1, True)
+    assert (result.exit_code, "; 1 refused as damaged or forged" in result.stdout) == (1, True)
     assert sum(found is not None for found in read(other, CONTENTS)) == 2
 
 
@@ -159,7 +159,7 @@ def test_nothing_that_is_crafted_is_unpacked(nvccache, other, tmp_path, crafted)
     path = str(tmp_path / "a.pack")
     pack.write(path, Hostile({item: content}), [item], set(), lambda *_: None)
     result = nvccache("unpack", path, NVCCACHE_DIR=other.root)
-    assert (result.exit_code, "; 1 refused, as damaged or forged" in result.stdout) == (1, True)
+    assert (result.exit_code, "; 1 refused as damaged or forged" in result.stdout) == (1, True)
     assert not os.path.exists(other.root)
 
 
@@ -171,7 +171,7 @@ def test_an_index_that_leads_elsewhere_is_refused(nvccache, other, tmp_path, lin
     path = tmp_path / "a.pack"
     path.write_bytes(b"nvccache pack-v1 %d %s\n%sx" % (len(index), keys.digest_bytes(index).encode(), index))
     result = nvccache("unpack", str(path), NVCCACHE_DIR=other.root)
-    assert (result.exit_code, "cannot be understood" in result.stderr) == (1, True)
+    assert (result.exit_code, "invalid index" in result.stderr) == (1, True)
 
 
 def test_an_index_that_is_a_bomb_is_refused(nvccache, other, tmp_path, monkeypatch):

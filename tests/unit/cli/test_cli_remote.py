@@ -111,7 +111,7 @@ def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch
     fail("bad_credentials", "has")(monkeypatch)
     result = nvccache("remote", "status")
     assert result.exit_code == 1
-    assert "left alone by compiles since" in result.stdout
+    assert "skipped by compiles from" in result.stdout
     assert "no answer in time" in result.stdout
     assert "it does not accept the credentials" in result.stdout
     found = told(nvccache("remote", "status", "--json"))
@@ -139,7 +139,7 @@ def test_what_sounds_like_something_else_is_mended_otherwise():
     no_rights = service.error_of("Unexpected (permanent) at write => NoPerm: this user")
     assert "the keys of the prefix" in remotes.advice(no_rights.word, "redis://host", no_rights.text)
     no_bucket = service.error_of('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"')
-    assert "whether the bucket" in remotes.advice(no_bucket.word, "s3://bucket", no_bucket.text)
+    assert "check the bucket" in remotes.advice(no_bucket.word, "s3://bucket", no_bucket.text)
 
 
 def test_one_that_only_cannot_be_listed_is_not_bad(nvccache, far, monkeypatch):
@@ -148,7 +148,7 @@ def test_one_that_only_cannot_be_listed_is_not_bad(nvccache, far, monkeypatch):
     assert text.startswith("ok ")
     assert "answers in" in text and "cannot be listed: " in text and "to mend it" not in text
     text = nvccache("remote", "test").stdout
-    assert "list      no" in text and "gives no list" in text and "compiles do without" in text
+    assert "list      no" in text and "cannot list" in text and "compiles do not need it" in text
     assert "to mend it" not in text
 
 
@@ -223,7 +223,7 @@ def test_a_test_waits_no_longer_than_a_look_at_the_status(nvccache, far, monkeyp
 
 def test_a_probe_that_comes_back_otherwise_is_told(nvccache, far, monkeypatch):
     monkeypatch.setattr(SharedDirectory, "get", lambda *_: b"something else")
-    assert "what was written is not what is read" in nvccache("remote", "test").stdout
+    assert "it does not return what was written" in nvccache("remote", "test").stdout
 
 
 def test_push_sends_what_is_queued_and_waits_for_it(nvccache, far, cache, queued):
@@ -281,7 +281,7 @@ def test_a_remote_without_lists_is_asked_for_each(nvccache, far, cache, monkeypa
     assert (found["objects"], found["present"]) == (1, 2)
     for line in (("pull",), ("prune", "--older-than", "1d"), ("status", "--list")):
         result = nvccache("remote", *line)
-        assert (result.exit_code, "it gives no list of what it has\n" in result.stdout) == (1, True)
+        assert (result.exit_code, "it cannot list its objects\n" in result.stdout) == (1, True)
         assert "to mend it" not in result.stdout  # the URL is right
 
 

@@ -168,7 +168,7 @@ def test_build_directories_that_say_nothing(programs):
     assert found.state == BAD
     os.mkfifo(programs / "CMakeCache.txt")
     (found,) = doctor.of_build(str(programs))
-    assert found.state == BAD and "no regular file" in found.text
+    assert found.state == BAD and "not a regular file" in found.text
     (programs / "CMakeCache.txt").unlink()
     (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/usr/bin/c++\n")
     (found,) = doctor.of_build(str(programs))

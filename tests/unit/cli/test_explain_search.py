@@ -72,18 +72,18 @@ def test_the_end_of_a_path_is_enough(nvccache, build):
     assert nvccache.lines("explain", "one/a.o") == [f"`{build}/one/a.o`: miss, because `a.h` changed"]
     assert nvccache.lines("explain", "c.cu") == [f"`{build}/two/a.o`: miss, because `b.h` changed"]
     for typed in ("o", ".o", "ne/a.o", "../a.o", "/a.o", "/two/b.o"):
-        assert nvccache("explain", typed).output.startswith(f"Error: no compile of `{typed}` is known\n")
+        assert nvccache("explain", typed).output.startswith(f"Error: no compile of `{typed}` is recorded\n")
 
 
 def test_of_several_that_end_so_the_newest_is_taken_and_the_others_are_named(nvccache, cache_dir, build):
     assert nvccache.lines("explain", "a.o") == [
         f"`{build}/two/a.o`: miss, because `b.h` changed",
-        f"  `a.o` is taken for `{build}/two/a.o`, the newest; there is also `{build}/one/a.o`",
+        f"  `a.o` matches `{build}/two/a.o`, the newest, and also `{build}/one/a.o`",
     ]
     for number in range(5):
         logged(cache_dir, outcomes.MISS, product=f"/{number}/a.o", cause="`x` changed")
     assert nvccache.lines("explain", "a.o")[1] == (
-        "  `a.o` is taken for `/4/a.o`, the newest; there is also `/3/a.o`, `/2/a.o`, `/1/a.o` and 3 more"
+        "  `a.o` matches `/4/a.o`, the newest, and also `/3/a.o`, `/2/a.o`, `/1/a.o` and 3 more"
     )
     document = nvccache.json("explain", "a.o")
     assert document["matched"] == "/4/a.o"
@@ -94,7 +94,7 @@ def test_a_name_that_is_almost_known_is_told(nvccache, cache_dir, build):
     logged(cache_dir, outcomes.MISS, product=str(build / "here" / "KERNEL.o"))
     result = nvccache("explain", "kernal.o")
     assert (result.exit_code, result.output) == (
-        1, "Error: no compile of `kernal.o` is known\nHint: there is one of `KERNEL.o`\n",
+        1, "Error: no compile of `kernal.o` is recorded\nHint: did you mean `KERNEL.o`?\n",
     )  # fmt: skip
 
 
@@ -110,5 +110,5 @@ def test_without_a_file_a_call_without_product_counts_as_well(nvccache, cache_di
 
 def test_a_question_to_nvcc_is_no_compile(nvccache, cache_dir):
     logged(cache_dir, outcomes.BYPASS, reason="information", directory="/b", sources=["a.cu"])
-    assert nvccache("explain").output == "Error: no compile is known\n"
-    assert nvccache("explain", "a.cu").output == "Error: no compile of `a.cu` is known\n"
+    assert nvccache("explain").output == "Error: no compile is recorded\n"
+    assert nvccache("explain", "a.cu").output == "Error: no compile of `a.cu` is recorded\n"

@@ -55,7 +55,7 @@ def test_one_that_cannot_be_used_is_bad_and_it_is_told_what_mends_it(far, monkey
     (finding,) = found()
     assert finding.state == BAD
     assert str(ServiceError(word)) in finding.text
-    assert finding.details[0].startswith("to mend it: ")
+    assert finding.details[0].startswith("to fix it: ")
 
 
 def test_the_client_that_is_missing_is_mended_by_a_command(far, monkeypatch):

@@ -55,7 +55,7 @@ def test_a_pipe_that_nobody_reads_is_not_waited_for(nvccache, folder, line):
     os.mkfifo(folder / "out")
     result = nvccache(*line, "out")
     assert result.exit_code == 1
-    assert result.stderr.endswith("Error: cannot write `out`: nobody reads this pipe\n")
+    assert result.stderr.endswith("Error: cannot write `out`: no process reads this pipe\n")
 
 
 @each_text

@@ -266,7 +266,7 @@ def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch
 
 def test_messages_that_go_elsewhere_are_a_cause(place, cache):
     piped, shown, other = case(), case(), case()
-    shown.terminal, other.terminal = "80", "40"
+    shown.terminal, other.terminal = "terminal\00080", "terminal\00040"
     record(piped, cache)
     assert cause_of(shown, cache) == ["its messages now go to a terminal"]
     record(shown, cache)

@@ -54,7 +54,7 @@ def test_an_engine_that_cannot_be_used_is_bad(serve, trouble, word, detail):
     (finding,) = findings(engine.url)
     assert (finding.state, finding.text) == (BAD, f"`{engine.url}` cannot be used: {word}")
     assert finding.details[0] == detail
-    assert finding.details[1].startswith("to mend it: ")
+    assert finding.details[1].startswith("to fix it: ")
     assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
 
 
