@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.2
 def events(as_json: bool, follow: bool, since: float | str | None) -> None:
     """List every call with its outcome, oldest first.
 
-    With --follow and no --since, only new calls are shown.
+    With `--follow` and no `--since`, only new calls are shown.
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)

@@ -256,7 +256,7 @@ def _not_installed(name: str) -> click.Command:
     no_args_is_help=True,
 )
 @click.option("--version", "wants_version", is_flag=True, help="Show the version and exit.")
-@click.option("--verbose", is_flag=True, help="With --version: add what a bug report needs.")
+@click.option("--verbose", is_flag=True, help="With `--version`: add what a bug report needs.")
 @json_option
 @click.pass_context
 def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bool) -> None:

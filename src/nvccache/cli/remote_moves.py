@@ -68,7 +68,7 @@ class Moved:
     "age",
     callback=age_option,
     metavar="AGE",
-    help="Like --all, but only what was used within AGE.",
+    help="Like `--all`, but only what was used within AGE.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be sent; send nothing.")
 @json_option

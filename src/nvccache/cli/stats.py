@@ -50,10 +50,10 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
     "form",
     type=click.Choice(["text", *_FORMATS]),
     default="text",
-    help="`prometheus` is for its textfile collector, `github` for $GITHUB_STEP_SUMMARY.",
+    help="`prometheus` is for its textfile collector, `github` for `$GITHUB_STEP_SUMMARY`.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Show all counts, also those that are zero.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as `--format json`.")
 @click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 @click.option(
     "--by",
