@@ -154,7 +154,7 @@ def test_a_value_that_is_wrong_costs_only_itself(environ, home, name, value):
 
 @pytest.mark.parametrize("name", ["disable", "readonly"])
 @pytest.mark.parametrize("value", ["maybe", "2", "yes please"])
-def test_whoever_wants_less_done_gets_that_when_in_doubt(environ, write_file, name, value):
+def test_a_switch_that_asks_for_less_stays_on_when_in_doubt(environ, write_file, name, value):
     for settings in (
         config.load({**environ, config.SETTINGS[name].variable: value}),
         (write_file(f'{name} = "{value}"\n'), config.load(environ))[1],
@@ -188,8 +188,8 @@ def test_the_mask_is_that_of_the_process_unless_it_is_set(environ, write_file):
 def test_a_variable_that_is_none_is_named_with_what_was_meant(environ, variable, meant):
     settings = config.load({**environ, variable: "1", "_NVCCACHE_TRIED": "x", "NVCC_APPEND_FLAGS": "-g"})
     (sentence,) = log.sentences(settings)
-    said = f"`{variable}`: there is no such setting"
-    assert sentence == (f"{said}; did you mean `{meant}`?" if meant else said)
+    printed = f"`{variable}`: there is no such setting"
+    assert sentence == (f"{printed}; did you mean `{meant}`?" if meant else printed)
     assert settings.wrong_settings == "unknown"
 
 
@@ -217,9 +217,9 @@ def problems_of(environ):
 @pytest.mark.parametrize("text", ["base_dir = ", "\x00", "= 1", 'log = "/l', "log = ["])
 def test_a_line_that_is_not_toml_costs_only_itself(environ, write_file, text):
     write_file(f'max_size = "1G"\n{text}\nreadonly = true\n')
-    settings, said = problems_of(environ)
+    settings, printed = problems_of(environ)
     assert (settings.max_size, settings.readonly) == (2**30, True)
-    assert said[0].startswith("`FILE` line 2: is no line of TOML")
+    assert printed[0].startswith("`FILE` line 2: is no line of TOML")
     assert settings.wrong_settings in ("base_dir", "file", "log")
 
 
@@ -227,9 +227,9 @@ def test_a_line_that_is_not_toml_costs_only_itself(environ, write_file, text):
 @pytest.mark.parametrize("name", ["max_size", "jobs", "umask", "log", "strict", "nvcc", "none_of_ours"])
 def test_a_number_of_thousands_of_digits_costs_only_itself(environ, write_file, name, number):
     write_file(f'{name} = {number}\nreadonly = true\nbase_dir = "/base"\n')
-    settings, said = problems_of(environ)
-    assert (settings.readonly, settings.base_dir, len(said)) == (True, "/base", 1)
-    assert said[0].startswith("`FILE` line 1: ")
+    settings, printed = problems_of(environ)
+    assert (settings.readonly, settings.base_dir, len(printed)) == (True, "/base", 1)
+    assert printed[0].startswith("`FILE` line 1: ")
     assert getattr(settings, name, None) == getattr(
         config.load(environ | {"XDG_CONFIG_HOME": "/x"}), name, None
     )
@@ -238,9 +238,9 @@ def test_a_number_of_thousands_of_digits_costs_only_itself(environ, write_file, 
 @pytest.mark.parametrize("head", ["[table]", "  [[tables]]", "[table", "[jobs"])
 def test_settings_in_a_table_of_a_broken_file_are_none_of_ours(environ, write_file, head):
     write_file(f'readonly = true\n= broken\n{head}\nmax_size = "1G"\nlog = [\n')
-    settings, said = problems_of(environ)
+    settings, printed = problems_of(environ)
     assert (settings.readonly, settings.max_size, settings.log) == (True, DEFAULT_SIZE, "")
-    assert [text.partition(":")[0] for text in said if "no line of TOML" in text][:1] == ["`FILE` line 2"]
+    assert [text.partition(":")[0] for text in printed if "no line of TOML" in text][:1] == ["`FILE` line 2"]
     assert set(settings.wrong_settings.split(",")) <= {"file", "unknown"}
 
 
@@ -268,25 +268,25 @@ def test_settings_in_a_table_of_a_broken_file_are_none_of_ours(environ, write_fi
     ],
     ids=["a setting twice", "an unknown name twice", "a name that is misspelt, and a table"],
 )  # fmt: skip
-def test_names_in_the_file_that_are_wrong_are_told(environ, write_file, text, size, wrong, sentences):
+def test_wrong_names_in_the_file_are_problems(environ, write_file, text, size, wrong, sentences):
     write_file(text)
-    settings, said = problems_of(environ)
+    settings, printed = problems_of(environ)
     assert (settings.jobs, settings.max_size, settings.log) == (2, size, "")
-    assert (settings.wrong_settings, said) == (wrong, sentences)
+    assert (settings.wrong_settings, printed) == (wrong, sentences)
 
 
 def test_values_in_the_file_are_named_with_their_lines(environ, write_file):
     write_file('\n# sizes\n  max_size = "ten"\n"jobs"= true\nlog = 5\nbase_dir="relative"\n')
-    settings, said = problems_of(environ)
+    settings, printed = problems_of(environ)
     assert settings.wrong_settings == "base_dir,jobs,log,max_size"
-    assert [text.partition(":")[0] for text in said] == [f"`FILE` line {line}" for line in (3, 6, 4, 5)]
+    assert [text.partition(":")[0] for text in printed] == [f"`FILE` line {line}" for line in (3, 6, 4, 5)]
 
 
 def test_a_file_that_is_not_text_costs_the_file(environ, write_file):
     write_file('log = "é"\n', encoding="latin-1")
-    settings, said = problems_of({**environ, "NVCCACHE_JOBS": "3"})
+    settings, printed = problems_of({**environ, "NVCCACHE_JOBS": "3"})
     assert (settings.log, settings.jobs, settings.wrong_settings) == ("", 3, "file")
-    assert said[0].startswith("`FILE`: is not a text in UTF-8")
+    assert printed[0].startswith("`FILE`: is not a text in UTF-8")
 
 
 def put_directory(path):
@@ -307,9 +307,9 @@ def test_what_is_there_in_place_of_a_file_holds_nothing_up(environ, put):
     path = config.config_file(environ)
     os.makedirs(os.path.dirname(path))
     put(path)
-    settings, said = problems_of(environ)
+    settings, printed = problems_of(environ)
     assert settings.max_size == DEFAULT_SIZE
-    assert said[0].startswith("`FILE`: cannot be read")
+    assert printed[0].startswith("`FILE`: cannot be read")
 
 
 def without_home(monkeypatch):

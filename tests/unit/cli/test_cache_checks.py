@@ -88,7 +88,7 @@ PARTS += [("", 0o1755), ("locks/a.lock", 0o600), (f"journal/{event_line.LOG}", 0
 
 @needs_root
 @pytest.mark.parametrize(("part", "mode"), PARTS)
-def test_what_is_of_another_user_is_named_with_the_command_that_mends_it(root, part, mode):
+def test_a_file_of_another_user_is_named_with_the_command_that_fixes_it(root, part, mode):
     """A cache that all users share, in which one of them has made something with another umask."""
     open_to_all(root)
     path = root / part
@@ -106,14 +106,14 @@ def test_what_is_of_another_user_is_named_with_the_command_that_mends_it(root, p
 
 
 def mend(bad):
-    """Do as one is told, as the administrator."""
+    """Follow the advice, as the administrator."""
     for finding in bad:
         for command in re.findall(r"`sudo ([^`]*)`", finding.details[-1]):
             subprocess.run(["sh", "-c", command], check=True)
 
 
 @needs_root
-def test_a_group_that_shares_is_told_the_mask_and_the_group_to_join(root):
+def test_a_shared_cache_names_the_mask_and_the_group_to_join(root):
     for path in (root, *root.rglob("*")):
         os.chown(path, 0, 4321)
         path.chmod(0o2775 if path.is_dir() else 0o664)
@@ -150,7 +150,7 @@ def test_files_that_cannot_be_read_are_counted(root):
     assert [finding.text for finding in odd] == ["1 of 1 files that were looked at cannot be read"]
 
 
-def test_who_is_trusted_is_said(root):
+def test_those_who_are_trusted_are_named(root):
     for mode, word in ((0o777, "everyone"), (0o1777, "everyone"), (0o2775, "every member of")):
         root.chmod(mode)
         (trust,) = [finding for finding in findings(root) if finding.topic == "trust"]

@@ -1,4 +1,4 @@
-"""`nvccache explain --diff`: two builds beside each other."""
+"""`nvccache explain --diff`: two builds compared."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def builds(cache_dir):
     )  # fmt: skip
 
 
-def test_what_was_a_hit_and_ran_is_told_with_why(nvccache, builds):
+def test_hits_that_ran_are_listed_with_their_cause(nvccache, builds):
     found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
     assert found[0] == "1 product that was a hit now ran, 1 that ran is now a hit, 1 as before"
     assert found[2].startswith("last-build~1  20") and found[2].endswith(
@@ -65,7 +65,7 @@ def test_what_was_a_hit_and_ran_is_told_with_why(nvccache, builds):
     ]
 
 
-def test_it_is_told_as_json(nvccache, builds):
+def test_the_difference_as_json(nvccache, builds):
     found = nvccache.json("explain", "--diff", "last-build~1", "last-build")
     totals = [[build[name] for name in ("name", "calls", "hits", "cacheable")] for build in found["builds"]]
     assert totals == [["last-build~1", 4, 3, 4], ["last-build", 4, 2, 4]]
@@ -125,7 +125,7 @@ def test_every_field_is_described(nvccache, builds):
         assert f"`{name}`" in page
 
 
-def test_builds_without_a_difference_are_said_to_be_alike(nvccache, cache_dir):
+def test_builds_without_a_difference(nvccache, cache_dir):
     for ago in (HOUR, 60.0):
         log(cache_dir, ago, {"/b/a.o": "miss", "/b/b.o": "direct_hit"})
     found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")

@@ -80,8 +80,8 @@ def test_fish_completes_commands(folder, monkeypatch):
 def test_the_script_is_printed_as_it_is(nvccache, shell):
     assert nvccache("completion", shell).output == group.script_of(shell).rstrip("\n") + "\n"
     assert nvccache("completion", SHELL=f"/usr/bin/{shell}").output == nvccache("completion", shell).output
-    told = nvccache.json("completion", shell)
-    assert told == {"shell": shell, "script": group.script_of(shell)}
+    printed = nvccache.json("completion", shell)
+    assert printed == {"shell": shell, "script": group.script_of(shell)}
 
 
 def test_an_unknown_shell_is_wrong_usage(nvccache):

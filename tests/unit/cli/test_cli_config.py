@@ -26,7 +26,7 @@ def test_every_setting_is_shown_with_its_value_and_origin(nvccache, cache_dir):
     assert rows["file:"] == [f"`{path}`"]
 
 
-def test_missing_file_is_said_to_be_missing(nvccache):
+def test_a_missing_file_is_shown_as_missing(nvccache):
     assert nvccache("config").output.endswith("config.toml`, which does not exist\n")
 
 
@@ -75,7 +75,7 @@ def test_a_new_setting_comes_before_any_table(nvccache, file):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "printed"),
     [
         ("max_size", "ten", "`ten` is not a size"),
         ("jobs", "many", "`many` is not a number of jobs"),
@@ -85,11 +85,11 @@ def test_a_new_setting_comes_before_any_table(nvccache, file):
         ("log", " ", "cannot be empty"),
     ],
 )
-def test_a_wrong_value_leaves_the_file_as_it_is(nvccache, file, name, value, told):
+def test_a_wrong_value_leaves_the_file_as_it_is(nvccache, file, name, value, printed):
     file.write_bytes(TEXT.encode())
     result = nvccache("config", "set", name, value)
     assert result.exit_code == 1
-    assert told in result.output.splitlines()[0]
+    assert printed in result.output.splitlines()[0]
     assert file.read_bytes().decode() == TEXT
 
 

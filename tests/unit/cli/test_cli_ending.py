@@ -68,9 +68,9 @@ def start(argv, **options):
 
 def end(argv, **options):
     process = start(argv, **options)
-    _, told = process.communicate()
-    assert "Traceback" not in told and "Exception ignored" not in told, told
-    return process.returncode, told
+    _, sentence = process.communicate()
+    assert "Traceback" not in sentence and "Exception ignored" not in sentence, sentence
+    return process.returncode, sentence
 
 
 def test_every_status_is_documented():
@@ -81,22 +81,22 @@ def test_every_status_is_documented():
 
 
 @pytest.mark.parametrize("argv", ALL, ids=" ".join)
-def test_a_full_disk_is_told_in_one_sentence(filled, argv):
+def test_a_full_disk_is_one_sentence(filled, argv):
     with open("/dev/full", "w") as full:
-        status, told = end(argv, stdout=full)
-    assert (status, told) == (1, "Error: cannot write the output: No space left on device\n")
+        status, sentence = end(argv, stdout=full)
+    assert (status, sentence) == (1, "Error: cannot write the output: No space left on device\n")
 
 
 @pytest.mark.parametrize("argv", ALL, ids=" ".join)
-def test_whoever_reads_no_more_is_told_nothing(filled, argv):
+def test_a_closed_pipe_ends_a_command_silently(filled, argv):
     reading, writing = os.pipe()
     os.close(reading)
-    status, told = end(argv, stdout=writing)
+    status, sentence = end(argv, stdout=writing)
     os.close(writing)
-    assert (status, told) == (128 + signal.SIGPIPE, "")
+    assert (status, sentence) == (128 + signal.SIGPIPE, "")
 
 
-def test_whoever_stops_reading_after_a_line_is_told_nothing(filled):
+def test_a_pipe_that_closes_after_a_line_ends_a_command_silently(filled):
     """What was not written then is in Python's buffer; not each time, since `head` has to be quicker."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     line = '"$@" | head -1 >/dev/null'
@@ -131,8 +131,8 @@ def test_names_that_the_locale_does_not_have_are_no_fault(filled, locale, monkey
     environ = {**os.environ, **locale, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     environ["NVCCACHE_DIR"] = str(tmp_path / "Grüße-\udcff")
     for argv in (["stats"], ["config"], ["clean", "--json"], ["explain", "ü.o"], ["install", "ü\udcff"]):
-        status, told = end(argv, stdout=subprocess.DEVNULL, env=environ)
-        assert status == (1 if argv[0] == "explain" else 0), told
+        status, sentence = end(argv, stdout=subprocess.DEVNULL, env=environ)
+        assert status == (1 if argv[0] == "explain" else 0), sentence
 
 
 def test_an_interrupted_command_dies_of_it(filled):
@@ -142,8 +142,8 @@ def test_an_interrupted_command_dies_of_it(filled):
         process = start(["clean", "--all"], stdout=subprocess.PIPE)
         time.sleep(1.0)
         process.send_signal(signal.SIGINT)
-        shown, told = process.communicate(timeout=10)
-    assert (process.returncode, shown, told.strip()) == (-signal.SIGINT, "", "")
+        shown, sentence = process.communicate(timeout=10)
+    assert (process.returncode, shown, sentence.strip()) == (-signal.SIGINT, "", "")
     assert Store(filled).has_blob(DIGEST)
 
 
@@ -173,9 +173,9 @@ def as_nobody(argv, environ):
         os._exit(status)
     os.close(writing)
     with open(reading) as stream:
-        told = stream.read()
-    assert "Traceback" not in told
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), told
+        sentence = stream.read()
+    assert "Traceback" not in sentence
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), sentence
 
 
 @pytest.fixture
@@ -198,9 +198,9 @@ def test_a_cache_of_somebody_else_ends_in_one_sentence(filled, of_others, mode):
             ["verify"],
             ["config", "set", "jobs", "2"],
         ):
-            status, told = as_nobody(argv, of_others)
-            lines = [line for line in told.splitlines() if not line.startswith(("nvccache: ", "Hint: "))]
-            assert len(lines) == status and status in (0, 1), told
+            status, sentence = as_nobody(argv, of_others)
+            lines = [line for line in sentence.splitlines() if not line.startswith(("nvccache: ", "Hint: "))]
+            assert len(lines) == status and status in (0, 1), sentence
             assert all(line.startswith("Error: ") for line in lines)
     finally:
         os.chmod(filled, 0o700)
@@ -249,12 +249,12 @@ def test_a_damaged_journal_is_no_fault(filled):
                 stream.write(damage)
         assert end(["stats"], stdout=subprocess.DEVNULL)[0] == 0
         assert end(["clean"], stdout=subprocess.DEVNULL)[0] == 0
-        status, told = end(["explain"], stdout=subprocess.DEVNULL)
-        assert (status, told.count("\n")) == (1, 1)
+        status, sentence = end(["explain"], stdout=subprocess.DEVNULL)
+        assert (status, sentence.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "sentence"),
     [
         *((line, "the cache directory `{}` is not a directory") for line in (
             ["stats"], ["stats", "--format", "json"], ["stats", "--reset"], ["clean", "--all"],
@@ -262,16 +262,16 @@ def test_a_damaged_journal_is_no_fault(filled):
         (["explain"], "cannot read the counts in `{}/journal`: Not a directory"),
     ],
 )  # fmt: skip
-def test_a_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir, argv, told):
+def test_a_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir, argv, sentence):
     with open(cache_dir, "w"):
         pass
     result = nvccache(*argv)
-    assert (result.exit_code, result.output) == (1, f"Error: {told.format(cache_dir)}\n")
+    assert (result.exit_code, result.output) == (1, f"Error: {sentence.format(cache_dir)}\n")
     assert os.path.isfile(cache_dir)
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "sentence"),
     [
         (["stats", "--formt", "json"], "no such option `--formt`; did you mean `--format`?"),
         (["stats", "--format", "xml"], "`--format`: 'xml' is not one of 'text', 'json'"),
@@ -292,11 +292,11 @@ def test_a_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir, argv,
         (["--frobnicate"], "no such option `--frobnicate`"),
     ],
 )  # fmt: skip
-def test_wrong_usage_is_told_in_one_sentence_with_a_hint(filled, nvccache, argv, told):
+def test_wrong_usage_is_one_sentence_with_a_hint(filled, nvccache, argv, sentence):
     result = nvccache(*argv)
     assert result.exit_code == 2
     error, hint = result.output.splitlines()
-    assert error.startswith(f"Error: {told}")
+    assert error.startswith(f"Error: {sentence}")
     assert hint.startswith("Hint: ")
 
 
@@ -387,7 +387,7 @@ def on_terminal(argv, environ):
 
 
 def with_stderr_on_terminal(program, *argv):
-    """What is drawn on a terminal, and what is printed beside it."""
+    """What is drawn on a terminal, and what is printed next to it."""
     ours, theirs = os.openpty()
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     started = [sys.executable, "-c", program, *argv]

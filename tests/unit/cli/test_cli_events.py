@@ -43,16 +43,16 @@ def test_json_is_one_object_a_line_with_all_fields(nvccache, used_cache):
     assert (found[1]["pid"], found[1]["wrong_settings"]) == (7, [])
 
 
-def test_what_was_asked_of_remotes_is_told(nvccache, cache_dir):
+def test_lookups_on_remotes_are_shown(nvccache, cache_dir):
     asked = event_line.RemoteUse(5, 3, 12345, 0.25, ("timeout", "tls"))
     event_line.append(cache_dir, event(outcomes.MISS, started=1000.0, remote=asked))
     event_line.append(cache_dir, event(outcomes.MISS, started=1001.0))
     first, second = (json.loads(line) for line in nvccache("events", "--json").output.splitlines())
-    told = {"asked": 5, "found": 3, "bytes": 12345, "seconds": 0.25, "faults": ["timeout", "tls"]}
-    assert (first["remote"], second["remote"]) == (told, None)
+    printed = {"asked": 5, "found": 3, "bytes": 12345, "seconds": 0.25, "faults": ["timeout", "tls"]}
+    assert (first["remote"], second["remote"]) == (printed, None)
 
 
-def test_a_line_tells_outcome_product_and_cause(nvccache, used_cache):
+def test_a_line_has_outcome_product_and_cause(nvccache, used_cache):
     first, second = nvccache("events").output.splitlines()
     assert first.endswith("  miss           3.00 s  a.o  because `x.h` changed")
     assert second.endswith(f"because {outcomes.REASONS['library']}")

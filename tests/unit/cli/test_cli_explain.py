@@ -106,14 +106,14 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
     ids=[
         "a direct hit has nothing to tell",
         "what was only linked tells of no earlier cause",
-        "a bypass is told with its reason",
-        "a reason of another version is told by its word",
+        "a bypass has its reason",
+        "a reason of another version has its name",
         "a failure",
         "a fault",
-        "a miss is told with all that differs and what it cost",
-        "a reason against a record is told once",
+        "a miss has all differences and its cost",
+        "a reason against a record is shown once",
         "a record that was evicted is missed",
-        "what the event log forgot is told from the record",
+        "what the event log forgot comes from the record",
     ],
 )
 def test_the_answer(nvccache, cache_dir, noted, logged, lines):
@@ -191,13 +191,13 @@ def test_the_stages_of_one_of_several_sources_stand_below_it(nvccache, cache_dir
     assert [line.startswith("    ") for line in lines if "ran" in line] == list(map(bool, owners))
 
 
-def test_a_compile_that_failed_on_its_way_has_stages_of_which_source_it_cannot_be_seen(nvccache, cache_dir):
+def test_the_stages_of_a_compile_that_failed_midway_have_no_known_source(nvccache, cache_dir):
     calls = {"product": "/b/a", "sources": ["b.cpp", "a.cu"], "directory": "/b"}  # with -x cu
     logged(cache_dir, outcomes.FAILED, [PASS], **calls)
     assert len(nvccache.lines("explain", "/b/a")) == 2
 
 
-def test_it_is_told_where_each_stage_ran_and_what_that_cost(nvccache, cache_dir):
+def test_each_stage_shows_where_it_ran_and_what_that_cost(nvccache, cache_dir):
     engine, launcher = "grpc://h:1", "prefix:srun"
     found = [stage("cicc", "ran", seconds, f"compute_{name}", "`a.h` changed") for name, seconds in
              (("70", 6.5), ("75", 30.0), ("80", 6.0), ("86", 2.0), ("90", 1.5), ("100", 1.0))]  # fmt: skip
@@ -222,16 +222,24 @@ def test_it_is_told_where_each_stage_ran_and_what_that_cost(nvccache, cache_dir)
     assert lines == [*(line + why for line in expected), "  ptxas sm_90       hit        1.00 s saved"]
     verbose = nvccache.lines("explain", "-v", "a.o")[1:]
     assert verbose[0] == f"{expected[0]}, 2.0 KiB sent, 1.0 KiB fetched{why}"
-    told = nvccache.json("explain", "a.o")["stages"]
-    assert [(each["where"], each["why_here"]) for each in told] == [
+    printed = nvccache.json("explain", "a.o")["stages"]
+    assert [(each["where"], each["why_here"]) for each in printed] == [
         (engine, ""), (engine, ""), (launcher, ""), ("local", "no_workers"), ("local", "of_tomorrow"),
         ("local", ""), ("", ""),
     ]  # fmt: skip
-    assert told[0]["away"] == {
+    assert printed[0]["away"] == {
         "queue": 0.25, "send": 0.125, "run": 6.5, "fetch": 0.5, "sent_bytes": 2048, "fetched_bytes": 1024,
         "is_cached": 0,
     }  # fmt: skip
-    assert [each["away"] and each["away"]["is_cached"] for each in told] == [0, 1, 0, None, None, None, None]
+    assert [each["away"] and each["away"]["is_cached"] for each in printed] == [
+        0,
+        1,
+        0,
+        None,
+        None,
+        None,
+        None,
+    ]
 
 
 def test_where_nothing_was_sent_no_stage_says_that_it_ran_here(nvccache, cache_dir):
@@ -239,18 +247,18 @@ def test_where_nothing_was_sent_no_stage_says_that_it_ran_here(nvccache, cache_d
     assert nvccache.lines("explain", "a.o")[1:] == ["  cicc  ran        1.00 s"]
 
 
-def test_of_a_call_that_the_event_log_forgot_the_record_tells_which_stages_ran(nvccache, cache_dir):
+def test_the_record_of_a_call_that_left_the_event_log_has_its_stages(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST, stage_reasons=[("cicc for compute_80", "`a.h` changed; `b.h` changed")])
     assert nvccache.lines("explain", "a.o")[1:] == ["  cicc for compute_80  ran  `a.h` changed (and 1 more)"]
 
 
-def test_a_record_of_another_call_than_the_counted_one_tells_nothing(nvccache, cache_dir):
+def test_a_record_of_another_call_than_the_counted_one_is_ignored(nvccache, cache_dir):
     note(cache_dir, "a.o", "`y.h` changed", ["`z.h` is gone"])
     logged(cache_dir, outcomes.MISS, product=os.path.abspath("a.o"), cause="`x.h` changed")
     assert nvccache.lines("explain", "a.o") == ["`a.o`: miss, because `x.h` changed"]
 
 
-def test_a_call_that_was_not_compiled_tells_of_no_stage(nvccache, cache_dir):
+def test_a_call_that_was_not_compiled_shows_no_stage(nvccache, cache_dir):
     note(cache_dir, "a.o", "`a.h` changed", stage_reasons=[("cudafe++", "`a.h` changed")])
     for outcome, reason in (
         (outcomes.DIRECT_HIT, ""),
@@ -261,7 +269,7 @@ def test_a_call_that_was_not_compiled_tells_of_no_stage(nvccache, cache_dir):
         assert not [line for line in nvccache.lines("explain", "a.o") if " ran: " in line]
 
 
-def test_what_went_wrong_beside_the_compile_is_told(nvccache, cache_dir):
+def test_faults_of_storage_and_settings_are_shown(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST)
     call = event(outcomes.MISS)
     call.product, call.store_fault, call.wrong_settings = os.path.abspath("a.o"), "disk_full", "jobs"

@@ -38,8 +38,8 @@ def test_a_pack_brings_a_cache_to_another_place(nvccache, fill, other, tmp_path)
     fill(*CONTENTS)
     path = str(tmp_path / "a.pack")
     result = nvccache("pack", path, "--json")
-    told = json.loads(result.stdout)
-    assert (told["objects"], told["bytes"], told["left_out"]) == (3, os.path.getsize(path), 0)
+    printed = json.loads(result.stdout)
+    assert (printed["objects"], printed["bytes"], printed["left_out"]) == (3, os.path.getsize(path), 0)
     result = nvccache("unpack", path, "--json", NVCCACHE_DIR=other.root)
     assert json.loads(result.stdout)["packs"][0]["objects"] == 3
     assert read(other, CONTENTS) == CONTENTS
@@ -59,8 +59,8 @@ def test_a_later_pack_has_only_what_is_new(nvccache, fill, other, tmp_path):
     fill(*CONTENTS[:2])
     nvccache("pack", base)
     fill(CONTENTS[2])
-    told = nvccache.json("pack", more, "--base", base)
-    assert (told["objects"], told["left_out"]) == (1, 2)
+    printed = nvccache.json("pack", more, "--base", base)
+    assert (printed["objects"], printed["left_out"]) == (1, 2)
     assert nvccache("unpack", base, more, NVCCACHE_DIR=other.root).exit_code == 0
     assert read(other, CONTENTS) == CONTENTS
 
@@ -68,8 +68,8 @@ def test_a_later_pack_has_only_what_is_new(nvccache, fill, other, tmp_path):
 def test_only_what_was_used_lately_is_packed(nvccache, fill, cache_dir, tmp_path):
     fill(*CONTENTS[:2])
     os.utime(Store(cache_dir).path(store.BLOB, keys.digest_bytes(CONTENTS[0])), (1e9, 1e9))
-    told = json.loads(nvccache("pack", str(tmp_path / "a"), "--since", "1h", "--json").stdout)
-    assert told["objects"] == 1
+    printed = json.loads(nvccache("pack", str(tmp_path / "a"), "--since", "1h", "--json").stdout)
+    assert printed["objects"] == 1
 
 
 def test_packing_does_not_count_as_use(nvccache, fill, cache_dir, tmp_path):

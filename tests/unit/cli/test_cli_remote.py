@@ -50,7 +50,7 @@ def queued(cache):
     return queue
 
 
-def told(result):
+def printed(result):
     return json.loads(result.stdout)["remotes"][0]
 
 
@@ -80,12 +80,12 @@ def test_what_writes_needs_a_remote_that_is_written_to(nvccache, far, monkeypatc
     assert (result.exit_code, "`,rw`" in result.stderr) == (1, True)
 
 
-def test_a_wrong_setting_is_told_without_what_it_says(nvccache, monkeypatch):
+def test_a_wrong_setting_is_shown_without_its_value(nvccache, monkeypatch):
     monkeypatch.setenv("NVCCACHE_REMOTE", "s3://me:sesame@bucket")
     result = nvccache("remote", "status")
     assert result.exit_code == 1
     assert "sesame" not in result.output
-    assert "NVCCACHE_REMOTE=" not in result.stderr  # what is wrong was told, and is set already
+    assert "NVCCACHE_REMOTE=" not in result.stderr  # the problem was reported, and a remote is set already
 
 
 def test_the_status_says_how_fast_it_answers_and_what_is_there(nvccache, far, cache, queued):
@@ -93,7 +93,7 @@ def test_the_status_says_how_fast_it_answers_and_what_is_there(nvccache, far, ca
     assert nvccache("remote", "push").exit_code == 0
     queued()
     result = nvccache("remote", "status", "--list", "--json")
-    found = told(result)
+    found = printed(result)
     assert result.exit_code == 0
     assert (found["url"], found["is_writable"], found["fault"]) == (f"file://{far}", True, "")
     assert found["has_seconds"] >= 0 and found["get_seconds"] >= 0
@@ -105,7 +105,7 @@ def test_the_status_says_how_fast_it_answers_and_what_is_there(nvccache, far, ca
     assert "3 objects still to be sent" in text
 
 
-def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch):
+def test_the_status_shows_an_outage_and_a_fault(nvccache, far, monkeypatch):
     (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
     breaker.Breaker(remote.identity).trip("timeout", "no answer in time")
     fail("bad_credentials", "has")(monkeypatch)
@@ -114,7 +114,7 @@ def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch
     assert "skipped by compiles from" in result.stdout
     assert "no answer in time" in result.stdout
     assert "it does not accept the credentials" in result.stdout
-    found = told(nvccache("remote", "status", "--json"))
+    found = printed(nvccache("remote", "status", "--json"))
     assert (found["outage"]["word"], found["fault"]) == ("timeout", "bad_credentials")
 
 
@@ -130,12 +130,12 @@ def test_the_status_tells_of_an_outage_and_of_a_fault(nvccache, far, monkeypatch
         ("azblob://container", "AZURE_STORAGE_SAS_TOKEN"),
     ],
 )
-def test_wrong_credentials_are_mended_where_the_service_has_them(shown, word):
+def test_wrong_credentials_are_fixed_where_the_service_has_them(shown, word):
     assert word in remotes.advice("bad_credentials", shown, "it does not accept the credentials")
     assert all(word not in remotes.advice(other, shown, "") for other in ("timeout", "denied", "broken"))
 
 
-def test_what_sounds_like_something_else_is_mended_otherwise():
+def test_the_end_of_a_message_decides_on_the_advice():
     no_rights = service.error_of("Unexpected (permanent) at write => NoPerm: this user")
     assert "the keys of the prefix" in remotes.advice(no_rights.word, "redis://host", no_rights.text)
     no_bucket = service.error_of('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"')
@@ -153,9 +153,7 @@ def test_one_that_only_cannot_be_listed_is_not_bad(nvccache, far, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["status", "test", "pull"])
-def test_a_directory_that_is_not_there_is_told_to_who_would_read_it(
-    nvccache, far, cache, monkeypatch, command
-):
+def test_a_missing_directory_is_a_fault_for_readers(nvccache, far, cache, monkeypatch, command):
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}/not/mounted")
     result = nvccache("remote", command)
     assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
@@ -175,7 +173,7 @@ def test_every_right_is_used_that_may_be_and_nothing_is_left(
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}{suffix}")
     result = nvccache("remote", "test", "--json", NVCCACHE_READONLY=readonly)
     assert result.exit_code == 0
-    found = [(each["right"], each["is_there"]) for each in told(result)["rights"]]
+    found = [(each["right"], each["is_there"]) for each in printed(result)["rights"]]
     assert found == [(right, True) for right in rights]
     assert files(far) == []
 
@@ -188,7 +186,7 @@ def test_a_right_that_is_missing_is_named(nvccache, far, monkeypatch, method, st
     fail("denied", method)(monkeypatch)
     result = nvccache("remote", "test", "--json")
     assert result.exit_code == status
-    assert [each["right"] for each in told(result)["rights"] if not each["is_there"]] == [missing]
+    assert [each["right"] for each in printed(result)["rights"] if not each["is_there"]] == [missing]
     assert "it permits no such access" in nvccache("remote", "test").stdout
 
 
@@ -221,7 +219,7 @@ def test_a_test_waits_no_longer_than_a_look_at_the_status(nvccache, far, monkeyp
     assert waited == [5]
 
 
-def test_a_probe_that_comes_back_otherwise_is_told(nvccache, far, monkeypatch):
+def test_a_probe_that_returns_changed_is_a_fault(nvccache, far, monkeypatch):
     monkeypatch.setattr(SharedDirectory, "get", lambda *_: b"something else")
     assert "it does not return what was written" in nvccache("remote", "test").stdout
 
@@ -231,12 +229,12 @@ def test_push_sends_what_is_queued_and_waits_for_it(nvccache, far, cache, queued
     assert "would send 3 objects" in nvccache("remote", "push", "--dry-run").stdout
     assert files(far) == []
     result = nvccache("remote", "push", "--pending", "--json")
-    assert (result.exit_code, told(result)["objects"], told(result)["left"]) == (0, 3, 0)
+    assert (result.exit_code, printed(result)["objects"], printed(result)["left"]) == (0, 3, 0)
     assert len(files(far)) == 3
     assert nvccache("remote", "push").exit_code == 0
 
 
-def test_where_nothing_is_to_be_moved_that_is_said(nvccache, far, cache):
+def test_with_nothing_to_move_a_command_says_so(nvccache, far, cache):
     far.mkdir(exist_ok=True)
     for line, done in (("push", "sent"), ("pull", "fetched"), ("prune --older-than 1d", "removed")):
         assert nvccache("remote", *line.split()).stdout.endswith(f": nothing to be {done}\n")
@@ -265,10 +263,10 @@ def test_push_heeds_no_outage(nvccache, far, cache, queued):
 
 
 def test_all_of_a_cache_is_sent_once(nvccache, far, cache):
-    assert told(nvccache("remote", "push", "--all", "--dry-run", "--json"))["objects"] == 3
+    assert printed(nvccache("remote", "push", "--all", "--dry-run", "--json"))["objects"] == 3
     assert files(far) == []
-    assert told(nvccache("remote", "push", "--all", "--json"))["objects"] == 3
-    again = told(nvccache("remote", "push", "--all", "--json"))
+    assert printed(nvccache("remote", "push", "--all", "--json"))["objects"] == 3
+    again = printed(nvccache("remote", "push", "--all", "--json"))
     assert (again["objects"], again["present"]) == (0, 3)
 
 
@@ -277,7 +275,7 @@ def test_a_remote_without_lists_is_asked_for_each(nvccache, far, cache, monkeypa
     first = files(far)[0]
     first.unlink()
     fail("broken", "list")(monkeypatch)
-    found = told(nvccache("remote", "push", "--all", "--json"))
+    found = printed(nvccache("remote", "push", "--all", "--json"))
     assert (found["objects"], found["present"]) == (1, 2)
     for line in (("pull",), ("prune", "--older-than", "1d"), ("status", "--list")):
         result = nvccache("remote", *line)
@@ -287,7 +285,7 @@ def test_a_remote_without_lists_is_asked_for_each(nvccache, far, cache, monkeypa
 
 def test_only_what_was_used_lately_is_sent(nvccache, far, cache):
     os.utime(cache.path(store.BLOB, keys.digest_bytes(CONTENTS[0])), (1e9, 1e9))
-    assert told(nvccache("remote", "push", "--since", "1h", "--json"))["objects"] == 2
+    assert printed(nvccache("remote", "push", "--since", "1h", "--json"))["objects"] == 2
 
 
 def test_an_interrupted_push_goes_on_where_it_was(nvccache, far, cache, monkeypatch):
@@ -304,18 +302,18 @@ def test_an_interrupted_push_goes_on_where_it_was(nvccache, far, cache, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(SharedDirectory, "put", put)
         result = nvccache("remote", "push", "--all", "--json")
-        assert (result.exit_code, told(result)["fault"]) == (1, "unreachable")
-    assert told(nvccache("remote", "push", "--all", "--json"))["objects"] == 2
+        assert (result.exit_code, printed(result)["fault"]) == (1, "unreachable")
+    assert printed(nvccache("remote", "push", "--all", "--json"))["objects"] == 2
 
 
 def test_pull_fetches_what_is_missing(nvccache, far, cache, tmp_path):
     nvccache("remote", "push", "--all")
     other = str(tmp_path / "other")
-    assert told(nvccache("remote", "pull", "--dry-run", "--json", NVCCACHE_DIR=other))["objects"] == 3
-    found = told(nvccache("remote", "pull", "--json", NVCCACHE_DIR=other))
+    assert printed(nvccache("remote", "pull", "--dry-run", "--json", NVCCACHE_DIR=other))["objects"] == 3
+    found = printed(nvccache("remote", "pull", "--json", NVCCACHE_DIR=other))
     assert (found["objects"], found["present"], found["refused"]) == (3, 0, 0)
     assert [Store(other).read_blob(keys.digest_bytes(content)) for content in CONTENTS] == list(CONTENTS)
-    assert told(nvccache("remote", "pull", "--json", NVCCACHE_DIR=other))["present"] == 3
+    assert printed(nvccache("remote", "pull", "--json", NVCCACHE_DIR=other))["present"] == 3
 
 
 def test_pull_takes_nothing_that_is_no_good(nvccache, far, cache, tmp_path):
@@ -325,7 +323,7 @@ def test_pull_takes_nothing_that_is_no_good(nvccache, far, cache, tmp_path):
     (far / "1" / "00").mkdir(exist_ok=True)
     (far / "1" / "00" / "junk").write_text("junk")
     result = nvccache("remote", "pull", "--json", NVCCACHE_DIR=str(tmp_path / "other"))
-    found = told(result)
+    found = printed(result)
     assert (result.exit_code, found["objects"], found["refused"]) == (1, 2, 2)
 
 
@@ -351,9 +349,9 @@ def test_prune_removes_what_is_old_and_nothing_of_others(nvccache, far, cache):
     oldest = files(far)[0] if files(far)[0] != others else files(far)[1]
     for path in (oldest, others):
         os.utime(path, (1e9, 1e9))
-    assert told(nvccache("remote", "prune", "--older-than", "1d", "--dry-run", "--json"))["objects"] == 1
+    assert printed(nvccache("remote", "prune", "--older-than", "1d", "--dry-run", "--json"))["objects"] == 1
     assert oldest.exists()
-    assert told(nvccache("remote", "prune", "--older-than", "1d", "--json"))["objects"] == 1
+    assert printed(nvccache("remote", "prune", "--older-than", "1d", "--json"))["objects"] == 1
     assert not oldest.exists()
     assert others.exists()
     assert nvccache("remote", "prune").exit_code == 2
@@ -376,7 +374,7 @@ def test_only_prune_removes_what_was_left_half_written(nvccache, far, cache):
     assert not left.exists()
 
 
-def test_the_oldest_go_beyond_a_size():
+def test_the_oldest_go_above_a_size():
     now = time.time()
     there = {"a": (10, now - 3), "b": (10, now - 1), "c": (10, now - 2)}
     assert remote_moves.doomed_of(there, None, 20) == ["a"]
@@ -384,7 +382,7 @@ def test_the_oldest_go_beyond_a_size():
     assert remote_moves.doomed_of(there, 2.5, 1000) == ["a"]
 
 
-def test_prune_refuses_where_no_time_is_told(nvccache, far, cache, monkeypatch):
+def test_prune_refuses_where_times_are_unknown(nvccache, far, cache, monkeypatch):
     nvccache("remote", "push", "--all")
     name = envelope.name_of("blob-v1", "x")
     monkeypatch.setattr(SharedDirectory, "list", lambda *_: iter([(name, 5, 0.0)]))

@@ -35,7 +35,7 @@ def data_of(text):
     return json.loads(text.partition('id="data">')[2].partition("</script>")[0])
 
 
-def test_a_page_is_written_and_said(nvccache, folder, log):
+def test_a_page_is_written_and_named(nvccache, folder, log):
     result = nvccache("report", "--from", log)
     assert result.exit_code == 0
     assert result.output.startswith(f"wrote `{PAGE}`: 40 calls, hit rate ")
@@ -77,7 +77,7 @@ def test_a_page_on_standard_output_is_nothing_but_the_page(nvccache, folder, log
     assert os.listdir(folder) == []
 
 
-def test_the_last_build_is_what_is_shown_unless_said_otherwise(nvccache, folder, tmp_path):
+def test_the_last_build_is_shown_by_default(nvccache, folder, tmp_path):
     now = time.time()
     ages = (90_000.0, 7_000.0, 6_999.0, 30.0)
     path = str(
@@ -138,7 +138,7 @@ def test_an_empty_log_makes_a_page_and_a_warning(nvccache, folder, tmp_path):
     assert "<h1>No calls</h1>" in (folder / PAGE).read_text()
 
 
-def test_lines_that_are_damaged_are_left_out_and_told(nvccache, folder, tmp_path):
+def test_damaged_lines_are_left_out_and_counted(nvccache, folder, tmp_path):
     path = write(tmp_path / "log", [call()])
     with path.open("ab") as stream:
         stream.write(b'{"version": 1, "sta\n{"version": 7}\n')

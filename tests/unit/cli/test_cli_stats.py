@@ -257,8 +257,8 @@ def used_remote(cache_dir):
 
 
 def test_what_was_asked_of_remotes_and_is_still_to_be_sent(nvccache, used_remote):
-    told = nvccache.json("stats")
-    assert told["remote"] == {
+    printed = nvccache.json("stats")
+    assert printed["remote"] == {
         "calls": 2,
         "asked": 7,
         "found": 5,
@@ -266,7 +266,7 @@ def test_what_was_asked_of_remotes_and_is_still_to_be_sent(nvccache, used_remote
         "seconds_waited": 0.75,
         "faults": {"timeout": 2, "tls": 1},
     }
-    assert told["uploads"] == {"pending": 2}
+    assert printed["uploads"] == {"pending": 2}
     text = nvccache("stats", "-v").output
     assert "7 names in 2 calls: 5 found, 3.0 KiB" in text
     assert "still to be sent" in text and "2 objects" in text
@@ -280,13 +280,13 @@ def test_what_was_asked_of_remotes_and_is_still_to_be_sent(nvccache, used_remote
 def test_calls_that_did_without_a_remote_have_not_asked_it(nvccache, cache_dir):
     use = event_line.RemoteUse(0, 0, 0, 0.0, ("left_alone",))
     event_line.append(cache_dir, event(outcomes.MISS, remote=use))
-    told = nvccache.json("stats")["remote"]
-    assert (told["calls"], told["faults"]) == (0, {"left_alone": 1})
+    printed = nvccache.json("stats")["remote"]
+    assert (printed["calls"], printed["faults"]) == (0, {"left_alone": 1})
     assert outcomes.REMOTE_FAULTS["left_alone"] in nvccache("stats", "-v").output
 
 
-def test_nothing_is_said_of_remotes_where_there_are_none(nvccache, used_cache):
-    assert "remotes" not in nvccache("stats", "-v").output
+def test_remotes_are_not_mentioned_where_there_are_none(nvccache, used_cache):
+    assert "\nremotes" not in nvccache("stats", "-v").output
 
 
 @pytest.fixture
@@ -313,13 +313,13 @@ def words_of(result):
 
 @pytest.mark.parametrize("since", [(), ("--since", "last-build"), ("--since", "1h")])
 def test_what_became_of_stages_that_were_sent(nvccache, used_executor, since):
-    told = nvccache.json("stats", *since)
-    assert told["executor"] == {
+    printed = nvccache.json("stats", *since)
+    assert printed["executor"] == {
         "sent": 3, "came_back": 2, "from_action_cache": 1, "ran_here": 1, "reasons": {"overtaken": 1},
         "seconds_queued": 1.5, "seconds_sending": 0.25, "seconds_running": 2.0, "seconds_fetching": 0.75,
         "seconds_saved": 30.0, "bytes_sent": 2048, "bytes_received": 2048,
     }  # fmt: skip
-    assert told["executor_outage"] is None
+    assert printed["executor_outage"] is None
     lines = words_of(nvccache("stats", "-v", *since))
     start = lines.index("other machines")
     assert lines[start + 1 : start + 5] == [
@@ -357,14 +357,14 @@ def test_what_became_of_stages_that_were_sent_is_a_metric(nvccache, used_executo
         assert wanted in lines
 
 
-def test_an_executor_that_is_left_alone_is_told(nvccache, used_cache, tmp_path, monkeypatch):
+def test_an_outage_of_the_executor_is_shown(nvccache, used_cache, tmp_path, monkeypatch):
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
     url = "grpc://127.0.0.1:1"
     assert "other machines" not in words_of(nvccache("stats", NVCCACHE_EXECUTOR=url))
     Breaker(OF_EXECUTOR.format(endpoint.parse(url).identity)).trip("full", "no room")
-    told = nvccache.json("stats", NVCCACHE_EXECUTOR=url)["executor_outage"]
-    assert (told["word"], told["text"], told["trips"]) == ("full", "no room", 1)
-    assert told["since"] < time.time() < told["until"] < told["since"] + 61
+    printed = nvccache.json("stats", NVCCACHE_EXECUTOR=url)["executor_outage"]
+    assert (printed["word"], printed["text"], printed["trips"]) == ("full", "no room", 1)
+    assert printed["since"] < time.time() < printed["until"] < printed["since"] + 61
     lines = words_of(nvccache("stats", "-v", NVCCACHE_EXECUTOR=url))
     assert any(
         re.fullmatch(r"paused nothing is sent until \d\d:\d\d:\d\d, full: no room", line) for line in lines
@@ -374,7 +374,7 @@ def test_an_executor_that_is_left_alone_is_told(nvccache, used_cache, tmp_path, 
     assert "other machines" not in words_of(nvccache("stats"))  # of this executor alone
 
 
-def test_an_outage_that_is_over_is_not_told(nvccache, used_cache, tmp_path, monkeypatch):
+def test_an_outage_that_is_over_is_not_shown(nvccache, used_cache, tmp_path, monkeypatch):
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
     url = "grpc://127.0.0.1:1"
     Breaker(OF_EXECUTOR.format(endpoint.parse(url).identity)).trip("full", "no room")
@@ -383,5 +383,5 @@ def test_an_outage_that_is_over_is_not_told(nvccache, used_cache, tmp_path, monk
     assert nvccache.json("stats", NVCCACHE_EXECUTOR=url)["executor_outage"] is None
 
 
-def test_nothing_is_said_of_other_machines_where_nothing_was_sent(nvccache, used_cache):
+def test_other_machines_are_not_mentioned_where_nothing_was_sent(nvccache, used_cache):
     assert "other machines" not in nvccache("stats", "-v").output

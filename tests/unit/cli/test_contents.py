@@ -30,7 +30,7 @@ def stages_of(text):
             roles.append(line.split()[1])
 
 
-def test_the_roles_of_outputs_tell_the_kind_of_a_stage():
+def test_the_roles_of_outputs_show_the_kind_of_a_stage():
     """Of all stages of all recorded plans, those of the preprocessor aside."""
     seen = set()
     for path in PLANS.glob("*/*.txt"):

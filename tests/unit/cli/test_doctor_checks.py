@@ -103,7 +103,7 @@ def write_settings(text):
         ("max_size = \n", "line 1"),
     ],
 )
-def test_bad_settings_are_told_with_file_and_line_and_mended_by_the_command(cache_dir, tmp_path, text, where):
+def test_bad_settings_are_named_with_file_and_line_and_fixed_by_the_command(cache_dir, tmp_path, text, where):
     path = write_settings(text)
     (found,) = of_settings()
     assert found.state == BAD and found.text.startswith(f"`{path}` {where}: ")
@@ -118,12 +118,12 @@ def test_bad_settings_are_told_with_file_and_line_and_mended_by_the_command(cach
     assert of_settings() == []
 
 
-def test_a_bad_variable_is_told_with_its_name(cache_dir):
+def test_a_bad_variable_is_named(cache_dir):
     (found,) = of_settings(NVCCACHE_MAX_SIZE="ten")
     assert (found.state, found.mend) == (BAD, ("unset NVCCACHE_MAX_SIZE",))
 
 
-def test_two_cache_directories_are_told(cache_dir):
+def test_two_cache_directories_are_noticed(cache_dir):
     write_settings('dir = "/elsewhere"\n')
     (found,) = of_settings()
     assert found.state == ODD and found.text.startswith("two caches: ")
@@ -201,7 +201,7 @@ def test_a_program_that_no_loader_looks_at(tmp_path, monkeypatch):
     assert nvcc_checks.why_not_observed("/nowhere") == ""
 
 
-def test_what_was_noted_when_nvccache_was_built_is_told(tmp_path, monkeypatch):
+def test_notes_of_the_build_of_nvccache_are_shown(tmp_path, monkeypatch):
     (tmp_path / "notes").write_text("launcher: not built: no room\nobserver: not built: error: too odd\n")
     monkeypatch.setattr(nvcc_checks.observer, "LIBRARY", str(tmp_path / "observer.so"))
     (found,) = nvcc_checks.of_observer(config.load({"NVCCACHE_DIR": str(tmp_path / "cache")}))

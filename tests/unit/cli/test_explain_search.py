@@ -90,7 +90,7 @@ def test_of_several_that_end_so_the_newest_is_taken_and_the_others_are_named(nvc
     assert len(document["others"]) == 6
 
 
-def test_a_name_that_is_almost_known_is_told(nvccache, cache_dir, build):
+def test_a_similar_name_is_suggested(nvccache, cache_dir, build):
     logged(cache_dir, outcomes.MISS, product=str(build / "here" / "KERNEL.o"))
     result = nvccache("explain", "kernal.o")
     assert (result.exit_code, result.output) == (

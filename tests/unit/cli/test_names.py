@@ -28,8 +28,8 @@ def run(argv, path, *options):
 def test_the_nearest_command_is_named(nvccache, word, meant):
     result = nvccache(word)
     assert result.exit_code == 2
-    told = f"Error: no such command `{word}`" + (f"; did you mean `{meant}`?" if meant else "")
-    assert result.output.splitlines()[0] == told
+    printed = f"Error: no such command `{word}`" + (f"; did you mean `{meant}`?" if meant else "")
+    assert result.output.splitlines()[0] == printed
 
 
 @pytest.mark.parametrize("word", ["stat", "cleen", "clena"])

@@ -28,7 +28,7 @@ def found():
     return list(remote_checks.of_remotes(config.load(os.environ)))
 
 
-def test_nothing_is_said_where_there_is_none(cache_dir):
+def test_without_remotes_there_is_no_finding(cache_dir):
     assert found() == []
 
 
@@ -47,7 +47,7 @@ def test_a_remote_that_answers_is_good(far):
 
 
 @pytest.mark.parametrize("word", ["unreachable", "timeout", "bad_credentials", "tls", "throttled", "broken"])
-def test_one_that_cannot_be_used_is_bad_and_it_is_told_what_mends_it(far, monkeypatch, word):
+def test_one_that_cannot_be_used_is_bad_and_has_advice(far, monkeypatch, word):
     def raised(*_):
         raise ServiceError(word)
 
@@ -58,7 +58,7 @@ def test_one_that_cannot_be_used_is_bad_and_it_is_told_what_mends_it(far, monkey
     assert finding.details[0].startswith("to fix it: ")
 
 
-def test_the_client_that_is_missing_is_mended_by_a_command(far, monkeypatch):
+def test_a_missing_client_is_fixed_by_a_command(far, monkeypatch):
     def raised(*_):
         raise ServiceError("not_installed")
 
@@ -78,7 +78,7 @@ def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeyp
     assert waited == [5]
 
 
-def test_an_outage_that_compiles_still_heed_is_told(far):
+def test_an_outage_that_compiles_still_heed_is_shown(far):
     breaker.Breaker(far.identity).trip("timeout", "no answer in time")
     (finding,) = found()
     assert (finding.state, finding.mend) == (ODD, ("nvccache remote test",))
@@ -86,7 +86,7 @@ def test_an_outage_that_compiles_still_heed_is_told(far):
 
 
 @pytest.mark.parametrize(("word", "state"), [("denied", BAD), ("timeout", ODD)])
-def test_uploads_that_failed_are_told_until_one_works(far, monkeypatch, word, state):
+def test_failed_uploads_are_shown_until_one_works(far, monkeypatch, word, state):
     guard = breaker.Breaker(far.identity, for_writing=True)
     guard.trip(word, "it permits no such access")
     finding = found()[1]
@@ -100,7 +100,7 @@ def test_uploads_that_failed_are_told_until_one_works(far, monkeypatch, word, st
     assert len(found()) == 1
 
 
-def test_what_is_still_to_be_sent_is_told(far, cache_dir, monkeypatch):
+def test_pending_uploads_are_shown(far, cache_dir, monkeypatch):
     uploads.enqueue(cache_dir, far.identity, [("blob-v1", "a" * 64)])
     finding = found()[1]
     assert (finding.state, finding.mend) == (ODD, ("nvccache remote push --pending",))

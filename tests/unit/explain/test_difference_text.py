@@ -30,7 +30,7 @@ def test_equal_lists_differ_in_nothing():
         ([], [], [("a.h", "1")]),
     ],
 )
-def test_parts_that_came_and_went_are_told_under_their_tag(parts, added, removed):
+def test_added_and_removed_parts_are_under_their_tag(parts, added, removed):
     assert found([ARGV, ("files", parts)], [ARGV, FILES]) == [("files", added, removed)]
 
 
@@ -41,7 +41,7 @@ def test_another_order_is_a_difference_without_parts():
     assert not difference.is_reordered
 
 
-def test_tags_that_came_or_went_are_told_in_their_order():
+def test_added_and_removed_tags_keep_their_order():
     more = ("sources", [("/a.cu", "")])
     assert found([ARGV, more], [FILES, ARGV]) == [
         ("sources", more[1], []),

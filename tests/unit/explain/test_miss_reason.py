@@ -57,7 +57,7 @@ def relocation() -> Relocation:
 
 
 def begun(given: Request, cache: Store, *further: str) -> Explanation:
-    """Of a call that makes further objects beside its own."""
+    """Of a call that makes further objects besides its own."""
     explanation = Explanation(is_recaching=given.config.recache)
     explanation.begin(given, [given.invocation.output or "a.o", *further], cache, relocation())
     return explanation
@@ -103,7 +103,7 @@ def test_a_first_compile_is_one(place, cache):
     assert cause_of(case(), cache) == [FIRST]
 
 
-def test_recaching_is_told(place, cache):
+def test_recaching_is_a_cause(place, cache):
     record(case(), cache)
     assert cause_of(case(NVCCACHE_RECACHE="1"), cache) == ["NVCCACHE_RECACHE is set"]
 
@@ -122,7 +122,7 @@ def test_recaching_is_told(place, cache):
         (lambda: write("early/y.h", ""), ["`early` holds other names"]),
     ],
 )
-def test_what_became_of_a_file_is_told(place, cache, change, clauses):
+def test_a_change_of_a_file_is_a_cause(place, cache, change, clauses):
     record(case(), cache)
     change()
     found = cause_of(case(), cache)
@@ -154,7 +154,7 @@ def write(path: str, text: str) -> None:
         (lambda: case(NVCC_APPEND_FLAGS="-DX"), ["the environment variable `NVCC_APPEND_FLAGS` was set"]),
     ],
 )
-def test_what_differs_in_the_call_is_told(place, cache, other, clauses):
+def test_a_difference_in_the_call_is_a_cause(place, cache, other, clauses):
     record(case(), cache)
     assert cause_of(other(), cache) == (clauses if other is not case else [LOST])
 
@@ -162,7 +162,7 @@ def test_what_differs_in_the_call_is_told(place, cache, other, clauses):
 SECRETS = "-c a.cu -DKEY=s3cret -DKEY2=s3cret -Xcompiler --token=s3cret -o a.o"
 
 
-def test_values_are_compared_and_not_told(place, cache):
+def test_values_are_compared_and_not_shown(place, cache):
     record(case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret"), cache)
     same = case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
     assert cause_of(same, cache) == [LOST]
@@ -197,14 +197,14 @@ def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
     assert b"SECRET" in body and b"s3cret" not in body
 
 
-def test_what_depends_on_all_of_the_environment_is_told_so(place, cache, monkeypatch):
+def test_a_dependence_on_all_of_the_environment_is_a_cause(place, cache, monkeypatch):
     monkeypatch.setitem(globals(), "ASKED", (environment.WHOLE,))
     record(case(), cache)
     (found,) = cause_of(case(ANY="x"), cache)
     assert found.startswith("the environment changed, and all of it counts")
 
 
-def test_variables_that_went_or_changed_are_told(place, cache):
+def test_variables_that_were_unset_or_changed_are_causes(place, cache):
     record(case(CPATH="x", LANG="C"), cache)
     assert cause_of(case(CPATH="y", HOME="/x"), cache) == [
         "the environment variable `CPATH` changed",
@@ -212,7 +212,7 @@ def test_variables_that_went_or_changed_are_told(place, cache):
     ]
 
 
-def test_another_working_directory_is_told(place, cache, monkeypatch):
+def test_another_working_directory_is_a_cause(place, cache, monkeypatch):
     line = f"-c a.cu -o {place}/a.o"
     record(case(line), cache)
     monkeypatch.chdir(place.parent)
@@ -220,7 +220,7 @@ def test_another_working_directory_is_told(place, cache, monkeypatch):
     assert found[0] == f"the working directory changed from `{place}`"
 
 
-def test_another_name_of_the_working_directory_is_told(place, cache, monkeypatch):
+def test_another_name_of_the_working_directory_is_a_cause(place, cache, monkeypatch):
     record(case(PWD="/by/one"), cache)
     assert cause_of(case(PWD="/by/other"), cache)[0] == "the environment variable `PWD` changed"
     line = f"-c a.cu -o {place}/b.o"
@@ -247,7 +247,7 @@ def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
     assert cause_of(case(f"{line} -DX"), cache) == ["the arguments changed"]
 
 
-def test_a_result_that_is_no_longer_there_is_told(place, cache):
+def test_a_result_that_is_no_longer_there_is_lost(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
     cache.remove_damaged(store.RECORD, recorded.record.front.key)
@@ -281,13 +281,13 @@ def test_after_a_failed_compile_its_stages_say_what_changed(place, cache):
     assert cause_of(case(), cache) == ["its last compile failed"]
 
 
-def test_a_call_without_a_record_is_told_with_the_reason(place, cache):
+def test_a_call_without_a_record_has_the_reason(place, cache):
     record(case(), cache, "`a.cu` uses `__TIME__`")
     assert cause_of(case(), cache) == ["no direct record is kept: `a.cu` uses `__TIME__`"]
     assert cause_of(case("-c a.cu -o a.o"), cache)[0] == "`-O2` was removed from the command line"
 
 
-def test_a_new_object_of_a_known_call_is_told_what_differs(place, cache):
+def test_a_new_object_of_a_known_call_has_the_difference(place, cache):
     """For example in a build directory that is made anew for each build."""
     record(case(), cache)
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [LOST]

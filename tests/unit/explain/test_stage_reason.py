@@ -176,7 +176,7 @@ def test_another_architecture_is_a_first_compile_of_its_stages(cache, before):
     assert names == ["preprocessing for compute_90", "cicc for compute_90", "ptxas for sm_90"]
 
 
-def test_stages_of_one_name_are_told_apart_by_a_number(cache, before):
+def test_stages_of_one_name_have_numbers(cache, before):
     again = [replace(before.stage("ptxas")) for _ in range(2)]
     now = Compile(cache, replace(before.plan, steps=(*before.plan.steps, *again)))
     names = [name for name, _ in now.reasons_for().reasons(None, False)]
@@ -195,13 +195,13 @@ def test_stages_of_one_name_are_told_apart_by_a_number(cache, before):
         (["-arch=sm_80", "-m64", "s3cret"], "`…` was added to its command line"),
     ],
 )
-def test_an_option_that_changed_is_told(now, before, words, clause):
+def test_an_option_that_changed_is_a_reason(now, before, words, clause):
     before.change("ptxas", "arguments", "-arch=sm_80", "-m64")
     now.change("ptxas", "arguments", *words)
     assert why(now, before) == {"ptxas for sm_80": clause}
 
 
-def test_values_that_may_be_secret_are_compared_and_not_told(now, before):
+def test_values_that_may_be_secret_are_compared_and_not_shown(now, before):
     before.change("ptxas", "arguments", "-DN=s3cret", "--token=s3cret", "s3cret")
     now.change("ptxas", "arguments", "-DN=other", "--token=other", "other")
     assert why(now, before) == {
@@ -219,7 +219,7 @@ def test_what_is_not_known_is_kept_as_a_digest(now, before):
     assert "s3cret" not in repr([stage.components for stage in before.recorded().stages])
 
 
-def test_an_input_is_told_by_the_stage_that_made_it(now, before):
+def test_an_input_is_named_after_the_stage_that_made_it(now, before):
     now.change("ptxas", "inputs", "another digest")
     now.change("fatbinary", "inputs", "another digest", "digest of /s/a.ptx")
     now.change("host_compile", "inputs", "another digest")
@@ -230,7 +230,7 @@ def test_an_input_is_told_by_the_stage_that_made_it(now, before):
     }
 
 
-def test_an_input_that_is_read_now_or_no_more_is_told(cache, before):
+def test_an_input_that_is_new_or_no_longer_read_is_a_reason(cache, before):
     only_code = FATBINARY.replace(' "--image3=kind=ptx,sm=80,file=/s/a.ptx"', "")
     other = Compile(cache, planned(*PIPELINE[:5], only_code, COMPILE))
     other.change("fatbinary", "arguments", *before.stage("fatbinary").key_argv)
@@ -242,7 +242,7 @@ def test_an_input_that_is_read_now_or_no_more_is_told(cache, before):
     assert why(before, other) == {"fatbinary": added}
 
 
-def test_a_text_that_changed_is_told_with_what_its_pass_read(now, before):
+def test_a_text_that_changed_is_explained_by_what_its_pass_read(now, before):
     before.change("device_preprocess", "arguments", "-DN=1", "a.cu")
     now.change("device_preprocess", "arguments", "-DN=2", "a.cu", "-O1")
     now.change("cicc", "inputs", "digest of /s/a.module_id", "another digest")
@@ -254,7 +254,7 @@ def test_a_text_that_changed_is_told_with_what_its_pass_read(now, before):
     }
 
 
-def test_a_text_whose_pass_did_not_run_is_told_as_an_input(now, before):
+def test_a_text_whose_pass_did_not_run_is_an_input(now, before):
     now.change("cudafe", "inputs", "another digest")
     now.ran -= {id(now.stage("host_preprocess"))}
     reasons = dict(now.reasons_for().reasons(before.recorded(), False))
@@ -286,13 +286,13 @@ LIBRARY = "the processor, or a library that its program loads, changed"
         ("dates", ("/a:b.cu:1:2",), ("/a:b.cu:3:2",), "the date of `/a:b.cu` changed"),
     ],
 )
-def test_each_other_component_is_told(now, before, tag, old, new, clause):
+def test_each_other_component_is_a_reason(now, before, tag, old, new, clause):
     before.change("ptxas", tag, *old)
     now.change("ptxas", tag, *new)
     assert why(now, before) == {"ptxas for sm_80": clause}
 
 
-def test_of_many_differences_the_first_are_told_and_the_others_counted(now, before):
+def test_of_many_differences_the_first_are_shown_and_the_others_counted(now, before):
     now.change("ptxas", "arguments", *now.stage("ptxas").key_argv, *(f"-W{letter}" for letter in "abcde"))
     (clause,) = why(now, before).values()
     assert clause.count("was added") == 3 and clause.endswith("; and 2 more")
@@ -348,11 +348,11 @@ def test_where_no_component_differs_the_input_record_says_what_does(cache, obser
     now.change("cudafe", "inputs", "another digest")
     reasons = dict(now.reasons_for().reasons(observed.recorded(), False))
     assert reasons["preprocessing for the host"] == clause
-    told = clause if clause != LOST else "the preprocessed text changed"
-    assert reasons["cudafe++"] == told
+    printed = clause if clause != LOST else "the preprocessed text changed"
+    assert reasons["cudafe++"] == printed
 
 
-def test_an_input_record_that_is_gone_is_told_as_lost(cache, observed):
+def test_an_input_record_that_is_gone_is_lost(cache, observed):
     known = observed.recorded()
     for stage in known.stages:
         stage.record_name = "0" * 64 if stage.record_name else ""
