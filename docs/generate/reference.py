@@ -158,15 +158,19 @@ def command_lines(name: str, command: click.Command) -> list[str]:
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     usage = ["nvccache", name, *(["[OPTIONS]"] if options else [])]
     usage += [argument.metavar or "" for argument in arguments]
-    text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").replace("\b\n", "").strip())
+    text = re.sub(r"[ \t]*\n[ \t]*", "\n", (command.help or "").strip())
+    # Lines that click leaves as they are.
+    text = re.sub(r"\x08\n(.+(?:\n.+)*)", lambda kept: re.sub("^", "- ", kept[1], flags=re.MULTILINE), text)
     lines = ["    " + " ".join(usage), "", text, "", example(command)]
     meanings = {}
     for option in options:
         value = option.metavar or ""
         if isinstance(option.type, click.Choice):
             value = "|".join(map(str, option.type.choices))
-        default = f" Default: `{option.default}`." if isinstance(option.default, str) else ""
-        meanings[f"{', '.join(option.opts)} {value}".rstrip()] = f"{option.help}{default}"
+        meaning = option.help or ""
+        if isinstance(option.default, str) and "Default: " not in meaning:
+            meaning += f" Default: `{option.default}`."
+        meanings[f"{', '.join(option.opts)} {value}".rstrip()] = meaning
     return [*lines, *([""] if options else []), *entries(meanings)]
 
 

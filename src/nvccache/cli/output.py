@@ -60,7 +60,7 @@ class WrongUsage(Failure):
     def __init__(self, message: str, hint: str = "", ctx: click.Context | None = None) -> None:
         ctx = ctx or click.get_current_context(silent=True)
         path = ctx.command_path if ctx else "nvccache"
-        super().__init__(message, hint or f"`{path} --help` shows the options and commands")
+        super().__init__(message, hint or f"see `{path} --help`")
 
 
 class OutputError(Failure):

@@ -75,7 +75,7 @@ class Moved:
 def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_json: bool) -> None:
     """Send entries of this cache to the writable remotes.
 
-    During a build, a process in the background sends what is compiled. End a CI job with `nvccache remote
+    During a build, a process in the background sends what was compiled. End a CI job with `nvccache remote
     push`: it waits until all is sent, and ends with status 1 if something could not be. What was sent once
     is not sent again. AGE is written as `30d`, `12h` or `90m`.
     """
@@ -136,9 +136,9 @@ def pull(dry_run: bool, as_json: bool) -> None:
 def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove old objects from the writable remotes.
 
-    AGE is written as `30d`, SIZE as `10G`. Objects are old by when they were written, since only redis knows
-    when one was used; what is still needed is compiled and sent again. A lifecycle rule of S3 or `maxmemory`
-    of redis does the same without this command.
+    AGE is written as `30d`, SIZE as `10G`. The age of an object counts from when it was written, because only
+    redis knows when it was last used; what is still needed is compiled and sent again. A lifecycle rule of S3
+    or `maxmemory` of redis does the same without this command.
     """
     if age is None and most is None:
         raise WrongUsage("`--older-than` or `--max-size` is required")

@@ -57,7 +57,7 @@ class Status:
 @click.option("--list", "lists", is_flag=True, help="Also count the objects there, which takes a while.")
 @json_option
 def status(lists: bool, as_json: bool) -> None:
-    """Show if each remote answers, how fast, and what is unsent.
+    """Show the state, speed and upload queue of each remote.
 
     Ends with status 1 if one of them cannot be used.
     """

@@ -52,7 +52,7 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
     default="text",
     help="`prometheus` is for its textfile collector, `github` for `$GITHUB_STEP_SUMMARY`.",
 )
-@click.option("--verbose", "-v", is_flag=True, help="Show all counts, also those that are zero.")
+@click.option("--verbose", "-v", is_flag=True, help="Show all counts, even zeros.")
 @click.option("--json", "as_json", is_flag=True, help="Same as `--format json`.")
 @click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 @click.option(
@@ -64,6 +64,7 @@ def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float
 @click.option(
     "--output",
     "-o",
+    metavar="FILE",
     type=click.Path(dir_okay=False),
     help="Write to this file, which is replaced in one step.",
 )

@@ -71,10 +71,10 @@ _OUTPUT, _DEPENDENCIES = "output-file", "dependency-output"
 def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, ...]) -> None:
     """Check the cache for damage, or its results against nvcc.
 
-    Every file is checked against its checksum. With a command line after `--`, nothing else is checked: that
-    is compiled here, through the cache and by nvcc, and compared. It must name its output with `-o`, which
-    is not written. Ends with status 1 if something is wrong, or if the given command line could not be
-    compared.
+    Every file is checked against its checksum. With a command line after `--`, only that is checked: it is
+    compiled here, through the cache and by nvcc, and the results are compared. It must name its output with
+    `-o`; that file is not written. Ends with status 1 if something is wrong, or if the given command line
+    could not be compared.
     """
     settings = our_settings.load()
     our_settings.refuse_if_wrong(settings, "dir")
