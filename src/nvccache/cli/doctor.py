@@ -47,7 +47,7 @@ def doctor(build_directory: str, as_json: bool) -> None:
 
     Checks nvcc, the host compiler, the settings and the cache directory, and compiles a sample with and
     without the cache. With a CMake build directory, it also checks the compiler launchers of that build.
-    Ends with status 1 if something is bad.
+    Exits with status 1 if something is bad.
     """
     environ = dict(os.environ)
     settings = config.load(environ)
@@ -114,7 +114,7 @@ def _verdict(title: str, wanted: str, seconds: float, folder: str, counts: dict[
             return Finding(BAD, title, "its object differs from nvcc's: please report this")
     outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
     reasons = ", ".join(counts["bypass_reasons"])
-    text = f"{outcome}{f' ({reasons})' if reasons else ''} in {seconds_words(seconds)}, the same object"
+    text = f"{outcome}{f' ({reasons})' if reasons else ''} in {seconds_words(seconds)}, the object is nvcc's"
     return Finding(GOOD if outcome == wanted else ODD, title, text)
 
 

@@ -248,7 +248,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield (
             f"{build['name']:<{max(map(len, names))}}  {units.moment(build['since'])}"
             f"  {count_words(build['calls'], 'call')} in {spent},"
-            f" {build['hits']} of {build['cacheable']} hits,"
+            f" {build['hits']} of {build['cacheable']} were hits,"
             f" wall time {stats_text.saved_words(build['wall_seconds_saved'])}"
         )
     yield from _listed(

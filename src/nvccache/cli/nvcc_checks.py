@@ -210,7 +210,7 @@ def of_machine(settings: Config) -> Iterator[Finding]:
             )
     if pool:
         yield Finding(
-            GOOD, "at once", f"{settings.jobs or cores} stages in all calls together, {cores} cores"
+            GOOD, "at once", f"all calls together run up to {settings.jobs or cores} stages, on {cores} cores"
         )
     else:
         yield Finding(ODD, "at once", "no directory for the pool: each call runs one stage at a time")

@@ -112,7 +112,7 @@ class Unpacked:
 def unpack(files: tuple[str, ...], as_json: bool) -> None:
     """Import packs, skipping what is already present.
 
-    Every object is checked, as one from a remote is. Ends with status 1 if an object is damaged or forged;
+    Every object is checked, as one from a remote is. Exits with status 1 if an object is damaged or forged;
     the others are imported. A file that is not a complete pack is not read.
     """
     settings = our_settings.load(needs_cache=True)

@@ -76,7 +76,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
     """Send entries of this cache to the writable remotes.
 
     During a build, a process in the background sends what was compiled. End a CI job with `nvccache remote
-    push`: it waits until all is sent, and ends with status 1 if something could not be. What was sent once
+    push`: it waits until all is sent, and exits with status 1 if something could not be. What was sent once
     is not sent again. AGE is written as `30d`, `12h` or `90m`.
     """
     if pending + everything + (age is not None) > 1:
@@ -103,7 +103,7 @@ def pull(dry_run: bool, as_json: bool) -> None:
     """Fetch everything that the remotes have and this cache lacks.
 
     This prepares for working offline. Every object is checked, as in a compile. After an interruption, run
-    it again: it goes on from there. Ends with status 1 if something could not be fetched. The size limit of
+    it again: it goes on from there. Exits with status 1 if something could not be fetched. The size limit of
     the cache holds from the next compile on.
     """
     chosen = remotes.load()

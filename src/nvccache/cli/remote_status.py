@@ -59,7 +59,7 @@ class Status:
 def status(lists: bool, as_json: bool) -> None:
     """Show the state, speed and upload queue of each remote.
 
-    Ends with status 1 if one of them cannot be used.
+    Exits with status 1 if one of them cannot be used.
     """
     chosen = remotes.load()
     found = []
@@ -144,7 +144,7 @@ def test(as_json: bool) -> None:
 
     Reads an object; if the remote is writable, also writes one, reads it back, lists it and deletes it. With
     `NVCCACHE_READONLY` nothing is written. Compiles that skip a remote after a fault use it again as soon as
-    it passes. Ends with status 1 if a right is missing that compiles need.
+    it passes. Exits with status 1 if a right is missing that compiles need.
     """
     chosen = remotes.load()
     shown = []

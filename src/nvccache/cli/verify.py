@@ -73,7 +73,7 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
 
     Every file is checked against its checksum. With a command line after `--`, only that is checked: it is
     compiled here, through the cache and by nvcc, and the results are compared. It must name its output with
-    `-o`; that file is not written. Ends with status 1 if something is wrong, or if the given command line
+    `-o`; that file is not written. Exits with status 1 if something is wrong, or if the given command line
     could not be compared.
     """
     settings = our_settings.load()
