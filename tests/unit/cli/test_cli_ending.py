@@ -34,6 +34,7 @@ DIGEST = keys.digest_bytes(b"x" * 1000)
 NOBODY_AT_ALL = 54321
 LINES = {
     "stats": ["stats"],
+    "all counts": ["stats", "-v"],
     "clean": ["clean"],
     "config": ["config"],
     "explain": ["explain", "/tmp/a.o"],

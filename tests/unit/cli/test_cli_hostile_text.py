@@ -24,6 +24,7 @@ HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc
 COMMAND_LINES = {
     "stats": [
         ["stats"],
+        ["stats", "--verbose"],
         *([["stats", "--format", form] for form in ("json", "prometheus", "github", HOSTILE)]),
         *([["stats", "--by", by] for by in ("source", "reason", "architecture", "directory", HOSTILE)]),
         ["stats", "--since", HOSTILE],
@@ -41,6 +42,8 @@ COMMAND_LINES = {
         ["config"],
         ["config", "--json"],
         ["config", "set", HOSTILE, "1"],
+        ["config", "get", HOSTILE],
+        ["config", "max_size", HOSTILE],
     ],
     "clean": [
         ["clean"],
