@@ -32,7 +32,6 @@ _BY_STAGES = "all its stages were compiled before, for other objects"
 _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
-_TERMINAL = "terminal"
 _MOST_DETAILS = 50
 _OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ", "--dependency-target")
 
@@ -130,17 +129,8 @@ class Explanation:
             return found
         limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
         otherwise = f"its resource limits differ ({limits})" if limits else _OTHER_KEY
-        return [self._of_terminal(former) or (_LOST if is_same_key else otherwise)]
-
-    def _of_terminal(self, former: ObjectRecord) -> str:
-        """How the terminal changed that messages go to, for which results with messages are kept."""
-        now = dict(self._components(former.digest_key, ()))[_TERMINAL]
-        before = dict(former.components).get(_TERMINAL, [])
-        if now == before:
-            return ""
-        if now and before:
-            return "its messages go to another terminal"
-        return f"its messages {'now go' if now else 'no longer go'} to a terminal"
+        of_terminal = object_record.of_terminal(former, self._request.terminal)
+        return [of_terminal or (_LOST if is_same_key else otherwise)]
 
     def _of_call(self, former: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself.
@@ -201,7 +191,7 @@ class Explanation:
             ("directory", [(self._cwd, "")]),
             ("nvcc", [(self._request.nvcc, "")]),
             (difference_text.BASE_DIRECTORY, [(base, "")] if base else []),
-            (_TERMINAL, digests([("a terminal", terminal)] if terminal else [])),
+            object_record.terminal_component(terminal, digest_key),
         ]
 
     def _of_inputs(self, recorded: InputRecord) -> list[str]:

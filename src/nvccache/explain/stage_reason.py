@@ -58,7 +58,7 @@ class StageReasons:
     ) -> None:
         self._call = call
         self._checkout = checkout
-        self._former_checkout = ""
+        self._former_checkout = self._of_terminal = ""
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
         self._now = now.in_environment(call.environ)
@@ -79,6 +79,7 @@ class StageReasons:
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """The name of each stage that ran, and a clause that says why."""
         self._former_checkout = former.checkout if former else ""
+        self._of_terminal = object_record.of_terminal(former, self._call.terminal) if former else ""
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
         for one in self._looked_up:
@@ -274,7 +275,7 @@ class StageReasons:
             for difference in input_records.differences(read, self._now)
         }
         self._paths |= paths
-        return list(paths) or [LOST]
+        return list(paths) or [self._of_terminal or LOST]
 
 
 def _is_cached(task: Task) -> bool:

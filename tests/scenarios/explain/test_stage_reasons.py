@@ -205,3 +205,13 @@ def test_a_compile_on_a_terminal_is_remembered(compiled):
     assert on_terminal(compiled, [*launched, "-DX"], {}).status == 0
     assert cause(compiled).endswith(", because `a.h` changed")
     assert FIRST not in why(compiled).values()
+
+
+def test_messages_for_a_terminal_are_the_cause_and_no_lost_result(compiled):
+    (compiled.directory / "a.h").write_text("#define NUMBER 1; int unused\n")
+    assert b"unused" in compiled.cached(*LINE).stderr
+    launched = [sys.executable, "-m", "nvccache", "nvcc", *LINE]
+    assert on_terminal(compiled, launched, {}).status == 0
+    clause = "its messages now go to a terminal"
+    assert cause(compiled).endswith(f", because {clause}")
+    assert set(why(compiled).values()) == {clause}

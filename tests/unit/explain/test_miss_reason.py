@@ -89,7 +89,9 @@ def record(
 def note(given: Request, cause: list[str], cache: Store, report: Report | None = None, *further: str) -> None:
     """As a call does that has no stages."""
     plan = Plan((), {}, {}, "/s")
-    call = SimpleNamespace(plan=plan, environ=given.environ, store=cache, cwd=os.getcwd())
+    call = SimpleNamespace(
+        plan=plan, environ=given.environ, store=cache, cwd=os.getcwd(), terminal=given.terminal
+    )
     explanation = begun(given, cache, *further)
     explanation.cause = cause
     explanation.end(report or Report(), call)
