@@ -30,6 +30,8 @@ NAVIGATION = {
     "Tutorial": ["tutorial/first-build"],
     "How-to": [
         "how-to/install",
+        "how-to/from-ccache",
+        "how-to/from-sccache",
         "how-to/cmake",
         "how-to/make",
         "how-to/ninja",
@@ -49,6 +51,8 @@ NAVIGATION = {
         "how-to/packs",
         "how-to/remote-execution",
         "how-to/report",
+        "how-to/troubleshooting",
+        "how-to/tuning",
     ],
     "Examples": ["examples/cuda-graph", "examples/sweep"],
     "Reference": [

@@ -50,10 +50,14 @@ NEEDED = {
     "docs/how-to/packs.md": (),
     "docs/how-to/remote-execution.md": (),
     "docs/how-to/report.md": (),
+    "docs/how-to/from-ccache.md": (),
+    "docs/how-to/from-sccache.md": (),
+    "docs/how-to/troubleshooting.md": (),
+    "docs/how-to/tuning.md": (),
 }
 WITHOUT_COMPILES = (
     "bazel", "docker", "clusters", "shared-cache", "install", "remote-buckets", "remote-servers",
-    "remote-execution",
+    "remote-execution", "report", "tuning",
 )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
     sh scripts/docs && python -m pytest --every-case tests/test_doc_site_pages.py
 
-Skipped without a built site, the extra `browser` or Chromium. NVCCACHE_TEST_PICTURES names a directory for pictures.
+Skipped without a built site, the extra `browser` or Chromium. NVCCACHE_TEST_PICTURES names a directory
+for pictures.
 """
 
 from __future__ import annotations
