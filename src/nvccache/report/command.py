@@ -52,7 +52,9 @@ def report(
     if as_json and output:
         raise WrongUsage("`--json` prints the figures instead of writing a page")
     settings = our_settings.load()
-    builds = _chosen(_read(source) if source else _recorded(settings, since), since)
+    found = _read(source) if source else _recorded(settings, since)
+    builds = _chosen(found, since)
+    before = _before(found, builds[0]) if since == units.LAST_BUILD and builds else []
     shown = sorted((call for build in builds for call in build), key=lambda call: call.started)
     if not shown:
         warn("no calls are recorded since then" if isinstance(since, float) else "no calls are recorded")
@@ -64,7 +66,7 @@ def report(
     if output or not trace_file:
         output = output or PAGE
         # A log that was copied from elsewhere says nothing of what is kept here.
-        replace_file(output, page.of(builds, None if source else _kept(settings), time.time()))
+        replace_file(output, page.of(builds, None if source else _kept(settings), time.time(), before))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
         say(f"wrote {written}: {_sentence(shown)}")
@@ -77,7 +79,8 @@ def _recorded(settings: Config, since: float | str | None) -> list[Call]:
     if not root or not os.path.lexists(root):
         return []
     # What nobody can have written here, such as a call that took less than no time, is left out.
-    made = map(events.to_json, units.events_of(root, since))
+    first = None if since == units.LAST_BUILD else since  # the build before the last one is compared with it
+    made = map(events.to_json, units.events_of(root, first))
     return [call for call in map(of_events.understood, made) if call]
 
 
@@ -105,6 +108,13 @@ def _chosen(found: Sequence[Call], since: float | str | None) -> list[list[Call]
     if isinstance(since, float):
         found = [call for call in found if call.started >= since]
     return events.builds(found)
+
+
+def _before(found: Sequence[Call], build: Sequence[Call]) -> list[Call]:
+    """The build before this one that made some of its products; empty where there is none."""
+    products = {call.product for call in build} - {""}
+    earlier = reversed(events.builds(found)[:-1])
+    return next((each for each in earlier if products & {call.product for call in each}), [])
 
 
 def _kept(settings: Config) -> Kept | None:

@@ -16,7 +16,7 @@ from importlib import resources
 
 from nvccache import __version__, outcomes
 from nvccache.cli.units import count_words, moment
-from nvccache.report import figures, page_parts
+from nvccache.report import figures, page_parts, verdict
 from nvccache.report.calls import Call
 from nvccache.report.figures import Figures
 from nvccache.report.kept import Kept
@@ -30,8 +30,11 @@ _CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
 _STAGE_TEXTS = ("kind", "architecture", "result", "why", "where")
 
 
-def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
-    """The page for these builds, oldest first. `kept` is what the cache holds, where there is one at hand."""
+def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float, before: Sequence[Call] = ()) -> str:
+    """The page for these builds, oldest first, and for the one `before` them, where it is known.
+
+    `kept` is what the cache holds, where there is one at hand.
+    """
     calls = [call for build in builds for call in build]
     found = figures.of(calls)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
@@ -42,6 +45,7 @@ def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float) -> str:
         script=script,
         title=text(_title(builds)),
         when=text(_when(builds)),
+        verdict=page_parts.opening(verdict.of(builds), verdict.of([before]) if before else None),
         summary=page_parts.summary(found),
         outcomes=page_parts.outcome_table(found),
         stages=page_parts.stage_table(found),

@@ -14,6 +14,7 @@ from nvccache.cli.units import count_words, seconds_words, size_words
 from nvccache.report.calls import Stage
 from nvccache.report.figures import LONGEST_LIST, Figures, Tally
 from nvccache.report.kept import Kept, Size
+from nvccache.report.verdict import Verdict
 
 _UNKNOWN = "a reason of another version of nvccache"
 # What a call or a stage came to: its class in page.css, where it has a colour, and the sign beside it. The
@@ -124,6 +125,58 @@ def summary(figures: Figures) -> str:
         f"<div><dt>{text(name)}</dt><dd><b>{text(value)}</b><span>{text(about)}</span></dd></div>"
         for value, name, about in tiles
     )
+
+
+def opening(verdict: Verdict, before: Verdict | None) -> str:
+    """The verdict on top of the summary, with the facts below it."""
+    facts = "".join(f"<li>{text(fact)}</li>" for fact in verdict_facts(verdict, before))
+    shown = f'<p class="verdict">{text(verdict_sentence(verdict))}.</p>'
+    return shown + (f'<ul class="facts">{facts}</ul>' if facts else "")
+
+
+def verdict_sentence(verdict: Verdict) -> str:
+    """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
+    counted = f"{verdict.hits:,} of {count_words(verdict.compiles, 'compile')} {_were(verdict.hits, 'hit')}"
+    parts = [counted] if verdict.compiles else []
+    if verdict.failed:
+        parts.append(f"{verdict.failed:,} failed")
+    if verdict.bypasses:
+        parts.append(f"{verdict.bypasses:,} bypassed the cache")
+    if (most := verdict.costliest) and verdict.tool_spent:
+        spent = f"{duration(most.spent)} of {duration(verdict.tool_spent)} of tool time"
+        where = most.sources[0] if len(most.sources) == 1 else count_words(len(most.sources), "source")
+        parts.append(f"{spent} went into {where}" + (f", because {most.cause}" if most.cause else ""))
+    if not parts:
+        return "Nothing was compiled"
+    return "; ".join(parts)
+
+
+def _were(count: int, noun: str) -> str:
+    return f"was a {noun}" if count == 1 else f"were {noun}s"
+
+
+def verdict_facts(verdict: Verdict, before: Verdict | None) -> list[str]:
+    """What the sentence leaves open, one fact each: the build before, its end, its slots, nvccache itself."""
+    facts = []
+    if before:
+        facts.append(
+            f"The build before took {duration(before.elapsed)}, with {before.hits:,} of"
+            f" {count_words(before.compiles, 'compile')} as hits; this one took {duration(verdict.elapsed)}."
+        )
+    if verdict.last and verdict.compiles > 1:
+        name = verdict.last.source or verdict.last.product or "a call without a source"
+        facts.append(f"{name} finished last, {duration(verdict.last.seconds)} after it began.")
+    if verdict.slots and verdict.elapsed:
+        part = min(1.0, verdict.busy / (verdict.slots * verdict.elapsed))
+        facts.append(
+            f"{count_words(verdict.slots, 'job slot')} ran tools for {100 * part:.0f} % of the time;"
+            f" for {duration(verdict.one_busy)} only one of them did."
+        )
+    if verdict.own:
+        facts.append(
+            f"Calls took {duration(verdict.own)} without any tool, added up, waits for slots included."
+        )
+    return facts
 
 
 def outcome_table(figures: Figures) -> str:

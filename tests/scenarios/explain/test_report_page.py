@@ -39,7 +39,10 @@ BUILDS = {
     "failed": FAILED,
     "hostile": made_builds.hostile(),
     "large": made_builds.build(5000),
-    "several": [*made_builds.build(20), *[made_builds.call(started=made_builds.BEGUN + 9999.0)] * 3],
+    "several": [
+        *made_builds.build(20),
+        *[made_builds.call(started=made_builds.BEGUN + 9999.0, build="4800-2")] * 3,
+    ],
 }
 
 
@@ -210,6 +213,7 @@ def test_the_keyboard_zooms_moves_and_goes_to_the_list(browser, pages):
 
 def test_a_pointer_is_told_the_same(browser, pages):
     with browsers.opened(browser, pages("one")) as opened:
+        opened.locator("#chart").scroll_into_view_if_needed()
         box = opened.locator("#lanes").bounding_box()
         opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 22 + 24 + 10)
         opened.wait_for_selector("#tip:not([hidden])")
@@ -237,6 +241,7 @@ def test_what_was_away_is_told_with_its_costs(browser, pages):
 
 def test_it_is_dragged_and_zoomed_by_a_pointer(browser, pages):
     with browsers.opened(browser, pages("usual")) as opened:
+        opened.locator("#chart").scroll_into_view_if_needed()
         whole = picture(opened, "#lanes")
         opened.click("#in")
         zoomed = picture(opened, "#lanes")

@@ -224,3 +224,16 @@ def test_what_has_no_end_is_not_read_to_it(nvccache, folder, source):
     assert (result.exit_code, result.output) == (
         1, f"Error: `{source}` is not what `nvccache events --json` prints\n",
     )  # fmt: skip
+
+
+def test_the_build_before_is_the_last_that_made_one_of_the_same_products(nvccache, folder, tmp_path):
+    def build(number, seconds, product):
+        started = made_builds.BEGUN + 100 * number
+        return call(started=started, seconds=seconds, product=product, build=f"{number}-1")
+
+    made = [build(1, 30.0, "/a.o"), build(2, 20.0, "/elsewhere.o"), build(3, 10.0, "/a.o")]
+    path = str(write(tmp_path / "log", made))
+    assert nvccache("report", "--from", path).exit_code == 0
+    assert "The build before took 30.00 s" in (folder / PAGE).read_text()
+    assert nvccache("report", "--from", path, "--since", "all").exit_code == 0
+    assert "The build before" not in (folder / PAGE).read_text()
