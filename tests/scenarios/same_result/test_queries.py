@@ -415,7 +415,7 @@ def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
     inputs.cached("-M", "a.cu", *INCLUDED)
     for _ in range(2):
         inputs.cached("--version")
-    text = inputs.run([sys.executable, "-m", "nvccache", "stats"]).stdout.decode()
+    text = inputs.run([sys.executable, "-m", "nvccache", "stats", "-v"]).stdout.decode()
     assert re.search(r"^  query_hit +2 +50.0 %\n  query_miss +2 +50.0 %$", text, re.MULTILINE)
     assert "% hits" not in text
     said = inputs.run([sys.executable, "-m", "nvccache", "explain"]).stdout.decode()
