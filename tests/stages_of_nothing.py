@@ -64,10 +64,10 @@ class FakeIds:
     def are_not_in(self, one: Stage) -> bool:
         return one.kind in self.unused
 
-    def is_unlike(self, one: Stage) -> bool:
+    def has_wrong_id(self, one: Stage) -> bool:
         return one.kind in self.wrong and one.kind in self.made_up and not self.are_not_in(one)
 
-    def is_seen_to_be_unlike(self, one: Stage) -> bool | None:
+    def writes_wrong_id(self, one: Stage) -> bool | None:
         return self.seen
 
     def note_in_vain(self, one: Stage) -> None:

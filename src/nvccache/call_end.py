@@ -1,4 +1,4 @@
-"""How a call ends: what its caller is told, and what the event log is.
+"""How a call ends: writing its output, and its event to the event log.
 
 Part of the hot path. Knows nothing of how an answer was found or made.
 """
@@ -34,9 +34,9 @@ class Began:
 def hand_over(found: Answer, config: Config, began: Began, remote: RemoteUse | None = None) -> None:
     """Finish a direct hit and end; comes back where the answer to a query could not be written."""
     result = found.result
-    is_told = found.is_of_query and _answer(result.stdout, result.stderr)
+    is_answered = found.is_of_query and _answer(result.stdout, result.stderr)
     event = Event(outcomes.DIRECT_HIT)
-    if is_told:
+    if is_answered:
         event = Event(outcomes.QUERY_HIT)
     elif found.is_of_query:
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
@@ -48,14 +48,14 @@ def hand_over(found: Answer, config: Config, began: Began, remote: RemoteUse | N
     event.product = os.path.abspath(named) if named else ""
     note(config, f"{event.outcome.replace('_', ' ')} {event.product}")
     record(config, event, began)
-    if not is_told:
+    if not is_answered:
         write(1, result.stdout)
         write(2, result.stderr)
     os._exit(0)
 
 
 def tell(report: Report) -> bool:
-    """Write what a call has said; false where nvcc has to say it."""
+    """Write the output of a call; false where nvcc has to write it."""
     if report.is_query:
         return _answer(report.stdout, report.stderr)
     write(1, report.stdout)
@@ -64,7 +64,7 @@ def tell(report: Report) -> bool:
 
 
 def _answer(stdout: bytes, stderr: bytes) -> bool:
-    """Write the answer to a query; false where nvcc has to, for it fails in its own way."""
+    """Write the answer to a query; false where nvcc has to, since it reports a failed write itself."""
     from nvccache.machine import streams
 
     before = streams.size_and_place() if stdout else None
@@ -83,12 +83,12 @@ def write(descriptor: int, content: bytes) -> bool:
         except BlockingIOError:
             time.sleep(0.001)
         except OSError:
-            return False  # nobody reads any more; nvcc would not mind either when it compiles
+            return False  # the reader is gone; nvcc ignores that, too, when it compiles
     return True
 
 
 def event_of(report: Report, sources: list[str], arguments: list[str], began: Began) -> Event:
-    """What the event log is told of a call that no record answered."""
+    """The event of a call that was not replayed from a record."""
     event = Event(outcomes.BYPASS, report.leave_to_nvcc)
     event.sources = sources
     event.product = os.path.abspath(report.product) if report.product else _product_named_in(arguments)
@@ -123,7 +123,7 @@ def _product_named_in(arguments: list[str]) -> str:
 
 
 def record(config: Config, event: Event, began: Began) -> None:
-    """Tell the event log what became of a call."""
+    """Append the event of a call to the event log."""
     if config.problems and config.log:
         from nvccache import log
 

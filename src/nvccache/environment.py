@@ -1,4 +1,4 @@
-"""The environment: lists of its variables, and what it says as far as it was asked.
+"""The environment: lists of its variables, and the values of those that were read.
 
 That is variables by name, all of it, and programs on PATH.
 

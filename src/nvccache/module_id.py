@@ -16,16 +16,16 @@ that nvcc gives the first of them, and makes up the same id from the same source
 external definition, or from the seed where there is none (CUDA 11.8 to 13.5, found by comparing ids, PTX and
 stubs). Where the passes differ in their first external definition the ids do too, and so they do in units
 without external definition on toolkits that take no seed. Therefore a stage that runs before nvcc's id is
-known guesses, and one that runs later is told it (execution/seeding.py).
+known guesses, and one that runs later reads it (execution/seeding.py).
 
 It can be the same in each checkout below the base directory: then the checksum is one of the way to the
 source from the working directory, as the base directory has it (base_dir.py), and two objects with one id may
 come from different sources: the way is the same, and so is the name of their first external definition, which
 is the rest of the id. Where that name is a symbol that each of the two defines, no link takes both, with
-nvcc's ids as little as with these; what else holds the id is not seen outside of the program or library that
+nvcc's ids as little as with these; what else holds the id is not visible outside of the program or library that
 an object is linked into. Each object is looked at for that, and those for which it does not hold keep nvcc's
 id: such as units that begin with a variable of device code, or with a name given by `__asm__`. So does what
-is compiled for device links, whose symbols are seen everywhere.
+is compiled for device links, whose symbols are visible everywhere.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def seed_of(
 
     Two objects that plain nvcc would have been able to link differ in one of these: they are two
     files, or one file compiled twice under one name, with an edit or another option between. `texts` are the
-    digests of what the passes say. Not told apart is what is compiled twice without any difference.
+    digests of what the passes say. Two identical compiles get one seed.
     """
     components = [
         ("source", (source_path,)),
@@ -324,8 +324,8 @@ def _with_value(words: tuple[str, ...], option: str, cwd: str) -> tuple[str, ...
     return (*words[:at], os.path.relpath(words[at], cwd), *words[at + 1 :])
 
 
-def are_told_apart(image: bytes, identifier: bytes) -> bool:
-    """Whether no link takes two objects like this one whose ids are equal, or none of them minds."""
+def may_share_id(image: bytes, identifier: bytes) -> bool:
+    """Whether two objects like this one may have one id: a link rejects the pair, or no global name holds the id."""
     head = head_of(identifier)
     if not head or not elf.is_understood(image):
         return False

@@ -42,7 +42,7 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
         if not is_program(name):
             return ""
         # What a setting names may be a wrapper that has found us again, and must get what stands behind us.
-        # Whoever types a path twice may mean it (a host compiler that calls nvcc), but not without end.
+        # A path that is typed twice may be meant so (a host compiler that calls nvcc), but not without end.
         if not is_ours(name) and times(name) < (NESTED if typed else 1):
             return name
     behind_us = [

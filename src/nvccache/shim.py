@@ -43,9 +43,9 @@ def main() -> int:
 def role() -> Callable[[], int]:
     """What this process was started for, to be called without arguments.
 
-    A fault before that, as in what is imported, is the business of whoever started this.
+    A fault before that, as in what is imported, is left to the caller.
     """
-    sys.unraisablehook = _end_if_told_to
+    sys.unraisablehook = _end_if_interrupted
     _undo_locale_coercion()
     name = os.path.basename(sys.argv[0])
     if _is_name_of_nvcc(name):
@@ -96,17 +96,17 @@ def _undo_locale_coercion() -> None:
     del os.environ["LC_CTYPE"]
 
 
-def _end_if_told_to(unraisable: sys.UnraisableHookArgs) -> None:
-    """End by a signal that came while a finalizer ran; Python would tell of it and go on."""
-    told = unraisable.exc_value
-    if not isinstance(told, KeyboardInterrupt) and not hasattr(told, "signum"):  # process.Interrupted
+def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
+    """End by a signal that came while a finalizer ran; Python would report it and go on."""
+    fault = unraisable.exc_value
+    if not isinstance(fault, KeyboardInterrupt) and not hasattr(fault, "signum"):  # process.Interrupted
         sys.__unraisablehook__(unraisable)
         return
     import signal
 
     from nvccache.machine import process
 
-    process.die_of(getattr(told, "signum", signal.SIGINT))
+    process.die_of(getattr(fault, "signum", signal.SIGINT))
 
 
 def _compile(typed: str, arguments: list[str]) -> int:
@@ -119,7 +119,7 @@ def _compile(typed: str, arguments: list[str]) -> int:
 
         process.die_of(signal.SIGINT)
         return 128 + signal.SIGINT
-    # Nothing is left to put away, and taking the interpreter down would cost as much as a hit.
+    # Nothing is left to clean up, and taking the interpreter down would cost as much as a hit.
     os._exit(status)
 
 
@@ -239,7 +239,7 @@ def _carry_out(request: Request, began: Began) -> int:
 
 
 def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str]) -> None:
-    """Have remotes told of what was made. The call is over: no fault may have nvcc do it again."""
+    """Queue new results for remotes. The call is over: after a fault nvcc must not run again."""
     try:
         from nvccache.remote import uploads
 

@@ -122,9 +122,9 @@ def hide(text: str, argv: Iterable[str], environ: Mapping[str, str]) -> str:
         everything += environ.get(name, "").split()
     secrets: set[str] = set()
     for argument in _arguments(everything):
-        whole, seen = " ".join(argument.tokens), shown(argument).removesuffix(HIDDEN)
-        if whole.startswith(seen):
-            secrets.update(re.split(_BETWEEN, whole[len(seen) :]), [whole[len(seen) :].strip("\"'")])
+        whole, visible = " ".join(argument.tokens), shown(argument).removesuffix(HIDDEN)
+        if whole.startswith(visible):
+            secrets.update(re.split(_BETWEEN, whole[len(visible) :]), [whole[len(visible) :].strip("\"'")])
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, HIDDEN)

@@ -73,7 +73,7 @@ def check(call: StagedCall, tasks: Tasks, task: Task) -> bool:
     original = call.module_ids.original_of(stage)
     # The stage that writes it has ended; on its thread it may be known before.
     is_id_settled = not original or tasks.is_done(original)
-    if is_id_settled and call.module_ids.is_unlike(stage):
+    if is_id_settled and call.module_ids.has_wrong_id(stage):
         context = replace(context, has_own_ids=False)
         raise BeginAgainError("the module ids differ: once more, in nvcc's way", context)
     if made and made.clue:
@@ -139,7 +139,7 @@ def _is_of_other_path(call: StagedCall, stage: Stage, diagnostics: bytes) -> boo
     if ids.depends_on_seed(identifier, call.module_ids.seed_of(generating)):
         return False  # the seed tells where the source is, and no checkout shares what holds that
     image = run_stage.content_of(call, objects[0])
-    is_shareable = ids.head_of(identifier) not in diagnostics and ids.are_told_apart(image, identifier)
+    is_shareable = ids.head_of(identifier) not in diagnostics and ids.may_share_id(image, identifier)
     return is_shareable != (call.context.ids_choice == SHARED)
 
 

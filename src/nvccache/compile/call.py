@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What a call came to, and what it has said."""
+    """The result of a call, and its output."""
 
     __slots__ = (
         "answer",
@@ -25,6 +25,7 @@ class Report:
         "kept_here",
         "leave_to_nvcc",
         "looked_up",
+        "output_before_link",
         "product",
         "reason_against_record",
         "record",
@@ -35,7 +36,6 @@ class Report:
         "stdout",
         "store_fault",
         "to_send",
-        "told_before_link",
     )
 
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
@@ -45,7 +45,7 @@ class Report:
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr
-        self.told_before_link = (b"", b"")  # both up to there, where a program is linked
+        self.output_before_link = (b"", b"")  # stdout and stderr up to there, where a program is linked
         self.product = ""  # the first of its products
         self.is_linked = self.is_query = False  # by link_only.py; by query.py
         self.stages: list[StageEvent] = []  # whose times count from `began`
@@ -53,7 +53,7 @@ class Report:
         self.busy = 0.0  # seconds in which a tool ran
         self.looked_up: list[Task] = []
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
-        self.remote: RemoteUse | None = None  # what was asked of remotes
+        self.remote: RemoteUse | None = None  # its queries of remotes
         self.to_send: list[tuple[str, str]] = []  # what they may have a use for, bucket and key of each
         self.record: Pair | None = None  # that answers it the next time
         self.reason_against_record = ""  # why there is none, a clause

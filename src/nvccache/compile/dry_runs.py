@@ -1,11 +1,11 @@
-"""Dry runs that are kept: what nvcc said it would do, under what it was observed to read for that.
+"""Dry runs that are kept: nvcc's transcript, with an input record of what nvcc was observed to read for it.
 
-Most calls that no record answers have the words of an earlier one, and another source, which a dry run does
-not read. It is kept as a rehearsal is (rehearsals.py), with a placeholder for the scratch directory, by a
-call that is recorded itself: a script that may do something else the next time has no record. It is kept in
-this cache alone, since asking nvcc takes less time than asking another cache, and only this user's own is
-believed, since its commands are run. Unlike a record of a call it holds
-for one environment only: what nvcc says repeats PATH and others, as the tools are to have them.
+Most misses repeat the argv of an earlier call with another source, which a dry run does not read. A dry run is
+kept like a rehearsal (rehearsals.py), with a placeholder for the scratch directory, and only by a call that is
+recorded itself: a script that may behave differently next time has no record. It stays in this cache, since
+running nvcc takes less time than querying a remote, and it is used only from a cache that no other user can
+write, since its commands are run. A record of a call may hold for several environments; a dry run holds for
+one, since its transcript repeats PATH and other variables for the tools.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _SCRATCH = b"<scratch>"
 class DryRun:
     """The dry run of a call whose scratch directory is `path`, which lies in `checkout` (base_dir.py).
 
-    `input_record` is that of a kept one; of one that was made, `log` is what it was seen to do.
+    A kept one has an `input_record`; one that was run has the observer's `log`.
     """
 
-    __slots__ = ("_cache", "_front", "_path", "input_record", "log", "said")
+    __slots__ = ("_cache", "_front", "_path", "input_record", "log", "stderr")
 
     def __init__(self, request: Request, path: str, checkout: str, cache: Store) -> None:
-        self.said = b""  # on its standard error
+        self.stderr = b""
         self.log: Log | None = None
         self.input_record: InputRecord | None = None
         cwd = os.getcwd()
@@ -59,21 +59,21 @@ class DryRun:
         )
 
     def find(self, request: Request) -> Completed | None:
-        """What nvcc said the last time, if it would say the same now.
+        """The kept dry run, if nvcc would give the same now.
 
-        None where others may write into the cache: what nvcc says are commands, which are run.
+        None where others may write into the cache: the transcript holds commands, which are run.
         """
         now = Present(request.guarded_environ, self._cache)
         is_private = directory.is_private(request.config.dir)
         found = record.find_hidden(self._front, self._cache, now) if is_private else None
         if not found or not found[0].result.is_made_here:
             return None
-        pair, said = found
-        self.said, self.input_record = said.replace(_SCRATCH, self._path), pair.input_record
-        return Completed(0, b"", self.said, 0.0)
+        pair, stderr = found
+        self.stderr, self.input_record = stderr.replace(_SCRATCH, self._path), pair.input_record
+        return Completed(0, b"", self.stderr, 0.0)
 
     def keep(self, made: InputRecord, since_ns: int) -> None:
-        """Keep what nvcc said in a call that began at `since_ns`, under what it has read."""
-        if _SCRATCH not in self.said:
-            said = self.said.replace(self._path, _SCRATCH)
-            record.add_hidden(self._front, made, said, self._cache, since_ns, is_sent=False)
+        """Keep the transcript of a call that began at `since_ns`, with the record of its inputs."""
+        if _SCRATCH not in self.stderr:
+            stderr = self.stderr.replace(self._path, _SCRATCH)
+            record.add_hidden(self._front, made, stderr, self._cache, since_ns, is_sent=False)

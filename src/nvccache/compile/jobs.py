@@ -1,4 +1,4 @@
-"""Work beside the main thread: a thread for each tool that runs, and one for what can wait.
+"""Work outside the main thread: a thread for each tool that runs, and one for what can wait.
 
 The threads of tools wait for a child most of the time. What can wait (putting results into the store) is
 done one after the other, what others may be waiting for first, while tools run.

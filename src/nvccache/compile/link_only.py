@@ -2,7 +2,7 @@
 
 The host linker's inputs are not guessed, so it runs each time. What comes before it in nvcc's order is
 answered by a record like a direct hit, and found in the store; neither plan nor keys are needed. The
-command is that of a dry run and never one of a record: whoever can write into the cache must not be able to
+command comes from a dry run, never from a record: being able to write into the cache must not be enough to
 have commands run.
 """
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def carry_out(request: Request, known: Answer) -> Report | None:
-    """Link the program; None, with nothing told, where it has to be made in the long way.
+    """Link the program; None, with nothing written, where all stages are needed.
 
-    That is so where the store has lost something, and where the link fails, which is then told in nvcc's
-    order and with its status.
+    That is so where the store has lost something, and where the link fails: its diagnostics then appear in
+    nvcc's order, with nvcc's status.
     """
     config = request.config
     cache = Store(directory.of(config), config.readonly)
@@ -43,9 +43,9 @@ def carry_out(request: Request, known: Answer) -> Report | None:
     try:
         report = within_scratch(path, None, lambda: _link(request, known, path, cache))
     except OSError as error:
-        log.write(config.log, f"not linked by itself: {error}")
+        log.write(config.log, f"not only linked: {error}")
         return None
-    log.write(config.log, "linked by itself" if report else "not linked by itself")
+    log.write(config.log, "only linked" if report else "not only linked")
     return report
 
 
@@ -80,11 +80,11 @@ def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | 
 
 
 def _command(transcript: Transcript) -> Sequence[str]:
-    """The words of the host's link; none if that is not what nvcc does last."""
+    """The argv of the host's link; empty if that is not what nvcc does last."""
     last = transcript.steps[-1] if transcript.steps else None
     return last.argv if isinstance(last, Command) and host_options.is_link(last.argv) else ()
 
 
 def _read_by(argv: Sequence[str], path: str) -> set[str]:
-    """The intermediates that a command speaks of, relative to the scratch directory."""
+    """The intermediates that a command names, relative to the scratch directory."""
     return {word.partition(path + "/")[2] for word in argv if path + "/" in word}

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 _CLOCK_WAS_SET = "the clock was set while it was compiled"
-_CLOCK_SLACK = 10**9  # nanoseconds by which the two clocks may part before one of them was set
+_CLOCK_SLACK = 10**9  # nanoseconds; two clocks that differ by more: one of them was set
 
 
 def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
@@ -104,7 +104,7 @@ def _compile(
     dry_run = DryRun(request, path, relocation.checkout, cache)
     transcript = _transcribe(request, path, observing, dry_run)
     if dry_run.input_record:
-        progress.note("nvcc is not asked what it would do, as it would say what it said before")
+        progress.note("the dry run is replayed: nvcc would print the same again")
     found = _answer_from_remotes(request, cache)
     if found:
         return found
@@ -205,7 +205,7 @@ def _other_machines(config: Config) -> SourceOf | None:
 
 
 def _store(request: Request) -> store.Store:
-    """The cache directory, with the remotes behind it that are to be asked."""
+    """The cache directory, with the remotes behind it that may be queried."""
     config = request.config
     if config.remote and not config.recache:
         return tiered_store.of(directory.of(config), config, request.environ)
@@ -231,7 +231,7 @@ def _transcribe(request: Request, path: str, observing: Watch, dry_run: DryRun) 
         if known:
             return known
         completed, dry_run.log = observing.run(argv, environ)
-        dry_run.said = completed.stderr
+        dry_run.stderr = completed.stderr
         return completed
 
     return dryrun.of_invocation(request.nvcc, request.invocation, request.guarded_environ, path, run)

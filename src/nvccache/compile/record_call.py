@@ -92,7 +92,7 @@ class Recorder:
         return made
 
     def _read_by_dry_run(self) -> InputRecord:
-        """What the dry run read, and keep it for the next call of these words; raises as `input_record`."""
+        """What the dry run read, and keep it for the next call with this argv; raises as `input_record`."""
         dry_run, call = self._dry_run, self.call
         if dry_run.input_record:
             return dry_run.input_record
@@ -123,12 +123,12 @@ class Recorder:
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
     def answer(self) -> Answer:
-        """What the call gave; where a host's link follows, what that reads, and what was said before it."""
+        """The result of the call; of a program, the inputs of the host's link and the output before it."""
         call, report = self.call, self._report
-        said = report.told_before_link if call.plan.host_link else (report.stdout, report.stderr)
+        written = report.output_before_link if call.plan.host_link else (report.stdout, report.stderr)
         # A replay saves all stages but a link that has to run.
         counted = [stage for stage in report.stages if tool_of(stage.kind).is_counted]
-        result = Result((), *said)
+        result = Result((), *written)
         result.seconds = sum(stage.cost for stage in counted)
         result.wall = sum(stage.wall for stage in counted)
         result.stages = list(map(event_line.text_of_hit, counted))
@@ -172,7 +172,7 @@ class Recorder:
         return direct.TYPED if self._is_as_typed(given, made) else direct.PLACED, kept_here
 
     def _is_as_typed(self, given: Answer, made: InputRecord) -> bool:
-        """Whether the same words have the same result in any directory where they lead to the same contents.
+        """Whether the same argv has the same result in any directory where they lead to the same contents.
 
         Paths in the directory are relative then. A module id tells the absolute path of its source, which
         the words have to do as well.
@@ -185,8 +185,8 @@ class Recorder:
             here in word for argument in self.invocation.arguments for word in argument.tokens
         ):
             is_free = all(known.is_free_of(self.cwd) for known in self.call.workspace.passes.values())
-            is_told = any(topic == facts.CHECKOUT for topic, _, _ in made.machine)
-            if not is_free or is_told or any(os.fsencode(self.cwd) in text for text in texts):
+            needs_checkout = any(topic == facts.CHECKOUT for topic, _, _ in made.machine)
+            if not is_free or needs_checkout or any(os.fsencode(self.cwd) in text for text in texts):
                 return False
             if self._is_led_to(self.cwd, made):
                 return False

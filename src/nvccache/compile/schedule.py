@@ -1,13 +1,13 @@
 """Which stage runs when: by what it reads and who makes that, as slots, memory and other processes allow.
 
 A stage is looked up as soon as the digests of all it reads are known. If the cache does not have it, the
-sources are asked for it (sources.py), and what they promise is waited for. Results go to the store in the
+sources are queried for it (sources.py), and what they promise is waited for. Results go to the store in the
 background, when the stages that were waiting for them have started.
 
 Some stages can run before nvcc's module id is known, with one that is a guess (seeding.py). A wrong guess
-costs a run, mostly. So a stage guesses only on a core that is idle beside those that the call uses already,
+costs a run, mostly. So a stage guesses only on an idle core, next to those that the call uses already,
 or on another machine, and not where that was in vain before. Everywhere else it waits for the stage that
-makes the id, which takes little beside it, and reads it. What a guess has made is not gone by before it is
+makes the id, which is short in comparison, and reads it. What a guess has made is not gone by before it is
 known to be right: until then its task is GUESSED, and holds neither slot nor memory.
 """
 
@@ -267,7 +267,7 @@ class Schedule:
         if made.completed.status == 0 and self._is_guess(task):
             task.state = State.GUESSED
             return False
-        if made.completed.status == 0 and self._ids.is_unlike(task.stage):
+        if made.completed.status == 0 and self._ids.has_wrong_id(task.stage):
             self._throw_away(task, made)
             return False
         task.state = State.DONE
@@ -299,12 +299,12 @@ class Schedule:
         return [(task, run) for task, run in running if run and not self._ids.has_to_guess(task.stage)]
 
     def _end_wrong_guesses(self) -> None:
-        """End tools that are seen to have guessed wrong."""
+        """End tools that are observed to have guessed wrong."""
         for task, run in self._decided_guesses():
-            is_unlike = self._ids.is_seen_to_be_unlike(task.stage)
-            if is_unlike is None:
+            is_wrong = self._ids.writes_wrong_id(task.stage)
+            if is_wrong is None:
                 continue
-            task.guesses = False  # whatever it is, this is seen once
-            if is_unlike:
+            task.guesses = False  # right or wrong, it is checked once
+            if is_wrong:
                 run.is_wrong = True
                 run.cancel()

@@ -8,7 +8,7 @@ for, compiled and recorded as such. The script is not run again, and so
     - may not look for a terminal, which a rehearsal has not;
     - may do nothing behind nvcc, where it waits for it, but end as that did.
 
-Where that is not so, or cannot be told, the script runs as it is.
+Where that is not so, or not certain, the script runs as it is.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
     since_ns = time.time_ns()
     environ = script.guarded_environ
     argv = [script.nvcc, *script.arguments]
-    completed, seen = watch.rehearse(argv, environ, bool(script.terminal), of_nvcc=True)
-    observation = seen.read()
+    completed, observer_log = watch.rehearse(argv, environ, bool(script.terminal), of_nvcc=True)
+    observation = observer_log.read()
     if observation.incomplete:
         cache.add_memo(memo_key, _NEVER)
         return observation.incomplete

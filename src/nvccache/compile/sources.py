@@ -1,11 +1,11 @@
-"""Who can give a stage's result when the cache directory does not have it: the sources, asked in turn.
+"""The sources of a stage's result when the cache directory does not have it, tried in turn.
 
-    RemoteCache     asks other caches, on a thread, while other stages go on
+    RemoteCache     queries other caches, on a thread, while other stages run
     OtherProcesses  has the stage from a process that runs it now; else claims it for this one
     Here            runs it, in a slot, where memory allows
     remote_execution/source.py sends it to another machine; there only where one is set
 
-Each offers a promise, or nothing. A promise holds what it needs (a slot, a place among those that are away)
+Each offers a promise, or nothing. A promise holds what it needs (a slot, a place among the remote stages)
 from the offer on. The schedule begins it, or drops it again; of several promises of one task the first with a
 result counts.
 """
@@ -58,7 +58,7 @@ class RemoteCache(Source):
 
 
 class _Question(Promise):
-    """Other caches are asked for a stage."""
+    """A query of other caches for a stage."""
 
     is_timed = False
 
@@ -88,7 +88,7 @@ class _Question(Promise):
 
 
 class OtherProcesses(Source):
-    """A claim is taken by who can run the stage at that moment, so that no two processes wait for each other
+    """Only a process that can run the stage at that moment takes its claim, so that no two processes wait for each other
     (docs/development/decisions/065-no-circles-of-waiting.md)."""
 
     def __init__(self, claims: Claims | None) -> None:
@@ -138,10 +138,10 @@ class _Waiting(Promise):
         self.task.was_elsewhere = True
 
     def has_ended(self) -> bool:
-        seen = self._wait.look()
-        if seen == inflight.HELD:
+        state = self._wait.look()
+        if state == inflight.HELD:
             return False
-        self.task.shares = seen == inflight.FREE
+        self.task.shares = state == inflight.FREE
         self.cancel()
         return True
 
@@ -155,7 +155,7 @@ class _Waiting(Promise):
 
 
 class Room:
-    """What the stages of one call take while they run: a slot, and memory beside each other."""
+    """What the stages of one call take while they run: a slot, and a share of memory."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots

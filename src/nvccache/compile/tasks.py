@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nvccache.store.inflight import Claim
 
 _IDLE_SECONDS = 0.5
-_LONG_SECONDS = 0.5  # beside which a round trip to another cache is little
+_LONG_SECONDS = 0.5  # compared with which a round trip to another cache is short
 
 
 class State:
@@ -115,7 +115,7 @@ class Promise:
         raise NotImplementedError
 
     def admits(self, slot: Slot | None) -> bool:
-        """Whether the stage may be run here beside this, in a slot; with None, in any that there may be."""
+        """Whether the stage may also run here, in this slot; with None, in any slot."""
         return False
 
     def has_ended(self) -> bool:

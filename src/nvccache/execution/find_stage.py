@@ -1,7 +1,7 @@
 """Finding a stage's result in the store: under which keys, and whether what is found is whole.
 
 What is known of a stage before it runs makes its front key, behind which lies a record (record.py): what the
-stage was observed to read beside, and what it gave. Stages that make up a module id have further keys
+stage was observed to read in addition, and what it gave. Stages that make up a module id have further keys
 (seeding.py). Stages that read preprocessed text have two: by what the text says (passes.py), and by
 its every byte. A result without diagnostics is kept under the first, where lines do not matter.
 """

@@ -1,6 +1,6 @@
 """Where the host compiler writes an object: into the scratch directory, or where nvcc has it write.
 
-The path shows what a compiler writes beside the object (coverage notes, split debug information), in what the
+The path shows what a compiler writes next to the object (coverage notes, split debug information), in what the
 object names, and to a script that chooses options by it. Options on nvcc's command line that do so are known
 (host.py); those that a wrapper, a specs file or a configuration file adds are not. So
 
@@ -104,7 +104,7 @@ def clue(stage: Stage, workspace: Workspace, log: Log, is_as_rehearsed: bool) ->
 def odd_mode(path: str, kind: str, directory: str) -> str:
     """What is odd about the mode of an object, a clause: a wrapper has set it. Empty if it is a new file's.
 
-    That is seen of a file which is made in this directory of ours; raises OSError.
+    Found out with a file that is made in this directory of ours; raises OSError.
     """
     new = os.path.join(directory, f"{os.path.basename(path)}.new")
     with open(new, "wb"):
@@ -120,7 +120,7 @@ def lying_in_place(stage: Stage) -> frozenset[str]:
 
 
 def who_looks(objects: Iterable[str], lay_there: Collection[str], observations: Iterable[Observation]) -> str:
-    """Who has seen what lay in the place of an object before it was made, a clause; empty if nobody did."""
+    """Which process observed what was at an object's path before it was made, as a clause; empty if none did."""
     processes = [process for observation in observations for process in observation.processes]
     for path in objects:
         for process in processes:
@@ -142,7 +142,7 @@ def signatures_in_place(stage: Stage) -> dict[str, Signature]:
 def is_its_own(shown: Mapping[str, Signature], observations: Iterable[Observation]) -> bool:
     """Whether what lies there is what the stage has made: others may write to the same path.
 
-    It has to be a file that a tool was seen to make, and the same as when it was taken in.
+    It has to be a file that a tool was observed to make, and the same as when it was taken in.
     """
     made = {file for observation in observations for file in observation.made}
     return all(found[:2] in made and signatures.of(path) == found for path, found in shown.items())
@@ -169,8 +169,8 @@ def _in_place(stage: Stage) -> Stage:
     if argv == stage.argv:
         return stage
     # What options are added is not known: some have the object name the working directory.
-    seen = replace(stage.grammar, sees_directory=True, sees_names=True, sees_output_names=True)
-    grammar = replace(seen, stays_in_order=True)
+    with_paths = replace(stage.grammar, sees_directory=True, sees_names=True, sees_output_names=True)
+    grammar = replace(with_paths, stays_in_order=True)
     return replace(stage, grammar=grammar, argv=argv, outputs=tuple(outputs))
 
 

@@ -60,12 +60,12 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_named(output.destination, printed) for output in (*stage.outputs, *read)):
         return f"what {stage.kind} says names a product"  # which is called otherwise the next time
-    seen = [log.read() for log in made.logs]
-    is_its_own = object_place.is_its_own(made.in_place, seen)
+    observations = [log.read() for log in made.logs]
+    is_its_own = object_place.is_its_own(made.in_place, observations)
     if not is_its_own or find_stage.front_key(call, stage) != action.front_key:
         return unchanged_files.CHANGED_MEANWHILE
     modes = [object_place.odd_mode(path, stage.kind, call.plan.scratch) for path in made.in_place]
-    return next(filter(None, modes), object_place.who_looks(made.in_place, made.lay_there, seen))
+    return next(filter(None, modes), object_place.who_looks(made.in_place, made.lay_there, observations))
 
 
 def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
@@ -85,7 +85,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt:
     learnt.take_read(stage, read)
     processes = [process for log in made.logs for process in log.read().processes]
     grown = process_checks.grown_file(processes, call.plan.scratch)
-    if grown:  # as a hit beside others that ran it would be missing there; so is a call, but all of it
+    if grown:  # a hit would lack its lines among those of stages that ran; a replayed call lacks all of them
         call.store.trouble = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
         learnt.is_bound = ids.generates(stage)

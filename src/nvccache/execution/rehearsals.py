@@ -107,18 +107,18 @@ class _Rehearsals:
         on_terminal = bool(self._context.terminal)
         completed, log = self._context.watch.rehearse(argv, self._environ, on_terminal)
         observation = log.read()
-        seen = becoming.of_run(observation, self._environ)
-        if seen is None or completed.stdout or completed.stderr:
+        became = becoming.of_run(observation, self._environ)
+        if became is None or completed.stdout or completed.stderr:
             return None  # nothing of what it says by itself shows in what it becomes
         try:
             made = self._inputs.input_record(observation, Subject(self._environ, stage.argv[0]))
         except UnreadableError:
             return None
         may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
-        known = Rehearsal(_renamed(seen, scratch, _SCRATCH), made, may_choose)
+        known = Rehearsal(_renamed(became, scratch, _SCRATCH), made, may_choose)
         self.found.append(known)
         rehearsed.add(front, known, self._store, self._context.since_ns)
-        return seen
+        return became
 
 
 def is_of_host(stage: Stage) -> bool:

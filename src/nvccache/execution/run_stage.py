@@ -57,11 +57,11 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What running a stage gave, and what its runs were seen to do; its outputs are in the workspace."""
+    """The result of running a stage, and what its runs were observed to do; its outputs are in the workspace."""
 
     completed: Completed
     logs: Sequence[Log] = ()
-    is_repeatable: bool = False  # whether another run was seen to make the same, see seeding.py
+    is_repeatable: bool = False  # whether another run was observed to make the same, see seeding.py
     costs: Costs | None = None  # of a run on another machine
     wall: float = 0.0  # of the call's wall time, in seconds; see tasks.StageClock
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written where they belong

@@ -71,7 +71,7 @@ def _ends_of(plan: Plan, stage: Stage) -> set[str]:
 
 
 class ModuleIds:
-    """The ids of one attempt at a call: nvcc's, and those that the stages of `plan` make up beside them.
+    """The ids of one attempt at a call: nvcc's, and those that the stages of `plan` make up in addition.
 
     First what the tools are given, then under which keys results are kept and what they hold of an id, and
     last the ids that stages make up which nvcc would have them read.
@@ -110,7 +110,7 @@ class ModuleIds:
     ) -> tuple[Completed, bool]:
         """On toolkits that take no seed: `run` again if the id would never be the same twice.
 
-        Also whether another run was seen to make the same.
+        Also whether another run was observed to make the same.
         """
         output = stage.output(ROLE)
         if output not in kept:
@@ -214,7 +214,7 @@ class ModuleIds:
         return (self._workspace.as_read(output.path) or b"") if output and output in kept else b""
 
     def _contents(self, kept: Sequence[Output], lost: bytes = b"") -> list[bytes]:
-        """What is kept of a stage beside its id."""
+        """The kept outputs of a stage, except its id."""
         contents = [self._workspace.content_of(output.path) for output in kept if output.role != ROLE]
         return [lost if content is None else content for content in contents]
 
@@ -231,8 +231,8 @@ class ModuleIds:
         output = stage.output(ROLE)
         return output is not None and self.is_own(output) and not self._names_id(stage)
 
-    def is_unlike(self, stage: Stage) -> bool:
-        """Whether a stage that made up the module id itself has another one, in what it made, than nvcc's."""
+    def has_wrong_id(self, stage: Stage) -> bool:
+        """Whether the outputs of a stage hold a module id that it made up and that differs from nvcc's."""
         own, original = self._files_of(stage)
         if not self._workspace.knows(own) or not self._workspace.knows(original):
             return False
@@ -264,11 +264,11 @@ class ModuleIds:
         _write(own, content)
         return True
 
-    def is_seen_to_be_unlike(self, stage: Stage) -> bool | None:
-        """The same as `is_unlike` of a stage that still runs, by what it has written; None if not seen yet.
+    def writes_wrong_id(self, stage: Stage) -> bool | None:
+        """The same of a stage that still runs, by its output so far; None while that is not known.
 
-        cicc writes the id when it has read its text, together with all device code as text. That may name
-        what its result will not, which is seen at the end.
+        cicc writes the id when it has read its text, together with all device code as text. That text may
+        name an id that the result will not hold; only the end of the stage shows it.
         """
         own, original = self._files_of(stage)
         code = stage.output("gpu")
@@ -287,7 +287,7 @@ class ModuleIds:
         self._memos.clear()
 
     def were_in_vain(self, stage: Stage) -> bool:
-        """Whether a stage of the same source was seen to guess in vain."""
+        """Whether a stage of the same source was observed to guess in vain."""
         key = self._memo_key(stage)
         if key not in self._memos:
             self._memos[key] = self._context.store.find_memo(key)

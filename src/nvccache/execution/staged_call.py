@@ -2,7 +2,7 @@
 
     context.py          what is known before: Context of the call, Action of a stage
     find_stage.py       the keys of a stage, and its result if the store has it
-    run_stage.py        running it: Made, what it printed, what its tools were seen to do
+    run_stage.py        running it: Made, what it printed, what its tools were observed to do
     publish_stage.py    putting its result into the store, and what it has read, or why not
 
 The steps change nothing but the workspace and the store; what a call learns by them is Known. Stages
@@ -56,11 +56,11 @@ class StagedCall:
 
     @property
     def remote(self) -> TieredStore | None:
-        """The store, if there are remotes behind it that can be asked for records."""
+        """The store, if there are remotes behind it that can be queried for records."""
         return self.store if isinstance(self.store, TieredStore) else None
 
     def without_scratch(self, text: bytes) -> bytes:
-        """Diagnostics as they may be told and kept."""
+        """Diagnostics as they may be written and kept."""
         if os.fsencode(self.plan.scratch) in text:
             for output in (output for _, output in self.outputs.values() if output.destination):
                 text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))

@@ -87,8 +87,8 @@ class Workspace:
         if output.role not in _ON_DISK_ONLY:
             self._contents[output.path] = content
         # Stages that heed the working directory have it in their keys.
-        said = passes.without_directory(content) if output.role == "ii" else content
-        self._digests[output.path] = keys.digest_bytes(said)
+        text = passes.without_directory(content) if output.role == "ii" else content
+        self._digests[output.path] = keys.digest_bytes(text)
         return content
 
     def adopt(self, path: str, content: bytes) -> None:

@@ -57,7 +57,7 @@ def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> Becoming | 
         return "it may look for a terminal"
     own, users = (_preloaded(variables) for variables in (nvcc.environ, environ))
     found = None if own != users else _known(observation, nvcc, _changes(nvcc, environ, ("_", VARIABLE)))
-    return found or "what it gives nvcc cannot be told"
+    return found or "what it gives nvcc is unknown"
 
 
 def _known(observation: Observation, compiler: Process, changes: Mapping[str, str]) -> Becoming | None:
@@ -100,7 +100,7 @@ def _is_nvcc(process: Process) -> bool:
 
 
 def _sees_streams(process: Process, streams: Collection[int]) -> bool:
-    """Whether a process may have seen what the caller's streams are, or who the caller is.
+    """Whether a process may have observed what the caller's streams are, or who the caller is.
 
     Beside the shells only those programs ask for terminals that do something else for it.
     """
@@ -112,8 +112,15 @@ def _sees_streams(process: Process, streams: Collection[int]) -> bool:
     }  # which ask before they open their script
     if not asked.isdisjoint(streams):
         return True
-    seen = (process.found, process.absent, process.denied, process.links, process.resolved, process.others)
-    return any(_OF_CALLER.match(path) for paths in (*seen, process.permissions) for path in paths)
+    observed = (
+        process.found,
+        process.absent,
+        process.denied,
+        process.links,
+        process.resolved,
+        process.others,
+    )
+    return any(_OF_CALLER.match(path) for paths in (*observed, process.permissions) for path in paths)
 
 
 def _preloaded(environ: Mapping[str, str]) -> list[str]:

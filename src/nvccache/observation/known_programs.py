@@ -1,7 +1,7 @@
 """What the questions of a process mean for its results, by the kind of program that it is.
 
 A compiler that asks for the clock writes it into its result, ptxas measures how long it takes; a shell looks
-at variables without asking for them by name. Seen with the observer on CUDA 11.8 to 13.5, gcc 11 and 12 and
+at variables without asking for them by name. Observed on CUDA 11.8 to 13.5, gcc 11 and 12 and
 clang 14. A program that is not listed may do anything with what it is given.
 """
 
@@ -104,7 +104,7 @@ def looks_at_its_memory(process: Process) -> bool:
 
 
 def heeds_descriptors(process: Process) -> bool:
-    """Whether it may matter to a process which descriptors its caller has open, beside what it reads there.
+    """Whether it may matter to a process which descriptors its caller has open, whatever it reads from them.
 
     Compilers look for a jobserver, and xargs for what it should not hand on.
     """

@@ -35,7 +35,7 @@ class CallNames:
         self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
 
     def begin(self, files: Iterable[str]) -> StageNames:
-        """What one stage looked for, beside the files that it read."""
+        """What one stage looked for, apart from the files that it read."""
         return StageNames(self, frozenset(files))
 
     def state(self, path: str) -> str:
@@ -137,7 +137,7 @@ class CallNames:
         """Drop names of files that were read, perhaps by another path.
 
         gcc looks a system header up by the name that the search path gives it, and reads it by the path
-        without links. That the former leads there is seen from its directories, and the file's signature
+        without links. That the former leads there follows from its directories, and the file's signature
         says that it is there and no link: a thousand names less that a hit would have to look at.
         """
         read = {path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE}

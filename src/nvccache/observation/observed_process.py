@@ -70,7 +70,7 @@ def for_all(path: str, directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a program was given beside its arguments and variables (observer/process.c)."""
+    """What a program was given in addition to its arguments and variables (observer/process.c)."""
 
     limits: int  # digest of limits and umask
     surroundings: int  # in a rehearsal, digest of what surrounds it

@@ -38,7 +38,7 @@ _COUNTS: dict[str, tuple[int, ...]] = {
 }
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
-LINK = "observer.so"  # beside the log, made just before the run
+LINK = "observer.so"  # next to the log, made just before the run
 
 
 @dataclass(slots=True)
@@ -163,8 +163,8 @@ class _Reader:
         elif kind == "y":
             process.questions.add((text, numbers[0], numbers[1]))
         elif kind == "i":
-            seen = process.inputs if len(numbers) == 2 else process.used
-            seen.add((numbers[0], numbers[1] & _MOST_INODES))
+            pairs = process.inputs if len(numbers) == 2 else process.used
+            pairs.add((numbers[0], numbers[1] & _MOST_INODES))
         elif kind == "E":
             process.given = Given(numbers[0], numbers[1], tuple(numbers[2:]))
         elif kind == "A":
@@ -277,7 +277,7 @@ class _Reader:
     def _note_write(self, path: str, flags: int, numbers: Sequence[int]) -> None:
         """A regular file that may be written to where it lies, or that opening it for that has made.
 
-        One that is empty and has just changed is new, by all that can be seen of it.
+        One that is empty and has just changed is new, as far as its status shows.
         """
         device, inode, _, size, modified, changed = numbers
         access = flags & os.O_ACCMODE

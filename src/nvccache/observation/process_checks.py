@@ -1,4 +1,4 @@
-"""What one observed process has learnt beside the files that it opened, and whether it may be recorded.
+"""What one observed process has learnt apart from the files that it opened, and whether it may be recorded.
 
 The clock, random numbers and what the kernel makes up are different each time; scripts and options are text.
 """
@@ -56,7 +56,7 @@ _HARMLESS_TO_COMPILERS = (
 # What a shell reads from there may be text that it runs.
 _IN_NO_FILE = r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*"
 _TELLS_OF_PROCESSOR = r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?"
-# What gcc's driver hands on beside what it made of the former, wherever that stood.
+# What gcc's driver hands on in addition to what it made of the former, wherever that stood.
 _NATIVE = rb"=native\b|\bl1-cache-size="
 _RESPONSE_FILE = rb"(?:^|(?<=\s))@(\S+)"
 _TIME_WORD = rb"\b__(?:DATE|TIME|TIMESTAMP)__\b"
@@ -203,7 +203,7 @@ def may_choose(process: Process) -> bool:
 
 
 def places_looked_at(process: Process, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Directories, links and others that are no files, of which a process may have seen the whole status.
+    """Directories, links and others that are no files, of which a process may have read the whole status.
 
     Each with how it looked. A shell looks at where it works when it starts.
     """
@@ -220,7 +220,7 @@ def places_looked_at(process: Process, environ: Mapping[str, str]) -> list[tuple
 
 
 def files_looked_at(process: Process, opened: Mapping[tuple[int, int], str]) -> list[tuple[str, str]]:
-    """Regular files of which a process that is no compiler may have seen the whole status; and attributes.
+    """Regular files of which a process that is no compiler may have read the whole status; and attributes.
 
     Each with how it looked. `opened` are the paths of files by device and inode: every program asks for the
     status of what it opens, but what utilities do with it is known, and shells do nothing with it unless a
@@ -236,7 +236,7 @@ def files_looked_at(process: Process, opened: Mapping[tuple[int, int], str]) -> 
 
 
 def object_to_products(process: Process, scratch: str, outputs: Iterable[str] = ()) -> None:
-    """Raise UnreadableError where a process has made what a hit would not bring back, beside its outputs.
+    """Raise UnreadableError where a process has made what a hit would not bring back, apart from its outputs.
 
     Or removed what a hit would leave.
     """
@@ -262,15 +262,15 @@ def grown_file(processes: Iterable[Process], scratch: str) -> str:
 
 
 def looks_for_product(process: Process, product: str, *, lay_there: bool) -> bool:
-    """Whether a process that is no compiler has seen what was at the path of a product before it was made.
+    """Whether a process that is no compiler has observed what was at the path of a product before it was made.
 
     One that was not there before, and is found, has been made by then.
     """
     if not known_programs.heeds_what_lies_there(process):
         return False
-    seen = process.absent | (process.found.keys() | process.files.keys() if lay_there else set())
+    observed = process.absent | (process.found.keys() | process.files.keys() if lay_there else set())
     name, path = os.path.basename(product), _with_real_directory(product)
-    return any(os.path.basename(one) == name and _with_real_directory(one) == path for one in seen)
+    return any(os.path.basename(one) == name and _with_real_directory(one) == path for one in observed)
 
 
 def _with_real_directory(path: str) -> str:

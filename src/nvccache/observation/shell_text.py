@@ -171,7 +171,7 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
 def variables_at_start(
     arguments: Sequence[str], is_remote_command: bool, environ: Mapping[str, str]
 ) -> set[str]:
-    """What a shell may heed beside its text, by its arguments and by what it finds in the environment."""
+    """What a shell may heed apart from its text, by its arguments and by what it finds in the environment."""
     names = set()
     if is_remote_command or "~" in environ.get("PATH", "") or _may_be_users(arguments):
         names.add("HOME")  # of which it reads ~/.bashrc or ~/.profile, or looks for programs below it

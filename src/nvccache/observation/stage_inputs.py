@@ -74,7 +74,7 @@ class ObservedInputs:
         self.names = CallNames(since_ns)
 
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
-        """Everything a stage depends on beside its key; raises UnreadableError or OSError."""
+        """Everything a stage depends on apart from its key; raises UnreadableError or OSError."""
         if observation.incomplete:
             raise UnreadableError(f"its tools could not be observed: {observation.incomplete}")
         return _StageInputs(self, observation, subject).input_record()
@@ -165,7 +165,7 @@ class ObservedInputs:
                 processor.features(of_what, subject.environ, self._cache, is_of_tool=True)
             answer = facts.answer(topic, of_what, subject.environ, self._cache)
             if not answer:
-                raise UnreadableError("what its tools see of the machine cannot be told")
+                raise UnreadableError("what its tools see of the machine is unknown")
             made.machine.append((topic, of_what, answer))
 
     def add_variables(self, made: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
@@ -182,7 +182,7 @@ class ObservedInputs:
             if known is None:
                 known = loader.of_program(program, subject.environ, self._cache)
                 if not known.is_known:
-                    raise UnreadableError(f"which libraries `{program}` loads cannot be told")
+                    raise UnreadableError(f"which libraries `{program}` loads is unknown")
                 self._loaded[program, search] = known
             found.append(known)
         return found
@@ -258,7 +258,7 @@ class _StageInputs:
         return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
 
     def _object_to_neighbours(self, made: InputRecord) -> None:
-        """Raise UnreadableError where a tool that is known by its content reads what lies beside it.
+        """Raise UnreadableError where a tool that is known by its content reads files next to it.
 
         Another one with this content would read its own neighbours.
         """

@@ -25,7 +25,7 @@ _NOT_UNDERSTOOD = "the line table of a device link is not understood"
 def dates_in(images: Iterable[bytes], since_ns: int) -> list[tuple[str, str]]:
     """Each source that counts, with its date and size as they are now and in the table: none if missing.
 
-    Raises UnreadableError if that is not so, since a source has changed after `since_ns`, or cannot be told.
+    Raises UnreadableError if that is not so, since a source has changed after `since_ns`, or not certain.
     """
     found = dict.fromkeys(source for image in images for source in sources_in(image))
     dated = {path: _date_now(path, date, size, since_ns) for path, date, size in found}
@@ -44,7 +44,7 @@ def _date_now(path: str, date: int, size: int, since_ns: int) -> str | None:
 
 
 def sources_in(image: bytes) -> list[Source]:
-    """What the line tables say of sources; raises UnreadableError where that cannot be told."""
+    """What the line tables say of sources; raises UnreadableError where they cannot be read."""
     if not elf.is_understood(image):
         if _NAME in image:
             raise UnreadableError(_NOT_UNDERSTOOD)

@@ -65,7 +65,7 @@ class Stage:
 
     @property
     def lines_matter(self) -> bool:
-        """Whether where lines are may be seen in what it makes, diagnostics aside."""
+        """Whether line numbers may show in its outputs, apart from diagnostics."""
         return self.tool.lines_matter(self.argv) or line_options.matter_if_added(self.added)
 
     @property

@@ -1,6 +1,6 @@
 """What goes into a stage's key, by name: all that is known of it before it runs.
 
-What its tool reads and asks for beside that is observed when it runs, and stands in an input record
+What its tool reads and asks for in addition is observed when it runs, and stands in an input record
 (stage_inputs.py). Putting in too much only costs a hit.
 """
 
@@ -56,7 +56,7 @@ def of_stage(
         # Compilers take the name of the working directory from PWD where that is right.
         found.append(("directory", (cwd, environ.get("PWD", ""))))
     if stage.grammar.sees_names:
-        found.append(("names", tuple(_names_seen(stage))))
+        found.append(("names", tuple(_visible_names(stage))))
     limits = presence.tight_limits()
     if limits:
         found.append(("limits", limits))
@@ -65,7 +65,7 @@ def of_stage(
     return found
 
 
-def _names_seen(stage: Stage) -> list[str]:
+def _visible_names(stage: Stage) -> list[str]:
     """The base names of intermediates, and the path of a product that the tool itself writes in its place."""
     names = [os.path.basename(path) for path in stage.inputs]
     for output in stage.outputs if stage.grammar.sees_output_names else ():

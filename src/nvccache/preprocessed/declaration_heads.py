@@ -56,7 +56,7 @@ _CALLED_UNNAMED = frozenset(
 
 
 class UnknownError(Exception):
-    """What is declared cannot be told."""
+    """It is not certain what is declared."""
 
 
 def is_balanced(head: bytes) -> bool:
@@ -83,7 +83,7 @@ def opens_class(head: bytes) -> bool:
 
 
 def is_function(head: bytes) -> bool:
-    """Whether the block behind it is a function's body, and the function's type has been said before."""
+    """Whether the block behind it is a function's body, and the function's type comes before it."""
     head = re.sub(_ACCESS, b"", plain(head))
     flat, groups = _grouped(head)
     declared, arrow, _ = flat.partition(b"->")
@@ -141,7 +141,7 @@ def plain(head: bytes) -> bytes:
 
 
 def _end_of_group(text: bytes, position: int, opening: bytes, closing: bytes) -> int:
-    """Where a group ends that was opened before a position; the end where that cannot be told."""
+    """Where a group ends that was opened before a position; the end of the text where that is not certain."""
     depth = 1
     while depth:
         start, end = text.find(opening, position), text.find(closing, position)

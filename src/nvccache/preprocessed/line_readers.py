@@ -80,7 +80,7 @@ class _Declaration:
         self.end = end
         self.within = within
         self.is_class = is_class
-        self.is_odd = is_odd  # it has blocks in parentheses, so that it cannot be told where its body begins
+        self.is_odd = is_odd  # it has blocks in parentheses, so that the start of its body is not certain
 
 
 def are_in(text: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Paths in a checkout, written so that they mean the same in another one.
 
 A path in the checkout is kept as the way to it from the working directory, behind a mark that tells it from
-a path that was typed like that: `/base/one/src/a.cu` seen from `/base/one/build` is `<mark>1/src/a.cu`, one
+a path that was typed like that: `/base/one/src/a.cu` relative to `/base/one/build` is `<mark>1/src/a.cu`, one
 level up and then down. Everything after what the two have in common stays to the letter, so that the path of
 the other checkout is the one nvcc would print. A path that is not in the checkout stays as it is, and is the
 same for all.

@@ -131,7 +131,7 @@ class Present:
 
 
 class Fact:
-    """A kind of facts. One whose rows are all that is to be said can be joined and kept as it is."""
+    """A kind of facts. One that is nothing but rows can be joined and kept as it is."""
 
     __slots__ = ("check", "has_paths", "is_joined", "is_replayed", "name", "sentences", "width")
 
@@ -183,7 +183,7 @@ def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present) -> I
     for path, _, _ in rows:
         shown = now.signature(path)
         if shown is None:
-            return  # that has been told already
+            return  # reported already
         copies.append((path, digests.get(path, ""), shown))
     for one, was in zip(likenesses(copies), rows, strict=True):
         if one != was:
@@ -222,7 +222,7 @@ _OF_MACHINE = {
     "features": "the processor is another one",
     "host": "the machine is another one",
     "directory": "the working directory is another one",
-    "checkout": "a script is told where the checkout is, and this one is elsewhere",
+    "checkout": "a script depends on where the checkout is, and this one is elsewhere",
     "caller": "a script or program may see that the user, limits, processors or standard input are others",
     "libraries": "{} names other libraries",
 }
@@ -283,30 +283,30 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
 
     Most that a replay asks it asks only when the machine has been started anew since.
 
-    The subject may come from a record that somebody made up: it decides neither what is run nor, beyond the
-    caches of loaders and what may be a loader, what is read.
+    The subject may come from a record that somebody made up: it decides neither what is run nor, except
+    for the caches of loaders and what may be a loader, what is read.
     """
     if topic == NATIVE:
-        said = processor.describe()
+        found = processor.describe()
     elif topic == HOST:
-        said = " ".join([*os.uname(), str(os.cpu_count())])
+        found = " ".join([*os.uname(), str(os.cpu_count())])
     elif topic == CALLER:
-        said = _said_of_caller()
+        found = _state_of_caller()
     elif topic == DIRECTORY:
-        said = f"{os.getcwd()}\0{environ.get('PWD', '')}"
+        found = f"{os.getcwd()}\0{environ.get('PWD', '')}"
     elif topic == CHECKOUT:
-        said = "inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else ""
+        found = "inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else ""
     elif topic == FEATURES:
-        said = processor.features(subject, environ, cache)
+        found = processor.features(subject, environ, cache)
     elif topic == LIBRARIES:
-        return _said_of_libraries(subject, cache)
+        return _libraries_named(subject, cache)
     else:
         return ""
-    return keys.digest_bytes(said.encode(errors="surrogateescape")) if said else ""
+    return keys.digest_bytes(found.encode(errors="surrogateescape")) if found else ""
 
 
-def _said_of_caller() -> str:
-    """What the kernel says of this process and gives to each that it starts; empty if it does not say it.
+def _state_of_caller() -> str:
+    """What the kernel reports of this process and hands on to its children; empty if it reports nothing.
 
     The launcher puts the same together (launcher/process.c).
     """
@@ -328,17 +328,17 @@ def _text_of_kernel(path: str) -> str:
         return stream.read().decode("utf-8", "surrogateescape")
 
 
-def _said_of_libraries(subject: str, cache: Store) -> str:
+def _libraries_named(subject: str, cache: Store) -> str:
     """Read only where the file is another one than the last time."""
     path, *names = subject.split(":")
     shown = signatures.of(path)
     file = (path, signatures.to_text([shown] if shown else []))
     memo_key = keys.key_of("said of libraries", [("file", file), ("names", tuple(names))])
-    said = cache.find_memo(memo_key)
-    if not said:
+    found = cache.find_memo(memo_key)
+    if not found:
         from nvccache.toolkit import loader
 
-        said = loader.digest_of_cache(path, names)
-        if said and shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
-            cache.add_memo(memo_key, said)
-    return said
+        found = loader.digest_of_cache(path, names)
+        if found and shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
+            cache.add_memo(memo_key, found)
+    return found

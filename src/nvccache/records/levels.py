@@ -55,7 +55,7 @@ def answer_compiled(request: Request, cache: Store) -> Answer | Bypass | None:
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
     if isinstance(parsed, invocation.Bypass):
         return parsed
-    if parsed.is_query and not _can_be_told(not parsed.output, has_messages=False):
+    if parsed.is_query and not _can_be_written(not parsed.output, has_messages=False):
         return _bypass("query_streams")
     request.invocation = parsed
     found = None
@@ -94,7 +94,7 @@ def _answer_by_meaning(
         request.program = answer
     else:
         has_text = bool(pair.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
-        if answer.is_of_query and not _can_be_told(has_text, bool(pair.result.stderr)):
+        if answer.is_of_query and not _can_be_written(has_text, bool(pair.result.stderr)):
             return _bypass("query_streams")
         given = give(answer, cache)
         if given != GIVEN:
@@ -115,7 +115,7 @@ def _bypass(reason: str, detail: str = "") -> Bypass:
     return Bypass(reason, detail)
 
 
-def _can_be_told(has_output: bool, has_messages: bool) -> bool:
+def _can_be_written(has_output: bool, has_messages: bool) -> bool:
     from nvccache.machine import streams
 
     return streams.are_suited(has_output, has_messages)

@@ -10,11 +10,11 @@ other names. The same is left behind here, but a new file gets its name only whe
     written into        in place, after its blocks have been reserved; a torn one is removed
 
 A file without a name goes with its process, however that ends. A file system that has no such files gets
-one beside the product, which is then renamed. Its name is made of the product's: what a killed process has
+one next to the product, which is then renamed. Its name is made of the product's: what a killed process has
 left goes when the product is made again.
 
 The dependency file of -MD and -MMD is written anew for each call, since it names this call's output. Its form
-was compared with nvcc's own on 11.8 to 13.5; which files it lists is told by passes.py.
+was compared with nvcc's own on 11.8 to 13.5; passes.py decides which files it lists.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
-_LONGEST_STEM = 200  # bytes of the name of a file that lies beside a product
+_LONGEST_STEM = 200  # bytes of the name of a file next to a product
 BLOCK = 512  # what st_blocks counts
 TRIES = 3  # others may make a file of the name that is just being given
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
@@ -79,7 +79,7 @@ def deliver(products: Sequence[Product]) -> None:
 
 
 class _Pending:
-    """A product on its way: nothing of it can be seen before `commit`, and nothing is left after `close`."""
+    """A product on its way: nothing of it is visible before `commit`, and nothing is left after `close`."""
 
     __slots__ = ("_before", "_created", "_descriptor", "_is_torn", "_product", "_temporary")
 
@@ -195,7 +195,7 @@ class _Pending:
             os.posix_fallocate(self._descriptor, 0, size)
 
     def _is_stream(self, file: os.stat_result) -> bool:
-        """Whether it is standard output or error: what is said there lies between what nvcc's tools write."""
+        """Whether it is standard output or error: its text lies between what nvcc's tools write."""
         for number in (1, 2):
             try:
                 if number != self._descriptor and os.path.samestat(os.fstat(number), file):

@@ -10,7 +10,7 @@ The same lies in the cache directory, on a remote and in a pack. What tells of t
 of what leaves it, and is not believed of what was received: stat signatures, who could read the files, which
 files of the cache a result rests on.
 
-How widely a result may be shared is said by front keys that are tried in turn, from the most widely shared
+Front keys decide how widely a result may be shared. They are tried in turn, from the most widely shared
 (direct.py for calls, seeding.py for stages). Part of the hot path.
 """
 
@@ -92,19 +92,19 @@ class Result:
 class Front:
     """A front key under which a result may be, with how paths are kept there."""
 
-    __slots__ = ("is_said", "key", "relocation", "scope")
+    __slots__ = ("has_diagnostics", "key", "relocation", "scope")
 
     def __init__(
-        self, key: str, relocation: Relocation, scope: str = "", is_said: bool | None = None
+        self, key: str, relocation: Relocation, scope: str = "", has_diagnostics: bool | None = None
     ) -> None:
         self.key = key
         self.relocation = relocation
         self.scope = scope  # how widely it is shared: a word of the module that made the key
-        self.is_said = is_said  # on a terminal: whether it is for results with diagnostics
+        self.has_diagnostics = has_diagnostics  # on a terminal: whether it is for results with diagnostics
 
     def suits(self, result: Result) -> bool:
         """Whether a result may lie under this key."""
-        return self.is_said is None or self.is_said == bool(result.stderr)
+        return self.has_diagnostics is None or self.has_diagnostics == bool(result.stderr)
 
 
 class Pair:
@@ -136,10 +136,10 @@ def on_terminal(front: Front, terminal: str) -> list[Front]:
     """The same key for results without diagnostics, and another for those with; see streams.py."""
     if not terminal:
         return [front]
-    said = keys.key_of("on a terminal", (("key", (front.key,)), ("terminal", (terminal,))))
+    own = keys.key_of("on a terminal", (("key", (front.key,)), ("terminal", (terminal,))))
     return [
-        Front(front.key, front.relocation, front.scope, is_said=False),
-        Front(said, front.relocation, front.scope, is_said=True),
+        Front(front.key, front.relocation, front.scope, has_diagnostics=False),
+        Front(own, front.relocation, front.scope, has_diagnostics=True),
     ]
 
 
@@ -171,11 +171,11 @@ def holding(
     known = set()
     for pair in kept(front, cache):
         known.add(pair.key)
-        unlike = input_records.differences(pair.input_record, now, is_one_enough=True)
-        if not unlike:
+        differing = input_records.differences(pair.input_record, now, is_one_enough=True)
+        if not differing:
             if front.suits(pair.result):
                 yield pair
-        elif now.is_waste(unlike[0].path):
+        elif now.is_waste(differing[0].path):
             cache.remove_damaged(store.RECORD, front.key)  # somebody may have made it up
     for received in remote_records(front.key) if remote_records else ():
         for pair in _pairs(_parts(received), front):

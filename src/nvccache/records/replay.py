@@ -5,8 +5,8 @@ is read by the launcher, which starts no Python then (launcher/replay.c): it mak
 that the call read and puts back what the call gave. replay_layout.py draws the record.
 
 The launcher looks for a record before it starts Python, and tells by `-X nvccache-replay=NAME` which name it
-looked for: the digest of the call as it was typed and of the directory of the cache, as far as that can be
-told without Python. What would give another name here is not recorded. Where the launcher is a script, or
+looked for: the digest of the call as it was typed and of the directory of the cache, as far as that is
+known without Python. What would give another name here is not recorded. Where the launcher is a script, or
 there is none, nothing is: such calls are answered by what they mean.
 
 The launcher asks less than Python can: a call that depends on a listing of a directory, or whose settings
@@ -50,7 +50,7 @@ _OF_PROCESS = ("host", "caller")  # topics of facts.py that may change while the
 
 
 class Call:
-    """A call as the launcher has seen it."""
+    """A call as the launcher got it."""
 
     __slots__ = ("arguments", "name", "nvcc", "started", "words")
 
@@ -124,8 +124,8 @@ def add(
     if found.has_far_dates():
         return False
     strings = replay_layout.Strings()
-    products, said = _products(answer, strings, cache), _said(answer, cache)
-    if products is None or said is None:
+    products, stdout = _products(answer, strings, cache), _standard_output(answer, cache)
+    if products is None or stdout is None:
         return False
     decide, prefixes = _variables([*input_record.asked, *found.variables], environ)
     numbers = (os.geteuid(), os.getegid(), *sorted(os.getgroups()))
@@ -137,7 +137,7 @@ def add(
         "products": products,
     }
     head = _head(call, input_record, answer, config, strings)
-    head |= {"output": strings.add(said), "output_size": len(said)}
+    head |= {"output": strings.add(stdout), "output_size": len(stdout)}
     head |= {"call": bytes.fromhex(call.name), "environment": _digest_of_values(decide, environ)}
     sections["strings"] = bytes(strings.content)
     # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
@@ -362,8 +362,8 @@ def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
     return b"".join(packed)
 
 
-def _said(answer: Answer, cache: Store) -> bytes | None:
-    """What goes to standard output; None where it is long, or the cache has it no more."""
+def _standard_output(answer: Answer, cache: Store) -> bytes | None:
+    """What goes to standard output; None where it is long, or no longer in the cache."""
     for destination, digest, _ in answer.products:
         if destination == STANDARD_OUTPUT:
             content = cache.read_blob(digest)

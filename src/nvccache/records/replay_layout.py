@@ -49,11 +49,11 @@ HEAD = (
         "I",
     ),  # string: since which start of the machine it is the same one; empty where that is no matter
     ("journal", "I"),  # string: the directory in which calls are counted
-    ("event", "I"),  # string, whose length is told: event_line.replayed_line
+    ("event", "I"),  # string of a stored length: event_line.replayed_line
     ("event_size", "I"),
     ("first", "I"),  # how many words of the command line come before nvcc's arguments
     ("rule", "I"),  # 1 if the first product is a dependency file
-    ("output", "I"),  # string, whose length is told: on the standard output, and on that for errors
+    ("output", "I"),  # string of a stored length: standard output, then standard error
     ("output_size", "I"),
     ("messages", "I"),
     ("messages_size", "I"),
@@ -120,7 +120,7 @@ class Strings:
         self._at = {b"": 0}
 
     def add(self, text: bytes) -> int:
-        """Where a string begins; one that has NUL in it is told by its length."""
+        """Where a string begins; one with NUL in it needs its length as well."""
         at = self._at.get(text)
         if at is None:
             at = self._at[text] = len(self.content)

@@ -1,7 +1,7 @@
 """The call of the compiled nvcc that a call of a script becomes.
 
-Part of the hot path where nvcc is a script. A record of what it becomes is only good for looking up: whoever
-can write into the cache must not be able to have commands run. What is run shows a rehearsal of this very
+Part of the hot path where nvcc is a script. A record of what it becomes is only good for looking up: being
+able to write into the cache must not be enough to have commands run. Commands come from a rehearsal of this
 call (compile/scripted_nvcc.py).
 """
 

@@ -1,8 +1,8 @@
-"""A cache directory with remotes behind it: what the directory does not have is asked of them.
+"""A cache directory with remotes behind it: they are queried for what the directory lacks.
 
 Behind the hot path: made for a call that the cache directory does not answer, where NVCCACHE_REMOTE is set.
 What a remote sends is worth no more than its sender: a blob has to have its digest, a record its form, and
-whatever is not right is absent. How a remote is asked, and for how long, is told in remote/.
+whatever is not right is absent. remote/ decides how a remote is queried, and for how long.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def body_of(item: Item, cache: Store) -> bytes | None:
 
 
 def _merge(item: Item, name: str, ours: bytes, service: Service) -> int:
-    """Have our pairs in the record of a remote beside those of others, who may be writing just now."""
+    """Add our pairs to a remote's record and keep those of others, who may be writing at the same time."""
     sent = 0
     for _ in range(_MERGES):
         theirs = _unsealed(item, service.get(name, envelope.most_sealed(LARGEST)))

@@ -50,7 +50,7 @@ _NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "L
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a program needs beside itself."""
+    """What a program needs to run."""
 
     loader: str
     # Its libraries and loader, in the order in which they are searched for a symbol, and what was looked at
@@ -59,7 +59,7 @@ class Loaded:
     absent: tuple[str, ...] = ()  # names that would be found first
     cache: str = ""  # the loader's, if it was asked
     names: tuple[str, ...] = ()  # what that was asked for
-    is_known: bool = True  # if not, the program has told nothing
+    is_known: bool = True  # if not, the program's libraries are not known
 
     @property
     def has_libm(self) -> bool:

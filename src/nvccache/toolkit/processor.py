@@ -146,7 +146,7 @@ def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
 def checks_of(found: str) -> list[str]:
     """What class_check.c has to find on another machine for the class there to be this one.
 
-    Empty where a class is not told in a form that another machine could be asked for.
+    Empty where a class has no form that can be checked on another machine.
     """
     if "=" in found:
         lines = found.split("\n")

@@ -27,11 +27,11 @@ USUAL = {"has_own_ids": True, "ignores_lines": True, "is_in_place": False}
 CLUE = "it names its path"
 
 
-def check(ended: Task, *, is_unlike: bool = False) -> bool:
+def check(ended: Task, *, has_wrong_id: bool = False) -> bool:
     """Check a stage of a call in which cudafe++ was found for text whose lines are elsewhere."""
     plan = Plan((HOST, CUDAFE, ended.stage), {}, {}, "/s")
     context = Context(plan, {}, "/p", None, 0, None, ids_choice=SETTLED, **USUAL)
-    ids = SimpleNamespace(original_of=lambda stage: "a.cudafe1.cpp", is_unlike=lambda stage: is_unlike)
+    ids = SimpleNamespace(original_of=lambda stage: "a.cudafe1.cpp", has_wrong_id=lambda stage: has_wrong_id)
     call = SimpleNamespace(plan=plan, context=context, environ={}, store=None, module_ids=ids)
     tasks = Tasks(plan, lambda one: list(one.inputs))
     found = Result()
@@ -54,7 +54,7 @@ def memos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "is_unlike", "changed", "sentence"),
+    ("ended", "has_wrong_id", "changed", "sentence"),
     [
         (task(OBJECT), True, {"has_own_ids": False}, "the module ids differ"),
         (task(OBJECT, clue=CLUE), False, {"is_in_place": True}, f"{CLUE}: once more"),
@@ -67,9 +67,9 @@ def memos(monkeypatch: pytest.MonkeyPatch) -> None:
         (task(OBJECT, WARNS), False, {"ignores_lines": False}, "there are diagnostics"),
     ],
 )
-def test_what_does_not_hold_is_left_out_of_the_next_attempt(ended, is_unlike, changed, sentence) -> None:
+def test_what_does_not_hold_is_left_out_of_the_next_attempt(ended, has_wrong_id, changed, sentence) -> None:
     with pytest.raises(BeginAgainError, match=sentence) as raised:
-        check(ended, is_unlike=is_unlike)
+        check(ended, has_wrong_id=has_wrong_id)
     context = raised.value.context
     expected = {**USUAL, **changed}
     assert {name: getattr(context, name) for name in expected} == expected

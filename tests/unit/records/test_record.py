@@ -233,7 +233,7 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
 def test_on_a_terminal_a_result_with_diagnostics_has_a_key_of_its_own(header, cache, said):
     result = Result(stderr=said)
     plain, own = record.on_terminal(FRONT, "xterm 80")
-    assert (plain.key, plain.is_said, own.is_said) == (FRONT.key, False, True)
+    assert (plain.key, plain.has_diagnostics, own.has_diagnostics) == (FRONT.key, False, True)
     assert own.key not in (FRONT.key, record.on_terminal(FRONT, "xterm 100")[1].key)
     assert record.on_terminal(FRONT, "") == [FRONT]
     front = record.front_for(result, FRONT, "xterm 80")

@@ -13,7 +13,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         kind="fatbinary",
         writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},
         names={"--ident": "identification"},
-        # Only `-keep` asks for the container beside its C text.
+        # Only `-keep` asks for the container in addition to its C text.
         unread=frozenset({"fatbin"}) if is_embedded else frozenset(),
     )
 

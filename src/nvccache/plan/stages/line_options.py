@@ -103,7 +103,7 @@ _HOST_FEATURES = frozenset(
     """.split()
 )
 _FOR_OTHER_PROGRAMS = ("-Wa,", "-Wl,", "-Wp,")
-# What wrappers add beside these: where programs, headers and libraries are, what only a link heeds, and what
+# What wrappers add to these: where programs, headers and libraries are, what only a link heeds, and what
 # distributions harden by.
 _ADDED = (
     r"-[BLl].*|-Wl,.*|--sysroot=.*|-isysroot|-nostdinc(?:\+\+)?|-frandom-seed=.*|-fzero-call-used-regs=.*"

@@ -1,6 +1,6 @@
 """nvlink: the device code of objects, archives and libraries into one image for an architecture.
 
-With -dlto it compiles what they hold, by libnvvm.so below -nvvmpath. Where it looks for `-lname` was seen
+With -dlto it compiles what they hold, by libnvvm.so below -nvvmpath. Where it looks for `-lname` was observed
 with strace on CUDA 11.8 to 13.5: in the directories of -L, wherever they stand among the words, then in those
 of LIBRARY_PATH; first everywhere for libname.so, which is left to the host linker, then for libname.a, also
 behind one that it finds unusable.
@@ -57,7 +57,7 @@ def compiles(argv: Sequence[str]) -> bool:
 
 
 def _libraries(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """What a command finds beside the files that it names, in its order, also what it leaves alone."""
+    """The libraries that a command finds by search, in its order, also those that it does not use."""
     directories = _values(argv, _DIRECTORIES)
     directories += [place for place in environ.get("LIBRARY_PATH", "").split(":") if place]
     names = dict.fromkeys(_values(argv, _LIBRARIES))
@@ -168,7 +168,7 @@ def _members(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         size = int(header[48:58])
         start = position + _MEMBER_HEADER
         if start + size > len(content):
-            raise ValueError("a member beyond the end")
+            raise ValueError("a member past the end")
         name = header[:16].rstrip()
         # The table of symbols follows from the members, and has a date.
         if name not in (b"/", b"/SYM64/"):

@@ -36,7 +36,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 def dated_sources(ptx: bytes) -> list[str]:
     """The files whose date and size ptxas writes into the line table of this text's cubin.
 
-    Seen on CUDA 11.8 to 13.2: the cubin differs though the PTX is the same. 13.5 does it no more.
+    Observed on CUDA 11.8 to 13.2: the cubin differs though the PTX is the same. 13.5 no longer does it.
     """
     version = _VERSION.search(ptx)
     if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:

@@ -43,7 +43,7 @@ class Grammar:
     sees_directory: bool = False  # the working directory reaches the outputs
     joins_directory: bool = False  # but only in front of relative names of files in preprocessed text
     sees_names: bool = False  # the base names of intermediates that are read reach the outputs
-    sees_output_names: bool = False  # so do, beside them, those of the outputs
+    sees_output_names: bool = False  # so do those of the outputs
     dates_sources: bool = False  # date and size of the sources that its input names reach the outputs
     dates_what_it_names: bool = False  # as above, of sources that only its outputs name; see line_table.py
     runs_programs: bool = False  # others than its own: then its content does not stand for what it does
