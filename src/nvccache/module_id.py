@@ -22,8 +22,8 @@ It can be the same in each checkout below the base directory: then the checksum 
 source from the working directory, as the base directory has it (base_dir.py), and two objects with one id may
 come from different sources: the way is the same, and so is the name of their first external definition, which
 is the rest of the id. Where that name is a symbol that each of the two defines, no link takes both, with
-nvcc's ids as little as with these; what else holds the id is not visible outside of the program or library that
-an object is linked into. Each object is looked at for that, and those for which it does not hold keep nvcc's
+nvcc's ids as little as with these; what else holds the id is not visible outside of the program or library
+that an object is linked into. Each object is looked at for that, and those for which it does not hold keep nvcc's
 id: such as units that begin with a variable of device code, or with a name given by `__asm__`. So does what
 is compiled for device links, whose symbols are visible everywhere.
 """
@@ -325,7 +325,7 @@ def _with_value(words: tuple[str, ...], option: str, cwd: str) -> tuple[str, ...
 
 
 def may_share_id(image: bytes, identifier: bytes) -> bool:
-    """Whether two objects like this one may have one id: a link rejects the pair, or no global name holds the id."""
+    """Whether two such objects may have one id: a link rejects the pair, or no global name holds the id."""
     head = head_of(identifier)
     if not head or not elf.is_understood(image):
         return False

@@ -1,7 +1,7 @@
 """Where the host compiler writes an object: into the scratch directory, or where nvcc has it write.
 
-The path shows what a compiler writes next to the object (coverage notes, split debug information), in what the
-object names, and to a script that chooses options by it. Options on nvcc's command line that do so are known
+The path shows what a compiler writes next to the object (coverage notes, split debug information), in what
+the object names, and to a script that chooses options by it. Options on nvcc's command line that do so are known
 (host.py); those that a wrapper, a specs file or a configuration file adds are not. So
 
     a compiler, and a wrapper of which it is known      into the scratch directory: the product appears whole,
@@ -120,7 +120,7 @@ def lying_in_place(stage: Stage) -> frozenset[str]:
 
 
 def who_looks(objects: Iterable[str], lay_there: Collection[str], observations: Iterable[Observation]) -> str:
-    """Which process observed what was at an object's path before it was made, as a clause; empty if none did."""
+    """Which process looked at an object's path before the object was made, as a clause; empty if none did."""
     processes = [process for observation in observations for process in observation.processes]
     for path in objects:
         for process in processes:

@@ -57,7 +57,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The result of running a stage, and what its runs were observed to do; its outputs are in the workspace."""
+    """The result of running a stage, and what was observed of its runs; its outputs are in the workspace."""
 
     completed: Completed
     logs: Sequence[Log] = ()

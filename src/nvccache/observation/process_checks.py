@@ -262,7 +262,7 @@ def grown_file(processes: Iterable[Process], scratch: str) -> str:
 
 
 def looks_for_product(process: Process, product: str, *, lay_there: bool) -> bool:
-    """Whether a process that is no compiler has observed what was at the path of a product before it was made.
+    """Whether a process that is no compiler has looked at a product's path before the product was made.
 
     One that was not there before, and is found, has been made by then.
     """
