@@ -23,9 +23,9 @@ source from the working directory, as the base directory has it (base_dir.py), a
 come from different sources: the way is the same, and so is the name of their first external definition, which
 is the rest of the id. Where that name is a symbol that each of the two defines, no link takes both, with
 nvcc's ids as little as with these; what else holds the id is not visible outside of the program or library
-that an object is linked into. Each object is looked at for that, and those for which it does not hold keep nvcc's
-id: such as units that begin with a variable of device code, or with a name given by `__asm__`. So does what
-is compiled for device links, whose symbols are visible everywhere.
+that an object is linked into. Each object is looked at for that, and those for which it does not hold keep
+nvcc's id: such as units that begin with a variable of device code, or with a name given by `__asm__`. So does
+what is compiled for device links, whose symbols are visible everywhere.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Dry runs that are kept: nvcc's transcript, with an input record of what nvcc was observed to read for it.
 
 Most misses repeat the argv of an earlier call with another source, which a dry run does not read. A dry run
-is kept like a rehearsal (rehearsals.py), with a placeholder for the scratch directory, and only by a call that
-is recorded itself: a script that may behave differently next time has no record. It stays in this cache, since
-running nvcc takes less time than querying a remote, and it is used only from a cache that no other user can
-write, since its commands are run. A record of a call may hold for several environments; a dry run holds for
-one, since its transcript repeats PATH and other variables for the tools.
+is kept like a rehearsal (rehearsals.py), with a placeholder for the scratch directory, and only by a call
+that is recorded itself: a script that may behave differently next time has no record. It stays in this cache,
+since running nvcc takes less time than querying a remote, and it is used only from a cache that no other user
+can write, since its commands are run. A record of a call may hold for several environments; a dry run holds
+for one, since its transcript repeats PATH and other variables for the tools.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class _Question(Promise):
 
 
 class OtherProcesses(Source):
-    """Only a process that can run the stage at that moment takes its claim: no two processes wait for each other
-    (docs/development/decisions/065-no-circles-of-waiting.md)."""
+    """Only a process that can run the stage at that moment takes its claim: no two processes wait for each
+    other (docs/development/decisions/065-no-circles-of-waiting.md)."""
 
     def __init__(self, claims: Claims | None) -> None:
         self._claims = claims

@@ -1,8 +1,8 @@
 """Where the host compiler writes an object: into the scratch directory, or where nvcc has it write.
 
 The path shows what a compiler writes next to the object (coverage notes, split debug information), in what
-the object names, and to a script that chooses options by it. Options on nvcc's command line that do so are known
-(host.py); those that a wrapper, a specs file or a configuration file adds are not. So
+the object names, and to a script that chooses options by it. Options on nvcc's command line that do so are
+known (host.py); those that a wrapper, a specs file or a configuration file adds are not. So
 
     a compiler, and a wrapper of which it is known      into the scratch directory: the product appears whole,
     what it becomes for nvcc's path (rehearsals.py)     and nobody changes it before it is kept
