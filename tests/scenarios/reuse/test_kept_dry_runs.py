@@ -20,7 +20,7 @@ SOURCE = (
     "__global__ void kernel(int *x) { *x = STEP; }\nint launch() { kernel<<<1, 1>>>(nullptr); return 1; }\n"
 )
 LINE = ("-arch=sm_80", "-DSTEP=3", "-c", "a.cu", "-o", "a.o")
-TOLD = "nvcc is not asked what it would do"
+TOLD = "the dry run is replayed"
 
 
 class Calls:
