@@ -12,7 +12,7 @@ import click
 
 from nvccache import __version__, config
 from nvccache.cli import settings as our_settings
-from nvccache.cli import stats_text, units
+from nvccache.cli import stats_formats, stats_text, units
 from nvccache.cli.output import WrongUsage, replace_file, say
 from nvccache.cli.stats_text import Figures
 from nvccache.cli.units import count_words, size_words
@@ -26,8 +26,8 @@ from nvccache.store.eviction import Amount
 _LONGEST_PAUSE = 86400.0  # seconds
 _FORMATS: dict[str, Callable[[Figures], list[str]]] = {
     "json": lambda statistics: json.dumps(statistics, indent=2).splitlines(),
-    "prometheus": stats_text.prometheus,
-    "github": stats_text.github,
+    "prometheus": stats_formats.prometheus,
+    "github": stats_formats.github,
 }
 
 

@@ -43,9 +43,9 @@ def carry_out(request: Request, known: Answer) -> Report | None:
     try:
         report = within_scratch(path, None, lambda: _link(request, known, path, cache))
     except OSError as error:
-        log.write(config.log, f"not only linked: {error}")
+        log.write(config.log, f"the link alone is not enough: {error}")
         return None
-    log.write(config.log, "only linked" if report else "not only linked")
+    log.write(config.log, "only the link ran" if report else "the link alone is not enough")
     return report
 
 

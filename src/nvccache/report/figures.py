@@ -11,8 +11,8 @@ from nvccache.plan import stages
 from nvccache.report.calls import FAILED, HIT, RAN, SHARED, Call, Stage
 from nvccache.store.events import builds
 
-ANSWERED = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
-CACHED = (*ANSWERED, outcomes.PARTIAL_HIT, outcomes.MISS)
+_HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
+_CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
 LONGEST_LIST = 15  # rows of each list of the slowest
 
 
@@ -54,9 +54,17 @@ class Figures:
     wrong_settings: dict[str, Tally]
 
     @property
+    def hits(self) -> int:
+        return sum(self.by_outcome[outcome] for outcome in _HITS)
+
+    @property
+    def cacheable(self) -> int:
+        """The calls that the cache could answer."""
+        return sum(self.by_outcome[outcome] for outcome in _CACHEABLE)
+
+    @property
     def hit_rate(self) -> float | None:
-        """The part of the calls that the cache could answer for which no stage had to compile."""
-        return _share(self.by_outcome, ANSWERED, CACHED)
+        return self.hits / self.cacheable if self.cacheable else None
 
     @property
     def stage_hit_rate(self) -> float | None:
@@ -73,7 +81,7 @@ def of(calls: Sequence[Call]) -> Figures:
     return Figures(
         calls=len(calls),
         by_outcome=by_outcome,
-        elapsed=elapsed(builds(calls)),
+        elapsed=sum(max(call.ended for call in build) - build[0].started for build in builds(calls)),
         wall=sum(call.seconds for call in calls),
         wall_saved=sum(call.wall_saved for call in calls),
         tool_spent=sum(call.tool_spent for call in calls),
@@ -90,11 +98,6 @@ def of(calls: Sequence[Call]) -> Figures:
         store_faults=_sorted(_tally((c.store_fault, c) for c in calls if c.store_fault), "count"),
         wrong_settings=_sorted(_tally((name, c) for c in calls for name in c.wrong_settings), "count"),
     )
-
-
-def elapsed(of_builds: Iterable[Sequence[Call]]) -> float:
-    """The seconds of builds, from the first call of each to its last, pauses between them left out."""
-    return sum(max(call.ended for call in build) - build[0].started for build in of_builds)
 
 
 def to_json(figures: Figures) -> dict[str, object]:

@@ -45,7 +45,7 @@ def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float, before: 
         script=script,
         title=text(_title(builds)),
         when=text(_when(builds)),
-        verdict=page_parts.opening(verdict.of(builds), verdict.of([before]) if before else None),
+        verdict=page_parts.opening(found, verdict.of(builds), figures.of(before) if before else None),
         summary=page_parts.summary(found),
         outcomes=page_parts.outcome_table(found),
         stages=page_parts.stage_table(found),

@@ -127,23 +127,22 @@ def summary(figures: Figures) -> str:
     )
 
 
-def opening(verdict: Verdict, before: Verdict | None) -> str:
+def opening(figures: Figures, verdict: Verdict, before: Figures | None) -> str:
     """The verdict on top of the summary, with the facts below it."""
-    facts = "".join(f"<li>{text(fact)}</li>" for fact in verdict_facts(verdict, before))
-    shown = f'<p class="verdict">{text(verdict_sentence(verdict))}.</p>'
+    facts = "".join(f"<li>{text(fact)}</li>" for fact in verdict_facts(figures, verdict, before))
+    shown = f'<p class="verdict">{text(verdict_sentence(figures, verdict))}.</p>'
     return shown + (f'<ul class="facts">{facts}</ul>' if facts else "")
 
 
-def verdict_sentence(verdict: Verdict) -> str:
+def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
     """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
-    counted = f"{verdict.hits:,} of {count_words(verdict.compiles, 'compile')} {_were(verdict.hits, 'hit')}"
-    parts = [counted] if verdict.compiles else []
-    if verdict.failed:
-        parts.append(f"{verdict.failed:,} failed")
-    if verdict.bypasses:
-        parts.append(f"{verdict.bypasses:,} bypassed the cache")
-    if (most := verdict.costliest) and verdict.tool_spent:
-        spent = f"{duration(most.spent)} of {duration(verdict.tool_spent)} of tool time"
+    counted = f"{figures.hits:,} of {count_words(figures.cacheable, 'compile')} {_were(figures.hits, 'hit')}"
+    parts = [counted] if figures.cacheable else []
+    for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
+        if count := figures.by_outcome[outcome]:
+            parts.append(f"{count:,} {what}")
+    if most := verdict.costliest:
+        spent = f"{duration(most.spent)} of {duration(figures.tool_spent)} of tool time"
         where = most.sources[0] if len(most.sources) == 1 else count_words(len(most.sources), "source")
         parts.append(f"{spent} went into {where}" + (f", because {most.cause}" if most.cause else ""))
     if not parts:
@@ -155,19 +154,19 @@ def _were(count: int, noun: str) -> str:
     return f"was a {noun}" if count == 1 else f"were {noun}s"
 
 
-def verdict_facts(verdict: Verdict, before: Verdict | None) -> list[str]:
+def verdict_facts(figures: Figures, verdict: Verdict, before: Figures | None) -> list[str]:
     """What the sentence leaves open, one fact each: the build before, its end, its slots, nvccache itself."""
     facts = []
     if before:
         facts.append(
             f"The build before took {duration(before.elapsed)}, with {before.hits:,} of"
-            f" {count_words(before.compiles, 'compile')} as hits; this one took {duration(verdict.elapsed)}."
+            f" {count_words(before.cacheable, 'compile')} as hits; this one took {duration(figures.elapsed)}."
         )
-    if verdict.last and verdict.compiles > 1:
+    if verdict.last and figures.cacheable > 1:
         name = verdict.last.source or verdict.last.product or "a call without a source"
         facts.append(f"{name} finished last, {duration(verdict.last.seconds)} after it began.")
-    if verdict.slots and verdict.elapsed:
-        part = min(1.0, verdict.busy / (verdict.slots * verdict.elapsed))
+    if verdict.slots and figures.elapsed:
+        part = min(1.0, verdict.busy / (verdict.slots * figures.elapsed))
         facts.append(
             f"{count_words(verdict.slots, 'job slot')} ran tools for {100 * part:.0f} % of the time;"
             f" for {duration(verdict.one_busy)} only one of them did."

@@ -1,6 +1,6 @@
-"""Why a build took as long as it did: the facts behind the first sentence of the page.
+"""Why a build took as long as it did: what the first sentence of the page says in addition to figures.py.
 
-Compiles are calls that the cache can answer. Knows nothing of HTML.
+Knows nothing of HTML.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from nvccache import outcomes
 from nvccache.report.calls import Call
-from nvccache.report.figures import ANSWERED, CACHED, elapsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +23,6 @@ class Costliest:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    compiles: int
-    hits: int
-    failed: int
-    bypasses: int
-    elapsed: float
-    tool_spent: float
     costliest: Costliest | None
     last: Call | None  # the call that ended last
     slots: int  # that held a stage
@@ -40,16 +33,9 @@ class Verdict:
 
 def of(builds: Sequence[Sequence[Call]]) -> Verdict:
     calls = [call for build in builds for call in build]
-    counts = {name: sum(call.outcome == name for call in calls) for name in outcomes.OUTCOMES}
     local = [_in_slots(build) for build in builds]
     covered = [_covered((begun, ended) for _, begun, ended in spans) for spans in local]
     return Verdict(
-        compiles=sum(counts[name] for name in CACHED),
-        hits=sum(counts[name] for name in ANSWERED),
-        failed=counts[outcomes.FAILED],
-        bypasses=counts[outcomes.BYPASS],
-        elapsed=elapsed(builds),
-        tool_spent=sum(call.tool_spent for call in calls),
         costliest=_costliest(calls),
         last=max(calls, key=lambda call: call.ended, default=None),
         slots=len({slot for spans in local for slot, _, _ in spans}),

@@ -45,6 +45,16 @@ void *dlvsym(void *restrict handle, const char *restrict name, const char *restr
 }
 #endif
 
+#ifndef STATIC
+/* As a program has it that was linked before glibc 2.33, such as NVIDIA's. */
+#if defined(__x86_64__)
+__asm__(".symver old_xstat,__xstat@GLIBC_2.2.5");
+#else
+__asm__(".symver old_xstat,__xstat@GLIBC_2.17");
+#endif
+int old_xstat(int version, const char *path, struct stat *status);
+#endif
+
 static void read_file(const char *path)
 {
     int descriptor = open(path, O_RDONLY);
@@ -348,6 +358,12 @@ int main(int count, char **words)
         return fill_the_log();
     if (!strcmp(what, "end"))
         return end(words[2]);
+#ifndef STATIC
+    if (!strcmp(what, "old")) {
+        struct stat status;
+        return old_xstat(1, words[2], &status) != -1 || errno != ENOENT;
+    }
+#endif
     if (!strcmp(what, "raw"))
         return syscall(SYS_capset, NULL, NULL) == 0;
     if (!strcmp(what, "socket"))
@@ -355,7 +371,7 @@ int main(int count, char **words)
     if (!strcmp(what, "clock")) {
         clock();
         read_file(words[2]);
-        time(NULL);
+        return time(NULL) >> 40 != 0;  /* an address in place of seconds */
     }
     return 0;
 }

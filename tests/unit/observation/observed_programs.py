@@ -35,7 +35,7 @@ def program(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def static(tmp_path_factory) -> str:
-    return compile_c(SOURCE, tmp_path_factory.mktemp("static") / "unseen", "-static")
+    return compile_c(SOURCE, tmp_path_factory.mktemp("static") / "unseen", "-static", "-DSTATIC")
 
 
 @pytest.fixture

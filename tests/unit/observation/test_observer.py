@@ -290,6 +290,11 @@ def test_a_program_whose_allocator_looks_for_files(run, tmp_path):
     assert "unreadable" in seen_by(complete(run(program, "clock", "unreadable")), "absent")
 
 
+def test_a_program_that_was_linked_long_ago(run, program):
+    """The function is there under an old version only, and has to be the real one: its error is kept."""
+    assert "nowhere" in seen_by(complete(run(program, "old", "nowhere")), "absent")
+
+
 def test_libraries_that_audit(run, program, tmp_path):
     (tmp_path / "audit.c").write_text("unsigned la_version(unsigned version) { return version; }")
     audit = compile_c(tmp_path / "audit.c", tmp_path / "audit.so", "-shared", "-fPIC")

@@ -4,7 +4,7 @@ import pytest
 
 import made_builds
 from made_builds import bypass, call, hit, stage
-from nvccache.report import page_parts, verdict
+from nvccache.report import figures, page_parts, verdict
 from nvccache.report.calls import from_json
 
 
@@ -12,8 +12,12 @@ def of(*events):
     return verdict.of([[from_json(event) for event in events]] if events else [])
 
 
+def figures_of(*events):
+    return figures.of([from_json(event) for event in events])
+
+
 def sentence(*events):
-    return page_parts.verdict_sentence(of(*events))
+    return page_parts.verdict_sentence(figures_of(*events), of(*events))
 
 
 def test_the_sentence_names_hits_and_the_cause_that_cost_most():
@@ -67,11 +71,13 @@ def test_time_of_nvccache_is_what_no_tool_had():
 
 
 def test_the_build_before_is_compared():
-    this = of(call(hit(), outcome="direct_hit", seconds=1.0))
-    facts = page_parts.verdict_facts(this, of(call(stage(), seconds=30.0)))
+    this = call(hit(), outcome="direct_hit", seconds=1.0)
+    facts = page_parts.verdict_facts(figures_of(this), of(this), figures_of(call(stage(), seconds=30.0)))
     assert facts[0] == "The build before took 30.00 s, with 0 of 1 compile as hits; this one took 1.00 s."
-    assert page_parts.verdict_facts(of(), None) == []
+    assert page_parts.verdict_facts(figures_of(), of(), None) == []
 
 
 def test_hostile_names_stay_text():
-    assert "<script" not in page_parts.opening(of(*made_builds.hostile()), None)
+    assert "<script" not in page_parts.opening(
+        figures_of(*made_builds.hostile()), of(*made_builds.hostile()), None
+    )
