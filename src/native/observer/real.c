@@ -61,8 +61,8 @@ static uint32_t hash_of(const char *name)
     return value;
 }
 
-/* The function of this name in one object, or null. What only old programs are linked with (__xstat and its like, which
-   NVIDIA's tools use) is taken where there is no other. */
+/* The function of this name in one object, or null. One that only old programs are linked with, such as
+   __secure_getenv, is taken where there is no other. */
 static void *find_in(const struct link_map *object, const char *name, uint32_t wanted)
 {
     struct tables at = tables_of(object);

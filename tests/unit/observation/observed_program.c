@@ -46,13 +46,13 @@ void *dlvsym(void *restrict handle, const char *restrict name, const char *restr
 #endif
 
 #ifndef STATIC
-/* As a program has it that was linked before glibc 2.33, such as NVIDIA's. */
+/* As a program has it that was linked before glibc 2.17: new ones find no function of this name. */
 #if defined(__x86_64__)
-__asm__(".symver old_xstat,__xstat@GLIBC_2.2.5");
+__asm__(".symver old_getenv,__secure_getenv@GLIBC_2.2.5");
 #else
-__asm__(".symver old_xstat,__xstat@GLIBC_2.17");
+__asm__(".symver old_getenv,__secure_getenv@GLIBC_2.17");
 #endif
-int old_xstat(int version, const char *path, struct stat *status);
+char *old_getenv(const char *name);
 #endif
 
 static void read_file(const char *path)
@@ -359,10 +359,8 @@ int main(int count, char **words)
     if (!strcmp(what, "end"))
         return end(words[2]);
 #ifndef STATIC
-    if (!strcmp(what, "old")) {
-        struct stat status;
-        return old_xstat(1, words[2], &status) != -1 || errno != ENOENT;
-    }
+    if (!strcmp(what, "old"))
+        return !old_getenv(words[2]);
 #endif
     if (!strcmp(what, "raw"))
         return syscall(SYS_capset, NULL, NULL) == 0;
