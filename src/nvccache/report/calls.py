@@ -17,6 +17,7 @@ from nvccache.store.events import Away
 VERSION = 2  # of the events; those of version 1 are understood as well
 HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
 RESULTS = (HIT, RAN, SHARED, FAILED)
+OTHER_STEP = "other_step"  # stands for an outcome where the build system ran something other than nvcc
 _LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 _LARGEST_SLOT = 1 << 20
 _LONGEST_TEXT = 1000  # characters
@@ -77,14 +78,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of nvccache."""
+    """One call of nvccache, or another step of the build (see ninja_log.py)."""
 
     started: float  # Unix time
     seconds: float
     outcome: str
     reason: str
     directory: str
-    source: str  # all its sources as they were typed
+    sources: tuple[str, ...]  # as typed, or relative to the project (see project.py)
     product: str
     cause: str
     pid: int
@@ -94,6 +95,20 @@ class Call:
     tool_saved: float
     stages: tuple[Stage, ...]
     build: str = ""
+    jobs: int = 0  # of the build that ran at once, at most the number of cores; 0 if not recorded
+
+    @property
+    def source(self) -> str:
+        return " ".join(self.sources)
+
+    @property
+    def name(self) -> str:
+        """What a reader knows it by."""
+        return self.source or self.product or "a call without a source"
+
+    @property
+    def is_step(self) -> bool:
+        return self.outcome == OTHER_STEP
 
     @property
     def ended(self) -> float:
@@ -117,7 +132,7 @@ def from_json(event: object) -> Call:
         _text(event, "outcome"),
         _text(event, "reason"),
         _text(event, "directory"),
-        " ".join(_texts(event, "sources")),
+        _texts(event, "sources"),
         _text(event, "product"),
         _text(event, "cause"),
         int(_number(event, "pid", _LARGEST_TIME)),
@@ -127,6 +142,7 @@ def from_json(event: object) -> Call:
         _number(event, "tool_saved", may_be_negative=True),
         tuple(_stage(_mapping(stage)) for stage in _list(event, "stages")),
         _text(event, "build"),
+        int(_number(event, "jobs", _LARGEST_SLOT)),
     )
 
 

@@ -14,10 +14,12 @@ from nvccache.cli import units
 from nvccache.cli.output import WrongUsage, replace_file, say, say_json, warn
 from nvccache.cli.units import count_words
 from nvccache.config import Config
+from nvccache.machine import cgroups
 from nvccache.report import calls as of_events
-from nvccache.report import figures, kept, page, trace
+from nvccache.report import figures, kept, page, project, trace, verdict
 from nvccache.report.calls import Call
 from nvccache.report.kept import Kept
+from nvccache.report.ninja_log import steps_of
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
@@ -53,23 +55,30 @@ def report(
         raise WrongUsage("`--json` prints the figures instead of writing a page")
     settings = our_settings.load()
     found = _read(source) if source else _recorded(settings, since)
-    builds = _chosen(found, since)
-    before = _before(found, builds[0]) if since == units.LAST_BUILD and builds else []
+    chosen = _chosen(found, since)
+    before = _before(found, chosen[0]) if since == units.LAST_BUILD and chosen else []
+    directory = project.directory_of(call for build in chosen for call in build)
+    if not source:  # a log that was copied from elsewhere says nothing of files here
+        chosen = [sorted([*build, *steps_of(build)], key=lambda call: call.started) for build in chosen]
+    builds = project.relative(chosen, directory)
     shown = sorted((call for build in builds for call in build), key=lambda call: call.started)
-    if not shown:
+    calls = [call for call in shown if not call.is_step]
+    cores = 0 if source else settings.jobs or cgroups.Share().cores
+    if not calls:
         warn("no calls are recorded since then" if isinstance(since, float) else "no calls are recorded")
     if trace_file:
         replace_file(trace_file, json.dumps(trace.of(shown), allow_nan=False, separators=(",", ":")))
     if as_json:
-        say_json({"version": 1, **figures.to_json(figures.of(shown))})
+        why = {"project": directory, "verdict": verdict.to_json(verdict.of(builds, cores))}
+        say_json({"version": 1, **figures.to_json(figures.of(calls)), **why})
         return
     if output or not trace_file:
         output = output or PAGE
-        # A log that was copied from elsewhere says nothing of what is kept here.
-        replace_file(output, page.of(builds, None if source else _kept(settings), time.time(), before))
+        there = None if source else _kept(settings)
+        replace_file(output, page.of(builds, there, time.time(), before, cores, directory))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
-        say(f"wrote {written}: {_sentence(shown)}")
+        say(f"wrote {written}: {_sentence(calls)}")
 
 
 def _recorded(settings: Config, since: float | str | None) -> list[Call]:

@@ -20,8 +20,9 @@ const callOf = (item) => (isCall(item) ? item - stageCount : stageCall[item]);
 const isFound = (item) => !isCall(item) && ['hit', 'shared'].includes(word(stages.result, item));
 const kindOf = (item) => (isCall(item) ? word(calls.outcome, item - stageCount) : word(stages.result, item));
 
-// What stages cost that were sent to other machines, by the stage: how long it was until it was back, and words.
-const away = new Map(data.away.map(([stage, lasted, told]) => [stage, { lasted: lasted * UNIT, told: data.texts[told] }]));
+// What stages cost that were sent to other machines: how long it was until each was back, and a text.
+const away = new Map(data.away.map(([stage, lasted, costs]) => [stage, { lasted: lasted * UNIT, costs: data.texts[costs] }]));
+const onPath = new Set(data.path); // items of the critical path
 const lasted = (stage) => away.get(stage)?.lasted ?? stages.seconds[stage] * UNIT;
 
 const lanes = data.lanes.map(([group, name]) => ({ group, name, items: [], bars: [], ticks: [] }));
@@ -81,6 +82,7 @@ function duration(seconds) {
 
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 const spoken = (text) => text.replaceAll('_', ' ');
+const isStep = (call) => word(calls.outcome, call) === 'other_step';
 const sourceOf = (call) => word(calls.source, call) || word(calls.product, call) || 'a call without a source';
 
 function stageName(stage) {
@@ -93,36 +95,37 @@ function because(call) {
   return word(calls.cause, call) || data.sentences[reason] || spoken(reason);
 }
 
-// The lines that tell an item: a title, and details.
+// The lines about an item: a title, and details.
 function linesOf(item) {
   const call = callOf(item);
   const start = `at ${duration(begun[item])}`;
+  const critical = onPath.has(item) && 'on the critical path';
   if (isCall(item)) {
     const saved = calls.saved[call] * UNIT;
     return [
       sourceOf(call),
       `${spoken(word(calls.outcome, call))}, ${duration(ended[item] - begun[item])}, ${start}`,
-      saved < 0 ? `took ${duration(-saved)} longer than nvcc` : `saved ${duration(saved)}`,
+      isStep(call) ? '' : saved < 0 ? `took ${duration(-saved)} longer than nvcc` : `saved ${duration(saved)}`,
       because(call),
+      critical,
     ].filter(Boolean);
   }
   const result = word(stages.result, item);
   const seconds = duration(stages.seconds[item] * UNIT);
-  const told = {
+  const outcome = {
     hit: `hit, saved ${seconds} of tool time`,
     ran: `ran ${seconds}`,
     shared: `shared with another process that was running it, saved ${seconds} of tool time`,
     failed: `failed after ${seconds}`,
   }[result];
-  const where = word(stages.where, item);
-  const lane = lanes[laneOf(item)];
-  const place = lane.group === 'Calls' ? '' : lane.name;
+  const place = isFound(item) ? '' : lanes[laneOf(item)].name;
   return [
     stageName(item),
-    `${told}, ${start}`,
+    `${outcome}, ${start}`,
     sourceOf(call),
     word(stages.why, item),
-    [place, where !== 'local' && where && `on ${where}`].filter(Boolean).join(', '),
-    away.get(item)?.told,
+    place,
+    away.get(item)?.costs,
+    critical,
   ].filter(Boolean);
 }

@@ -1,6 +1,6 @@
-// How the timeline is moved and asked: by pointer, wheel and keyboard. What a pointer shows the keyboard tells.
+// How the timeline is moved and read: by pointer, wheel and keyboard. What a pointer shows, the keyboard announces.
 const tip = document.getElementById('tip');
-const told = document.getElementById('told');
+const announced = document.getElementById('announced');
 
 function showTip(item) {
   tip.hidden = item < 0;
@@ -18,7 +18,7 @@ function showTip(item) {
   tip.style.top = `${y}px`;
 }
 
-// Choose an item as the keyboard does: it comes into view, and is told.
+// Choose an item as the keyboard does: it comes into view, and is announced.
 function choose(item) {
   view.chosen = item;
   if (item >= 0) {
@@ -28,7 +28,7 @@ function choose(item) {
     const top = scroller.scrollTop;
     if (row.y - AXIS < top) scroller.scrollTop = row.y - AXIS - 4;
     else if (row.y + ROW > top + scroller.clientHeight) scroller.scrollTop = row.y + ROW - scroller.clientHeight + 4;
-    told.textContent = linesOf(item).join('; ');
+    announced.textContent = linesOf(item).join('; ');
   }
   showTip(item);
   redraw();

@@ -1,4 +1,4 @@
-"""The lanes of the timeline: one for each job slot, some for what held none, some for the calls themselves.
+"""The lanes of the timeline: of tools (one for each job slot, and some for what held none), steps and calls.
 
 What overlaps in time by more than clocks are exact never shares a lane.
 """
@@ -6,12 +6,15 @@ What overlaps in time by more than clocks are exact never shares a lane.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nvccache.report.calls import Call
 
-SLOTS, WITHOUT_SLOT, CALLS = "Job slots", "Without a slot", "Calls"
+TOOLS = "Tools at work"
+CALLS = "Calls of nvcc"
+STEPS = "Other steps of the build"
 LOCAL = ("", "local")
 SLACK = 0.005  # seconds by which the clocks of two calls that had a slot in turn may differ
 
@@ -45,17 +48,24 @@ def lay_out(calls: Sequence[Call]) -> Lanes:
                 keys.setdefault((where, max(stage.slot, -1)), []).append(entry)
     lanes: list[Lane] = []
     of_stages = [[-1] * len(call.stages) for call in calls]
+    counts: Counter[str] = Counter()  # rows of each machine
     # This machine first, and of each machine what held no slot last.
     for where, slot in sorted(keys, key=lambda key: (key[0], key[1] < 0, key[1])):
         entries = sorted(keys[where, slot])
+        # Two at once in one slot have rows of their own: logs of two machines, or a clock that was set back.
         rows = pack((begun, max(begun, ended - SLACK)) for begun, ended, _, _ in entries)
         for (_, _, number, index), row in zip(entries, rows, strict=True):
             of_stages[number][index] = len(lanes) + row
-        lanes += [_lane(where, slot, row) for row in range(max(rows) + 1)]
-    begins = [call.started - first for call in calls]
-    rows = pack((begun, begun + call.seconds) for begun, call in zip(begins, calls, strict=True))
-    of_calls = [len(lanes) + row for row in rows]
-    lanes += [Lane(CALLS, f"lane {row + 1}") for row in range(max(rows, default=-1) + 1)]
+        for _ in range(max(rows) + 1):
+            counts[where] += 1
+            lanes.append(Lane(TOOLS, f"job {counts[where]}" + (f" on {where}" if where else ""), where))
+    of_calls = [0] * len(calls)
+    for group, is_step, name in ((STEPS, True, "step"), (CALLS, False, "call")):
+        numbers = [number for number, call in enumerate(calls) if call.is_step == is_step]
+        rows = pack((calls[number].started - first, calls[number].ended - first) for number in numbers)
+        for number, row in zip(numbers, rows, strict=True):
+            of_calls[number] = len(lanes) + row
+        lanes += [Lane(group, f"{name} {row + 1}") for row in range(max(rows, default=-1) + 1)]
     for number, stages in enumerate(of_stages):
         of_stages[number] = [of_calls[number] if lane < 0 else lane for lane in stages]
     return Lanes(lanes, of_calls, of_stages)
@@ -77,12 +87,3 @@ def pack(spans: Iterable[tuple[float, float]]) -> list[int]:
         heapq.heappush(busy, (ended, row))
         rows.append(row)
     return rows
-
-
-def _lane(where: str, slot: int, row: int) -> Lane:
-    on = f" on {where}" if where else ""
-    if slot < 0:
-        return Lane(WITHOUT_SLOT, f"no slot, {row + 1}{on}", where)
-    # Two at once in one slot: logs of two machines, or a clock that was set back.
-    again = f", {row + 1}" if row else ""
-    return Lane(SLOTS, f"slot {slot}{again}{on}", where)

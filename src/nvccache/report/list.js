@@ -1,4 +1,4 @@
-// All calls as a table, a page at a time: the same as the timeline, for whoever reads or searches instead.
+// All calls as a table, a page at a time: the timeline for those who read or search instead.
 const PAGE = 50;
 const table = document.getElementById('list');
 const listed = { calls: [], page: 0, outcome: '', filter: '', order: 'start' };
@@ -33,16 +33,16 @@ function signed(kind) {
   return cell;
 }
 
-// What is searched: all that is told of a call and of its stages.
+// What is searched: all that is shown of a call and of its stages.
 const searched = new Map();
 function textOf(call) {
   if (!searched.has(call)) {
     const parts = ['source', 'product', 'outcome', 'directory'].map((name) => word(calls[name], call));
-    const told = new Set();
+    const ofStages = new Set();
     for (let stage = firstStage[call]; stage < firstStage[call + 1]; stage++) {
-      told.add(`${stageName(stage)} ${word(stages.why, stage)}`);
+      ofStages.add(`${stageName(stage)} ${word(stages.why, stage)}`);
     }
-    searched.set(call, [...parts, because(call), ...told].map(spoken).join('\n').toLowerCase());
+    searched.set(call, [...parts, because(call), ...ofStages].map(spoken).join('\n').toLowerCase());
   }
   return searched.get(call);
 }
@@ -105,7 +105,7 @@ function stagesOf(call) {
   const inner = element('table');
   inner.append(element('caption', `Stages of ${sourceOf(call)}`));
   const head = inner.createTHead().insertRow();
-  for (const title of ['stage', 'result', 'start', 'tool time', 'lane', 'why']) {
+  for (const title of ['stage', 'result', 'start', 'tool time', 'row', 'why']) {
     head.append(element('th', title, { scope: 'col', className: ['start', 'tool time'].includes(title) ? 'n' : '' }));
   }
   const body = inner.createTBody();
@@ -116,8 +116,8 @@ function stagesOf(call) {
       signed(word(stages.result, stage)),
       element('td', duration(stages.start[stage] * UNIT), { className: 'n' }),
       element('td', duration(stages.seconds[stage] * UNIT), { className: 'n' }),
-      element('td', isFound(stage) ? 'none' : lane.name),
-      element('td', [word(stages.why, stage), away.get(stage)?.told].filter(Boolean).join('; ')),
+      element('td', isFound(stage) ? '' : lane.name),
+      element('td', [word(stages.why, stage), away.get(stage)?.costs].filter(Boolean).join('; ')),
     );
   }
   const row = element('tr', '', { className: 'more' });

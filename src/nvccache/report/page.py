@@ -22,6 +22,7 @@ from nvccache.report.figures import Figures
 from nvccache.report.kept import Kept
 from nvccache.report.lanes import lay_out
 from nvccache.report.page_parts import text
+from nvccache.report.verdict import Link, Verdict
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
 MOST_CALLS = 20_000  # that are drawn and listed one by one
@@ -30,13 +31,22 @@ _CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
 _STAGE_TEXTS = ("kind", "architecture", "result", "why", "where")
 
 
-def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float, before: Sequence[Call] = ()) -> str:
-    """The page for these builds, oldest first, and for the one `before` them, where it is known.
+def of(
+    builds: Sequence[Sequence[Call]],
+    kept: Kept | None,
+    now: float,
+    before: Sequence[Call] = (),
+    cores: int = 0,
+    project: str = "",
+) -> str:
+    """The page for these builds, oldest first, with other steps among their calls where these are known.
 
-    `kept` is what the cache holds, where there is one at hand.
+    `kept` is what the cache holds, where there is one at hand; `before` is the build before the last, `cores`
+    how many the calls could use, and `project` the directory that paths are relative to, all where known.
     """
     calls = [call for build in builds for call in build]
-    found = figures.of(calls)
+    found = figures.of([call for call in calls if not call.is_step])
+    why = verdict.of(builds, cores)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
     return string.Template(_part("page.html")).substitute(
@@ -44,27 +54,32 @@ def of(builds: Sequence[Sequence[Call]], kept: Kept | None, now: float, before: 
         style=style,
         script=script,
         title=text(_title(builds)),
-        when=text(_when(builds)),
-        verdict=page_parts.opening(found, verdict.of(builds), figures.of(before) if before else None),
-        summary=page_parts.summary(found),
+        when=text(_when(calls, project)),
+        verdict=page_parts.opening(found, why),
+        summary=page_parts.summary(found, figures.of(before) if before else None),
         outcomes=page_parts.outcome_table(found),
         stages=page_parts.stage_table(found),
-        legend=page_parts.legend(),
+        legend=page_parts.legend(any(call.is_step for call in calls)),
         shown=text(_shown(len(calls))),
-        sections=_sections(found, kept),
-        data=encode(builds, outcomes.REASONS | outcomes.STORE_FAULTS),
+        sections=_sections(found, why, builds[-1][0].started if builds else 0.0, kept),
+        data=encode(builds, outcomes.REASONS | outcomes.STORE_FAULTS, why.path),
         version=text(__version__),
         made=text(_moment(now)),
     )
 
 
-def _sections(found: Figures, kept: Kept | None) -> str:
+def _sections(found: Figures, why: Verdict, begun: float, kept: Kept | None) -> str:
+    slowest = (
+        page_parts.path_table(why, begun),
+        page_parts.source_table(found),
+        page_parts.slowest_stage_table(found),
+    )
     made = [
         page_parts.group(
             "slowest",
             "What took longest",
-            (page_parts.source_table(found), page_parts.slowest_stage_table(found)),
-            "No stage is known of these calls.",
+            slowest,
+            "Nothing ran.",
         ),
         page_parts.group(
             "causes",
@@ -93,11 +108,9 @@ def _title(builds: Sequence[Sequence[Call]]) -> str:
     return f"Build of {_moment(builds[0][0].started)}"
 
 
-def _when(builds: Sequence[Sequence[Call]]) -> str:
-    calls = [call for build in builds for call in build]
-    directories = {call.directory for call in calls if call.directory}
-    counted = count_words(len(calls), "call")
-    return f"{counted} in {directories.pop()}" if len(directories) == 1 else counted
+def _when(calls: Sequence[Call], project: str) -> str:
+    counted = count_words(sum(not call.is_step for call in calls), "call")
+    return f"{counted} in {project}" if project else counted
 
 
 def _shown(count: int) -> str:
@@ -119,8 +132,11 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
-    """The newest calls as JSON that can stand in a script element. `sentences` explain reasons."""
+def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Sequence[Link] = ()) -> str:
+    """The newest calls as JSON that can stand in a script element.
+
+    `sentences` explain reasons; `path` is the critical path.
+    """
     calls = sorted((call for build in builds for call in build), key=lambda call: call.started)[-MOST_CALLS:]
     lanes = lay_out(calls)
     begun = calls[0].started if calls else 0.0
@@ -129,6 +145,8 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
     def number_of(text: str) -> int:
         return texts.setdefault(text, len(texts))
 
+    stages = [stage for call in calls for stage in call.stages]
+    numbers = {id(item): number for number, item in enumerate((*stages, *calls))}
     made = {
         "begun": begun,
         "calls": {name: [number_of(getattr(call, name)) for call in calls] for name in _CALL_TEXTS}
@@ -139,20 +157,18 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str]) -> str:
             "lane": lanes.of_calls,
             "stages": [len(call.stages) for call in calls],
         },
-        "stages": {
-            name: [number_of(getattr(stage, name)) for call in calls for stage in call.stages]
-            for name in _STAGE_TEXTS
-        }
+        "stages": {name: [number_of(getattr(stage, name)) for stage in stages] for name in _STAGE_TEXTS}
         | {
-            "start": [_units(stage.start) for call in calls for stage in call.stages],
-            "seconds": [_units(stage.saved or stage.seconds) for call in calls for stage in call.stages],
+            "start": [_units(stage.start) for stage in stages],
+            "seconds": [_units(stage.saved or stage.seconds) for stage in stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [
             [number, _units(stage.lasted), number_of(page_parts.further_words(stage))]
-            for number, stage in enumerate(stage for call in calls for stage in call.stages)
+            for number, stage in enumerate(stages)
             if stage.away or stage.why_here or stage.in_vain
         ],
+        "path": [numbers[id(item)] for link in path if id(item := link.stage or link.call) in numbers],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
         "builds": _spans(builds, begun),
         "sentences": sentences,

@@ -11,11 +11,12 @@ from html import escape
 
 from nvccache import outcomes
 from nvccache.cli.units import count_words, seconds_words, size_words
-from nvccache.report.calls import Stage
+from nvccache.report.calls import OTHER_STEP, Stage
 from nvccache.report.figures import LONGEST_LIST, Figures, Tally
 from nvccache.report.kept import Kept, Size
-from nvccache.report.verdict import Verdict
+from nvccache.report.verdict import Link, Verdict
 
+_MOST_KINDS = 4  # of the critical path, in one sentence
 _UNKNOWN = "a reason of another version of nvccache"
 # What a call or a stage came to: its class in page.css, where it has a colour, and the sign beside it. The
 # sign and the pattern in the timeline tell the same without the colour.
@@ -32,6 +33,8 @@ SIGNS = {
     "failed": "✕",
     "bypass": "→",
     "fault": "!",
+    "other_step": "□",
+    "path": "▁",
 }
 
 
@@ -103,33 +106,39 @@ def _cell(cell: Cell, tag: str) -> str:
     return f'<{tag}{scope} class="n">{text(cell.text)}{bar}</{tag}>'
 
 
-def summary(figures: Figures) -> str:
-    """The figures that matter, in large type, with what each of them counts below it."""
-    tiles = [
-        (_percent(figures.hit_rate), "hit rate", "of the calls that could be answered from the cache"),
-        (_percent(figures.stage_hit_rate), "stage hit rate", "of the stages, those of direct hits included"),
-        (
-            duration(figures.wall_saved),
-            "wall time saved",
-            "by which builds became shorter, less what nvccache took",
-        ),
-        (
-            duration(figures.tool_saved),
-            "tool time saved",
-            f"by tools that did not have to run; {duration(figures.tool_spent)} was spent",
-        ),
-        (f"{figures.calls:,}", "calls", f"that took {duration(figures.wall)}, added up"),
-        (duration(figures.elapsed), "elapsed", "from the first call to the last, pauses left out"),
-    ]
+def summary(figures: Figures, before: Figures | None) -> str:
+    """The figures that matter, in large type, with what each counts, and those of the build before."""
+    names = {
+        "hit rate": "of the calls that could be answered from the cache",
+        "stage hit rate": "of the stages, those of direct hits included",
+        "wall time saved": "by which builds became shorter, less what nvccache took",
+        "tool time saved": f"by tools that did not run; {duration(figures.tool_spent)} was spent",
+        "calls": f"that took {duration(figures.wall)}, added up",
+        "elapsed": "from the first call to the last, pauses left out",
+    }
+    earlier = _tiles(before) if before else [""] * len(names)
     return "".join(
-        f"<div><dt>{text(name)}</dt><dd><b>{text(value)}</b><span>{text(about)}</span></dd></div>"
-        for value, name, about in tiles
+        f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span>"
+        + (f'<span class="before">build before: {old}</span>' if old else "")
+        + "</dd></div>"
+        for (name, about), value, old in zip(names.items(), _tiles(figures), earlier, strict=True)
     )
 
 
-def opening(figures: Figures, verdict: Verdict, before: Figures | None) -> str:
+def _tiles(figures: Figures) -> list[str]:
+    return [
+        _percent(figures.hit_rate),
+        _percent(figures.stage_hit_rate),
+        duration(figures.wall_saved),
+        duration(figures.tool_saved),
+        f"{figures.calls:,}",
+        duration(figures.elapsed),
+    ]
+
+
+def opening(figures: Figures, verdict: Verdict) -> str:
     """The verdict on top of the summary, with the facts below it."""
-    facts = "".join(f"<li>{text(fact)}</li>" for fact in verdict_facts(figures, verdict, before))
+    facts = "".join(f"<li>{text(fact)}</li>" for fact in verdict_facts(verdict))
     shown = f'<p class="verdict">{text(verdict_sentence(figures, verdict))}.</p>'
     return shown + (f'<ul class="facts">{facts}</ul>' if facts else "")
 
@@ -154,26 +163,26 @@ def _were(count: int, noun: str) -> str:
     return f"was a {noun}" if count == 1 else f"were {noun}s"
 
 
-def verdict_facts(figures: Figures, verdict: Verdict, before: Figures | None) -> list[str]:
-    """What the sentence leaves open, one fact each: the build before, its end, its slots, nvccache itself."""
+def verdict_facts(verdict: Verdict) -> list[str]:
+    """What the sentence leaves open: the critical path, idle cores, nvccache's own time, and other steps."""
     facts = []
-    if before:
+    if verdict.path:
+        parts = list(verdict.path_by_kind.items())[:_MOST_KINDS]
+        shown = ", ".join(f"{words(kind)} {duration(seconds)}" for kind, seconds in parts)
+        facts.append(f"{verdict.path[-1].call.name} finished last. On its critical path: {shown}.")
+    if verdict.cores and verdict.elapsed:
+        busy = min(float(verdict.cores), verdict.busy / verdict.elapsed)
         facts.append(
-            f"The build before took {duration(before.elapsed)}, with {before.hits:,} of"
-            f" {count_words(before.cacheable, 'compile')} as hits; this one took {duration(figures.elapsed)}."
+            f"On average {busy:.1f} of {count_words(verdict.cores, 'core')} had work;"
+            f" for {duration(verdict.one_busy)} of {duration(verdict.elapsed)} at most one had."
         )
-    if verdict.last and figures.cacheable > 1:
-        name = verdict.last.source or verdict.last.product or "a call without a source"
-        facts.append(f"{name} finished last, {duration(verdict.last.seconds)} after it began.")
-    if verdict.slots and figures.elapsed:
-        part = min(1.0, verdict.busy / (verdict.slots * figures.elapsed))
+    if verdict.own or verdict.waited:
+        waited = f"; waits for a core took {duration(verdict.waited)} more" if verdict.waited else ""
+        facts.append(f"nvccache itself took {duration(verdict.own)}, added up over all calls{waited}.")
+    if verdict.steps:
         facts.append(
-            f"{count_words(verdict.slots, 'job slot')} ran tools for {100 * part:.0f} % of the time;"
-            f" for {duration(verdict.one_busy)} only one of them did."
-        )
-    if verdict.own:
-        facts.append(
-            f"Calls took {duration(verdict.own)} without any tool, added up, waits for slots included."
+            f"{count_words(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)},"
+            f" added up; for {duration(verdict.steps_alone)} no nvcc ran."
         )
     return facts
 
@@ -230,13 +239,37 @@ def source_table(figures: Figures) -> str:
     return table("Slowest sources", heads, rows, _of(len(figures.sources), "source"))
 
 
+def path_table(verdict: Verdict, begun: float) -> str:
+    """The longest links of the critical path, in the order of time."""
+    longest = sorted(verdict.path, key=lambda link: -link.seconds)[:LONGEST_LIST]
+    most = max((link.seconds for link in longest), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(_with_place(link.stage) if link.stage else words(link.kind), mark=_mark_of(link)),
+            Text(link.call.name, code=True),
+            Number(duration(link.started - begun)),
+            _bar(link.seconds, most, _mark_of(link)),
+            Number(duration(link.waited)),
+        ]
+        for link in sorted(longest, key=lambda link: link.started)
+    ]
+    note = "Found from times: each link began when the one before it had ended."
+    if len(verdict.path) > LONGEST_LIST:
+        note += f" The {LONGEST_LIST} longest of {len(verdict.path)} are shown."
+    return table("Critical path", ("link", "source or output", "began at", "took", "waited"), rows, note)
+
+
+def _mark_of(link: Link) -> str:
+    return link.stage.result if link.stage else link.call.outcome
+
+
 def slowest_stage_table(figures: Figures) -> str:
     most = max((slow.stage.spent for slow in figures.slowest_stages), default=0.0)
     rows: list[list[Cell]] = [
         [
             Text(_with_place(slow.stage), mark=slow.stage.result),
             _bar(slow.stage.spent, most, slow.stage.result),
-            Text(slow.call.source or slow.call.product, code=True),
+            Text(slow.call.name, code=True),
             Text(slow.stage.why),
         ]
         for slow in figures.slowest_stages
@@ -303,11 +336,16 @@ def age_table(kept: Kept) -> str:
     return _size_table("Kept, by last use", "used within", kept.ages, kept.total, note)
 
 
-def legend() -> str:
+def legend(has_steps: bool) -> str:
     """What the colours, patterns and signs of the timeline mean."""
     stages = {"ran": "ran", "failed": "failed", "hit": "hit", "shared": "shared with another process"}
     calls = "direct_hit stage_hit partial_hit miss query_hit query_miss failed bypass fault".split()
-    return _legend("Stages", stages) + _legend("Calls", {word: words(word) for word in calls})
+    others = {"path": "critical path"} | ({OTHER_STEP: "not of nvcc"} if has_steps else {})
+    return (
+        _legend("Stages", stages)
+        + _legend("Calls", {word: words(word) for word in calls})
+        + _legend("Both", others)
+    )
 
 
 def words(word: str) -> str:

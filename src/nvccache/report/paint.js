@@ -1,11 +1,12 @@
-// Colours and patterns: taken from the style sheet, so that a theme changes both. A pattern tells what the colour does.
+// Colours and patterns: taken from the style sheet, so that a theme changes both. Patterns carry the same meaning as colours.
 let paints = {};
 let colours = {};
 
-// How each result or outcome is drawn besides in its colour.
+// The pattern of each result or outcome.
 const PATTERNS = {
   ran: 'plain', miss: 'plain', hit: 'diamond', direct_hit: 'rails', stage_hit: 'columns', partial_hit: 'halves',
-  query_hit: 'rails', query_miss: 'plain', shared: 'square', failed: 'crosses', bypass: 'dots', fault: 'frame',
+  query_hit: 'rail', query_miss: 'outline', shared: 'square', failed: 'crosses', bypass: 'dots', fault: 'frame',
+  other_step: 'stripes', path: 'underline',
 };
 
 function resolveColours() {
@@ -31,7 +32,7 @@ function paintOf(kind, colour) {
   tile.width = tile.height = size;
   const pen = tile.getContext('2d');
   const pattern = PATTERNS[kind];
-  const isSolid = ['plain', 'diamond', 'square', 'frame', 'halves', 'rails'].includes(pattern);
+  const isSolid = ['plain', 'diamond', 'square', 'frame', 'halves', 'rails', 'rail', 'outline', 'underline'].includes(pattern);
   pen.fillStyle = colour;
   pen.strokeStyle = colour;
   pen.lineWidth = 2.2;
@@ -40,6 +41,8 @@ function paintOf(kind, colour) {
       line(pen, x, size, x + size, 0);
       line(pen, x, 0, x + size, size);
     }
+  } else if (pattern === 'stripes') {
+    for (const x of [-size, 0, size]) line(pen, x, size, x + size, 0);
   } else if (pattern === 'columns') {
     for (const x of [0, 4]) pen.fillRect(x, 0, 2, size);
   } else if (pattern === 'dots') {
@@ -67,10 +70,16 @@ function drawBar(pen, kind, x, y, width, height) {
     pen.fillStyle = paint.fill;
     pen.fillRect(x, y, width, 3);
     pen.fillRect(x, y + height - 3, width, 3);
+  } else if (paint.pattern === 'rail') {
+    pen.fillStyle = paint.fill;
+    pen.fillRect(x, y + height - 3, width, 3);
+  } else if (paint.pattern === 'underline') {
+    drawUnderline(pen, x, y + height - UNDERLINE, width);
+    return;
   } else if (paint.pattern === 'halves') {
     pen.fillStyle = paint.fill;
     pen.fillRect(x, y + height / 2, width, height / 2);
-  } else if (paint.pattern !== 'frame') {
+  } else if (!['frame', 'outline'].includes(paint.pattern)) {
     pen.fillStyle = paint.fill;
     pen.fillRect(x, y, width, height);
   }
@@ -80,6 +89,12 @@ function drawBar(pen, kind, x, y, width, height) {
     const inset = pen.lineWidth / 2;
     pen.strokeRect(x + inset, y + inset, width - 2 * inset, height - 2 * inset);
   }
+}
+
+const UNDERLINE = 3;
+function drawUnderline(pen, x, y, width) {
+  pen.fillStyle = paints.path.colour;
+  pen.fillRect(x, y, width, UNDERLINE);
 }
 
 // What was found: a diamond, or a square with a hole for what another process was running; the edge keeps it

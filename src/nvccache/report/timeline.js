@@ -121,6 +121,7 @@ function drawBars(pen, lane, y) {
     pen.globalAlpha = matches[callOf(item)] ? 1 : 0.15;
     drawBar(pen, kindOf(item), x, y, width, BAR);
     if (width > 56) drawLabel(pen, item, x, y, width);
+    if (onPath.has(item)) drawUnderline(pen, x, y + BAR, width);
     drawnTo = end;
   }
   pen.globalAlpha = 1;

@@ -100,8 +100,8 @@ def _of_call(call: Call, begun: float, process: int, thread: int) -> dict[str, A
         "tool_saved": call.tool_saved,
     }
     return _complete(
-        call.source or call.product or "call",
-        f"call,{call.outcome}",
+        call.name,
+        "step" if call.is_step else f"call,{call.outcome}",
         (call.started - begun, call.seconds, process, thread),
         args,
     )

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 import made_builds
 from made_builds import call, hit, stage
 from nvccache.report import lanes
-from nvccache.report.calls import from_json
+from nvccache.report.calls import OTHER_STEP, from_json
 from nvccache.store.events import builds
 
 
@@ -21,11 +22,11 @@ def test_each_slot_has_a_lane_and_then_the_calls():
         call(started=made_builds.BEGUN + 1),
     )
     assert [(lane.group, lane.name) for lane in found.lanes] == [
-        (lanes.SLOTS, "slot 2"),
-        (lanes.SLOTS, "slot 5"),
-        (lanes.WITHOUT_SLOT, "no slot, 1"),
-        (lanes.CALLS, "lane 1"),
-        (lanes.CALLS, "lane 2"),
+        (lanes.TOOLS, "job 1"),
+        (lanes.TOOLS, "job 2"),
+        (lanes.TOOLS, "job 3"),
+        (lanes.CALLS, "call 1"),
+        (lanes.CALLS, "call 2"),
     ]
     # What was found is in the lane of its call.
     assert found.of_stages == [[1, 0, 3, 2, 3], []]
@@ -37,9 +38,17 @@ def test_calls_one_after_the_other_share_a_lane():
     assert found.of_calls == [0] * 5
 
 
+def test_other_steps_have_lanes_of_their_own():
+    events = [from_json(call(stage(), started=made_builds.BEGUN + 3.0 * number)) for number in range(2)]
+    step = replace(events[0], outcome=OTHER_STEP, stages=())
+    found = lanes.lay_out([events[0], step, events[1]])
+    assert [lane.group for lane in found.lanes] == [lanes.TOOLS, lanes.STEPS, lanes.CALLS]
+    assert found.of_calls == [2, 1, 2]
+
+
 def test_other_machines_have_slots_of_their_own():
     found = lay_out(call(stage(slot=0), stage(slot=0, where="build7")))
-    assert [lane.name for lane in found.lanes[:2]] == ["slot 0", "slot 0 on build7"]
+    assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 1 on build7"]
     assert [lane.where for lane in found.lanes[:2]] == ["", "build7"]
 
 
@@ -49,9 +58,7 @@ def test_what_is_away_has_a_lane_until_it_is_back():
         call(made_builds.away(start=0), made_builds.away(start=0), made_builds.away(is_cached=True, start=0)),
         call(made_builds.away(start=0), started=made_builds.BEGUN + 6),
     )
-    assert [lane.name for lane in found.lanes[:3]] == [
-        f"no slot, {row} on grpc://host:1" for row in (1, 2, 3)
-    ]
+    assert [lane.name for lane in found.lanes[:3]] == [f"job {row} on grpc://host:1" for row in (1, 2, 3)]
     assert sorted(found.of_stages[0]) == [0, 1, 2]
     assert found.of_stages[1] == [found.of_stages[0][2]]
 
@@ -94,4 +101,4 @@ def test_clocks_need_not_agree_to_the_microsecond():
         call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 1.9),
     )
     assert found.of_stages == [[0], [0], [1]]
-    assert [lane.name for lane in found.lanes[:2]] == ["slot 0", "slot 0, 2"]
+    assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 2"]

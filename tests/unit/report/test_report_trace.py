@@ -73,7 +73,7 @@ def test_machines_are_processes_and_slots_are_threads():
     made = of(call(stage(slot=4), stage(slot=1, where="build7"), hit()))
     check(made)
     assert sorted(names(made, "process_name").values()) == ["build7", "calls", "this machine"]
-    assert sorted(names(made, "thread_name").values()) == ["lane 1", "slot 1 on build7", "slot 4"]
+    assert sorted(names(made, "thread_name").values()) == ["call 1", "job 1", "job 1 on build7"]
 
 
 def test_stages_are_complete_events_with_what_is_known():

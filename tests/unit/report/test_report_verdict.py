@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import made_builds
-from made_builds import bypass, call, hit, stage
+from made_builds import BEGUN, bypass, call, hit, stage
 from nvccache.report import figures, page_parts, verdict
-from nvccache.report.calls import from_json
+from nvccache.report.calls import OTHER_STEP, from_json
 
 
 def of(*events):
@@ -56,28 +58,74 @@ def test_a_part_without_a_count_is_left_out(events, wanted):
     assert sentence(*events) == wanted
 
 
-def test_slots_count_stages_that_overlap_once_each():
+def test_cores_are_busy_with_stages_steps_and_bypasses_and_not_with_hits():
     found = of(
-        call(stage(start=0.0, seconds=4.0, slot=0), hit(), seconds=5.0),
+        call(stage(start=0.0, seconds=4.0), hit(), seconds=5.0),
         call(stage(start=1.0, seconds=1.0, slot=1), seconds=2.0),
+        bypass(started=BEGUN + 6.0, seconds=1.0),
+        call(hit(), outcome="direct_hit", started=BEGUN + 8.0, seconds=1.0),
+        call(made_builds.away(start=0.0), seconds=1.0),
     )
-    assert (found.slots, found.busy, found.one_busy) == (2, 5.0, 3.0)
+    assert (found.elapsed, found.busy, found.one_busy, found.cores) == (9.0, 6.0, 8.0, 1)
+    assert of(bypass(jobs=6)).cores == 6
+    assert verdict.of([], 3).cores == 3
 
 
-def test_time_of_nvccache_is_what_no_tool_had():
+def test_time_of_nvccache_is_what_no_tool_had_while_a_core_was_free():
     both = (stage(start=1.0, seconds=2.0), stage(start=2.0, seconds=2.0), hit(seconds=9.0))
     assert of(call(*both, seconds=5.0)).own == 2.0
     assert of(bypass(seconds=5.0)).own == 0.0
+    events = [
+        call(stage(start=0.0, seconds=4.0), seconds=4.0),
+        call(stage(start=4.0, seconds=1.0), seconds=6.0),
+    ]
+    assert (of(*events).own, of(*events).waited) == (1.0, 4.0)
+    events[0]["jobs"] = 2  # there was a second core
+    assert (of(*events).own, of(*events).waited) == (5.0, 0.0)
 
 
-def test_the_build_before_is_compared():
-    this = call(hit(), outcome="direct_hit", seconds=1.0)
-    facts = page_parts.verdict_facts(figures_of(this), of(this), figures_of(call(stage(), seconds=30.0)))
-    assert facts[0] == "The build before took 30.00 s, with 0 of 1 compile as hits; this one took 1.00 s."
-    assert page_parts.verdict_facts(figures_of(), of(), None) == []
+def test_the_critical_path_leads_from_what_ended_last_to_the_start():
+    found = of(
+        call(
+            stage(kind="cicc", start=0.1, seconds=2.0),
+            stage(kind="ptxas", start=2.1, seconds=1.0),
+            seconds=3.2,
+        ),
+        call(stage(start=0.1, seconds=1.0), sources=["b.cu"], seconds=1.1),
+        call(stage(start=0.2, seconds=4.0), sources=["c.cu"], started=BEGUN + 1.2, seconds=4.3),
+        call(hit(), outcome="direct_hit", sources=["d.cu"], started=BEGUN + 5.0, seconds=0.1),
+    )
+    assert [(link.call.source, link.kind, round(link.waited, 3)) for link in found.path] == [
+        ("b.cu", "cicc", 0.1),
+        ("c.cu", "cicc", 0.3),
+    ]
+    assert found.path_by_kind == {"cicc": 5.0}
+
+
+def test_a_stage_follows_one_of_its_own_call_if_that_ended_just_before():
+    found = of(
+        call(stage(kind="cicc", start=0.0, seconds=2.0), stage(kind="ptxas", start=2.01, seconds=1.0)),
+        call(stage(start=0.0, seconds=2.005), sources=["b.cu"]),
+    )
+    assert [link.kind for link in found.path] == ["cicc", "ptxas"]
+    assert {link.call.source for link in found.path} == {"../src/a.cu"}
+
+
+def test_other_steps_are_counted_and_so_is_the_time_in_which_only_they_ran():
+    compile_ = from_json(call(stage(start=0.0, seconds=3.0), seconds=3.0))
+    step = replace(compile_, outcome=OTHER_STEP, stages=(), sources=(), product="app", started=BEGUN + 2.0)
+    found = verdict.of([[compile_, step]], 4)
+    assert (found.steps, found.steps_spent, found.steps_alone) == (1, 3.0, 2.0)
+    assert (found.elapsed, found.busy, found.path[-1].call.name) == (5.0, 6.0, "app")
+    assert page_parts.verdict_facts(found) == [
+        "app finished last. On its critical path: other step 3.00 s.",
+        "On average 1.2 of 4 cores had work; for 4.00 s of 5.00 s at most one had.",
+        "1 other step of the build took 3.00 s, added up; for 2.00 s no nvcc ran.",
+    ]
+    assert page_parts.verdict_facts(of()) == []
 
 
 def test_hostile_names_stay_text():
-    assert "<script" not in page_parts.opening(
-        figures_of(*made_builds.hostile()), of(*made_builds.hostile()), None
-    )
+    hostile = of(*made_builds.hostile())
+    assert "<script" not in page_parts.opening(figures_of(*made_builds.hostile()), hostile)
+    assert "<script" not in page_parts.path_table(hostile, 0.0)
