@@ -22,6 +22,13 @@ function path(text) {
   return code;
 }
 
+// A cell with a sentence, in which paths stand between backquotes.
+function sentence(text) {
+  const cell = element('td');
+  cell.append(...text.split('`').map((part, number) => (number % 2 ? path(part) : part)));
+  return cell;
+}
+
 const SIGNS = Object.fromEntries([...document.querySelectorAll('#legend .sign')].map((sign) => [sign.classList[1], sign.textContent]));
 
 function signed(kind) {
@@ -88,7 +95,7 @@ function rowOf(call) {
     source,
     signed(word(calls.outcome, call)),
     ...[calls.start[call], calls.seconds[call], calls.saved[call]].map((time) => element('td', duration(time * UNIT), { className: 'n' })),
-    element('td', because(call)),
+    sentence(because(call)),
     more,
   );
   return row;
@@ -117,7 +124,7 @@ function stagesOf(call) {
       element('td', duration(stages.start[stage] * UNIT), { className: 'n' }),
       element('td', duration(stages.seconds[stage] * UNIT), { className: 'n' }),
       element('td', isFound(stage) ? '' : lane.name),
-      element('td', [word(stages.why, stage), away.get(stage)?.costs].filter(Boolean).join('; ')),
+      sentence([word(stages.why, stage), away.get(stage)?.costs].filter(Boolean).join('; ')),
     );
   }
   const row = element('tr', '', { className: 'more' });

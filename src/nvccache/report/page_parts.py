@@ -11,7 +11,7 @@ from html import escape
 
 from nvccache import outcomes
 from nvccache.cli.units import count_words, seconds_words, size_words
-from nvccache.report.calls import OTHER_STEP, Stage
+from nvccache.report.calls import OTHER_STEP, RESULTS, SHARED, Stage
 from nvccache.report.figures import LONGEST_LIST, Figures, Tally
 from nvccache.report.kept import Kept, Size
 from nvccache.report.verdict import Link, Verdict
@@ -94,9 +94,7 @@ def mark(word: str) -> str:
 def _cell(cell: Cell, tag: str) -> str:
     scope = ' scope="row"' if tag == "th" else ""
     if isinstance(cell, Text):
-        shown = text(cell.text)
-        if cell.code:  # lines of a path end behind a slash rather than anywhere
-            shown = f"<code>{shown.replace('/', '/<wbr>')}</code>"
+        shown = f"<code>{_breakable(text(cell.text))}</code>" if cell.code else _with_code(cell.text)
         return f"<{tag}{scope}>{mark(cell.mark)}{shown}</{tag}>"
     bar = ""
     if cell.part is not None:
@@ -138,9 +136,19 @@ def _tiles(figures: Figures) -> list[str]:
 
 def opening(figures: Figures, verdict: Verdict) -> str:
     """The verdict on top of the summary, with the facts below it."""
-    facts = "".join(f"<li>{text(fact)}</li>" for fact in verdict_facts(verdict))
-    shown = f'<p class="verdict">{text(verdict_sentence(figures, verdict))}.</p>'
+    facts = "".join(f"<li>{_with_code(fact)}</li>" for fact in verdict_facts(verdict))
+    shown = f'<p class="verdict">{_with_code(verdict_sentence(figures, verdict))}.</p>'
     return shown + (f'<ul class="facts">{facts}</ul>' if facts else "")
+
+
+def _with_code(sentence: str) -> str:
+    """What stands between backquotes as code, which may be broken behind a slash."""
+    parts = enumerate(text(sentence).split("`"))
+    return "".join(f"<code>{_breakable(part)}</code>" if number % 2 else part for number, part in parts)
+
+
+def _breakable(path: str) -> str:
+    return path.replace("/", "/<wbr>")
 
 
 def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
@@ -151,8 +159,9 @@ def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
         if count := figures.by_outcome[outcome]:
             parts.append(f"{count:,} {what}")
     if most := verdict.costliest:
-        spent = f"{duration(most.spent)} of {duration(figures.tool_spent)} of tool time"
-        where = most.sources[0] if len(most.sources) == 1 else count_words(len(most.sources), "source")
+        spent, total = duration(most.spent), duration(figures.tool_spent)
+        spent = f"all {total} of tool time" if spent == total else f"{spent} of {total} of tool time"
+        where = f"`{most.sources[0]}`" if len(most.sources) == 1 else f"{len(most.sources)} sources"
         parts.append(f"{spent} went into {where}" + (f", because {most.cause}" if most.cause else ""))
     if not parts:
         return "Nothing was compiled"
@@ -169,7 +178,7 @@ def verdict_facts(verdict: Verdict) -> list[str]:
     if verdict.path:
         parts = list(verdict.path_by_kind.items())[:_MOST_KINDS]
         shown = ", ".join(f"{words(kind)} {duration(seconds)}" for kind, seconds in parts)
-        facts.append(f"{verdict.path[-1].call.name} finished last. On its critical path: {shown}.")
+        facts.append(f"`{verdict.path[-1].call.name}` finished last. On its critical path: {shown}.")
     if verdict.cores and verdict.elapsed:
         busy = min(float(verdict.cores), verdict.busy / verdict.elapsed)
         facts.append(
@@ -191,7 +200,7 @@ def outcome_table(figures: Figures) -> str:
     rows: list[list[Cell]] = []
     for outcome, count in figures.by_outcome.items():
         part = count / figures.calls if figures.calls else 0.0
-        if count or outcome in outcomes.OUTCOMES:
+        if count:
             rows.append(
                 [
                     Text(words(outcome), mark=outcome),
@@ -204,23 +213,23 @@ def outcome_table(figures: Figures) -> str:
 
 def stage_table(figures: Figures) -> str:
     most = max((max(tally.spent, tally.saved) for tally in figures.stages.values()), default=0.0)
+    tallies = figures.stages.values()
+    results = [result for result in RESULTS if any(tally.results[result] for tally in tallies)]
     rows: list[list[Cell]] = [
         [
             Text(words(kind)),
-            *(Number(f"{tally.results[result]:,}") for result in ("hit", "ran", "shared", "failed")),
+            *(Number(f"{tally.results[result]:,}") for result in results),
             _bar(tally.spent, most, "ran"),
             _bar(tally.saved, most, "hit"),
         ]
         for kind, tally in figures.stages.items()
     ]
-    heads = ("stage", "hit", "ran", "shared", "failed", "spent", "saved")
-    return table(
-        "Stages",
-        heads,
-        rows,
-        "Tool time. Shared: another process was running the same stage, and its result was taken."
-        + (f" In vain, with a wrong module id: {duration(figures.in_vain)} more." if figures.in_vain else ""),
-    )
+    note = "Tool time."
+    if SHARED in results:
+        note += " Shared: another process was running the same stage, and its result was taken."
+    if figures.in_vain:
+        note += f" In vain, with a wrong module id: {duration(figures.in_vain)} more."
+    return table("Stages", ("stage", *results, "spent", "saved"), rows, note)
 
 
 def source_table(figures: Figures) -> str:
@@ -246,9 +255,9 @@ def path_table(verdict: Verdict, begun: float) -> str:
     rows: list[list[Cell]] = [
         [
             Text(_with_place(link.stage) if link.stage else words(link.kind), mark=_mark_of(link)),
+            _bar(link.seconds, most, _mark_of(link)),
             Text(link.call.name, code=True),
             Number(duration(link.started - begun)),
-            _bar(link.seconds, most, _mark_of(link)),
             Number(duration(link.waited)),
         ]
         for link in sorted(longest, key=lambda link: link.started)
@@ -256,7 +265,7 @@ def path_table(verdict: Verdict, begun: float) -> str:
     note = "Found from times: each link began when the one before it had ended."
     if len(verdict.path) > LONGEST_LIST:
         note += f" The {LONGEST_LIST} longest of {len(verdict.path)} are shown."
-    return table("Critical path", ("link", "source or output", "began at", "took", "waited"), rows, note)
+    return table("Critical path", ("link", "took", "source or output", "began at", "waited"), rows, note)
 
 
 def _mark_of(link: Link) -> str:
@@ -344,7 +353,7 @@ def legend(has_steps: bool) -> str:
     return (
         _legend("Stages", stages)
         + _legend("Calls", {word: words(word) for word in calls})
-        + _legend("Both", others)
+        + _legend("Also", others)
     )
 
 

@@ -28,7 +28,7 @@ def test_the_sentence_names_hits_and_the_cause_that_cost_most():
         call(stage(seconds=9.0), sources=["scan.cu"], cause="`scan.h` changed"),
         call(stage(seconds=2.0), sources=["b.cu"], cause="`b.cu` changed"),
     ) == (
-        "1 of 3 compiles was a hit; 9.00 s of 11.00 s of tool time went into scan.cu,"
+        "1 of 3 compiles was a hit; 9.00 s of 11.00 s of tool time went into `scan.cu`,"
         " because `scan.h` changed"
     )
 
@@ -42,7 +42,7 @@ def test_a_cause_of_several_sources_is_weighed_as_one():
 
 
 def test_a_source_without_a_cause_is_named_alone():
-    assert sentence(call(stage(seconds=2.0))).endswith("of tool time went into ../src/a.cu")
+    assert sentence(call(stage(seconds=2.0))).endswith("; all 2.00 s of tool time went into `../src/a.cu`")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_other_steps_are_counted_and_so_is_the_time_in_which_only_they_ran():
     assert (found.steps, found.steps_spent, found.steps_alone) == (1, 3.0, 2.0)
     assert (found.elapsed, found.busy, found.path[-1].call.name) == (5.0, 6.0, "app")
     assert page_parts.verdict_facts(found) == [
-        "app finished last. On its critical path: other step 3.00 s.",
+        "`app` finished last. On its critical path: other step 3.00 s.",
         "On average 1.2 of 4 cores had work; for 4.00 s of 5.00 s at most one had.",
         "1 other step of the build took 3.00 s, added up; for 2.00 s no nvcc ran.",
     ]
