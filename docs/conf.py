@@ -27,7 +27,7 @@ linkcheck_retries = 2
 # Every page has its place here, which tests check; decisions have theirs below their index. Those in capitals
 # lie outside of docs/ in the repository.
 NAVIGATION = {
-    "Tutorial": ["tutorial/first-build"],
+    "Tutorial": ["tutorial/first-build", "tutorial/real-project"],
     "How-to": [
         "how-to/install",
         "how-to/from-ccache",

@@ -22,13 +22,14 @@ import pytest
 
 import doc_pages
 from nvccache.toolkit.discovery import release_of
-from scenarios.support.toolkits import light_toolkit_on_path
+from scenarios.support.toolkits import light_toolkit_on_path, toolkit_of
 from workspaces import HIDDEN_PREFIXES, Workspace
 
 ROOT = Path(__file__).parents[1]
 # Page -> the programs without which it cannot run.
 NEEDED = {
     "docs/tutorial/first-build.md": (),
+    "docs/tutorial/real-project.md": ("cmake", "ninja"),
     "docs/how-to/anything.md": (),
     "docs/how-to/cmake.md": ("cmake", "make"),
     "docs/how-to/ci.md": (),
@@ -55,6 +56,7 @@ NEEDED = {
     "docs/how-to/troubleshooting.md": (),
     "docs/how-to/tuning.md": (),
 }
+WITH_ALL_HEADERS = ("docs/tutorial/real-project.md",)  # of CUDA
 WITHOUT_COMPILES = (
     "bazel", "docker", "clusters", "shared-cache", "install", "remote-buckets", "remote-servers",
     "remote-execution", "report", "tuning",
@@ -66,9 +68,14 @@ def read(page: str) -> str:
 
 
 @pytest.fixture
-def environ(workspace: Workspace, launcher: Path, tmp_path: Path) -> dict[str, str]:
+def environ(
+    workspace: Workspace, launcher: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> dict[str, str]:
     """That of somebody who has just installed nvccache: a home without settings, and nvccache on PATH."""
-    light_toolkit_on_path(workspace, tmp_path / "toolkit")
+    if request.node.callspec.params["page"] in WITH_ALL_HEADERS:
+        workspace.environ["PATH"] = f"{toolkit_of(workspace) / 'bin'}:{workspace.environ['PATH']}"
+    else:
+        light_toolkit_on_path(workspace, tmp_path / "toolkit")
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "nvccache").symlink_to(launcher)

@@ -22,7 +22,7 @@ NAME = ".ninja_log"
 _HEADER = re.compile(rb"# ninja log v[567]\n")
 _MOST_BYTES = 64 << 20
 _LONGEST = 1000  # characters of an output's name
-_SLACK = 2.0  # seconds between a step and its file's time: file systems and launchers are not exact
+_SLACK = 0.25  # seconds by which the clocks of ninja, of calls and of files may differ
 
 
 @dataclass(frozen=True, slots=True)
