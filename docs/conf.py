@@ -37,6 +37,7 @@ NAVIGATION = {
         "how-to/ninja",
         "how-to/meson",
         "how-to/python-extensions",
+        "how-to/projects",
         "how-to/bazel",
         "how-to/anything",
         "how-to/ci",

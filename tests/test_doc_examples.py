@@ -36,6 +36,7 @@ NEEDED = {
     "README.md": (),
     "docs/how-to/meson.md": ("meson", "ninja"),
     "docs/how-to/python-extensions.md": ("setuptools",),
+    "docs/how-to/projects.md": (),
     "docs/how-to/host-caches.md": ("ccache", "cmake"),
     "docs/how-to/make.md": ("make",),
     "docs/how-to/ninja.md": ("ninja",),
@@ -59,7 +60,7 @@ NEEDED = {
 WITH_ALL_HEADERS = ("docs/tutorial/real-project.md",)  # of CUDA
 WITHOUT_COMPILES = (
     "bazel", "docker", "clusters", "shared-cache", "install", "remote-buckets", "remote-servers",
-    "remote-execution", "report", "tuning",
+    "remote-execution", "report", "tuning", "projects",
 )  # fmt: skip
 
 
