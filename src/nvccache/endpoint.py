@@ -1,4 +1,4 @@
-"""Reads NVCCACHE_EXECUTOR: where stages may run beside this machine.
+"""Reads NVCCACHE_EXECUTOR: where stages may run other than on this machine.
 
     grpc://HOST:PORT?OPTION=VALUE&…     an engine that speaks the Remote Execution API; grpcs:// with TLS
     prefix:WORDS                        words put before a stage's command, such as `srun -n1 --`

@@ -1,16 +1,16 @@
-/* Runs a stage on another machine if that one's processor is of the class that the stage was asked for on.
+/* Runs a stage on another machine if its processor is of the same class as that of the requesting one.
  *
- *     class-check [-o FILE -e FILE -r FILE] [-w FILE]... CHECK... -- LOADER WORD...
+ *     class-check [-o FILE -e FILE -r FILE] [-w FILE]... CHECK... -- LOADER ARGUMENT...
  *
  * The tools of a stage fold mathematics by the functions that the C library chooses for the processor, see
- * toolkit/processor.py. So the dynamic loader that comes with the stage is asked here what it sees; a check is
+ * toolkit/processor.py. So the dynamic loader that comes with the stage is queried here; a check is
  *
  *     LEAF.REGISTER&MASK=BITS      hexadecimal numbers: these active features of an x86 processor, or
  *     =LINE                        a line of its answer
  *
  * It is sent as it is to machines that may have no other program, and is linked statically. -o and -e are files
- * for the two streams of the tool, where what starts it may have something to say itself. -r is a file for a report
- * on what came of it, where nothing else tells whether it is whole when it arrives:
+ * for the two streams of the tool, for launchers that print messages of their own. -r is a file for a report on the
+ * result, by which the requester checks whether the result arrived complete:
  *
  *     STATUS
  *     CRC-32 SIZE      of each file of -w, in this order, in hexadecimal and decimal digits
@@ -36,10 +36,10 @@ static int fail(int status, const char *what)
     return status;
 }
 
-/* What the loader says of the machine, or NULL. */
+/* The loader's description of the machine, or NULL. */
 static char *diagnostics(char *loader)
 {
-    static char said[MOST];
+    static char description[MOST];
     size_t length = 0;
     ssize_t part;
     int ends[2], status = 0;
@@ -48,16 +48,16 @@ static char *diagnostics(char *loader)
     if (pipe(ends) != 0 || (child = fork()) < 0)
         return NULL;
     if (child == 0) {
-        char *words[] = {loader, (char *)"--list-diagnostics", NULL};
+        char *argv[] = {loader, (char *)"--list-diagnostics", NULL};
         dup2(ends[1], 1);
         close(ends[0]);
         close(ends[1]);
-        execv(loader, words);
+        execv(loader, argv);
         _exit(CANNOT_RUN);
     }
     close(ends[1]);
     while (length < MOST - 1) {
-        part = read(ends[0], said + length, MOST - 1 - length);
+        part = read(ends[0], description + length, MOST - 1 - length);
         if (part < 0 && errno == EINTR)
             continue;
         if (part <= 0)
@@ -67,15 +67,15 @@ static char *diagnostics(char *loader)
     close(ends[0]);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    said[length] = '\0';
-    return status == 0 && length > 0 ? said : NULL;
+    description[length] = '\0';
+    return status == 0 && length > 0 ? description : NULL;
 }
 
-/* What follows this text at the start of a line, or NULL. */
-static const char *behind(const char *said, const char *start)
+/* The rest of the line that starts with this text, or NULL. */
+static const char *rest_after(const char *description, const char *start)
 {
     size_t length = strlen(start);
-    const char *line = said;
+    const char *line = description;
 
     while (line) {
         if (strncmp(line, start, length) == 0)
@@ -86,20 +86,20 @@ static const char *behind(const char *said, const char *start)
     return NULL;
 }
 
-static int holds(const char *said, const char *check)
+static int holds(const char *description, const char *check)
 {
     unsigned long leaf, number, mask, bits;
     const char *value;
     char start[128];
 
     if (check[0] == '=') {
-        value = behind(said, check + 1);
+        value = rest_after(description, check + 1);
         return value && (*value == '\n' || *value == '\0');
     }
     if (sscanf(check, "%lx.%lx&%lx=%lx", &leaf, &number, &mask, &bits) != 4)
         return 0;
     snprintf(start, sizeof start, "x86.cpu_features.features[0x%lx].active[0x%lx]=", leaf, number);
-    value = behind(said, start);
+    value = rest_after(description, start);
     return value && (strtoul(value, NULL, 16) & mask) == bits;
 }
 
@@ -113,7 +113,7 @@ static int redirect(const char *path, int descriptor)
     return 1;
 }
 
-/* A line with checksum and size of a regular file, or a dash: that one will not be taken. */
+/* A line with checksum and size of a regular file, or a dash for a file to be rejected. */
 static void describe(FILE *report, const char *path)
 {
     static unsigned char part[1 << 16];
@@ -142,7 +142,7 @@ static void describe(FILE *report, const char *path)
         fprintf(report, "%08lx %lld\n", crc ^ 0xffffffff, size);
 }
 
-/* Runs the tool, and says what came of it. */
+/* Runs the tool, and reports its result. */
 static int run_and_report(char **tool, const char *path, char **options, int count)
 {
     pid_t child = fork();
@@ -169,37 +169,37 @@ static int run_and_report(char **tool, const char *path, char **options, int cou
     return fclose(report) == 0 ? status : fail(CANNOT_RUN, "the report cannot be written");
 }
 
-int main(int count, char **words)
+int main(int count, char **argv)
 {
     const char *out = NULL, *error = NULL, *report = NULL;
-    char *said;
+    char *description;
     int checks = 1, end, options;
 
     for (; checks + 1 < count; checks += 2) {
-        if (strcmp(words[checks], "-o") == 0)
-            out = words[checks + 1];
-        else if (strcmp(words[checks], "-e") == 0)
-            error = words[checks + 1];
-        else if (strcmp(words[checks], "-r") == 0)
-            report = words[checks + 1];
-        else if (strcmp(words[checks], "-w") != 0)
+        if (strcmp(argv[checks], "-o") == 0)
+            out = argv[checks + 1];
+        else if (strcmp(argv[checks], "-e") == 0)
+            error = argv[checks + 1];
+        else if (strcmp(argv[checks], "-r") == 0)
+            report = argv[checks + 1];
+        else if (strcmp(argv[checks], "-w") != 0)
             break;
     }
     options = checks;
-    for (end = checks; end < count && strcmp(words[end], "--") != 0; end++)
+    for (end = checks; end < count && strcmp(argv[end], "--") != 0; end++)
         ;
     if (end + 1 >= count || end == checks)
         return fail(CANNOT_RUN, "usage: class-check [-o FILE -e FILE -r FILE] [-w FILE]... CHECK... -- LOADER WORD...");
-    said = diagnostics(words[end + 1]);
-    if (!said)
+    description = diagnostics(argv[end + 1]);
+    if (!description)
         return fail(CANNOT_RUN, "the loader cannot be asked for the class of the processor");
     for (; checks < end; checks++)
-        if (!holds(said, words[checks]))
+        if (!holds(description, argv[checks]))
             return fail(OTHER_CLASS, "the processor here is of another class");
     if ((out && !redirect(out, 1)) || (error && !redirect(error, 2)))
         return fail(CANNOT_RUN, "the files for the streams cannot be opened");
     if (report)
-        return run_and_report(words + end + 1, report, words, options);
-    execv(words[end + 1], words + end + 1);
+        return run_and_report(argv + end + 1, report, argv, options);
+    execv(argv[end + 1], argv + end + 1);
     return fail(CANNOT_RUN, "the loader cannot be run");
 }

@@ -1,7 +1,7 @@
 /* BLAKE3 of what lies in memory, 256 bits, by its paper (section 2 of "BLAKE3: one function, fast everywhere").
    `keys.digest_bytes` makes the same digests by the package `blake3`.
 
-   It names what nobody may make a second of, or guess from what is kept: a call, and values of variables. */
+   It names what must not be forged or guessed from the cache: calls, and values of variables. */
 
 #include "launcher.h"
 
@@ -43,7 +43,7 @@ static void mix_all(uint32_t *state, const uint32_t *words)
             words[2 * column + 9]);
 }
 
-/* Take one block, which zeros fill up, into a chaining value. */
+/* Compress one block, padded with zeros, into a chaining value. */
 static void compress(uint32_t *chain, const unsigned char *block, uint32_t size, uint64_t counter, uint32_t flags)
 {
     static const unsigned char order[16] = {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8};
@@ -83,7 +83,7 @@ static void put(const uint32_t *chain, unsigned char *bytes)
         bytes[index] = (unsigned char)(chain[index / 4] >> 8 * (index % 4));
 }
 
-/* The chaining value of a tree: on its left as many whole chunks as a power of two has. */
+/* The chaining value of a tree; its left subtree has the largest power of two of whole chunks. */
 static void take(const unsigned char *content, size_t size, uint64_t counter, uint32_t root, uint32_t *chain)
 {
     unsigned char both[BLOCK_SIZE];

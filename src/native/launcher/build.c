@@ -1,4 +1,4 @@
-/* Which build a call belongs to, and with how many jobs it shares the clock (src/nvccache/machine/callers.py). */
+/* Which build a call belongs to, and how many jobs run in parallel (src/nvccache/machine/callers.py). */
 
 #include "launcher.h"
 
@@ -13,7 +13,7 @@
 
 #define LARGEST (1 << 16)     /* bytes of a file of /proc */
 #define MOST_PROCESSORS 16384
-#define FIELDS 20             /* of a process's status behind its name, up to when it began */
+#define FIELDS 20             /* fields of a process's status, from its name to its start time */
 
 struct process {
     char name[64];
@@ -27,7 +27,7 @@ static long pids[MOST_ANCESTORS];
 static int pids_count;
 static uint64_t jobs_at_first;
 
-/* The bytes read of a file, which then end with NUL; -1 if it cannot be read, or is larger than the room. */
+/* Read a file and end it with NUL; the bytes read, or -1 if it cannot be read or does not fit. */
 int read_file(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -47,7 +47,7 @@ int read_file(const char *path, char *text, size_t size)
     return (int)length;
 }
 
-/* What the kernel says of a process, `self` for 0. */
+/* The kernel's status of a process, of this one for 0. */
 static int look_at(long pid, struct process *process)
 {
     char path[64], *fields[FIELDS], *name, *end;
@@ -99,7 +99,7 @@ static long children_of(long pid)
     return children;
 }
 
-/* The jobs that there are; 0 if they cannot be counted. */
+/* The number of jobs; 0 if they cannot be counted. */
 static uint64_t count_jobs(void)
 {
     uint64_t product = pids_count > 0;
@@ -114,7 +114,7 @@ static uint64_t count_jobs(void)
     return product;
 }
 
-/* The way up to the outermost build tool of the session, or to where that begins. */
+/* The ancestors up to the outermost build tool of the session, or to the session's first process. */
 static int find_way(void)
 {
     static const char *const tools[] = BUILD_TOOLS;
@@ -156,7 +156,7 @@ const char *build_name(void)
     return build;
 }
 
-/* A number, decimal digits and nothing else; -1 for other words. */
+/* A number of decimal digits only; -1 for any other text. */
 static long long number_in(const char *word)
 {
     return word && *word && strspn(word, "0123456789") == strlen(word) && strlen(word) < 16 ? atoll(word) : -1;
@@ -183,7 +183,7 @@ static long long quota_of(const char *directory)
     return quota < 0 || period <= 0 || strtok(NULL, " \n") ? -1 : (quota + period - 1) / period;
 }
 
-/* The least of `cores` and what a group and those above it may use. */
+/* The least of `cores` and the quotas of a group and of those above it. */
 static long long limited_by(const char *mount, const char *path, long long cores)
 {
     char below[PATH_MAX], directory[PATH_MAX + 256];
@@ -252,14 +252,14 @@ static long long cores_of_process(void)
     return cores;
 }
 
-/* How many jobs of the build ran at once, as far as cores let them; calls before have seen `seen`. */
-uint64_t jobs_of_build(uint64_t seen)
+/* How many jobs of the build ran at once, at most one for each core; `before` is what earlier calls recorded. */
+uint64_t jobs_of_build(uint64_t before)
 {
     uint64_t now = count_jobs(), most = jobs_at_first > now ? jobs_at_first : now, cores;
     int is_counted = jobs_at_first && now;
 
-    if (seen > most)
-        most = seen;
+    if (before > most)
+        most = before;
     if (most == 1 && is_counted)
         return 1;
     cores = (uint64_t)cores_of_process();

@@ -28,7 +28,7 @@ static int has_tag(int top)
     return has_it;
 }
 
-/* A descriptor of a directory that is ours, or -1; where it `is_private`, nobody else may put anything into it. */
+/* A descriptor of a trusted directory, or -1; if it `is_private`, nobody else may write into it. */
 int open_cache(const char *path, int is_private)
 {
     struct stat status;
@@ -43,8 +43,8 @@ int open_cache(const char *path, int is_private)
     return -1;
 }
 
-/* Whether the owner of what has this status is trusted: this user, root, and the owner of the directory; where
-   group or others may write into that, everybody is. */
+/* Whether the owner of a file with this status is trusted: this user, root, the owner of the directory, and
+   anybody if group or others may write into the directory. */
 static int is_trusted(int top, const struct stat *status)
 {
     struct stat above;
@@ -53,8 +53,8 @@ static int is_trusted(int top, const struct stat *status)
                                        status->st_uid == 0 || status->st_uid == above.st_uid);
 }
 
-/* A regular file in a folder, `BUCKET/SHARD` or `FOLDER`, each entered from the one above; or -1, and errno is
-   ENOENT only if the folder has no such file. */
+/* Open a regular file in `BUCKET/SHARD` or `FOLDER`, one directory after the other; -1 if that fails, and errno
+   is ENOENT only if the folder has no such file. */
 int open_in(int top, const char *folder, const char *name, int flags, struct stat *status)
 {
     char first[64];
@@ -82,9 +82,8 @@ int open_in(int top, const char *folder, const char *name, int flags, struct sta
     return file;
 }
 
-/* The first `size` bytes of a file, or NULL. They are read and not mapped: where a mapped file is cut off, or its
-   disk fails, this process is killed, and there is nobody left to compile. In pages of the usual size what is
-   large would take twice the processor time. */
+/* The first `size` bytes of a file, or NULL. They are read and not mapped: if a mapped file is truncated or its
+   disk fails, this process is killed and nothing compiles. Large records get huge pages, which halves CPU time. */
 const void *content_of(int file, uint64_t size)
 {
     char *content = aligned_alloc(LARGE_PAGE, (size / LARGE_PAGE + 1) * LARGE_PAGE);
@@ -105,8 +104,8 @@ const void *content_of(int file, uint64_t size)
     return content;
 }
 
-/* Whether a file has not been marked as used for so long that what lies below it is to be marked as well, which
-   Python does. */
+/* Whether a file was last marked as used so long ago that what it refers to must be marked too, which Python
+   does. */
 int is_stale(const struct stat *status, const struct timespec *now)
 {
     return status->st_mtim.tv_sec < now->tv_sec - REFRESHED_AFTER;
@@ -118,13 +117,13 @@ const void *section(const struct record *record, int number, uint32_t *count)
     return record->start + record->head->sections[number].at;
 }
 
-/* A string of the record; an empty one, which fits nothing, for a place outside. */
+/* A string of the record; an offset outside it gives an empty one, which matches nothing. */
 const char *string(const struct record *record, uint32_t at)
 {
     return at < record->strings_size ? record->strings + at : "";
 }
 
-/* Whether all sections and all that is told by its length lie within the record. */
+/* Whether all sections and all variable-length parts lie within the record. */
 static int is_sound(struct record *record, uint64_t size)
 {
     static const uint32_t sizes[] = ELEMENT_SIZES;
@@ -143,7 +142,7 @@ static int is_sound(struct record *record, uint64_t size)
            (uint64_t)head->messages + head->messages_size < record->strings_size;
 }
 
-/* Whether it is a whole record, and that of this call. */
+/* Whether the record is complete and belongs to this call. */
 static int is_of_call(struct record *record, uint64_t size, const struct call *call)
 {
     unsigned char sum[SUM];

@@ -1,7 +1,7 @@
-/* The call as it was typed, and which cache it is for, as far as that can be told without Python.
+/* The call as typed, and the cache that it uses, as far as that can be known without Python.
 
-   Both are in the digest that names a record. So the directory of the cache is only guessed: where Python finds
-   another one it makes no record under this name. */
+   Both are in the digest that names a record. So the cache directory may be a guess: if Python finds another
+   one, it makes no record under this name. */
 
 #include "launcher.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LONGEST_CALL (1 << 18) /* bytes; a call with more words is Python's */
+#define LONGEST_CALL (1 << 18) /* bytes of all arguments; longer calls go to Python */
 #define LONGEST_SETTINGS (1 << 14)
 
 static char block[LONGEST_CALL];
@@ -29,7 +29,7 @@ static int add(const char *text)
     return 1;
 }
 
-/* A path from the root without `.`, `..` and further slashes, as os.path.abspath makes it. */
+/* An absolute path without `.`, `..` and repeated slashes, as os.path.abspath makes it. */
 int make_absolute(const char *path, const char *cwd, char *absolute)
 {
     char joined[2 * PATH_MAX], *end = absolute;
@@ -51,7 +51,7 @@ int make_absolute(const char *path, const char *cwd, char *absolute)
     return 1;
 }
 
-/* The value of a variable that names a directory from the root, or HOME with this below it. */
+/* The value of a variable that is an absolute path, or HOME followed by `below`. */
 static int find_base(const char *variable, const char *below, char *path)
 {
     const char *base = getenv(variable), *home = getenv("HOME");
@@ -61,7 +61,7 @@ static int find_base(const char *variable, const char *below, char *path)
     return home && *home == '/' && snprintf(path, PATH_MAX, "%s/%s", home, below) < PATH_MAX;
 }
 
-/* The directory that a settings file names; 0 where there is a file that does not say it plainly. */
+/* The cache directory that a settings file names; 0 if a file is there that only Python can read. */
 static int take_from_settings(char *named)
 {
     static char text[LONGEST_SETTINGS];
@@ -111,8 +111,8 @@ static int guess_cache(struct call *call)
     return make_absolute(path, call->cwd, call->cache);
 }
 
-/* How many words come before nvcc's arguments; 0 under the name nvcc. */
-static int words_before(const struct call *call)
+/* How many arguments come before nvcc's own; 0 under the name nvcc. */
+static int arguments_before(const struct call *call)
 {
     static const char *const own[] = OWN_NAMES;
     const char *name = name_of(call->started);
@@ -130,7 +130,7 @@ int describe_call(struct call *call)
     static const char *const variables[] = VARIABLES_OF_CALL;
     char text[32];
 
-    call->first = words_before(call);
+    call->first = arguments_before(call);
     if (call->first >= call->argc || !getcwd(call->cwd, sizeof call->cwd) || !guess_cache(call))
         return 0;
     sprintf(text, "%d", call->argc - 1);

@@ -1,4 +1,4 @@
-/* Running the compiler where there is no Python to do it. */
+/* Running the compiler when Python cannot. */
 
 #include "launcher.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether a program is nvccache or a shim of it, as real_nvcc.py tells it. */
+/* Whether a program is nvccache or one of its shims, by the rule of real_nvcc.py. */
 static int is_ours(const char *path)
 {
     static char real[PATH_MAX], self[PATH_MAX], first[MARK_WITHIN];
@@ -29,7 +29,7 @@ static int is_ours(const char *path)
     return length > 0 && memmem(first, (size_t)length, SHIM_MARK, strlen(SHIM_MARK)) != NULL;
 }
 
-/* Note that a program was started on the way to this one; false if it was `most` times already. */
+/* Record that this program starts another; false if it did so `most` times already. */
 static int note_tried(const char *path, int most)
 {
     const char *tried = getenv(TRIED);
@@ -47,8 +47,8 @@ static int note_tried(const char *path, int most)
     return most > 0 && setenv(TRIED, noted, 1) == 0;
 }
 
-/* Become a compiler, unless it is none or has led here; returns if it cannot be started. */
-static void become(const char *path, char **words, int most)
+/* Execute a compiler, unless it is none or has started us; returns if it cannot be started. */
+static void become(const char *path, char **argv, int most)
 {
     char full[2 * ROOM], here[PATH_MAX] = "";
     struct stat status;
@@ -61,11 +61,11 @@ static void become(const char *path, char **words, int most)
         return;
     if (!note_tried(full, most))
         return;
-    words[0] = (char *)path;
-    execvp(path, words); /* which gives a script without #! to sh */
+    argv[0] = (char *)path;
+    execvp(path, argv); /* which runs a script without #! by sh */
 }
 
-static void become_from_path(const char *name, char **words)
+static void become_from_path(const char *name, char **argv)
 {
     const char *path = getenv("PATH");
     char candidate[ROOM];
@@ -79,7 +79,7 @@ static void become_from_path(const char *name, char **words)
             continue;
         if (snprintf(candidate, sizeof candidate, "%.*s/%s", length ? length : 1, length ? entry : ".", name) <
             (int)sizeof candidate)
-            become(candidate, words, 1);
+            become(candidate, argv, 1);
     }
 }
 
@@ -93,8 +93,8 @@ static int is_name_of_compiler(const char *word)
     return 0;
 }
 
-/* Run the compiler of this call without us: no build may fail because Python was removed, or is somebody
-   else's. The settings file is not read here; what NVCCACHE_NVCC names counts. */
+/* Run the compiler of this call without nvccache: no build may fail because Python was removed or replaced. The
+   settings file is not read here; NVCCACHE_NVCC counts. */
 void run_compiler(const char *started, char **argv)
 {
     const char *own = name_of(started), *named;

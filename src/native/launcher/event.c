@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Make a log where there is none, as after a fold. */
+/* Create the log if there is none, as after a fold. */
 static void make_log(int top, mode_t mode)
 {
     int folder = openat(top, JOURNAL, FOLDER_FLAGS), log;
@@ -32,14 +32,14 @@ static int open_log(int top, mode_t mode, struct stat *status)
         make_log(top, mode);
         log = open_in(top, JOURNAL, LOG, O_RDWR | O_APPEND, status);
     }
-    if (log >= 0 && status->st_nlink != 1) { /* perhaps a file of somebody's outside the cache */
+    if (log >= 0 && status->st_nlink != 1) { /* perhaps somebody's file outside the cache */
         close(log);
         return -1;
     }
     return log;
 }
 
-/* Open the log of the directory in which calls are counted; one that is large is folded, by Python. */
+/* Open the log in the directory of statistics; Python folds a large one. */
 int open_journal(const struct record *record, struct journal *journal)
 {
     struct stat status;
@@ -52,7 +52,7 @@ int open_journal(const struct record *record, struct journal *journal)
     return journal->log >= 0 && status.st_size < LARGE_LOG;
 }
 
-/* The most jobs that the last calls of a build have seen; 0 where the log does not tell. */
+/* The most jobs that the last calls of a build recorded; 0 if the log has none. */
 static uint64_t jobs_seen(const struct journal *journal, const char *build)
 {
     static char tail[LOG_TAIL + 1];
@@ -86,7 +86,7 @@ static uint64_t jobs_seen(const struct journal *journal, const char *build)
     return most;
 }
 
-/* Whether the log was closed by a fold before the line got into it. */
+/* Whether a fold closed the log before the line was written. */
 static int is_too_late(const struct journal *journal, size_t length)
 {
     struct stat ours, named;
@@ -118,7 +118,7 @@ static double seconds_since(const struct timespec *began)
     return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
 }
 
-/* Make the line of which Python has written all but what is known now, with a letter of GAPS in each gap. */
+/* Complete the line that Python prepared: each letter of GAPS stands for a value that is known only now. */
 static size_t make_line(const struct journal *journal, const struct call *call, const struct record *record, char **line)
 {
     const struct replay_head *head = record->head;
@@ -159,7 +159,7 @@ static size_t make_line(const struct journal *journal, const struct call *call, 
     return fclose(made) == 0 ? length : 0;
 }
 
-/* Record the call; a log that cannot be written is not worth a word. */
+/* Record the call; a log that cannot be written is ignored. */
 void note_event(struct journal *journal, const struct call *call, const struct record *record)
 {
     struct stat status;

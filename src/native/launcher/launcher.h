@@ -1,23 +1,23 @@
-/* The executable `nvccache`: answers a call that was typed before, where nothing has changed since, and becomes
-   Python for all others.
+/* The executable `nvccache`: replays a call that was made before if nothing has changed since, and starts Python
+   for all others.
 
-   nvccache.c   what is done in which order
-   replay.c     the answer, from the record to the streams
-   call.c       the call as it was typed, and which cache it is for
+   nvccache.c   the order of steps
+   replay.c     the replay, from the record to the streams
+   call.c       the call as typed, and the cache that it uses
    cache.c      the cache directory, in which nothing is trusted: tag, folders, files, record
-   same.c       whether what the record names is as it was: environment and files
-   process.c    whether the machine is, and what this process was given
+   same.c       whether environment and files are unchanged
+   process.c    whether the machine and the properties of this process are
    outputs.c    the files that the command line names as outputs, the only ones that are written
-   products.c   giving them
+   products.c   writing them
    event.c      the line of the event log
-   build.c      which build the call belongs to, and how many jobs that has
-   xxh3.c       sums, which tell what was damaged
+   build.c      the build that the call belongs to, and its number of jobs
+   xxh3.c       checksums, which detect damage
    blake3.c     digests, which name a call and the values of variables
    python.c     finding and starting Python
    compiler.c   running the compiler where there is no Python
 
-   A function that returns int says whether it succeeded, unless it says otherwise. Where one does not, the call
-   is Python's: nothing may have been written by then, or it is written again. */
+   Functions return whether they succeeded, unless their comment says otherwise. If one fails, Python handles the
+   call: what was written by then is written again. */
 
 #ifndef LAUNCHER_H
 #define LAUNCHER_H
@@ -36,11 +36,11 @@
 #define SCRIPT "nvccache-python"
 #define ROOM (PATH_MAX + 64)
 #define NAME_ROOM (2 * DIGEST + 1)
-/* What lies in the cache is opened without following links, without waiting, and not as our terminal. */
+/* Files of the cache are opened without following links, without blocking, and never as our terminal. */
 #define FILE_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 #define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* The call, and the record of it as far as it has been found; `first` words come before nvcc's arguments. */
+/* The call and, once found, its record; nvcc's arguments begin after `first` others. */
 struct call {
     int argc;
     char **argv;
@@ -50,7 +50,7 @@ struct call {
     char cache[PATH_MAX];
     char name[NAME_ROOM];
     int first;
-    struct timespec began; /* by the clock on the wall, and by the one that nobody sets */
+    struct timespec began; /* by CLOCK_REALTIME and CLOCK_MONOTONIC */
     struct timespec since;
 };
 
@@ -63,9 +63,9 @@ struct record {
 
 /* nvccache.c */
 const char *name_of(const char *path);
-int is_one_of(const char *word, const char *const *words);
+int is_one_of(const char *word, const char *const *list);
 
-/* replay.c: returns if the call is Python's; NAME_ROOM characters then name the record, or are empty. */
+/* replay.c: returns if Python must handle the call; NAME_ROOM characters then name the record, or are empty. */
 void answer_by_record(struct call *call);
 
 /* call.c */
@@ -93,7 +93,7 @@ int has_room_for_temporary_files(void);
 int has_tight_limits(void);
 
 /* outputs.c */
-int asks_only(const struct call *call); /* whether nothing is compiled */
+int asks_only(const struct call *call); /* whether the call compiles nothing */
 int names_its_files(const struct call *call, const struct record *record);
 
 /* products.c */
@@ -107,8 +107,8 @@ void note_event(struct journal *journal, const struct call *call, const struct r
 
 /* build.c */
 void find_build(void);
-const char *build_name(void); /* empty for a call of none */
-uint64_t jobs_of_build(uint64_t seen);
+const char *build_name(void); /* empty if the call belongs to none */
+uint64_t jobs_of_build(uint64_t before);
 int read_file(const char *path, char *room, size_t size);
 
 /* xxh3.c: SUM bytes of a sum, in canonical form */

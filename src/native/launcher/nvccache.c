@@ -1,12 +1,12 @@
-/* The executable `nvccache`: answers a call that was typed before, or starts Python isolated, with the environment
-   exactly as it came.
+/* The executable `nvccache`: replays a call that was made before, or starts Python isolated, with its environment
+   unchanged.
 
    A script cannot do that. pip leaves no options on a script's first line, so PYTHONHOME, PYTHONPATH and the
-   like would have their say, and a shell in between adds PWD and more to what nvcc gets.
+   like would take effect, and a shell in between adds PWD and more to nvcc's environment.
 
-   Where no Python can be started, the compiler is: the one that the call names, or an nvcc further on PATH.
-   So it is where Python starts and cannot load nvccache: nvccache-python then executes this program once more,
-   with the reason in FAULT. */
+   If Python cannot be started, the compiler is: the one that the call names, or an nvcc further on PATH. The same
+   happens if Python starts but cannot load nvccache: nvccache-python then executes this program once more, with
+   the reason in FAULT. */
 
 #include "launcher.h"
 
@@ -24,10 +24,10 @@ const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-int is_one_of(const char *word, const char *const *words)
+int is_one_of(const char *word, const char *const *list)
 {
-    for (; *words; words++)
-        if (strcmp(word, *words) == 0)
+    for (; *list; list++)
+        if (strcmp(word, *list) == 0)
             return 1;
     return 0;
 }

@@ -1,12 +1,12 @@
-/* The files that a command line names as outputs: the only ones that a record may have written. What
-   src/nvccache/records/output_names.py says of words that are not parsed (`of_argv`) is said here again. */
+/* The files that a command line names as outputs: the only ones that a replay may write. The same rules are in
+   src/nvccache/records/output_names.py (`of_argv`). */
 
 #include "launcher.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct words {
+struct arguments {
     int count;
     char **at;
     const char *cwd;
@@ -21,7 +21,7 @@ static const char *const target_option[] = TARGET_OPTION;
 static const char *const with_dependencies[] = WITH_DEPENDENCIES;
 static const char *const queries[] = QUERIES;
 
-/* What stands behind the first `=` of a word; empty without one. */
+/* The part of an argument after its first `=`; empty without one. */
 static const char *value_in(const char *word)
 {
     const char *sign = strchr(word, '=');
@@ -51,37 +51,37 @@ static int is_complete(const char *word)
     return 0;
 }
 
-/* Whether a word is an option and not the value of the one before. */
-static int stands_alone(int index, const struct words *words)
+/* Whether an argument is an option and not the value of the one before. */
+static int stands_alone(int index, const struct arguments *arguments)
 {
-    return index == 0 || *words->at[index - 1] != '-' || is_complete(words->at[index - 1]);
+    return index == 0 || *arguments->at[index - 1] != '-' || is_complete(arguments->at[index - 1]);
 }
 
-/* The value of an option that stands there once, empty if it does not; NULL where that is in doubt. */
-static const char *value_of(const char *const *option, const struct words *words)
+/* The value of an option given once, empty if it is not given; NULL in case of doubt. */
+static const char *value_of(const char *const *option, const struct arguments *arguments)
 {
     const char *value = "";
     int found = 0;
 
-    for (int index = 0; index < words->count; index++) {
-        const char *word = words->at[index];
+    for (int index = 0; index < arguments->count; index++) {
+        const char *word = arguments->at[index];
 
         if (!begins(word, option))
             continue;
-        if (found++ || !stands_alone(index, words))
+        if (found++ || !stands_alone(index, arguments))
             return NULL;
         if (strchr(word, '='))
             value = value_in(word);
         else
-            value = index + 1 < words->count ? words->at[index + 1] : "";
+            value = index + 1 < arguments->count ? arguments->at[index + 1] : "";
         if (!*value || *value == '-')
             return NULL;
     }
     return value;
 }
 
-/* What the product is called after the only source; 0 where a word is not clear. */
-static int name_after_source(const struct words *words, char *name)
+/* Name the product after the only source; 0 if an argument is ambiguous. */
+static int name_after_source(const struct arguments *arguments, char *name)
 {
     static const struct { const char *word, *extension; } modes[] = MODES;
     const char *source = NULL, *extension = NULL, *prepended = getenv("NVCC_PREPEND_FLAGS"),
@@ -89,8 +89,8 @@ static int name_after_source(const struct words *words, char *name)
 
     if ((prepended && *prepended) || (appended && *appended))
         return 0;
-    for (int index = 0; index < words->count; index++) {
-        const char *word = words->at[index];
+    for (int index = 0; index < arguments->count; index++) {
+        const char *word = arguments->at[index];
 
         if (*word != '-') {
             if (source)
@@ -118,7 +118,7 @@ static int name_after_source(const struct words *words, char *name)
     return 1;
 }
 
-/* Where nvcc writes the dependency file by itself, if the name of the output leaves no doubt. */
+/* Where nvcc writes the dependency file by default, if the name of the output leaves no doubt. */
 static int name_beside(const char *output, char *name)
 {
     char *base, *dot;
@@ -151,30 +151,30 @@ static int leads_to(const char *path, const char *place, const char *cwd)
     return !make_absolute(path, cwd, absolute) || strcmp(absolute, place) == 0;
 }
 
-/* Whether a word that does not name an output, or the target of the rule, names this file. */
-static int may_be_read(const char *path, const struct words *words)
+/* Whether an argument other than an output or the rule's target names this file. */
+static int may_be_read(const char *path, const struct arguments *arguments)
 {
     char place[PATH_MAX];
     const char *name = name_of(path);
     size_t length = strlen(name);
 
-    if (!make_absolute(path, words->cwd, place))
+    if (!make_absolute(path, arguments->cwd, place))
         return 1;
-    for (int index = 0; index < words->count; index++) {
-        const char *word = words->at[index];
+    for (int index = 0; index < arguments->count; index++) {
+        const char *word = arguments->at[index];
         size_t size = strlen(word);
 
         if (size < length || strcmp(word + size - length, name) != 0 || is_of_outputs(word))
             continue;
-        if (index && takes_output(words->at[index - 1]))
+        if (index && takes_output(arguments->at[index - 1]))
             continue;
-        if (leads_to(word, place, words->cwd) || leads_to(value_in(word), place, words->cwd))
+        if (leads_to(word, place, arguments->cwd) || leads_to(value_in(word), place, arguments->cwd))
             return 1;
     }
     return 0;
 }
 
-/* Whether it matters if a file is written into or replaced, which depends on what makes it. */
+/* Whether the file has other names: then it matters whether a tool overwrites or replaces it. */
 static int has_other_names(const char *path)
 {
     struct stat status;
@@ -182,25 +182,25 @@ static int has_other_names(const char *path)
     return lstat(path, &status) == 0 && (S_ISLNK(status.st_mode) || status.st_nlink > 1);
 }
 
-/* The product, empty for a query that is answered on standard output, and the dependency file, empty if none is
-   asked for; 0 where a word could mean another. */
-static int find_outputs(const struct words *words, char *product, char *depfile)
+/* Find the product, empty for a query answered on standard output, and the dependency file, empty if none is
+   requested; 0 if an argument is ambiguous. */
+static int find_outputs(const struct arguments *arguments, char *product, char *depfile)
 {
-    const char *output = value_of(output_option, words), *rule = value_of(depfile_option, words);
+    const char *output = value_of(output_option, arguments), *rule = value_of(depfile_option, arguments);
     int asks = 0, is_query = 0;
 
     if (!output || !rule || strlen(output) >= PATH_MAX || strlen(rule) >= PATH_MAX)
         return 0;
-    for (int index = 0; index < words->count; index++) {
-        if (begins(words->at[index], directory_option))
+    for (int index = 0; index < arguments->count; index++) {
+        if (begins(arguments->at[index], directory_option))
             return 0;
-        if (is_one_of(words->at[index], with_dependencies))
+        if (is_one_of(arguments->at[index], with_dependencies))
             asks = 1;
-        else if (is_one_of(words->at[index], queries))
+        else if (is_one_of(arguments->at[index], queries))
             is_query = 1;
         else
             continue;
-        if (!stands_alone(index, words))
+        if (!stands_alone(index, arguments))
             return 0;
     }
     strcpy(product, output);
@@ -209,14 +209,15 @@ static int find_outputs(const struct words *words, char *product, char *depfile)
         return 0;
     if (is_query && !*product)
         return 1;
-    if ((!*product && !name_after_source(words, product)) || (*depfile && !asks))
+    if ((!*product && !name_after_source(arguments, product)) || (*depfile && !asks))
         return 0;
     if (asks && !*depfile && !name_beside(product, depfile))
         return 0;
-    return !may_be_read(product, words) && !(*depfile && may_be_read(depfile, words)) && !has_other_names(product);
+    return !may_be_read(product, arguments) && !(*depfile && may_be_read(depfile, arguments)) &&
+           !has_other_names(product);
 }
 
-/* Whether the record says that this file was read; a path is split as those of the record are. */
+/* Whether this file was read, by the record; the path is split as those of the record are. */
 static int is_among_files(const char *path, const struct record *record)
 {
     uint32_t count, directories;
@@ -246,7 +247,7 @@ static int was_read(const char *path, const struct record *record, const char *c
     return !make_absolute(path, cwd, absolute) || is_among_files(path, record) || is_among_files(absolute, record);
 }
 
-/* Whether what stands before a colon of a dependency file is a name; `line` ends with NUL and is changed. */
+/* Whether a dependency file has a name before a colon; `line` ends with NUL and is changed. */
 static int is_plain_line(char *line)
 {
     static const char *const directives[] = MAKE_DIRECTIVES;
@@ -271,7 +272,7 @@ static int is_plain_line(char *line)
     return *line && !is_one_of(line, directives);
 }
 
-/* Whether a dependency file has make know dependencies and do nothing. */
+/* Whether a dependency file only lists dependencies, so that make runs nothing of it. */
 static int is_plain_rule(const char *text, uint64_t size)
 {
     static const unsigned char meant[] = MEANT_FOR_MAKE;
@@ -300,29 +301,29 @@ static int is_plain_rule(const char *text, uint64_t size)
     return is_plain;
 }
 
-static struct words words_of(const struct call *call)
+static struct arguments arguments_of(const struct call *call)
 {
-    return (struct words){call->argc - call->first - 1, call->argv + call->first + 1, call->cwd};
+    return (struct arguments){call->argc - call->first - 1, call->argv + call->first + 1, call->cwd};
 }
 
 int asks_only(const struct call *call)
 {
-    struct words words = words_of(call);
+    struct arguments arguments = arguments_of(call);
 
-    for (int index = 0; index < words.count; index++)
-        if (is_one_of(words.at[index], queries))
+    for (int index = 0; index < arguments.count; index++)
+        if (is_one_of(arguments.at[index], queries))
             return 1;
     return 0;
 }
 
 int names_its_files(const struct call *call, const struct record *record)
 {
-    struct words words = words_of(call);
+    struct arguments arguments = arguments_of(call);
     uint32_t count, has_rule = record->head->rule;
     const struct replay_product *products = section(record, IN_PRODUCTS, &count);
     char product[2 * PATH_MAX], depfile[2 * PATH_MAX];
 
-    if (has_rule > 1 || !find_outputs(&words, product, depfile) || count != has_rule + (*product != '\0'))
+    if (has_rule > 1 || !find_outputs(&arguments, product, depfile) || count != has_rule + (*product != '\0'))
         return 0;
     if (!count)
         return 1;

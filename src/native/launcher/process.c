@@ -1,5 +1,5 @@
-/* Whether the machine and what this process was given are as they were: src/nvccache/records/facts.py
-   says the same of them, in the same words. */
+/* Whether the machine and the properties of this process are unchanged: src/nvccache/records/facts.py describes
+   them in the same form. */
 
 #include "launcher.h"
 
@@ -59,7 +59,7 @@ static size_t describe_caller(char *room, size_t size)
     return length < size ? length : 0;
 }
 
-/* Whether the description is the recorded one, of which there is none where nothing asked. */
+/* Whether the description is the recorded one; there is none if no tool queried it. */
 static int is_as(const unsigned char *recorded, size_t (*describe)(char *, size_t))
 {
     static char room[32768];
@@ -80,7 +80,7 @@ int is_same_process(const struct record *record)
     return is_as(record->head->host, describe_host) && is_as(record->head->caller, describe_caller);
 }
 
-/* Whether the machine has not been started anew, where the record depends on what it is. */
+/* Whether the machine has not rebooted, if the record depends on the machine. */
 int is_same_machine(const struct record *record)
 {
     const char *recorded = string(record, record->head->boot);
@@ -94,7 +94,7 @@ int is_same_machine(const struct record *record)
     return strcmp(boot, recorded) == 0;
 }
 
-/* Without the directory in which nvcc makes its files it fails. */
+/* nvcc fails without the directory for its temporary files. */
 int has_room_for_temporary_files(void)
 {
     const char *directory = getenv("TMPDIR");
@@ -106,7 +106,7 @@ int has_room_for_temporary_files(void)
            access(path, W_OK | X_OK) == 0;
 }
 
-/* Whether a compile may fail by a limit of this process that succeeds elsewhere. */
+/* Whether a limit of this process could make a compile fail that succeeds elsewhere. */
 int has_tight_limits(void)
 {
     static const struct { int resource; rlim_t least; } limits[] = LEAST_LIMITS;

@@ -1,11 +1,11 @@
-/* Giving products, as src/nvccache/records/products.py does: each appears whole under its name.
+/* Writing products, as src/nvccache/records/products.py does: each appears complete under its name.
 
-       nothing there       written without a name (O_TMPFILE), then linked to its own
-       unlinked first      the same, the old one being unlinked just before
-       written into        in place, after its blocks have been reserved
+       nothing there       written without a name (O_TMPFILE), then linked to its name
+       replaced            the same; the old file is unlinked just before
+       overwritten         in place, after its blocks have been reserved
 
-   Nothing can be seen of any before all are written, or have room. What is no regular file, and file systems
-   without files that have no name, are left to Python. */
+   None is visible before all are written or have their room. Python handles anything but regular files, and file
+   systems without O_TMPFILE. */
 
 #include "launcher.h"
 
@@ -18,7 +18,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define MOST_PRODUCTS 2 /* those that `names_its_files` admits */
+#define MOST_PRODUCTS 2 /* as allowed by `names_its_files` */
 #define CLONE 0x40049409 /* FICLONE of <linux/fs.h> */
 
 struct pending {
@@ -30,7 +30,7 @@ struct pending {
     int file;
     int is_in_place;
     int is_torn;
-    struct stat before; /* of a file that is going to be written into */
+    struct stat before; /* of a file that will be overwritten */
 };
 
 int write_all(int file, const char *content, uint64_t size)
@@ -48,13 +48,13 @@ int write_all(int file, const char *content, uint64_t size)
     return 1;
 }
 
-/* Whether nothing but digits and letters: a name that leads nowhere else. */
+/* Whether a name has only digits and letters, so that it leads nowhere else. */
 static int is_key(const char *name)
 {
     return strlen(name) == KEY_LENGTH && strspn(name, "0123456789abcdef") == KEY_LENGTH;
 }
 
-/* The content of a blob, if its sum is right; it is marked as used. */
+/* The content of a blob, if its checksum is right; marks it as used. */
 static int take_blob(int top, const char *name, const struct replay_product *product, const struct timespec *now,
                      struct pending *one)
 {
@@ -96,7 +96,7 @@ static int take(int top, const struct call *call, const struct record *record, c
     return product->size < record->strings_size && product->content < record->strings_size - product->size;
 }
 
-/* Have the content in an empty file, as a clone of the blob where the file system can. */
+/* Put the content into an empty file, as a clone of the blob if the file system can. */
 static int fill(struct pending *one)
 {
     if (one->blob >= 0 && one->size >= WORTH_CLONING && ioctl(one->file, CLONE, one->blob) == 0)
@@ -117,7 +117,7 @@ static int write_new(struct pending *one)
     return one->file >= 0 && fill(one);
 }
 
-/* Whether the file is standard output or error: what is said there lies between what nvcc's tools write. */
+/* Whether the file is standard output or error, where messages come between the outputs of nvcc's tools. */
 static int is_stream(const struct stat *file)
 {
     struct stat stream;
@@ -128,7 +128,7 @@ static int is_stream(const struct stat *file)
     return 0;
 }
 
-/* Open the file as nvcc's tools do, so that the kernel refuses what it would refuse them. */
+/* Open the file as nvcc's tools do, so that the kernel refuses the same. */
 static int open_existing(struct pending *one)
 {
     one->file = open(one->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -161,7 +161,7 @@ static int link_new(struct pending *one)
 {
     char path[64];
 
-    futimens(one->file, NULL); /* what is given later must not be older */
+    futimens(one->file, NULL); /* a later product must not be older */
     sprintf(path, "/proc/self/fd/%d", one->file);
     for (int try = 0; try < LINK_TRIES; try++) {
         if (one->unlink_first)
@@ -185,8 +185,8 @@ static int commit(struct pending *one)
     return 1;
 }
 
-/* Let go of what was not given: a file that was going to be written into is as it was; where that is lost there
-   must be none, for make to see it. */
+/* Release products that were not written. A file that was to be overwritten is unchanged; if its content is lost,
+   it is removed, so that make notices. */
 static void let_go(struct pending *one)
 {
     struct stat now;

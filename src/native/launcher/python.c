@@ -3,13 +3,13 @@
        PYTHON -IS -X nvccache=AS-STARTED [-X nvccache-replay=NAME] [-X nvccache-interrupts=held]
               FOLDER/nvccache-python ARGUMENTS...
 
-   FOLDER is where this file really lies, links resolved. PYTHON is `python3` in FOLDER if that is a virtual
+   FOLDER is the directory of this file, links resolved. PYTHON is `python3` in FOLDER if that is a virtual
    environment's, wherever it was moved; else the one whose path the installer wrote into the first lines of
-   nvccache-python; else `python3` in FOLDER. AS-STARTED is the path that was executed, as a script would be
-   told it: under the name `nvcc` this is a masquerade. NAME is that of the record that was looked for.
+   nvccache-python; else `python3` in FOLDER. AS-STARTED is the path that was executed, which a script would find
+   in argv[0]: under the name `nvcc` this is a masquerade. NAME is that of the record that was looked for.
 
-   What stops Python before that script runs leaves nobody to run the compiler. Where it might happen, Python is
-   tried first, and SIGINT is held until the script can end by it as nvcc would. */
+   If Python stops before that script runs, nothing runs the compiler. Where that might happen, Python is tried
+   first, and SIGINT is held until the script can end by it as nvcc would. */
 
 #include "launcher.h"
 
@@ -24,7 +24,7 @@
 
 #define LAST_WORDS "sys.exit(main())\n" /* nvccache-python's */
 
-/* The directory of this executable, without a slash at its end; false if it cannot be told. */
+/* The directory of this executable, without a trailing slash; false if it is unknown. */
 int find_folder(const char *started, char *folder)
 {
     char *slash;
@@ -45,7 +45,7 @@ static int exists_in(const char *folder, const char *name)
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0;
 }
 
-/* Keep the word that `text` begins with. Quotation marks surround it where it holds blanks. */
+/* Keep the first word of `text`, which is in quotation marks if it has blanks. */
 static char *first_word(char *text)
 {
     char mark = *text;
@@ -58,11 +58,11 @@ static char *first_word(char *text)
     return text;
 }
 
-/* The interpreter that the script's first lines name, or NULL. Installers write one of
+/* The interpreter that the first lines of the script name, or NULL. Installers write one of
 
-       #!/path/python                      perhaps with options; the path may hold blanks all the same
+       #!/path/python                      perhaps with options; even here the path may have blanks
 
-       #!/bin/sh                           where the path has blanks or is long
+       #!/bin/sh                           if the path has blanks or is long
        '''exec' "/path/python" "$0" "$@"
 */
 static char *named_interpreter(const char *script)
@@ -87,7 +87,7 @@ static char *named_interpreter(const char *script)
     return faccessat(AT_FDCWD, first + 2, X_OK, AT_EACCESS) == 0 ? first + 2 : first_word(first + 2);
 }
 
-/* Whether the script can be read to its end: one that was cut off might do nothing, and call that success. */
+/* Whether the script is complete: a truncated one might do nothing and succeed. */
 static int is_whole(const char *script)
 {
     char last[sizeof LAST_WORDS - 1];
@@ -102,7 +102,7 @@ static int is_whole(const char *script)
     return is_whole;
 }
 
-/* What a line of pyvenv.cfg gives this name, or NULL. */
+/* The value of a name in pyvenv.cfg, or NULL. */
 static char *value_of(const char *name, char *line)
 {
     size_t length = strlen(name);
@@ -117,7 +117,7 @@ static char *value_of(const char *name, char *line)
     return line;
 }
 
-/* Where an interpreter's library should be: beside `home`, in a directory of this name. */
+/* Where an interpreter's library should be: next to `home`, in a directory of this name. */
 static void find_library(const char *python, char *home, char *name)
 {
     char path[ROOM], line[ROOM];
@@ -148,7 +148,7 @@ static void find_library(const char *python, char *home, char *name)
     }
 }
 
-/* Whether there is what Python loads before it runs a line of anybody's. */
+/* Whether the modules exist that Python loads before it runs any script. */
 static int has_library(const char *python)
 {
     static const char *const folders[] = {"lib", "lib64"}, *const modules[] = {"__init__", "aliases", "utf_8"};
@@ -183,10 +183,10 @@ static int has_room(void)
     return 1;
 }
 
-/* Whether the interpreter runs a line of Python; nothing that it says is seen. */
+/* Whether the interpreter runs a line of Python; its messages are discarded. */
 static int runs(const char *python)
 {
-    int ends[2], null, said;
+    int ends[2], null, is_answered;
     char answer;
     pid_t child;
 
@@ -202,13 +202,13 @@ static int runs(const char *python)
         _exit(1);
     }
     close(ends[1]);
-    said = child > 0 && read(ends[0], &answer, 1) == 1;
+    is_answered = child > 0 && read(ends[0], &answer, 1) == 1;
     close(ends[0]);
     waitpid(child, NULL, 0);
-    return said;
+    return is_answered;
 }
 
-/* Hold SIGINT back, or let it through again; whether it was the other way before. */
+/* Block SIGINT, or unblock it; whether that changed anything. */
 static int hold_interrupts(int how)
 {
     sigset_t interrupt, before;
@@ -218,69 +218,69 @@ static int hold_interrupts(int how)
     return sigprocmask(how, &interrupt, &before) == 0 && !sigismember(&before, SIGINT);
 }
 
-/* The words before the arguments of the call, of which NULL ends them. */
-static void add_options(char **words, const char *python, const struct call *call, int is_held)
+/* Put the interpreter and its options before the arguments of the call; NULL ends them. */
+static void add_options(char **argv, const char *python, const struct call *call, int is_held)
 {
     const char *no_cache = getenv("PYTHONDONTWRITEBYTECODE"); /* -I ignores it */
     static char replay[sizeof "nvccache-replay=" + NAME_ROOM];
     char *name = NULL;
 
-    *words++ = (char *)python;
-    *words++ = no_cache && *no_cache ? "-ISB" : "-IS";
+    *argv++ = (char *)python;
+    *argv++ = no_cache && *no_cache ? "-ISB" : "-IS";
     if (asprintf(&name, "nvccache=%s", call->started) > 0) {
-        *words++ = "-X";
-        *words++ = name;
+        *argv++ = "-X";
+        *argv++ = name;
     }
     if (*call->name) {
         sprintf(replay, "nvccache-replay=%s", call->name);
-        *words++ = "-X";
-        *words++ = replay;
+        *argv++ = "-X";
+        *argv++ = replay;
     }
     if (is_held) {
-        *words++ = "-X";
-        *words++ = "nvccache-interrupts=held";
+        *argv++ = "-X";
+        *argv++ = "nvccache-interrupts=held";
     }
-    *words = NULL;
+    *argv = NULL;
 }
 
-/* Become the interpreter; returns only if it cannot be started. */
+/* Execute the interpreter; returns only if it cannot be started. */
 static void start(const char *python, const char *script, const struct call *call)
 {
-    char **words;
+    char **argv;
     int count = 0, is_held;
 
     if (!is_whole(script) || faccessat(AT_FDCWD, python, X_OK, AT_EACCESS) != 0)
         return;
     if (!(strchr(python, '/') && has_library(python) && has_room()) && !runs(python))
         return;
-    words = calloc((size_t)call->argc + 10, sizeof *words);
-    if (!words)
+    argv = calloc((size_t)call->argc + 10, sizeof *argv);
+    if (!argv)
         return;
     is_held = hold_interrupts(SIG_BLOCK);
-    add_options(words, python, call, is_held);
-    while (words[count])
+    add_options(argv, python, call, is_held);
+    while (argv[count])
         count++;
-    words[count++] = (char *)script;
+    argv[count++] = (char *)script;
     for (int index = 1; index < call->argc; index++)
-        words[count++] = call->argv[index];
-    execv(python, words);
+        argv[count++] = call->argv[index];
+    execv(python, argv);
     if (is_held)
         hold_interrupts(SIG_UNBLOCK);
-    free(words);
+    free(argv);
 }
 
 void start_python(const char *folder, const struct call *call)
 {
-    char script[ROOM], beside[ROOM], *named;
+    char script[ROOM], neighbour[ROOM], *named;
     int is_environment = exists_in(folder, "../pyvenv.cfg");
 
     snprintf(script, sizeof script, "%s/" SCRIPT, folder);
-    snprintf(beside, sizeof beside, "%s/python3", folder);
+    snprintf(neighbour, sizeof neighbour, "%s/python3", folder);
     if (is_environment)
-        start(beside, script, call);
+        start(neighbour, script, call);
     named = named_interpreter(script);
-    if (named && strcmp(named, beside) != 0)
+    if (named && strcmp(named, neighbour) != 0)
         start(named, script, call);
     if (!is_environment)
-        start(beside, script, call);
+        start(neighbour, script, call);
 }

@@ -1,7 +1,7 @@
-/* The answer to a call that was typed before: from its record to the streams.
+/* The replay of a call that was made before, from its record to the streams.
 
-   Nothing is written before all that the record names has been found as it was. Whatever is in doubt is
-   Python's, which has more means. */
+   Nothing is written before everything that the record names has been found unchanged. In case of doubt, Python
+   decides. */
 
 #include "launcher.h"
 
@@ -12,7 +12,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-static int say(int stream, const char *text, uint32_t size)
+static int print_to(int stream, const char *text, uint32_t size)
 {
     while (size) {
         ssize_t written = write(stream, text, size);
@@ -29,7 +29,7 @@ static int say(int stream, const char *text, uint32_t size)
     return 1;
 }
 
-/* Whether the answer to a query can be written as nvcc writes it: src/nvccache/machine/streams.py says why not. */
+/* Whether the answer to a query can be written as nvcc writes it (see src/nvccache/machine/streams.py). */
 static int has_suited_streams(const struct record *record)
 {
     struct stat output, messages;
@@ -41,7 +41,7 @@ static int has_suited_streams(const struct record *record)
     return !record->head->messages_size || output.st_dev != messages.st_dev || output.st_ino != messages.st_ino;
 }
 
-/* Whether the record answers this call now. */
+/* Whether the record is valid for this call now. */
 static int holds(int top, const struct call *call, struct record *record)
 {
     return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&
@@ -50,8 +50,8 @@ static int holds(int top, const struct call *call, struct record *record)
            names_its_files(call, record) && are_same_files(record);
 }
 
-/* Write what goes to the streams. Where nobody reads any more a compile does not mind; the answer to a query is
-   taken back if it cannot be written whole, for nvcc fails in its own way then. */
+/* Write to the streams. A compile ignores a closed pipe; a query that cannot be answered in full goes to nvcc,
+   which fails in its own way. */
 static int tell(const struct record *record, int is_query)
 {
     struct stat status;
@@ -59,16 +59,16 @@ static int tell(const struct record *record, int is_query)
 
     if (is_query && fstat(1, &status) == 0 && S_ISREG(status.st_mode))
         place = lseek(1, 0, SEEK_CUR);
-    if (!say(1, record->strings + record->head->output, record->head->output_size) && is_query) {
+    if (!print_to(1, record->strings + record->head->output, record->head->output_size) && is_query) {
         if (place >= 0 && ftruncate(1, status.st_size) == 0)
             lseek(1, place, SEEK_SET);
         return 0;
     }
-    say(2, record->strings + record->head->messages, record->head->messages_size);
+    print_to(2, record->strings + record->head->messages, record->head->messages_size);
     return 1;
 }
 
-/* Give what the call gives, and count it; no signal is to end us between files, nor a file that gets too large. */
+/* Write the products and count the call; no signal may end us between files, nor a limit of file sizes. */
 static int give(int top, const struct call *call, const struct record *record)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, too_large, nobody_reads;
@@ -99,7 +99,7 @@ static int give(int top, const struct call *call, const struct record *record)
     return is_given;
 }
 
-/* Whether the numbers of the standard streams are those of nothing else. */
+/* Whether the standard streams are open, so that no other file has their numbers. */
 static int has_streams(void)
 {
     return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;

@@ -1,4 +1,4 @@
-/* Whether all that a record names is as it was when the call was recorded (src/nvccache/records/replay.py). */
+/* Whether everything that a record names is unchanged (src/nvccache/records/replay.py). */
 
 #include "launcher.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORTH_OPENING 4 /* so many files of one directory are looked at from there */
+#define WORTH_OPENING 4 /* files of one directory that are worth opening it */
 #define MOST_GROUPS 1024
 #define MOST_IDENTITIES 4096
 
@@ -35,7 +35,7 @@ static int is_ignored(const char *entry, size_t length)
     return 0;
 }
 
-/* Which of the record's variables an entry of the environment is; they are sorted. UINT32_MAX for none. */
+/* The number of an environment entry among the record's variables, which are sorted; UINT32_MAX for none. */
 static uint32_t number_of(const struct record *record, const char *entry, size_t length)
 {
     uint32_t low = 0, high;
@@ -71,7 +71,7 @@ static int is_of_prefix(const struct record *record, const char *entry)
     return 0;
 }
 
-/* Find the entries of the variables that decide; 0 where another is set that none may be. */
+/* Find the entries of the record's variables; 0 if one is set that must not be. */
 static int find_entries(const struct record *record, const char **found)
 {
     for (char **entry = environ; *entry; entry++) {
@@ -79,10 +79,10 @@ static int find_entries(const struct record *record, const char **found)
         uint32_t number = number_of(record, *entry, length);
 
         if (!length || !(*entry)[length])
-            return 0; /* of no use to anybody */
+            return 0; /* without `=`, so no variable */
         if (number != UINT32_MAX) {
             if (found[number])
-                return 0; /* twice */
+                return 0; /* set twice */
             found[number] = *entry;
         } else if (is_setting(*entry) || (!is_ignored(*entry, length) && is_of_prefix(record, *entry))) {
             return 0;
@@ -91,7 +91,7 @@ static int find_entries(const struct record *record, const char **found)
     return 1;
 }
 
-/* Whether each variable that decides has its value, and none is set that was not: of our own settings all. */
+/* Whether each of the record's variables has its value, and none is set that was not: of our own settings, all. */
 int is_same_environment(const struct record *record)
 {
     uint32_t count;
@@ -143,7 +143,7 @@ int is_same_reader(const struct record *record)
     return 1;
 }
 
-/* Modulo 2**64: a date may be any number, and one that wraps around is given away by when that was done. */
+/* Modulo 2**64: a date may be any number, and the change time exposes one that wraps around. */
 static uint64_t nanoseconds(const struct timespec *time)
 {
     return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
@@ -156,7 +156,7 @@ static int is_same_file(const struct replay_file *recorded, const struct stat *n
            nanoseconds(&now->st_ctim) == (uint64_t)recorded->changed;
 }
 
-/* Files of one directory. Looking at many from there spares the kernel the way to it each time. */
+/* The files of one directory. With a descriptor of it, the kernel need not resolve its path for each file. */
 static int are_same_here(const struct record *record, const struct replay_file *file, uint32_t count)
 {
     uint32_t directories;
@@ -194,7 +194,7 @@ static int are_signed_files_same(const struct record *record)
     return 1;
 }
 
-/* What is there under a name, links followed (src/nvccache/files/presence.py). */
+/* What a name refers to, links followed (src/nvccache/files/presence.py). */
 static uint32_t state_of(const char *path)
 {
     struct stat now;
@@ -240,8 +240,8 @@ static int are_links_same(const struct record *record)
     return 1;
 }
 
-/* Whether the same directories are one: each is told by the first of them that is. One that is gone is none of
-   the others. */
+/* Whether the same paths still name one directory: each is compared with the first that did. A missing one equals
+   none of the others. */
 static int are_identities_same(const struct record *record)
 {
     static struct { dev_t device; ino_t inode; } known[MOST_IDENTITIES];

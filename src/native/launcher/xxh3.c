@@ -62,7 +62,7 @@ static uint64_t read64(const unsigned char *at)
     return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? swapped64(word) : word;
 }
 
-/* All 128 bits of a product. */
+/* The full 128-bit product. */
 static struct pair product(uint64_t one, uint64_t other)
 {
     uint64_t low = (one & 0xffffffff) * (other & 0xffffffff), first = (one >> 32) * (other & 0xffffffff);

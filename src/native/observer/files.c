@@ -12,7 +12,7 @@
 
 static void changed(char kind, int directory, const char *path, int result);
 
-/* Whether something lies under a name, or a regular file where links lead that begin there. */
+/* Whether something has this name, or whether the name leads to a regular file, links followed. */
 static int lies(int directory, const char *path, int is_file)
 {
     struct stat status;
@@ -46,14 +46,14 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
         changed('W', directory, path, 0);
     else if (flags & O_TRUNC)
         observer_add('w', directory, path, 0, NULL);
-    /* Of the descriptor: by now the path may lead elsewhere. */
+    /* By descriptor: the path may lead elsewhere by now. */
     if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
         observer_lose("a file was closed by another thread");
     else {
         ADD_AT('o', directory, path, 0, flags, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
                status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
                status.st_ctim.tv_sec * 1000000000L + status.st_ctim.tv_nsec);
-        /* What was handed down, by its name in /dev/fd: it may be mapped, or read by a stream. */
+        /* An inherited descriptor, by its name in /dev/fd: it may be mapped, or read by a stream. */
         if ((flags & O_ACCMODE) != O_WRONLY && !(flags & O_PATH)
             && (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)))
             observer_reads(&status);
@@ -92,7 +92,7 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
         observer_opened_file(directory, path, flags, descriptor); \
         return descriptor; \
     }
-/* What -D_FORTIFY_SOURCE makes of them. */
+/* Their variants of -D_FORTIFY_SOURCE. */
 #define OPEN_CHECKED(name) \
     int name(const char *path, int flags); \
     int name(const char *path, int flags) \
@@ -176,7 +176,7 @@ OPEN_STREAM(fopen64)
 REOPEN_STREAM(freopen)
 REOPEN_STREAM(freopen64)
 
-/* Files under a name that the C library makes up: written into `path` when the function returns. */
+/* Files whose name the C library chooses: it is in `path` when the function returns. */
 #define MADE_UP(name, parameters, arguments) \
     int name parameters \
     { \
@@ -211,7 +211,7 @@ char *mkdtemp(char *path)
     return made;
 }
 
-/* What is there under a name, links not followed. */
+/* What has this name, links not followed. */
 static void look(int directory, const char *path)
 {
     struct stat status;
@@ -221,14 +221,14 @@ static void look(int directory, const char *path)
         ADD_AT('h', directory, path, error, error ? 0 : (long)status.st_mode);
 }
 
-/* A call that changes what is there under a name has been told whether something was: where it fails, what is there
-   now says why, for these errors. */
+/* A call that changes a name learns whether something had it: if the call fails with one of these errors, what has
+   the name now explains why. */
 static int is_told_by_names(int error)
 {
     return error == EEXIST || error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENOTEMPTY;
 }
 
-/* Something new under a name, or another status of it; or the answer that it could not be. With 'W' nothing was there. */
+/* A new file under a name, or a new status of it, or the error; with 'W', nothing had the name before. */
 static void changed(char kind, int directory, const char *path, int result)
 {
     int kept = errno;
@@ -245,7 +245,7 @@ static void changed(char kind, int directory, const char *path, int result)
     errno = kept;
 }
 
-/* What was there under a name and has gone. */
+/* A name that was removed. */
 static void went(int directory, const char *path, int result)
 {
     int kept = errno;
@@ -278,7 +278,7 @@ static void went(int directory, const char *path, int result)
         went(directory, path, result); \
         return result; \
     }
-/* A name in the place of an old one. */
+/* A name that replaced an old one. */
 #define RENAME(name, parameters, arguments, from, to) \
     int name parameters \
     { \
@@ -291,7 +291,7 @@ static void went(int directory, const char *path, int result)
         changed('w', to, path, result); \
         return result; \
     }
-/* A second name for what is there. */
+/* A second name for a file. */
 #define LINK(name, parameters, arguments, from, to) \
     int name parameters \
     { \
@@ -343,7 +343,7 @@ int renameat2(int from, const char *old, int to, const char *path, unsigned flag
     return result;
 }
 
-/* What is there, with another date, length, mode, owner or attribute. What is open is named by its descriptor. */
+/* A file with another date, length, mode, owner or attribute; an open one is named by its descriptor. */
 #define UPDATE(name, parameters, arguments) CHANGE('u', name, parameters, arguments, AT_FDCWD, path)
 #define UPDATE_AT(name, parameters, arguments) CHANGE('u', name, parameters, arguments, directory, path ? path : "")
 #define UPDATE_OPEN(name, parameters, arguments) CHANGE('u', name, parameters, arguments, descriptor, "")

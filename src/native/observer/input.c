@@ -1,5 +1,5 @@
-/* What a process was handed down: its standard input, and descriptors that were open when it was started. What comes
-   from there is in no file, and what is closed now may be open the next time. */
+/* What a process inherits: its standard input, and descriptors that were open when it started. Their content is in no
+   file that could be checked, and a descriptor that is closed now may be open the next time. */
 
 #include "observer.h"
 
@@ -10,7 +10,7 @@
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 
-#define FIRST 3  /* beside the standard input: the standard outputs are the caller's own business */
+#define FIRST 3  /* after the standard streams; only the standard input counts of those */
 #define LAST 19
 
 static struct {
@@ -21,7 +21,7 @@ static struct {
 } given[LAST - FIRST + 2];
 static unsigned count_of_given;
 static volatile int untold;
-static int probed;  /* as of_caller says: it was asked whether this descriptor is open */
+static int probed;  /* as returned by of_caller: the process asked whether this descriptor is open */
 
 static void note(int descriptor)
 {
@@ -57,7 +57,7 @@ void observer_reads(const struct stat *status)
         }
 }
 
-/* Record that a descriptor was there to be used, or, if the number is negative, that it was not. */
+/* Record that an inherited descriptor was used, or, if the number is negative, that it was not open. */
 static void used(int number)
 {
     unsigned at;
@@ -69,7 +69,7 @@ static void used(int number)
             ADD_WORD('i', "", (long)given[at].device, (long)given[at].inode, number);
 }
 
-/* The number of a descriptor that was handed down, minus that of one that is not open, and 0 of others. */
+/* The number of an inherited descriptor, its negative if it is not open, and 0 for others. */
 static int of_caller(int descriptor)
 {
     struct stat status;
@@ -95,7 +95,7 @@ void observer_uses(int descriptor)
     errno = kept;
 }
 
-/* Shells ask whether a number is open before they take it for something else or close it, which tells them nothing. */
+/* Shells ask whether a descriptor is open before they reuse or close it, from which they learn nothing. */
 static void probes(int descriptor)
 {
     int kept = errno, number = of_caller(descriptor), before = __atomic_exchange_n(&probed, number, __ATOMIC_RELAXED);
@@ -113,7 +113,7 @@ static void takes(int descriptor)
         __atomic_compare_exchange_n(&probed, &is_closed, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Of any descriptor, which may be a copy. */
+/* For any descriptor, which may be a copy. */
 static void reads(int descriptor)
 {
     struct stat status;
@@ -124,7 +124,7 @@ static void reads(int descriptor)
         observer_reads(&status);
 }
 
-/* The functions of streams read past these wrappers, but a stream has a buffer once it has been read. */
+/* Functions of streams bypass these wrappers, but a stream has a buffer once it has been read. */
 void observer_streams(void)
 {
     probes(0);
@@ -132,7 +132,7 @@ void observer_streams(void)
         reads(fileno(stdin));
 }
 
-/* Of another stream that is not seen, so making one counts. */
+/* Reads of another stream are not observed, so opening one counts. */
 FILE *fdopen(int descriptor, const char *mode)
 {
     int kept = errno;

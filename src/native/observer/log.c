@@ -1,13 +1,13 @@
-/* The log: what it is made of, and how it comes to the disk.
+/* The log: its format, and how it is written.
 
-   The library lies, as a link, in a directory that belongs to one run of one tool; `log` beside it is what the
-   tool and all that it starts append to, in whole batches:
+   The library lies, as a link, in a directory that belongs to one run of one tool. The tool and all programs that it
+   starts append to the file `log` there, in whole batches:
 
        batch  := '@' pid ' ' bytes '\n' records
        record := kind ( ' ' number )* '\t' text '\0'
 
-   A batch is gathered in memory and written by one write(2). The file is opened for each: a program may close or
-   reuse any descriptor. A child of vfork shares this memory, so that a batch ends where the pid is another. */
+   A batch is collected in memory and written by one write(2). The file is opened for each: a program may close or
+   reuse any descriptor. A child of vfork shares this memory, so a batch ends when the pid changes. */
 
 #include "observer.h"
 
@@ -18,11 +18,11 @@
 #define LONGEST (PATH_MAX * 2 + 256)  /* a record with a directory before its path */
 #define HEADER 48                     /* '@', two numbers, blank and newline */
 #define SLOTS (1 << 13)
-#define LIMIT (64L << 20)             /* bytes of a log: whatever makes more is no compile that could be kept */
-#define MOST_YIELDS (1 << 22)         /* while waiting for a lock that perhaps nobody will release */
+#define LIMIT (64L << 20)             /* bytes of a log: no compile that could be recorded writes more */
+#define MOST_YIELDS (1 << 22)         /* while waiting for a lock that may never be released */
 
 static char buffer[HEADER + ROOM];
-static unsigned used;           /* bytes of records, which begin behind HEADER */
+static unsigned used;           /* bytes of records, which follow HEADER */
 static long pid_of_batch;
 static uint64_t seen[SLOTS];    /* digests of the latest records: a header is looked up many times */
 static char log_path[PATH_MAX];
@@ -42,7 +42,7 @@ void observer_set_log(const char *own_path)
     size_t length = slash ? (size_t)(slash + 1 - own_path) : 0;
 
     if (!length || length + sizeof "log" > sizeof log_path) {
-        is_full = 1;  /* nobody has armed this */
+        is_full = 1;  /* not armed */
         return;
     }
     memcpy(log_path, own_path, length);
@@ -50,7 +50,7 @@ void observer_set_log(const char *own_path)
     observer_set_rehearsal(own_path, length);
 }
 
-/* Whether the lock could be taken: not by a signal handler above a wrapper that has it. */
+/* Take the lock; false in a signal handler that interrupted a wrapper holding it. */
 static int enter(void)
 {
     int yields;
@@ -66,7 +66,7 @@ static int enter(void)
         raw_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     }
     is_inside = 0;
-    is_full = 1;  /* its holder has been cancelled, or left by longjmp: without an end, this counts as a crash */
+    is_full = 1;  /* its holder was cancelled or left by longjmp: a log without an end counts as a crash */
     return 0;
 }
 
@@ -92,7 +92,7 @@ static char *put_number(char *to, long number)
     return to;
 }
 
-/* Put the head of a batch right before its records; where it begins. */
+/* Put the header of a batch right before its records; returns where it begins. */
 static char *put_head(char *records, size_t size)
 {
     char head[HEADER], *end;
@@ -105,7 +105,7 @@ static char *put_head(char *records, size_t size)
     return memcpy(records - (end - head), head, (size_t)(end - head));
 }
 
-/* Whether a batch has room in the log; beyond what a process may write it would be killed. */
+/* Whether a batch fits into the log; a process that exceeds its limit of file sizes would be killed. */
 static int has_room(long descriptor)
 {
     struct stat status;
@@ -143,18 +143,18 @@ static void write_batch(void)
     length = (buffer + HEADER - start) + (long)used;
     used = 0;
     if (raw_call(SYS_write, descriptor, (long)start, length, 0, 0, 0) != length)
-        is_full = 1;  /* torn, as whoever reads it will see */
+        is_full = 1;  /* truncated, which a reader notices */
     raw_close((int)descriptor);
 }
 
-/* The path that a relative one counts from, and a slash; null if there is none to be had. */
+/* The directory that a relative path counts from, with a slash; null if it is unknown. */
 static char *put_directory(char *to, int directory, int has_name)
 {
     char link[40] = "/proc/self/fd/";
     long length;
 
     if (directory == AT_FDCWD || directory == FROM_ROOT) {
-        length = raw_call(SYS_getcwd, (long)to, PATH_MAX, 0, 0, 0, 0) - 1;  /* it counts the NUL */
+        length = raw_call(SYS_getcwd, (long)to, PATH_MAX, 0, 0, 0, 0) - 1;  /* it includes the NUL */
     } else {
         *put_number(link + sizeof "/proc/self/fd/" - 1, directory) = '\0';
         length = raw_readlink(link, to, PATH_MAX);
@@ -167,7 +167,7 @@ static char *put_directory(char *to, int directory, int has_name)
     return to;
 }
 
-/* The next component of a path, behind `*at`, which is moved on: neither empty nor `.`; its length. */
+/* Advance `*at` to the next component of a path that is neither empty nor `.`; its length. */
 static size_t next_component(const char **at, const char **component)
 {
     size_t length;
@@ -190,7 +190,7 @@ static int is_number(const char *text, size_t length)
 
 #define IS(word) (length == sizeof word - 1 && !memcmp(at, word, sizeof word - 1))
 
-/* Where the link in a path of /proc ends by which a process calls something that has a name elsewhere: its working
+/* The end of a link in a path of /proc that stands for something with a name elsewhere: the process's working
    directory, its root, or a directory that it has open. Null if there is none. */
 static const char *end_of_renamed(const char *path)
 {
@@ -220,8 +220,8 @@ static const char *end_of_renamed(const char *path)
     return is_number(at, length) && *path ? path : NULL;
 }
 
-/* Call what /proc only renames as every process does: who compares a record with the present is another one, and may
-   work elsewhere. `path` is of this length and has room behind it; the new length. */
+/* Replace such a link by the real name: the process that checks a record later is another one, and may work elsewhere.
+   `path` is of this length and has spare room; the new length. */
 static size_t resolve(char *path, size_t length)
 {
     static char target[PATH_MAX];
@@ -245,7 +245,7 @@ static size_t resolve(char *path, size_t length)
         }
         path[length - rest] = kept;
         if (got == 1 && rest)
-            got = 0;  /* the root, with a slash behind it */
+            got = 0;  /* the root, followed by a slash */
         memmove(path + got, behind, rest + 1);
         memcpy(path, target, (size_t)got);
         length = (size_t)got + rest;
@@ -278,7 +278,7 @@ void observer_compose(char kind, int directory, const char *text, size_t length,
         end = put_number(end, *numbers++);
     }
     *end++ = '\t';
-    /* Paths that count from where the process has started stay as they are: so the tools name most of them. */
+    /* Paths relative to the first working directory stay as they are, as tools name most of them. */
     path = end;
     if (is_relative && (directory != AT_FDCWD || observer_has_moved || pid != observer_first_pid)) {
         end = put_directory(end, directory, length > 0);
@@ -332,7 +332,7 @@ void observer_add(char kind, int directory, const char *text, int count, const l
     length = strnlen(text, PATH_MAX + 1);
     if (length <= PATH_MAX)
         observer_compose(kind, directory, text, length, count, numbers);
-    else if (!count || numbers[0] != ENAMETOOLONG)  /* that would be so wherever it is asked */
+    else if (!count || numbers[0] != ENAMETOOLONG)  /* this is so wherever a process runs */
         lost = "a path is too long";
     if (lost)
         record_loss();
@@ -352,7 +352,7 @@ void observer_flush(void)
     }
 }
 
-/* Neither may a child have records of its parent, nor the lock of a thread that it does not have. */
+/* A child must not keep records of its parent, nor a lock whose thread it does not have. */
 void observer_before_fork(void)
 {
     holds_for_fork = (char)enter();

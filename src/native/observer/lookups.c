@@ -1,4 +1,4 @@
-/* Asking about names: what is there, what a link leads to, what a directory lists. */
+/* Queries of names: a file's status, the target of a link, the entries of a directory. */
 
 #include "observer.h"
 
@@ -13,15 +13,15 @@
 #include <sys/xattr.h>
 #include <wordexp.h>
 
-/* The status of what is open: a file's is known by that it was opened. Every program asks for it, so no path is looked
-   for here. */
+/* The status of an open file was recorded when it was opened. Every program queries it, so no path is determined
+   here. */
 void observer_told_status(mode_t mode, dev_t device, ino_t inode)
 {
     if (S_ISREG(mode))
         ADD_WORD('t', "", (long)device, (long)inode);
 }
 
-/* stat and its like; an empty path stands for the descriptor. */
+/* stat and its variants; an empty path stands for the descriptor. */
 static void looked_up(char kind, int directory, const char *path, int result, mode_t mode, dev_t device, ino_t inode)
 {
     int kept = errno;
@@ -136,7 +136,7 @@ ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
 ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
 ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory, mode)
 
-/* How much room there is: another answer each time. */
+/* Free space, which is another number each time. */
 #define ROOM(name, type) \
     int name(const char *path, struct type *status) \
     { \
@@ -186,7 +186,7 @@ ROOM_OPEN(fstatvfs64, statvfs64)
         REAL(name, -1) \
         struct stat status; \
         ssize_t result = real arguments; \
-        /* What is no file, or has no name any more, has no attributes that anybody could have given it. */ \
+        /* Anything but a file with a name has no attributes that a user could have set. */ \
         if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0 && status.st_nlink \
             && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) \
             ADD_ANSWER_ONLY('v', descriptor, "", 0); \
@@ -277,7 +277,7 @@ SCAN(scandir64, dirent64)
 SCAN_AT(scandirat, dirent)
 SCAN_AT(scandirat64, dirent64)
 
-/* The C library looks for itself here, and only it knows where. */
+/* The C library searches itself here, and only it knows where. */
 #define UNOBSERVABLE(name, parameters, arguments) \
     int name parameters \
     { \

@@ -1,19 +1,19 @@
-/* What the files of the observer share.
+/* Declarations that the files of the observer share.
 
-   The observer is preloaded into the tools of a compile and records what they read, look up, ask and start.
-   It wraps functions of the C library and changes nothing of what they do. The wrappers allocate nothing, keep
-   errno, and use system calls of their own, which are neither wrapped nor points of cancellation.
+   The observer is preloaded into the tools of a compile and records what they read, look up, query and start.
+   It wraps functions of the C library and does not change what they do. The wrappers allocate nothing, keep
+   errno, and make system calls directly, which are neither wrapped nor points of cancellation.
 
    log.c        the log: records, batches, and the lock around them
    process.c    start and end of a process, its arguments and what is loaded
    files.c      opening, making and changing files
-   lookups.c    asking about names
-   input.c      using the standard input and other descriptors that were handed down
+   lookups.c    queries of names
+   input.c      use of the standard input and other inherited descriptors
    programs.c   starting other programs
-   questions.c  asking for variables, the clock, the machine
+   questions.c  queries of variables, the clock, the machine
    rehearsal.c  running a wrapper no further than to the compiler that it starts
-   raw.c        syscall(2) and what else goes past the other wrappers
-   real.c       finding the functions that are wrapped */
+   raw.c        syscall(2) and other ways past the wrappers
+   real.c       finding the wrapped functions */
 
 #ifndef OBSERVER_H
 #define OBSERVER_H
@@ -34,19 +34,19 @@
 
 #pragma GCC visibility push(hidden)
 
-/* In place of a directory's descriptor: the text is no path; or a path that another process is told, which is
-   recorded from the root. */
+/* Instead of a directory's descriptor: the text is no path; or it is a path for another process, recorded from the
+   root. */
 #define NO_PATH (-1000)
 #define FROM_ROOT (-1001)
 
 /* Add a record. A relative path counts from `directory`, as for openat(2), and an empty one is that directory. */
 void observer_add(char kind, int directory, const char *text, int count, const long *numbers);
-/* The same of the working directory, with the numbers as further arguments. */
+/* The same for the working directory, with the numbers as further arguments. */
 #define ADD_AT(kind, directory, text, ...) \
     observer_add(kind, directory, text, sizeof((long[]){__VA_ARGS__}) / sizeof(long), (long[]){__VA_ARGS__})
 #define ADD(kind, text, ...) ADD_AT(kind, AT_FDCWD, text, __VA_ARGS__)
 #define ADD_WORD(kind, text, ...) ADD_AT(kind, NO_PATH, text, __VA_ARGS__)
-/* The same with the errno of the answer first; errno is kept. A text that the program may not read (EFAULT) is not
+/* The same with the errno of the result first; errno is kept. A text that the program could not read (EFAULT) is not
    read here either. */
 #define ADD_ANSWER(kind, directory, text, is_bad, ...) \
     do { \
@@ -63,8 +63,8 @@ void observer_add(char kind, int directory, const char *text, int count, const l
         errno = kept_; \
     } while (0)
 
-void observer_flush(void);                /* write what has been gathered */
-void observer_lose(const char *reason);   /* something could not be recorded; a literal */
+void observer_flush(void);                /* write what has been collected */
+void observer_lose(const char *reason);   /* something could not be recorded; the text is a literal */
 void observer_before_fork(void);
 void observer_after_fork(void);
 void observer_end(int status);            /* this process ends: record it, and from now on write at once */
@@ -92,13 +92,13 @@ void observer_objects(void);              /* record what is loaded */
 void observer_loads(void);                /* the program is about to load something */
 void observer_new_objects(void);          /* record what is loaded if it has loaded something */
 void observer_note_inputs(void);          /* at the start of a process */
-void observer_reads(const struct stat *status); /* something is read that may have been handed down */
-void observer_uses(int descriptor);       /* whatever the use, also if it fails */
+void observer_reads(const struct stat *status); /* something is read that may be inherited */
+void observer_uses(int descriptor);       /* any use, also one that fails */
 void observer_told_status(mode_t mode, dev_t device, ino_t inode); /* of a descriptor */
 void observer_streams(void);              /* record what was read by the functions of streams */
 void observer_opened(const char *path);   /* for the phase */
 extern int observer_phase;                /* 1 once a file that the arguments name has been opened */
-extern int observer_has_moved;            /* the working directory may be another than at the start */
+extern int observer_has_moved;            /* the working directory may have changed since the start */
 extern long observer_first_pid;           /* of the process that this image started in; a forked child has another */
 
 /* Record a file that was opened; `descriptor` is -1 if it was not. */

@@ -1,4 +1,4 @@
-/* The start and the end of a process: its program, arguments and directory, and the objects it has loaded. */
+/* The start and the end of a process: its program, arguments, directory, and loaded objects. */
 
 #include "observer.h"
 
@@ -16,13 +16,13 @@ extern char **environ;
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 static const char *own_path = "";
-static uintptr_t main_address;      /* where the program is */
+static uintptr_t main_address;      /* the program's path */
 static dev_t device_of_exe;
 static ino_t inode_of_exe;
 static int is_loader;               /* the process executes the loader, which has loaded the program */
 static volatile int may_have_more;  /* something may have been loaded since the objects were recorded */
 
-/* Digests of what the arguments name: each as it is, what follows its `=`, and what follows an `@` at its front. */
+/* Digests of what the arguments may name: each argument, the part after its `=`, and the part after a leading `@`. */
 static uint64_t names[NAMES];
 static unsigned count_of_names;
 
@@ -71,7 +71,7 @@ static uint64_t digest_of(const void *from, size_t length, uint64_t value)
     return value;
 }
 
-/* What a shell reads before its script. */
+/* Files that a shell reads before its script. */
 static void add_names_of_variables(void)
 {
     char **variable;
@@ -81,7 +81,7 @@ static void add_names_of_variables(void)
             add_name(digest_of(*variable + 9, strlen(*variable + 9), DIGEST_START));
 }
 
-/* The arguments, read piecemeal: there may be megabytes of them, and main() has not been called yet. */
+/* The arguments, read in pieces: there may be megabytes of them, and main() has not been called yet. */
 static void compose_arguments(void)
 {
     static char argument[LONGEST_ARGUMENT], piece[4096];
@@ -119,7 +119,7 @@ static void compose_arguments(void)
 }
 
 
-/* What one program may leave changed for that which it becomes, beside its environment and its streams. */
+/* What a program can change for the one that it executes, apart from environment and streams. */
 static uint64_t digest_of_limits(void)
 {
     uint64_t value = DIGEST_START;
@@ -136,8 +136,8 @@ static uint64_t digest_of_limits(void)
     return value;
 }
 
-/* Whatever else a program may hand on that is no variable, as far as a script can easily change it: priority,
-   processors, users, root and namespaces. Of rehearsals alone. */
+/* Other inherited properties that a script can easily change: priority, processors, users, root and namespaces. For
+   rehearsals only. */
 static uint64_t digest_of_surroundings(void)
 {
     static const char *const places[] = {"mnt", "user", "net", "uts", "ipc", "pid"};
@@ -161,8 +161,8 @@ static uint64_t digest_of_surroundings(void)
     return value;
 }
 
-/* What a program was given beside its arguments and variables, so that it can be told whether a wrapper has handed it
-   on: limits and umask, surroundings, and the inodes of its streams. */
+/* What a program inherits besides arguments and environment, to check whether a wrapper passed it on: limits and umask,
+   the properties above, and the inodes of its streams. */
 static void digests_of_given(long *digests)
 {
     int number;
@@ -192,7 +192,7 @@ void observer_add_given(void)
     observer_add('E', NO_PATH, "", 5, digests);
 }
 
-/* Of a value that is too long for a record its digest. */
+/* The digest of a value that is too long for a record. */
 void observer_add_variables(char *const *variables)
 {
     for (; variables && *variables; variables++) {
@@ -245,7 +245,7 @@ static int find_own_path(struct dl_phdr_info *object, size_t size, void *context
     return 0;
 }
 
-/* The first records of a process, made before any other. Under the lock. */
+/* The first records of a process, before any other. Needs the lock. */
 void observer_compose_start(void)
 {
     static char path[PATH_MAX];
@@ -298,7 +298,7 @@ static int is_loaded(const struct dl_phdr_info *object, const ElfW(Phdr) *inner)
     return 0;
 }
 
-/* Go programs make system calls of their own, also where they are linked with the C library. A note tells them. */
+/* Go programs make system calls directly, even if they are linked with the C library. An ELF note identifies them. */
 static int is_of_go(const struct dl_phdr_info *object)
 {
     int at;
@@ -334,7 +334,7 @@ static unsigned long hexadecimal(const char **text)
     }
 }
 
-/* Record the file that is mapped at an address, from a line of /proc/self/maps; whether it is that line. */
+/* Record the file mapped at an address, from a line of /proc/self/maps; whether the line is the one. */
 static int add_mapped(const char *line, uintptr_t address)
 {
     uintptr_t start = hexadecimal(&line);
@@ -347,8 +347,8 @@ static int add_mapped(const char *line, uintptr_t address)
     return line != NULL;
 }
 
-/* `ld.so PROGRAM`, as wrappers of toolchains that bring their own C library have it: the process is the loader's,
-   and what the program is called only the kernel tells. */
+/* `ld.so PROGRAM`, as wrappers of toolchains with their own C library run it: the process is the loader's, and only the
+   kernel knows the program's name. */
 static void add_program_of_loader(uintptr_t address)
 {
     static char line[PATH_MAX + 128], piece[4096];
@@ -383,16 +383,16 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
         observer_lose("system calls were made past the C library");
     if (object->dlpi_name && !*object->dlpi_name && !main_address)
         main_address = object->dlpi_addr + first_address(object);
-    /* The program's name is empty; that of the kernel's own object has no slash. */
+    /* The program's name is empty; the vDSO's has no slash. */
     if (object->dlpi_name && strchr(object->dlpi_name, '/') && strcmp(object->dlpi_name, own_path))
         add_object(object->dlpi_name, object->dlpi_name);
     return 0;
 }
 
-/* Not under the lock of the log: the loader has its own, and runs constructors, which may be wrapped, under it. */
+/* Without the log's lock: the loader holds its own while it runs constructors, which may call wrappers. */
 void observer_objects(void)
 {
-    /* In a child of fork another thread of its parent may have had the loader's lock, for ever. */
+    /* After fork, the child's copy of the loader's lock may be held for ever by a thread of its parent. */
     if (raw_getpid() == observer_first_pid)
         dl_iterate_phdr(visit_object, NULL);
 }
@@ -415,8 +415,8 @@ static void at_exit(int status, void *context)
     observer_end(status);
 }
 
-/* on_exit rather than a destructor: it is told the status. Registered before the loader registers itself, this
-   runs after the destructors of all objects. */
+/* on_exit rather than a destructor, since it gets the status. Registered before the loader registers itself, it runs
+   after the destructors of all objects. */
 __attribute__((constructor)) static void start(void)
 {
     static char program[PATH_MAX];

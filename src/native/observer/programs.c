@@ -14,8 +14,8 @@
 
 extern char **environ;
 
-/* Where a program is looked for on PATH, each place recorded: what the C library tries is not to be seen. In
-   `room`, or as it is named. */
+/* Search PATH for a program and record each place, since the C library's own search is not observed. The result is in
+   `room`, or the name itself. */
 static const char *find_program(const char *name, char *room)
 {
     const char *directories = NULL, *end;
@@ -109,7 +109,7 @@ int fexecve(int descriptor, char *const *words, char *const *variables)
     return result;
 }
 
-/* The arguments of execl and its like, counted and then copied to the stack. */
+/* The arguments of execl and its variants, counted and then copied to the stack. */
 #define GATHER(words, first, list) \
     const char *word; \
     size_t count = 0; \
@@ -191,7 +191,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
     return error;
 }
 
-/* Opened by the child before it becomes another program, which the C library does by itself. */
+/* Opened by the child before it executes another program, inside the C library. */
 int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int descriptor, const char *path, int flags,
                                      mode_t mode)
 {
@@ -238,8 +238,8 @@ static pid_t forked(long child)
     return (pid_t)child;
 }
 
-/* What is gathered is written before, by the handlers that process.c has registered. vfork returns twice and cannot
-   be wrapped; its child shows by the program that it becomes. */
+/* What is collected is written before, by the handlers that process.c registered. vfork returns twice and cannot be
+   wrapped; its child is observed when it executes a program. */
 pid_t fork(void)
 {
     REAL(fork, -1)
@@ -296,8 +296,8 @@ static void before_load(const char *name, int is_apart)
                strchr(name, '/') && raw_call(SYS_faccessat, AT_FDCWD, (long)name, F_OK, 0, 0, 0) < 0);
 }
 
-/* The search for a name, and `$ORIGIN`, depend on who calls: the call below must be a jump, so that the C library sees
-   the address of our caller. Of a call that ends a function gcc makes one. */
+/* The search for a name, and `$ORIGIN`, depend on the caller: the call below must be a jump, so that the C library sees
+   our caller's address. gcc compiles a call at the end of a function so. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define JUMP __attribute__((musttail))

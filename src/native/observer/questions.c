@@ -1,4 +1,4 @@
-/* Asking for variables, and asking the clock, the machine and the source of randomness. */
+/* Queries of variables, the clock, the machine and the source of randomness. */
 
 #include "observer.h"
 
@@ -87,7 +87,7 @@ QUESTION(pid_t, getpid, (void), (), 0)
 QUESTION(ssize_t, getrandom, (void *room, size_t size, unsigned flags), (room, size, flags), 0)
 QUESTION(int, getentropy, (void *room, size_t size), (room, size), 0)
 
-/* Of rehearsals of nvcc: whether a stream is a terminal, told by its inode. A shell asks this of its script. */
+/* For rehearsals of nvcc: whether a stream is a terminal, with its inode. A shell asks this of its script. */
 static void asked_for_terminal(int descriptor)
 {
     struct stat status;

@@ -1,4 +1,4 @@
-/* What goes past the other wrappers: syscall(2), sockets, another root, and names that the C library keeps. */
+/* Ways past the other wrappers: syscall(2), sockets, another root, and names that the C library keeps. */
 
 #include "observer.h"
 
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 
-/* System calls that tell nothing of files, the clock or the machine. */
+/* System calls from which nothing is learned about files, the clock or the machine. */
 static int is_harmless(long number)
 {
     static const short harmless[] = {
@@ -43,7 +43,7 @@ static int is_harmless(long number)
     return 0;
 }
 
-/* The question that a system call asks, or null. */
+/* The query that a system call makes, or null. */
 static const char *question_of(long number)
 {
     switch (number) {
@@ -67,7 +67,7 @@ static const char *question_of(long number)
 #define PATH(at) ((const char *)a[at])
 #define MODE(type, at, field) (error ? 0 : (long)((struct type *)a[at])->field)
 
-/* Record a look-up that 64-bit ARM has only in its newer form; false for what is none. */
+/* Record a lookup that 64-bit ARM has only in its newer form; false if it is none. */
 static int looks_up_as_before(long number, const long *a, int error, int descriptor)
 {
     switch (number) {
@@ -87,7 +87,7 @@ static void told_status(const struct stat *status)
     observer_told_status(status->st_mode, status->st_dev, status->st_ino);
 }
 
-/* Record a look-up by its number; false for what is none. */
+/* Record a lookup by its number; false if it is none. */
 static int looks_up(long number, const long *a, long result)
 {
     int error = result < 0 ? (int)-result : 0, descriptor = result < 0 ? -1 : (int)result;
@@ -179,7 +179,7 @@ CONNECTS(int, getaddrinfo,
 RESOLVES(gethostbyname, (const char *name), (name))
 RESOLVES(gethostbyname2, (const char *name, int family), (name, family))
 
-/* What gives paths another meaning, names files without them, or makes processes that do not report. */
+/* Calls that change what paths mean, name files without paths, or make processes that do not report. */
 #define CHANGES(name, number, parameters, arguments) \
     int name parameters \
     { \
@@ -221,7 +221,7 @@ int chdir(const char *path)
     int error = (int)-raw_call(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0);
 
     if (error != EFAULT)
-        ADD('a', path, error, X_OK);  /* before: afterwards it would count from elsewhere */
+        ADD('a', path, error, X_OK);  /* before the call, after which paths count from elsewhere */
     observer_has_moved = 1;
     return real(path);
 }
@@ -233,7 +233,7 @@ int fchdir(int descriptor)
     return real(descriptor);
 }
 
-/* Names of things that are no files of the user's: what they hold has come from other programs. */
+/* Names of objects that are no files: their content comes from other programs. */
 #define SHARED(type, name, parameters, arguments, failure) \
     type name parameters \
     { \

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define HIDDEN 0x8000  /* in a symbol's version: not the one that new programs are linked with */
+#define HIDDEN 0x8000  /* in a symbol's version: not the default one */
 
 #if defined(__x86_64__)
 #define RESOLVE(address) ((void *(*)(void))(address))()
@@ -26,7 +26,7 @@ struct tables {
     const ElfW(Half) *versions;
 };
 
-/* glibc has added the object's address to these pointers, other C libraries have not. */
+/* glibc has added the object's address to these pointers; other C libraries have not. */
 static const void *table_at(const struct link_map *object, const ElfW(Dyn) *entry)
 {
     ElfW(Addr) address = entry->d_un.d_ptr;
@@ -61,8 +61,8 @@ static uint32_t hash_of(const char *name)
     return value;
 }
 
-/* The function of this name in one object, or null. One that only old programs are linked with, such as
-   __secure_getenv, is taken where there is no other. */
+/* The function of this name in one object, or null. A hidden version, such as __secure_getenv's for old programs, is
+   taken if there is no other. */
 static void *find_in(const struct link_map *object, const char *name, uint32_t wanted)
 {
     struct tables at = tables_of(object);
@@ -72,7 +72,7 @@ static void *find_in(const struct link_map *object, const char *name, uint32_t w
 
     if (!at.hash || !at.symbols || !at.names || !at.hash[0])
         return NULL;
-    buckets = at.hash + 4 + at.hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));  /* behind the Bloom filter */
+    buckets = at.hash + 4 + at.hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));  /* after the Bloom filter */
     chains = buckets + at.hash[0];
     index = buckets[wanted % at.hash[0]];
     if (index < at.hash[1])

@@ -1,19 +1,19 @@
 /* A rehearsal: a wrapper is run up to where it starts a compiler, to see which command it becomes.
 
-   The library's directory then has a file `rehearsal`. Who starts a compiler writes down its start, as the compiler
-   itself would, and ends; from then on (`rehearsed` lies there) no other program may be started. Nothing is changed on
-   the way: a process that is about to make, change or remove a file, or to start a program behind the compiler, ends
-   without a word, so that the log is one of a run that cannot be told.
+   The library's directory then has a file `rehearsal`. A process that starts a compiler records its start, as the
+   compiler itself would, and ends; from then on (`rehearsed` exists) no other program may be started. Nothing is changed
+   before that: a process that is about to make, change or remove a file, or to start a program after the compiler, ends
+   silently, and the incomplete log rejects the rehearsal.
 
-   An nvcc that is a script is not run once more for the compile itself. So its rehearsal also ends without a word where
-   somebody looks at anything behind nvcc, which has made nothing here; and who asks for terminals is written down. */
+   An nvcc that is a script is not run again for the compile itself. So its rehearsal also ends silently if a process
+   looks at any file after nvcc, which has made nothing here; and queries of terminals are recorded. */
 
 #include "observer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-int observer_rehearses;  /* what is sought, or 0 */
+int observer_rehearses;  /* what the rehearsal looks for, or 0 */
 
 static char rehearsed[PATH_MAX];
 static const char *const host_compilers[] = {"gcc", "g++", "clang", "c++"}, *const nvcc[] = {"nvcc"};
@@ -28,8 +28,8 @@ static __attribute__((noreturn)) void leave_without_a_word(int status)
         raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-/* Of the directory in which the library lies, with a slash behind it. The file says what is sought, and has what tells
-   the descriptors that the caller has opened: their devices and inodes. */
+/* For the library's directory, with a trailing slash. The file says what is looked for, and identifies the
+   descriptors that the caller has opened by their devices and inodes. */
 void observer_set_rehearsal(const char *directory, size_t length)
 {
     uint64_t sought = 0;
@@ -50,7 +50,7 @@ void observer_set_rehearsal(const char *directory, size_t length)
     raw_close((int)descriptor);
 }
 
-/* What is read there is not there any more for the run itself. */
+/* What is read there is missing in the run itself. */
 void observer_takes_input(const struct stat *status)
 {
     size_t at;
@@ -66,7 +66,7 @@ void observer_changes(void)
         leave_without_a_word(1);
 }
 
-/* What is written nowhere changes nothing. */
+/* Writing to /dev/null changes nothing. */
 void observer_opens(const char *path, int flags)
 {
     int is_changing = (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
@@ -75,7 +75,7 @@ void observer_opens(const char *path, int flags)
         leave_without_a_word(1);
 }
 
-/* Whether a compiled program has one of these names in its own; `real` is what links lead to. */
+/* Whether a compiled program's name contains one of these; `real` is its path with links resolved. */
 static int is_program(const char *real, const char *path, const char *const *parts, size_t count)
 {
     const char *name = strrchr(real, '/');
@@ -108,7 +108,7 @@ static int is_sought(const char *real, const char *path)
     return observer_rehearses == OF_NVCC ? IS_ONE_OF(nvcc) : observer_is_compiler(real, path);
 }
 
-/* A program begins that nobody was seen to start: it must not be what is sought. */
+/* A program begins whose start was not observed: it must not be the one looked for. */
 void observer_begins(const char *real, const char *path)
 {
     if (observer_rehearses && is_sought(real, path))
@@ -120,7 +120,7 @@ static int is_rehearsed(void)
     return raw_call(SYS_faccessat, AT_FDCWD, (long)rehearsed, F_OK, 0, 0, 0) >= 0;
 }
 
-/* Records of these kinds tell of looking at files. */
+/* Records of these kinds are looks at files. */
 void observer_looks(char kind)
 {
     if (observer_rehearses == OF_NVCC && strchr("oashlrdvw", kind) && is_rehearsed())
@@ -141,7 +141,7 @@ static long real_path_of(const char *path, char *room)
     return length;
 }
 
-/* Before a program is started: of a compiler its start and its end are written down, and this process ends. */
+/* Before a program is started: if it is a compiler, its start and end are recorded and this process ends. */
 void observer_starts(const char *path, char *const *words, char *const *variables)
 {
     char room[PATH_MAX];

@@ -12,7 +12,7 @@ from nvccache.cli.output import GREEN, RED, YELLOW
 from nvccache.cli.units import count_words, seconds_words, shown_path, size_words
 from nvccache.explain import miss_reason
 from nvccache.explain.object_record import ObjectRecord
-from nvccache.plan.stages import tool_of
+from nvccache.plan.stages import shown_name, tool_of
 from nvccache.store import events
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, RemoteUse, StageEvent
 
@@ -159,7 +159,7 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
         for name, why in found.stage_reasons:
             yield [f"  {name}  ran  {_first(why, is_verbose)}"]
         return
-    width = max(len(_name(stage)) for stage in stages)
+    width = max(len(shown_name(stage.kind, stage.architecture)) for stage in stages)
     is_any_sent = any(events.costs_away(stage) or events.why_here(stage) for stage in stages)
     sources = dict(_sources_of_stages(found.call))
     source = ""
@@ -169,7 +169,10 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
             if source:
                 yield [f"  {source}"]
         indent = "    " if source else "  "
-        yield [f"{indent}{_name(stage):<{width}}  ", *_result(stage, is_verbose, is_any_sent)]
+        yield [
+            f"{indent}{shown_name(stage.kind, stage.architecture):<{width}}  ",
+            *_result(stage, is_verbose, is_any_sent),
+        ]
 
 
 def _result(stage: StageEvent, is_verbose: bool, says_here: bool) -> Line:
@@ -203,15 +206,6 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
     command = stage.where.removeprefix(_PREFIX)
     on = f"behind {command}" if command != stage.where else f"on {command}"
     return f"  {on}, {more} more ({parts}){bytes_too}"
-
-
-def _name(stage: StageEvent) -> str:
-    """`ptxas sm_80`."""
-    tool = tool_of(stage.kind)
-    if tool.is_preprocessor:
-        return f"preprocess {stage.architecture or 'host'}"
-    name = tool.program or stage.kind.replace("_", " ")
-    return f"{name} {stage.architecture}" if stage.architecture else name
 
 
 def _first(why: str, is_verbose: bool) -> str:

@@ -110,7 +110,7 @@ def _usage(folder: str) -> list[str]:
     elif not settings.nvcc and os.path.dirname(nvcc) not in os.environ.get("PATH", "").split(":"):
         lines += ["The real nvcc is not on PATH. Set its path:"]
         lines += [f"  export NVCCACHE_NVCC={shlex.quote(nvcc)}"]
-    lines += ["CMake needs no shim:"]
+    lines += ["CMake needs no shim, except for device links:"]
     lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_words_for_cmake())} ..."]
     return lines
 

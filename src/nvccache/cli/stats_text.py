@@ -119,8 +119,9 @@ def _headline(statistics: Figures, cache: Row) -> list[Row]:
         rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
         wall = statistics["wall_seconds_saved"]
         spent = f"; filling the cache took {seconds_words(-wall)}" if wall < 0 else ""
-        tools = f"of wall time, {seconds_words(statistics['seconds_saved'])} of tool time"
-        rows.append(("time saved", seconds_words(max(0.0, wall)), tools + spent))
+        net = "" if wall < 0 else " net of filling the cache"
+        saved = f"of wall time{net}, {seconds_words(statistics['seconds_saved'])} of tool time{spent}"
+        rows.append(("time saved", seconds_words(max(0.0, wall)), saved))
     elif not sum(statistics["calls"].values()):
         rows.append(("calls", "0", "none are counted yet"))
     rows.append(cache)

@@ -20,6 +20,7 @@ from nvccache.report import figures, kept, page, project, trace, verdict
 from nvccache.report.calls import Call
 from nvccache.report.kept import Kept
 from nvccache.report.ninja_log import steps_of
+from nvccache.report.page_parts import verdict_sentence
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
@@ -78,7 +79,7 @@ def report(
         replace_file(output, page.of(builds, there, time.time(), before, cores, directory))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
-        say(f"wrote {written}: {_sentence(calls)}")
+        say(f"wrote {written}: {verdict_sentence(figures.of(calls), verdict.of(builds, cores))}")
 
 
 def _recorded(settings: Config, since: float | str | None) -> list[Call]:
@@ -136,9 +137,3 @@ def _kept(settings: Config) -> Kept | None:
     except OSError as error:
         warn(f"what is kept is left out: {error.strerror or error}")
         return None
-
-
-def _sentence(shown: Sequence[Call]) -> str:
-    rate = figures.of(shown).hit_rate
-    counted = count_words(len(shown), "call")
-    return counted if rate is None else f"{counted}, hit rate {100 * rate:.1f} %"

@@ -85,9 +85,7 @@ const spoken = (text) => text.replaceAll('_', ' ');
 const isStep = (call) => word(calls.outcome, call) === 'other_step';
 const sourceOf = (call) => word(calls.source, call) || word(calls.product, call) || 'a call without a source';
 
-function stageName(stage) {
-  return `${spoken(word(stages.kind, stage))} ${word(stages.architecture, stage)}`.trim();
-}
+const stageName = (stage) => word(stages.name, stage);
 
 // Why a call ended as it did: its cause, or what the reason of its bypass means.
 function because(call) {

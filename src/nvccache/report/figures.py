@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from nvccache import outcomes
 from nvccache.plan import stages
+from nvccache.plan.stages import shown_name
 from nvccache.report.calls import FAILED, HIT, RAN, SHARED, Call, Stage
 from nvccache.store.events import builds
 
@@ -145,7 +146,7 @@ def _whys(calls: Iterable[Call]) -> dict[str, Tally]:
         for stage in call.stages:
             if stage.why and not stage.is_found:
                 _add(
-                    found.setdefault(stage.why, Tally(f"{stage.kind.replace('_', ' ')} of {call.source}")),
+                    found.setdefault(stage.why, Tally(f"{shown_name(stage.kind)} of {call.source}")),
                     stage,
                 )
     return found

@@ -16,6 +16,7 @@ from importlib import resources
 
 from nvccache import __version__, outcomes
 from nvccache.cli.units import count_words, moment
+from nvccache.plan.stages import shown_name
 from nvccache.report import figures, page_parts, verdict
 from nvccache.report.calls import Call
 from nvccache.report.figures import Figures
@@ -28,7 +29,7 @@ SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js"
 MOST_CALLS = 20_000  # that are drawn and listed one by one
 _A_SECOND = 10_000
 _CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
-_STAGE_TEXTS = ("kind", "architecture", "result", "why", "where")
+_STAGE_TEXTS = ("result", "why", "where")
 
 
 def of(
@@ -159,6 +160,7 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Se
         },
         "stages": {name: [number_of(getattr(stage, name)) for stage in stages] for name in _STAGE_TEXTS}
         | {
+            "name": [number_of(shown_name(stage.kind, stage.architecture)) for stage in stages],
             "start": [_units(stage.start) for stage in stages],
             "seconds": [_units(stage.saved or stage.seconds) for stage in stages],
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],

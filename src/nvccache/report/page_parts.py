@@ -11,11 +11,13 @@ from html import escape
 
 from nvccache import outcomes
 from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.plan.stages import shown_name
 from nvccache.report.calls import OTHER_STEP, RESULTS, SHARED, Stage
 from nvccache.report.figures import LONGEST_LIST, Figures, Tally
 from nvccache.report.kept import Kept, Size
 from nvccache.report.verdict import Link, Verdict
 
+_LEAST_PART = 0.01  # of the critical path, for a link to be listed
 _MOST_KINDS = 4  # of the critical path, in one sentence
 _UNKNOWN = "a reason of another version of nvccache"
 # What a call or a stage came to: its class in page.css, where it has a colour, and the sign beside it. The
@@ -177,13 +179,13 @@ def verdict_facts(verdict: Verdict) -> list[str]:
     facts = []
     if verdict.path:
         parts = list(verdict.path_by_kind.items())[:_MOST_KINDS]
-        shown = ", ".join(f"{words(kind)} {duration(seconds)}" for kind, seconds in parts)
+        shown = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
         facts.append(f"`{verdict.path[-1].call.name}` finished last. On its critical path: {shown}.")
     if verdict.cores and verdict.elapsed:
         busy = min(float(verdict.cores), verdict.busy / verdict.elapsed)
         facts.append(
             f"On average {busy:.1f} of {count_words(verdict.cores, 'core')} had work;"
-            f" for {duration(verdict.one_busy)} of {duration(verdict.elapsed)} at most one had."
+            f" for {duration(verdict.one_busy)} at most one had."
         )
     if verdict.own or verdict.waited:
         waited = f"; waits for a core took {duration(verdict.waited)} more" if verdict.waited else ""
@@ -217,7 +219,7 @@ def stage_table(figures: Figures) -> str:
     results = [result for result in RESULTS if any(tally.results[result] for tally in tallies)]
     rows: list[list[Cell]] = [
         [
-            Text(words(kind)),
+            Text(shown_name(kind)),
             *(Number(f"{tally.results[result]:,}") for result in results),
             _bar(tally.spent, most, "ran"),
             _bar(tally.saved, most, "hit"),
@@ -250,7 +252,9 @@ def source_table(figures: Figures) -> str:
 
 def path_table(verdict: Verdict, begun: float) -> str:
     """The longest links of the critical path, in the order of time."""
-    longest = sorted(verdict.path, key=lambda link: -link.seconds)[:LONGEST_LIST]
+    total = sum(link.seconds for link in verdict.path)
+    worth = (link for link in verdict.path if link.seconds >= _LEAST_PART * total)
+    longest = sorted(worth, key=lambda link: -link.seconds)[:LONGEST_LIST]
     most = max((link.seconds for link in longest), default=0.0)
     rows: list[list[Cell]] = [
         [
@@ -263,8 +267,8 @@ def path_table(verdict: Verdict, begun: float) -> str:
         for link in sorted(longest, key=lambda link: link.started)
     ]
     note = "Found from times: each link began when the one before it had ended."
-    if len(verdict.path) > LONGEST_LIST:
-        note += f" The {LONGEST_LIST} longest of {len(verdict.path)} are shown."
+    if len(longest) < len(verdict.path):
+        note += f" The longest of {len(verdict.path)} are shown."
     return table("Critical path", ("link", "took", "source or output", "began at", "waited"), rows, note)
 
 
@@ -288,7 +292,7 @@ def slowest_stage_table(figures: Figures) -> str:
 
 def _with_place(stage: Stage) -> str:
     """`cicc compute_80 on grpc://host:50051`."""
-    name = f"{words(stage.kind)} {stage.architecture}".strip()
+    name = shown_name(stage.kind, stage.architecture)
     return f"{name} on {stage.where}" if stage.away else name
 
 

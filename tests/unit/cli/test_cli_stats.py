@@ -174,7 +174,7 @@ def two_builds(cache_dir):
 def test_the_first_lines_are_rates_of_the_last_build_and_of_all(nvccache, two_builds):
     first, second, _, fourth = words_of(nvccache("stats"))[:4]
     assert first.startswith("hit rate 16.7 % 1 of 6 calls since ")
-    assert second == "time saved 1.75 s of wall time, 24.00 s of tool time"
+    assert second == "time saved 1.75 s of wall time net of filling the cache, 24.00 s of tool time"
     assert fourth.startswith("last build 50.0 % 1 of 2 calls, 2.75 s saved, ")
 
 

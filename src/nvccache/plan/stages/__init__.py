@@ -32,6 +32,14 @@ def tool_of(kind: str) -> Tool:
     return TOOLS.get(kind, _UNKNOWN)
 
 
+def shown_name(kind: str, architecture: str = "") -> str:
+    """What a reader is shown: `ptxas sm_80`, `preprocess host`, `cudafe++`."""
+    tool = tool_of(kind)
+    if tool.is_preprocessor:
+        return f"preprocess {architecture or kind.partition('_')[0]}"
+    return f"{tool.program or kind.replace('_', ' ')} {architecture}".strip()
+
+
 def counted() -> tuple[str, ...]:
     """The kinds of stages that `nvccache stats` shows."""
     return tuple(kind for kind, tool in TOOLS.items() if tool.is_counted)
