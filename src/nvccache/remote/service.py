@@ -62,7 +62,10 @@ _MARKS = {
     ),
     "throttled": ("SlowDown Throttling TooManyRequests RequestLimitExceeded ServerBusy 429 503 RateLimited"),
     "full": "OOM QuotaExceeded InsufficientStorage EntityTooLarge 413 507",
-    "denied": "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY 403 PermissionDenied",
+    "denied": (
+        "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY PermissionDenied "
+        "403 405 501"  # a server that cannot be written to does not know PUT
+    ),
     "unreachable": "LOADING MASTERDOWN 502 504",
 }
 _WORD_OF = {mark: word for word, marks in _MARKS.items() for mark in marks.split()}
