@@ -188,10 +188,10 @@ def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
     if remote["calls"]:
         calls, names = count_words(remote["calls"], "call"), count_words(remote["asked"], "name")
         received = f"{remote['found']} found, {size_words(remote['bytes_received'])}"
-        found += [f"  {'looked up':<16}{names} in {calls}: {received}"]
-        found += [f"  {'waited':<16}{seconds_words(remote['seconds_waited'])}"]
+        found += [f"  {'looked up':<18}{names} in {calls}: {received}"]
+        found += [f"  {'waited':<18}{seconds_words(remote['seconds_waited'])}"]
     if uploads["pending"]:
-        found += [f"  {'still to be sent':<16}{count_words(uploads['pending'], 'object')}"]
+        found += [f"  {'still to be sent':<18}{count_words(uploads['pending'], 'object')}"]
     title = ["", "remotes"] if found else []
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 

@@ -62,9 +62,13 @@ _MARKS = {
     ),
     "throttled": ("SlowDown Throttling TooManyRequests RequestLimitExceeded ServerBusy 429 503 RateLimited"),
     "full": "OOM QuotaExceeded InsufficientStorage EntityTooLarge 413 507",
-    "denied": "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY 403 PermissionDenied",
+    "denied": (
+        "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY PermissionDenied "
+        "403 405 501"  # a server that cannot be written to does not know PUT
+    ),
     "unreachable": "LOADING MASTERDOWN 502 504",
 }
+_NO_SUCH_METHOD = ("405", "501")  # statuses of HTTP
 _WORD_OF = {mark: word for word, marks in _MARKS.items() for mark in marks.split()}
 # Parts of messages of opendal and what it is built on, in lower case; the first word that has one counts.
 _PHRASES = {
@@ -122,8 +126,9 @@ def is_absence(message: str) -> bool:
 
 
 def is_of_one_name(message: str) -> bool:
-    """Whether a refusal may be of this name alone: without its bucket there is nothing at all."""
-    return _code(message) != "NoSuchBucket"
+    """Whether a refusal may be of this name alone, and not of the bucket or the method."""
+    fault = error_of(message)
+    return _code(message) != "NoSuchBucket" and fault.status not in _NO_SUCH_METHOD
 
 
 def is_vague(message: str) -> bool:

@@ -95,6 +95,8 @@ def test_absent(kind, answer):
         ("http", says(500), "broken"),
         ("http", says(502), "unreachable"),
         ("http", says(301), "broken"),
+        ("http", says(405), "denied"),
+        ("http", says(501), "denied"),
         ("http", faulty_server.closes, "unreachable"),
         ("http", faulty_server.writes_garbage, "unreachable"),
         ("http", faulty_server.truncates, "broken"),
