@@ -54,8 +54,8 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
     return next((path for most in (1, NESTED) for path in behind_us if times(path) < most), "")
 
 
-def way_to(nvcc: str, typed: str, configured: str, environ: Mapping[str, str]) -> tuple[list[str], bool]:
-    """The paths that `find` looks at, up to the nvcc that it has found, and whether PATH says so."""
+def paths_tried(nvcc: str, typed: str, configured: str, environ: Mapping[str, str]) -> tuple[list[str], bool]:
+    """The paths that `find` tries, up to the nvcc that it found, and whether they depend on PATH."""
     name = typed or configured or "nvcc"
     if name == nvcc:
         return [name], False

@@ -295,7 +295,7 @@ def of_compile(recorder: Recorder, report: Report) -> None:
     scope, kept_here = recorder.scope(given, made)
     relocation = direct.relocation_of(scope, recorder.relocation)
     if scope in (direct.SHARED, direct.TYPED):
-        input_records.forget_way_to(recorder.cwd, made)
+        input_records.forget_parents_of(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     front = direct.front_of(recorder.request, scope, relocation)
     since_ns = recorder.call.context.since_ns

@@ -107,7 +107,7 @@ class StageReasons:
     def _keys_of(self, one: Task, digest_key: str) -> StageKeys:
         assert one.action
         fronts = find_stage.fronts(self._call, one.stage, one.action)
-        newest = (pair for front in fronts for pair in record.kept(front, self._call.store))
+        newest = (pair for front in fronts for pair in record.all_pairs(front, self._call.store))
         found = one.found or next(newest, None)
         described = self._described(one.stage, one.action.components, digest_key)
         if one.stage.is_preprocessor and (files := self._files_of_text(one.stage)):
