@@ -192,8 +192,8 @@ def verdict_facts(verdict: Verdict) -> list[str]:
         facts.append(f"nvccache itself took {duration(verdict.own)} over all calls{waited}.")
     if verdict.steps:
         facts.append(
-            f"{count_words(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)} in total;"
-            f" no nvcc ran for {duration(verdict.steps_alone)} of the build."
+            f"{count_words(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)}"
+            f" in total; no nvcc ran for {duration(verdict.steps_alone)} of the build."
         )
     return facts
 

@@ -249,7 +249,8 @@ def test_where_nothing_was_sent_no_stage_says_that_it_ran_here(nvccache, cache_d
 
 def test_the_record_of_a_call_that_left_the_event_log_has_its_stages(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST, stage_reasons=[("cicc for compute_80", "`a.h` changed; `b.h` changed")])
-    assert nvccache.lines("explain", "a.o")[1:] == ["  cicc for compute_80  ran  `a.h` changed (and 1 more: `-v`)"]
+    line = "  cicc for compute_80  ran  `a.h` changed (and 1 more: `-v`)"
+    assert nvccache.lines("explain", "a.o")[1:] == [line]
 
 
 def test_a_record_of_another_call_than_the_counted_one_is_ignored(nvccache, cache_dir):
