@@ -11,6 +11,7 @@ extensions = ["myst_parser", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = "nvccache"
 html_show_sphinx = False
+html_show_copyright = False  # Furo would print a sign without a holder
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {"top_of_page_buttons": []}

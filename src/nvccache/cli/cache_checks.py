@@ -77,7 +77,7 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     yield from _trust(root)
     troubles = [*_directories(root), *_locks(root), *_journal(root, settings)]
     yield from troubles or [
-        Finding(GOOD, "parts of it", "files can be created, renamed, locked and removed in each")
+        Finding(GOOD, "directories", "files can be created, renamed, locked and removed in each")
     ]
     yield from _readable(root)
     yield from _file_system(root)

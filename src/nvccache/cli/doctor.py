@@ -158,7 +158,7 @@ def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     programs = _programs("nvcc", environ)
     shims = [path for path in programs if real_nvcc.is_ours(path)]
     if not shims:
-        text = "`nvcc` is not nvccache: use nvccache as a launcher, or see `nvccache install`"
+        text = "`nvcc` is the real one: call `nvccache nvcc`, or see `nvccache install`"
         yield Finding(GOOD, "on PATH", text)
     elif programs[0] != shims[0]:
         text = f"`{programs[0]}` comes before nvccache's `{shims[0]}`: calls of `nvcc` are not cached"

@@ -230,8 +230,7 @@ def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
         return builds[-1 - back]
     context = click.get_current_context()
     option = next(param for param in context.command.params if param.name == "diff")
-    moment = units.since_option(context, option, name)
-    assert isinstance(moment, float)
+    moment = units.time_of(context, option, name)
     for build in reversed(builds):
         if build[0].started <= moment:
             return build

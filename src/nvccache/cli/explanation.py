@@ -19,6 +19,7 @@ from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, RemoteUse
 Line = list[str | tuple[str, str]]
 
 _UNCHANGED = "nothing it depends on has changed"
+_FETCHED = "a remote has its result"
 _LINKED = "its device code is unchanged, and the host's link always runs"
 _FAULT = "nvccache had a fault; `NVCCACHE_LOG` has more"
 _ELSEWHERE = "another process ran it meanwhile"
@@ -123,10 +124,10 @@ def document(found: Explanation) -> dict[str, object]:
 
 
 def _remote_words(use: RemoteUse) -> str:
-    """`remotes: 3 of 5 names found, 12.0 KiB, in 0.05 s`."""
+    """`remotes: 3 of 5 objects found, 12.0 KiB, in 0.05 s`."""
     if not use.asked:
         return "remotes: " + "; ".join([outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults])
-    answers = f"remotes: {use.found} of {count_words(use.asked, 'name')} found"
+    answers = f"remotes: {use.found} of {count_words(use.asked, 'object')} found"
     received = f", {size_words(use.bytes)}" if use.bytes else ""
     faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)
     return f"{answers}{received}, in {seconds_words(use.seconds)}{faults}"
@@ -135,7 +136,7 @@ def _remote_words(use: RemoteUse) -> str:
 def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
     """Why, and further differences."""
     if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
-        return _UNCHANGED, []
+        return (_FETCHED if call.remote and call.remote.found else _UNCHANGED), []
     if call.outcome == outcomes.FAULT:
         return _FAULT, []
     if call.reason == outcomes.LINKED:
@@ -215,7 +216,7 @@ def _first(why: str, is_verbose: bool) -> str:
         return why
     unnamed = _MORE.match(clauses[-1])
     more = len(clauses) - 1 + (int(unnamed[1]) - 1 if unnamed else 0)
-    return f"{clauses[0]} (and {more} more)"
+    return f"{clauses[0]} (and {more} more: `-v`)"
 
 
 def _sources_of_stages(call: Event) -> Iterator[tuple[int, str]]:

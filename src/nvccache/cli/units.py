@@ -13,7 +13,8 @@ from nvccache.store import events
 from nvccache.store.event_line import Event
 
 LAST_BUILD = "last-build"
-SINCE_HELP = f"Only calls since WHEN: an age such as `2h`, a date and time, or `{LAST_BUILD}`."
+_ALL = "all"
+SINCE_HELP = f"Only calls since WHEN: an age such as `2h`, a date and time, `{LAST_BUILD}` or `{_ALL}`."
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
@@ -76,9 +77,14 @@ def count_words(count: int, noun: str) -> str:
 
 
 def since_option(context: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
-    """Callback of the option: a Unix time, LAST_BUILD, or None."""
-    if value is None or value == LAST_BUILD:
-        return value
+    """Callback of the option: a Unix time, LAST_BUILD, or None for all calls."""
+    if value in (None, _ALL):
+        return None
+    return value if value == LAST_BUILD else time_of(context, param, value)
+
+
+def time_of(context: click.Context, param: click.Parameter, value: str) -> float:
+    """The Unix time that an age, or a date and time, names."""
     try:
         return datetime.fromisoformat(value).timestamp()
     except (ValueError, OverflowError, OSError):

@@ -24,11 +24,6 @@ from nvccache.report.page_parts import verdict_sentence
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
-ALL = "all"
-
-
-def _since(context: click.Context, param: click.Parameter, value: str) -> float | str | None:
-    return None if value == ALL else units.since_option(context, param, value)
 
 
 @click.command(epilog="Example: nvccache report -o build.html")
@@ -37,9 +32,8 @@ def _since(context: click.Context, param: click.Parameter, value: str) -> float 
     "--since",
     metavar="WHEN",
     default=units.LAST_BUILD,
-    callback=_since,
-    help="The first call to show: an age such as `2h`, a date and time, `last-build` or `all`."
-    " Default: `last-build`.",
+    callback=units.since_option,
+    help=f"{units.SINCE_HELP} Default: `{units.LAST_BUILD}`.",
 )
 @click.option("--trace", "trace_file", metavar="FILE", help="Write a trace for Perfetto to FILE.")
 @click.option("--from", "source", metavar="FILE", help="Read what `nvccache events --json` printed.")

@@ -107,19 +107,19 @@ def _cell(cell: Cell, tag: str) -> str:
 
 
 def summary(figures: Figures, before: Figures | None) -> str:
-    """The figures that matter, in large type, with what each counts, and those of the build before."""
+    """The figures that matter, in large type, with what each counts, and those of the previous build."""
     names = {
-        "hit rate": "of the calls that could be answered from the cache",
-        "stage hit rate": "of the stages, those of direct hits included",
-        "wall time saved": "by which builds became shorter, less what nvccache took",
-        "tool time saved": f"by tools that did not run; {duration(figures.tool_spent)} was spent",
-        "calls": f"that took {duration(figures.wall)}, added up",
-        "elapsed": "from the first call to the last, pauses left out",
+        "hit rate": "of calls that the cache could answer",
+        "stage hit rate": "of stages, including those of direct hits",
+        "wall time saved": "how much shorter builds became, net of nvccache's own time",
+        "tool time saved": f"CPU time of tools that did not run; {duration(figures.tool_spent)} was spent",
+        "calls": f"{duration(figures.wall)} in total",
+        "elapsed": "from the first call to the last, without pauses",
     }
     earlier = _tiles(before) if before else [""] * len(names)
     return "".join(
         f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span>"
-        + (f'<span class="before">build before: {old}</span>' if old else "")
+        + (f'<span class="before">previous build: {old}</span>' if old else "")
         + "</dd></div>"
         for (name, about), value, old in zip(names.items(), _tiles(figures), earlier, strict=True)
     )
@@ -189,11 +189,11 @@ def verdict_facts(verdict: Verdict) -> list[str]:
         )
     if verdict.own or verdict.waited:
         waited = f"; waits for a core took {duration(verdict.waited)} more" if verdict.waited else ""
-        facts.append(f"nvccache itself took {duration(verdict.own)}, added up over all calls{waited}.")
+        facts.append(f"nvccache itself took {duration(verdict.own)} over all calls{waited}.")
     if verdict.steps:
         facts.append(
-            f"{count_words(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)},"
-            f" added up; for {duration(verdict.steps_alone)} no nvcc ran."
+            f"{count_words(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)}"
+            f" in total; no nvcc ran for {duration(verdict.steps_alone)} of the build."
         )
     return facts
 
@@ -210,7 +210,7 @@ def outcome_table(figures: Figures) -> str:
                     Number(f"{100 * part:.1f} %"),
                 ]
             )
-    return table("Calls by outcome", ("outcome", "calls", "part"), rows)
+    return table("Calls by outcome", ("outcome", "calls", "share"), rows)
 
 
 def stage_table(figures: Figures) -> str:

@@ -71,7 +71,7 @@ def test_a_sound_cache_has_every_part_tried_and_nothing_left_in_it(root):
     before = tree(root)
     found = findings(root)
     assert states(found) == {GOOD}
-    assert {finding.topic for finding in found} == {"cache", "parts of it", "locks"}
+    assert {finding.topic for finding in found} == {"cache", "directories", "locks"}
     assert tree(root) == before
 
 

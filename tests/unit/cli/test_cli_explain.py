@@ -158,7 +158,7 @@ def test_the_stages_are_a_tree_with_the_first_difference_of_each_that_ran(nvccac
     assert found[2:] == [
         "  cudafe++               hit        0.25 s saved",
         "  preprocess compute_80  shared     0.50 s  another process ran it meanwhile",
-        "  cicc compute_80        ran       12.50 s  `-ftz=1` instead of `-ftz=0` (and 3 more)",
+        "  cicc compute_80        ran       12.50 s  `-ftz=1` instead of `-ftz=0` (and 3 more: `-v`)",
         "  ptxas sm_80            failed     0.75 s  cicc's output changed",
         "  host compile           hit        0.50 s saved",
     ]
@@ -249,7 +249,8 @@ def test_where_nothing_was_sent_no_stage_says_that_it_ran_here(nvccache, cache_d
 
 def test_the_record_of_a_call_that_left_the_event_log_has_its_stages(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST, stage_reasons=[("cicc for compute_80", "`a.h` changed; `b.h` changed")])
-    assert nvccache.lines("explain", "a.o")[1:] == ["  cicc for compute_80  ran  `a.h` changed (and 1 more)"]
+    line = "  cicc for compute_80  ran  `a.h` changed (and 1 more: `-v`)"
+    assert nvccache.lines("explain", "a.o")[1:] == [line]
 
 
 def test_a_record_of_another_call_than_the_counted_one_is_ignored(nvccache, cache_dir):
@@ -269,6 +270,13 @@ def test_a_call_that_was_not_compiled_shows_no_stage(nvccache, cache_dir):
         assert not [line for line in nvccache.lines("explain", "a.o") if " ran: " in line]
 
 
+def test_a_direct_hit_from_a_remote_names_the_remote_as_its_cause(nvccache, cache_dir):
+    call = event(outcomes.DIRECT_HIT)
+    call.product, call.remote = os.path.abspath("a.o"), RemoteUse(5, 2, 2048, 0.25, ())
+    event_line.append(cache_dir, call)
+    assert nvccache.lines("explain", "a.o")[0] == "`a.o`: direct hit, because a remote has its result"
+
+
 def test_faults_of_storage_and_settings_are_shown(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST)
     call = event(outcomes.MISS)
@@ -278,7 +286,7 @@ def test_faults_of_storage_and_settings_are_shown(nvccache, cache_dir):
     assert nvccache.lines("explain", "a.o") == [
         f"`a.o`: miss, because {FIRST}",
         f"  not all results were stored: {outcomes.STORE_FAULTS['disk_full']}",
-        f"  remotes: 3 of 5 names found, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
+        f"  remotes: 3 of 5 objects found, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
         "  wrong setting: jobs",
     ]
     assert nvccache.json("explain", "a.o")["remote"]["found"] == 3

@@ -237,6 +237,6 @@ def test_the_build_before_is_the_last_that_made_one_of_the_same_products(nvccach
     made = [build(1, 30.0, "/a.o"), build(2, 20.0, "/elsewhere.o"), build(3, 10.0, "/a.o")]
     path = str(write(tmp_path / "log", made))
     assert nvccache("report", "--from", path).exit_code == 0
-    assert "build before: 30.00 s" in (folder / PAGE).read_text()
+    assert "previous build: 30.00 s" in (folder / PAGE).read_text()
     assert nvccache("report", "--from", path, "--since", "all").exit_code == 0
-    assert "build before: " not in (folder / PAGE).read_text()
+    assert "previous build: " not in (folder / PAGE).read_text()

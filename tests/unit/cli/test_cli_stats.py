@@ -190,6 +190,10 @@ def test_only_calls_since_then_count(nvccache, two_builds, since, calls):
     assert found["last_build"] is None
 
 
+def test_since_all_is_the_default(nvccache, two_builds):
+    assert nvccache("stats", "--since", "all").stdout == nvccache("stats").stdout
+
+
 @pytest.mark.parametrize(
     ("by", "wanted"),
     [

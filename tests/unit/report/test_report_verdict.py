@@ -120,7 +120,7 @@ def test_other_steps_are_counted_and_so_is_the_time_in_which_only_they_ran():
     assert page_parts.verdict_facts(found) == [
         "`app` finished last. On its critical path: other step 3.00 s.",
         "On average 1.2 of 4 cores had work; for 4.00 s at most one had.",
-        "1 other step of the build took 3.00 s, added up; for 2.00 s no nvcc ran.",
+        "1 other step of the build took 3.00 s in total; no nvcc ran for 2.00 s of the build.",
     ]
     assert page_parts.verdict_facts(of()) == []
 
