@@ -246,7 +246,7 @@ class Recorder:
     def _may_hold_id(self, given: Answer) -> bool:
         """Whether a module id may be in what the call gives."""
         stages = self.call.plan.stages
-        return any(map(ids.may_be_any_in, self._texts(given))) or any(
+        return any(map(ids.may_contain_id, self._texts(given))) or any(
             map(self.call.module_ids.may_be_named, stages)
         )
 
