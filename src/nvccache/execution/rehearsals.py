@@ -22,7 +22,7 @@ from nvccache.observation import becoming, process_checks
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import Plan, Stage
-from nvccache.plan.stages.host import asks_for_debug_info
+from nvccache.plan.stages.host import has_debug_info
 from nvccache.records import facts, rehearsed
 from nvccache.records.input_records import UnreadableError
 from nvccache.records.rehearsed import CompilerCall, Rehearsal
@@ -72,7 +72,7 @@ class _Rehearsals:
         if not known:
             self._failed.add(word)
             return stage
-        shows_directory = stage.grammar.sees_directory or asks_for_debug_info(known.argv)
+        shows_directory = stage.grammar.sees_directory or has_debug_info(known.argv)
         return replace(
             stage,
             grammar=replace(stage.grammar, sees_directory=shows_directory),

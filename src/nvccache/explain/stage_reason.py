@@ -158,7 +158,7 @@ class StageReasons:
         producer, _ = self._call.outputs[path]
         if producer.is_preprocessor:
             return _TEXT
-        architecture = "" if model.named_by(reader) else model.named_by(producer)
+        architecture = "" if model.architecture_option(reader) else model.architecture_option(producer)
         return f"{model.tool_name(producer)}'s output" + (f" for {architecture}" if architecture else "")
 
     def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
