@@ -96,7 +96,7 @@ class FakeExecution:
 
     @property
     def remote(self) -> SimpleNamespace | None:
-        return None if self.elsewhere is None else SimpleNamespace(stop_asking=self.told.set)
+        return None if self.elsewhere is None else SimpleNamespace(stop_queries=self.told.set)
 
     def find_remote(self, wanted: Stage, action: Action) -> Pair | None:
         self.events.append(f"asked for {wanted.kind}")

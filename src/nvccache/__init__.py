@@ -8,8 +8,8 @@ _SYSTEMS = {"win32": "Windows", "darwin": "macOS", "cygwin": "Cygwin"}
 
 
 def require_linux() -> None:
-    """End with a sentence where an import further on would fail: Windows has no fcntl, macOS no /proc."""
-    system: str = sys.platform  # a type checker takes sys.platform for the one it runs on
+    """Exit with a message before an import fails: Windows has no fcntl, macOS no /proc."""
+    system: str = sys.platform  # annotated, or a type checker would narrow it to its own platform
     if system == "linux":
         return
     lines = [f"nvccache: runs on Linux only, and this is {_SYSTEMS.get(system, system)}"]

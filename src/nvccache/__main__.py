@@ -8,7 +8,7 @@ if __name__ == "__main__" and not sys.flags.isolated:
     try:
         if sys.path[0] == os.getcwd():
             del sys.path[0]
-    except OSError:  # there is no working directory any more
+    except OSError:  # the working directory was removed
         pass
 
 from nvccache import require_linux

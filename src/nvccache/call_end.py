@@ -1,6 +1,6 @@
-"""How a call ends: writing its output, and its event to the event log.
+"""The end of a call: writes its output, and its event to the event log.
 
-Part of the hot path. Knows nothing of how an answer was found or made.
+Part of the hot path. Does not know how the result was obtained.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Began:
-    """When a call began, by the monotonic clock, and who had called it then."""
+    """When a call began, by the monotonic clock, and its calling processes at that time."""
 
     __slots__ = ("at", "callers")
 
@@ -31,10 +31,10 @@ class Began:
         self.callers = Callers() if config.counts_calls else None
 
 
-def hand_over(found: Answer, config: Config, began: Began, remote: RemoteUse | None = None) -> None:
-    """Finish a direct hit and end; comes back where the answer to a query could not be written."""
+def finish_hit(found: Answer, config: Config, began: Began, remote: RemoteUse | None = None) -> None:
+    """Report a direct hit and exit; returns only if the output of a query could not be written."""
     result = found.result
-    is_answered = found.is_of_query and _answer(result.stdout, result.stderr)
+    is_answered = found.is_of_query and _write_query(result.stdout, result.stderr)
     event = Event(outcomes.DIRECT_HIT)
     if is_answered:
         event = Event(outcomes.QUERY_HIT)
@@ -54,17 +54,17 @@ def hand_over(found: Answer, config: Config, began: Began, remote: RemoteUse | N
     os._exit(0)
 
 
-def tell(report: Report) -> bool:
-    """Write the output of a call; false where nvcc has to write it."""
+def write_output(report: Report) -> bool:
+    """Write the output of a call; False if nvcc has to write it."""
     if report.is_query:
-        return _answer(report.stdout, report.stderr)
+        return _write_query(report.stdout, report.stderr)
     write(1, report.stdout)
     write(2, report.stderr)
     return True
 
 
-def _answer(stdout: bytes, stderr: bytes) -> bool:
-    """Write the answer to a query; false where nvcc has to, since it reports a failed write itself."""
+def _write_query(stdout: bytes, stderr: bytes) -> bool:
+    """Write the output of a query; False if that failed: nvcc then writes it and reports the error."""
     from nvccache.machine import streams
 
     before = streams.size_and_place() if stdout else None
@@ -76,19 +76,19 @@ def _answer(stdout: bytes, stderr: bytes) -> bool:
 
 
 def write(descriptor: int, content: bytes) -> bool:
-    """Write everything; false if that failed."""
+    """Write everything; False if that failed."""
     while content:
         try:
             content = content[os.write(descriptor, content) :]
         except BlockingIOError:
             time.sleep(0.001)
         except OSError:
-            return False  # the reader is gone; nvcc ignores that, too, when it compiles
+            return False  # the reader has exited; when it compiles, nvcc ignores that, too
     return True
 
 
 def event_of(report: Report, sources: list[str], arguments: list[str], began: Began) -> Event:
-    """The event of a call that was not replayed from a record."""
+    """The event of a call that was no direct hit."""
     event = Event(outcomes.BYPASS, report.leave_to_nvcc)
     event.sources = sources
     event.product = os.path.abspath(report.product) if report.product else _product_named_in(arguments)
@@ -115,9 +115,9 @@ def record_bypass(config: Config, reason: str, arguments: list[str], began: Bega
 
 
 def _product_named_in(arguments: list[str]) -> str:
-    """What -o names, for `nvccache explain`: no more than a guess for a call that is not understood."""
-    for index, word in enumerate(arguments[:-1]):
-        if word in ("-o", "--output-file"):
+    """The value of -o, for `nvccache explain`; a guess, since the arguments were not parsed."""
+    for index, argument in enumerate(arguments[:-1]):
+        if argument in ("-o", "--output-file"):
             return os.path.abspath(arguments[index + 1])
     return ""
 

@@ -1,11 +1,10 @@
 """The settings of one call: environment first, then the user's configuration file, then defaults.
 
-Owns the table of settings, the body of `Config`: each setting is one row, from which its variable, its line
-in the file, `nvccache config` and the reference follow. Part of the hot path. A file in a checkout is never
-read: a checkout must not steer the cache. A wrong setting affects only itself: its default is in force, and
-`problems` has what is wrong, for the log, the commands and the counts. Directories follow the XDG base
-directory rules, as platformdirs does on Linux; platformdirs itself would cost 14 ms on every hit, so a test
-compares the two.
+Owns the table of settings, the body of `Config`. Each row defines a setting's environment variable, its name
+in the file, its line in `nvccache config` and its text in the reference. Part of the hot path. Files in a
+checkout are never read: a checkout must not configure the cache. An invalid setting is replaced by its
+default and reported in `problems`, for the log, the commands and the statistics. Directories follow the XDG
+rules, as in platformdirs, which would cost 14 ms on every hit; a test compares the two.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     Parser = Callable[[object, Mapping[str, str], bool], T]  # may raise ConfigError
 
 PREFIX = "NVCCACHE_"
-FILE = "file"  # where a value came from
+FILE = "file"  # the origin of a value
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 UNITS = "`K`, `M`, `G`, `T`, or `B` for bytes"
 OFF = ("0", "false", "no", "off")
 ON = ("1", "true", "yes", "on")
-_MOST_DIGITS = 6  # of a number of jobs
+_MOST_DIGITS = 6  # in a number of jobs
 _SHORTEST_TIMEOUT, _MOST_SECONDS = 0.01, 3600
 
 
@@ -50,18 +49,18 @@ def home_of(environ: Mapping[str, str]) -> str:
 
 
 def default_cache_dir(environ: Mapping[str, str]) -> str:
-    """Empty where there is no home directory."""
+    """Empty if there is no home directory."""
     return _below("XDG_CACHE_HOME", ".cache", environ, "nvccache")
 
 
 def config_file(environ: Mapping[str, str]) -> str:
-    """Empty where there is no home directory."""
+    """Empty if there is no home directory."""
     return _below("XDG_CONFIG_HOME", ".config", environ, "nvccache/config.toml")
 
 
 def _below(variable: str, folder: str, environ: Mapping[str, str], name: str) -> str:
     base = environ.get(variable, "")
-    if not base.startswith("/"):  # which XDG says to ignore
+    if not base.startswith("/"):  # XDG: relative paths are ignored
         home = home_of(environ)
         base = os.path.join(home, folder) if home else ""
     return os.path.join(base, name) if base else ""
@@ -73,17 +72,17 @@ def has_unit(text: str) -> bool:
 
 def parse_size(text: str) -> int:
     """Bytes from `10G`, `500M`, `1.5T`, `10GiB`, `0`; raises ConfigError."""
-    word = text.strip().upper()
-    number = word.rstrip("BIKMGT")
-    unit = word[len(number) :].removesuffix("B").removesuffix("I")
+    upper = text.strip().upper()
+    number = upper.rstrip("BIKMGT")
+    unit = upper[len(number) :].removesuffix("B").removesuffix("I")
     try:
         size = float(number if number.isascii() else "") * _UNITS[unit]
         if not (size == 0 or 1 <= size < 2**63):  # also refuses nan
             raise ValueError
     except (ValueError, KeyError):
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
-    # ccache takes it as GiB: a limit of 5 bytes would empty the cache of a user who expects that.
-    if not has_unit(word) and 0 < size < _UNITS["M"]:
+    # ccache reads a plain number as GiB: a user used to that would lose the cache to a limit of 5 bytes.
+    if not has_unit(upper) and 0 < size < _UNITS["M"]:
         raise ConfigError(f"`{text}` has no unit: {UNITS}")
     return int(size)
 
@@ -152,20 +151,20 @@ def as_path(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
 
 
 def as_program(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
-    """A name to look for on PATH, or an absolute path."""
+    """A name to look up on PATH, or an absolute path."""
     is_name = isinstance(raw, str) and "/" not in raw and "\0" not in raw
     return str(raw) if is_name else as_path(raw, environ, is_in_file)
 
 
 def as_remotes(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
-    """The text, which may have passwords in it."""
+    """The text, unchanged; it may contain passwords."""
     from nvccache import remote_url
 
     return _as_parsed(raw, remote_url.parse)
 
 
 def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
-    """The text."""
+    """The text, unchanged."""
     from nvccache import endpoint
 
     return _as_parsed(raw, endpoint.parse)
@@ -206,9 +205,9 @@ class Setting:
         shown_default: str = "",
     ) -> None:
         self.parse = parse  # also determines KIND_TEXTS in docs/generate/reference.py
-        self.default = default  # its value, or a function of the environment
-        self.if_wrong = if_wrong  # in force instead of an invalid value; None: the default
-        self.shown_default = shown_default  # for the reference, if the value does not show it
+        self.default = default  # a value, or a function of the environment
+        self.if_wrong = if_wrong  # replaces an invalid value; None: the default does
+        self.shown_default = shown_default  # for the reference, if it differs from the value
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.variable = PREFIX + name.upper()
@@ -216,7 +215,7 @@ class Setting:
 
 
 if TYPE_CHECKING:
-    # To a type checker, a row is the value that a `Config` has in its place.
+    # To a type checker, a row is the value of its attribute in a `Config`.
     def setting(
         parse: Parser[T],
         default: T | Callable[[Mapping[str, str]], T],
@@ -231,9 +230,9 @@ else:
 class Config:
     """The settings in force. Sizes are bytes, 0 for no limit; paths are absolute or empty.
 
-    Each row is `name: type = setting(parser, default)`, in the order of the reference, with its text for the
-    reference below it, which is not compiled and costs a hit nothing. An object has the value under the name.
-    `dir` is empty if there is no home directory and no setting names another place.
+    Each row is `name: type = setting(parser, default)`, in the order of the reference, followed by its text
+    for the reference, which is not compiled and costs a hit nothing. Instances have the value under the same
+    name. `dir` is empty if it is not set and there is no home directory.
     """
 
     dir: str = setting(
@@ -264,7 +263,7 @@ class Config:
     stats_dir: str = setting(as_path, "")
     """Where calls are counted, if not in the cache: for use with `readonly`, or to add up several caches.
     `stats` and `explain` read from there."""
-    # These two ask for less than usual: an invalid value must not turn them off.
+    # These two make nvccache do less: an invalid value must not turn them off.
     disable: bool = setting(as_switch, False, if_wrong=True)
     """Run nvcc, and do nothing else."""
     readonly: bool = setting(as_switch, False, if_wrong=True)
@@ -311,7 +310,7 @@ class Config:
 
 
 def load(environ: Mapping[str, str]) -> Config:
-    """The settings in force; never raises for what a user has set."""
+    """The settings in force; never raises for an invalid setting."""
     config = Config()
     file = config_file(environ)
     from_file, problems = _read_file(file)
@@ -352,7 +351,7 @@ def load(environ: Mapping[str, str]) -> Config:
 
 
 def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]:
-    """The settings in the file, as setting -> (line, value), and what is wrong with it."""
+    """The settings in the file, as setting -> (line, value), and its problems."""
     try:
         if not path or not os.path.lexists(path):
             return {}, []

@@ -1,10 +1,10 @@
-"""Reads NVCCACHE_EXECUTOR: where stages may run other than on this machine.
+"""Parses NVCCACHE_EXECUTOR: the other machines that stages may run on.
 
     grpc://HOST:PORT?OPTION=VALUE&…     an engine that speaks the Remote Execution API; grpcs:// with TLS
-    prefix:WORDS                        words put before a stage's command, such as `srun -n1 --`
+    prefix:COMMAND                      a launcher, put before a stage's command, such as `srun -n1 --`
 
-Imports nothing heavy. Files with secrets are named here and read where they are needed, so that nothing which
-shows a setting can show a secret.
+Imports nothing heavy. Secrets are in files that the setting names, and are read where they are used, so that
+showing the setting shows no secret.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import os
 from nvccache.values import dataclass, field
 
 GRPC, GRPCS, PREFIX = "grpc", "grpcs", "prefix"
-INPUT, WORKER = "input", "worker"  # where the tools are: sent along, or on the worker already
-# An installation may do without what speaks to them.
+INPUT, WORKER = "input", "worker"  # where the tools come from: sent along, or installed on the worker
+# An installation may lack the package with the clients.
 PACKAGE = "nvccache.remote_execution"
 NOT_INSTALLED = f"nothing is sent: there is no package `{PACKAGE}`"
 _FILES = ("ca", "cert", "key", "token_file")
@@ -26,7 +26,7 @@ _MOST_SECONDS = 86400
 
 
 class EndpointError(ValueError):
-    """NVCCACHE_EXECUTOR cannot be understood; a clause for the user, which quotes nothing secret."""
+    """NVCCACHE_EXECUTOR is invalid; the message is a clause for the user, without secrets."""
 
 
 @dataclass(slots=True)
@@ -35,13 +35,13 @@ class Endpoint:
 
     scheme: str
     target: str = ""  # host and port
-    words: list[str] = field(default_factory=list)
+    launcher: list[str] = field(default_factory=list)  # its argv
     instance: str = ""
     toolchain: str = INPUT
-    queue: float = _QUEUE_SECONDS  # that a stage may wait for a worker
-    deadline: float = _DEADLINE_SECONDS  # that a stage may take in all
+    queue: float = _QUEUE_SECONDS  # the longest wait of a stage for a worker
+    deadline: float = _DEADLINE_SECONDS  # for a stage in all, in seconds
     files: dict[str, str] = field(default_factory=dict)
-    properties: list[tuple[str, str]] = field(default_factory=list)  # that workers are to have as well
+    properties: list[tuple[str, str]] = field(default_factory=list)  # further requirements on workers
 
     @property
     def is_launcher(self) -> bool:
@@ -49,17 +49,17 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """What people and logs see of it: of a launcher the program alone."""
+        """For messages and logs; of a launcher only the program's name."""
         if self.is_launcher:
-            return f"prefix:{os.path.basename(self.words[0])}"
+            return f"prefix:{os.path.basename(self.launcher[0])}"
         return f"{self.scheme}://{self.target}" + (f"/{self.instance}" if self.instance else "")
 
     @property
     def identity(self) -> str:
-        """16 hexadecimal digits that name its files on this machine."""
+        """16 hexadecimal digits for the names of its files on this machine."""
         from hashlib import sha256
 
-        text = "\0".join((self.scheme, self.target, self.instance, *self.words))
+        text = "\0".join((self.scheme, self.target, self.instance, *self.launcher))
         return sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
@@ -70,12 +70,12 @@ def parse(text: str) -> Endpoint:
         return _prefix(rest)
     if scheme not in (GRPC, GRPCS) or not rest.startswith("//"):
         raise EndpointError(f"it is neither of the form {_EXAMPLE}")
-    place, _, query = rest[2:].partition("?")
-    if "@" in place:
+    authority, _, query = rest[2:].partition("?")
+    if "@" in authority:
         raise EndpointError(
             "it has a user or a password, which belongs into the file that `token_file` names"
         )
-    host, _, port = place.rstrip("/").rpartition(":")
+    host, _, port = authority.rstrip("/").rpartition(":")
     if not host or not (port.isdecimal() and 0 < int(port) < 65536):
         raise EndpointError("it does not end in a host and a port, as in `grpc://host:50051`")
     if any(character.isspace() or character in "/#" for character in host):
@@ -93,11 +93,11 @@ def _prefix(text: str) -> Endpoint:
 
     endpoint = Endpoint(PREFIX)
     try:
-        endpoint.words = shlex.split(text)
+        endpoint.launcher = shlex.split(text)
     except ValueError:
-        raise EndpointError("its words have a quote that does not end") from None
-    if not endpoint.words or not endpoint.words[0]:
-        raise EndpointError("it has no words after `prefix:`")
+        raise EndpointError("its command has an unterminated quote") from None
+    if not endpoint.launcher or not endpoint.launcher[0]:
+        raise EndpointError("it has no command after `prefix:`")
     return endpoint
 
 
@@ -106,13 +106,13 @@ def _take_option(endpoint: Endpoint, name: str, value: str) -> None:
 
     if name not in _OPTIONS:
         known = ", ".join(f"`{option}`" for option in _OPTIONS)
-        raise EndpointError(f"it has an option that is not known; there are {known}")
+        raise EndpointError(f"it has an unknown option; known are {known}")
     value = unquote(value)
     if not value:
         raise EndpointError(f"its option `{name}` has no value")
     if name in _FILES:
         if not value.startswith("/"):
-            raise EndpointError(f"its option `{name}` is not the path of a file from the root")
+            raise EndpointError(f"its option `{name}` is not the absolute path of a file")
         endpoint.files[name] = value
     elif name == "toolchain":
         if value not in (INPUT, WORKER):
@@ -143,7 +143,7 @@ def _seconds(name: str, value: str) -> float:
 
 def _check_files(endpoint: Endpoint) -> None:
     if endpoint.scheme == GRPC and endpoint.files:
-        # A token on a plain connection is everybody's.
+        # On an unencrypted connection anyone could read a token.
         raise EndpointError("its certificates and tokens need `grpcs://`")
     if ("cert" in endpoint.files) != ("key" in endpoint.files):
-        raise EndpointError("its options `cert` and `key` go together")
+        raise EndpointError("its options `cert` and `key` need each other")

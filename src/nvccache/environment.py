@@ -1,6 +1,4 @@
-"""The environment: lists of its variables, and the values of those that were read.
-
-That is variables by name, all of it, and programs on PATH.
+"""Environment variables: lists of them by meaning, digests of their values, and lookups on PATH.
 
 Part of the hot path.
 """
@@ -16,16 +14,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# They reach diagnostics only where an option asks for colours, since no tool that is run has a terminal.
+# Variables for colours affect diagnostics only with such an option, since no tool is run on a terminal.
 _COLOUR_OPTIONS = (
     "-fdiagnostics-color",
     "-fcolor-diagnostics",
     "-fdiagnostics-urls",
     "-fansi-escape-codes",
 )
-# Their words are arguments; see invocation.py.
+# They contain arguments; see invocation.py.
 OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
-# What the dynamic loader of every tool heeds: which libraries it loads, and what they see of the processor.
+# The dynamic loader of every tool reads them: they affect which libraries it loads, and what these see of the
+# processor.
 OF_LOADER = tuple(
     """
     GLIBC_TUNABLES LD_ASSUME_KERNEL LD_AUDIT LD_DYNAMIC_WEAK LD_HWCAP_MASK LD_LIBRARY_PATH
@@ -39,44 +38,44 @@ OF_SIDE_OUTPUTS = tuple(
     CC_PRINT_INTERNAL_STAT CC_PRINT_OPTIONS CC_PRINT_PROC_STAT CCC_OVERRIDE_OPTIONS DUMP_KNOBS_TO_FILE
     """.split()
 )
-# What the C library of every program heeds without asking by the functions that are observed.
+# The C library of every program reads them without calling the observed functions.
 OF_LIBC = tuple(
     """
     CHARSET GCONV_PATH LANG LANGUAGE LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LOCPATH
     NLSPATH OUTPUT_CHARSET POSIXLY_CORRECT
     """.split()
 )
-OF_DATES = ("TZ", "TZDIR")  # where a date is written, such as by `ls -l`
+OF_DATES = ("TZ", "TZDIR")  # read when a date is printed, such as by `ls -l`
 
-WHOLE = "*"  # stands for all variables but those that nothing can depend on; `BASH_*` for those that begin so
+WHOLE = "*"  # all variables except ignored ones; `BASH_*` those with the prefix
 _UNSET = "-"
-# How shells and make talk to those that they start; the names of temporary directories reach nothing.
+# Set by shells and make for their children, or the name of a temporary directory: no product depends on them.
 OF_OTHERS = frozenset(
     """
     _ OLDPWD SHLVL MAKEFLAGS MAKELEVEL MAKE_TERMERR MAKE_TERMOUT MFLAGS TEMP TEMPDIR TMP TMPDIR
     """.split()
 )
 OWN = ("NVCCACHE_", "_NVCCACHE_")
-_GIVEN_BY_US = ("TMPDIR",)
+_REPLACED = ("TMPDIR",)  # tools get a value of ours
 
 
-def asks_for_colours(argv: Iterable[str]) -> bool:
-    """Whether diagnostics may be coloured or linked though nobody looks at a terminal."""
-    return any(word.startswith(_COLOUR_OPTIONS) for word in argv)
+def requests_colours(argv: Iterable[str]) -> bool:
+    """Whether diagnostics may contain colours or links even without a terminal."""
+    return any(argument.startswith(_COLOUR_OPTIONS) for argument in argv)
 
 
 def is_ignored(name: str) -> bool:
-    """Whether no product can depend on a variable, unless something names it that is no compiler."""
+    """Whether no product depends on a variable, unless a program that is no compiler queries it by name."""
     return name in OF_OTHERS or name.startswith(OWN)
 
 
 def is_hidden(name: str) -> bool:
-    """Whether no tool sees the value that a variable has for the caller."""
-    return name in _GIVEN_BY_US or name.startswith(OWN)
+    """Whether tools do not see the caller's value of a variable."""
+    return name in _REPLACED or name.startswith(OWN)
 
 
 def digest_of(name: str, environ: Mapping[str, str]) -> str:
-    """The digest of a variable's value, or of all variables that begin as a name with `*` does."""
+    """The digest of a variable's value, or of all variables with the prefix before a `*`."""
     if name[-1:] == WHOLE:
         start = name[:-1]
         pairs = sorted(
@@ -88,12 +87,12 @@ def digest_of(name: str, environ: Mapping[str, str]) -> str:
 
 
 def is_set(digest: str) -> bool:
-    """Whether `digest_of` says that the variable was there."""
+    """Whether a digest from `digest_of` is that of a variable that was set."""
     return digest not in ("", _UNSET)
 
 
 def found_on(search_path: str, name: str) -> str:
-    """The program that a name stands for on a search path, or empty."""
+    """The path of a program on a search path, or empty."""
     for directory in search_path.split(":"):
         path = os.path.join(directory or ".", name)
         if is_program(path):

@@ -1,11 +1,10 @@
-"""The log that `NVCCACHE_LOG` names, what is wrong with settings, and what people may be shown.
+"""The log (`NVCCACHE_LOG`), sentences about invalid settings, and escaping for output.
 
-Nothing of it goes to a compile's own streams. Only its owner can read the log, since it tells of command
-lines: a file that is there already keeps its mode.
+Nothing is written to a compile's own streams. The log contains command lines, so that it is created readable
+for its owner only; an existing file keeps its mode.
 
-File names, messages in records and values of settings come from all who could write them. A control
-character, a line end or an override of the direction of writing among them could forge a message, or have
-a terminal do something; so could bytes that are no text.
+File names, messages in records and values of settings are untrusted: control characters, line ends,
+bidirectional overrides and invalid UTF-8 could forge a message or control a terminal.
 """
 
 from __future__ import annotations
@@ -23,14 +22,11 @@ _ALIKE = 0.7
 
 
 def write(log_path: str, *lines: str) -> None:
-    """Append one message of one or more lines to the log; a log that cannot be written is not worth a word.
-
-    `log_path` is empty when no log is wanted.
-    """
+    """Append a message of one or more lines to the log, if `log_path` is not empty; errors are ignored."""
     if not log_path:
         return
     text = "".join([f"[{os.getpid()}] {printable(line)}\n" for line in lines])
-    # A FIFO that nobody reads must not hold up a compile.
+    # A FIFO without a reader must not block a compile.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         descriptor = os.open(log_path, flags, 0o600)
@@ -43,20 +39,20 @@ def write(log_path: str, *lines: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The same on one line: whatever is not printable is written as in a Python string."""
+    """The text on one line, with characters that are not printable escaped as in a Python string."""
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
 def _shown(character: str) -> str:
     if character.isprintable():
         return character
-    if "\udc80" <= character <= "\udcff":  # a byte that is no text: see os.fsdecode
+    if "\udc80" <= character <= "\udcff":  # a byte that is no UTF-8: see os.fsdecode
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def sentences(config: Config) -> list[str]:
-    """What is wrong and what is in force instead, one for each problem."""
+    """For each problem with a setting: what is wrong, and what is in force instead."""
     return [_sentence(problem, config) for problem in config.problems]
 
 
@@ -82,7 +78,7 @@ def _instead(config: Config, name: str) -> str:
 
 
 def nearest(word: str) -> str:
-    """The name that was most likely meant, in the form in which it was written."""
+    """The setting most likely meant by a misspelled one: a variable for a variable, else a name."""
     import difflib
 
     found = difflib.get_close_matches(word.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)

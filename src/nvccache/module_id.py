@@ -1,31 +1,30 @@
-"""The module id: the name that tells the internal entities of one translation unit from another's.
+"""The module id, which makes the names of a TU's internal device symbols unique.
 
-cudafe++ (on 11.x cicc) writes it as `_<crc32 of the source's path>_<length>_<base name>_<rest>`. The
-rest names the first external definition; a unit without one gets the time and its process id instead,
-so that its objects differ on every run, and two objects made from one cache entry would clash in a
-link (research on CUDA 11.8 to 13.5; the formula was found by experiment). For those units the rest is
-chosen here: from what tells the two objects apart for a linker, and from nothing else.
+cudafe++ (on 11.x cicc) composes it as `_<crc32 of the source's path>_<length>_<base name>_<rest>`. The rest
+names the first external definition. In a TU without one it holds the time and process id, so that its objects
+differ on every run; with a cached id instead, two objects could clash in a link. (Found by experiment on CUDA
+11.8 to 13.5.) For those TUs the rest is chosen here, from exactly what distinguishes two objects for a
+linker:
 
-    CUDA 13 and later   `--frandom-seed`, which nvcc itself passes on for `-frandom-seed`: a unit with an
-                        external definition keeps nvcc's id, any other gets crc32 of the seed
-    before              run as nvcc would; if the id holds a process id, run again with ours in its place
+    CUDA 13 and later   `--frandom-seed`, which nvcc itself passes on for `-frandom-seed`: a TU with an
+                        external definition keeps nvcc's id, any other gets the crc32 of the seed
+    before              run as nvcc would; if the id has a process id, run again with an id of ours
 
-Each stage makes it up itself. nvcc lets one stage write the id (cudafe++, on 11.x a cicc, with `-cubin` the
-first cicc) and the others read it, so that cicc waits for cudafe++. Every one of these tools takes the option
-that nvcc gives the first of them, and makes up the same id from the same source: from the path and the first
-external definition, or from the seed where there is none (CUDA 11.8 to 13.5, found by comparing ids, PTX and
-stubs). Where the passes differ in their first external definition the ids do too, and so they do in units
-without external definition on toolkits that take no seed. Therefore a stage that runs before nvcc's id is
-known guesses, and one that runs later reads it (execution/seeding.py).
+Each stage generates the id itself. nvcc lets one stage write it (cudafe++, on 11.x a cicc, with `-cubin` the
+first cicc) and the others read it, so that cicc waits for cudafe++. All of these tools accept the option that
+nvcc gives to the first, and generate the same id from the same source: from the path and the first external
+definition, or from the seed if there is none (CUDA 11.8 to 13.5, found by comparing ids, PTX and stubs). The
+ids differ if the passes differ in their first external definition, and in TUs without one on toolkits that
+take no seed. Hence a stage that runs before nvcc's id is known guesses, and one that runs later reads it
+(execution/seeding.py).
 
-It can be the same in each checkout below the base directory: then the checksum is one of the way to the
-source from the working directory, as the base directory has it (base_dir.py), and two objects with one id may
-come from different sources: the way is the same, and so is the name of their first external definition, which
-is the rest of the id. Where that name is a symbol that each of the two defines, no link takes both, with
-nvcc's ids as little as with these; what else holds the id is not visible outside of the program or library
-that an object is linked into. Each object is looked at for that, and those for which it does not hold keep
-nvcc's id: such as units that begin with a variable of device code, or with a name given by `__asm__`. So does
-what is compiled for device links, whose symbols are visible everywhere.
+Relative ids: below the base directory (base_dir.py) the checksum can be that of the source's path relative to
+the working directory, so that all checkouts share the id. Then two objects with one id may come from
+different sources, with the same relative path and the same name of the first external definition. If each
+object defines that name as a symbol, no link accepts both, with nvcc's ids or these; and other names with the
+id must not be visible outside the program or library that the object is linked into. Each object is checked
+for that. Those that fail keep nvcc's id: for example TUs whose first definition is a device variable, or has
+a name given by `__asm__`. So do objects for device links, whose symbols are visible everywhere.
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ _SEED_OPTION = "--frandom-seed"
 PATH_OPTION, NAME_OPTION = "--orig_src_path_name", "--orig_src_file_name"
 _FIRST_VERSION_WITH_SEED = 13
 _VERSION_MACRO = "-D__CUDACC_VER_MAJOR__="
-_SOURCE = b"_nvccache-source-51d0c2f3a86e4b79_"  # what the checksum of a path is replaced by
-# How a stub for separate compilation tells the host compiler the id.
+_SOURCE = b"_nvccache-source-51d0c2f3a86e4b79_"  # replaces the checksum of a path
+# Defines the id in a stub for separate compilation.
 _DEFINITION = b"#define __NV_MODULE_ID "
 _PREFIX = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
-_SEED_DIGITS = 32  # of the key that a seed is; its crc32 alone gets into an id
-_LONGEST_REST = 8  # characters of a definition's name; of a longer one the id holds the crc32
+_SEED_DIGITS = 32  # of a key; an id contains only the crc32 of the seed
+_LONGEST_REST = 8  # characters of a definition's name; a longer one is replaced by its crc32
 _TIME_AND_PROCESS = re.compile(rb"[0-9a-f]{8}_\d+")
 ROLE = "module_id"
 _NAME_OPTION = "--module_id_file_name"
 _FOR_DEVICE_LINKS = "--device-c"
-_COMPILED_LATER = b".gnu.lto_"  # sections with code whose symbols no table lists
+_COMPILED_LATER = b".gnu.lto_"  # sections with code whose symbols are in no table
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """What the id of a unit without external definition is made of; `text` is 32 hex digits."""
+    """The seed for the id of a TU without external definition; `text` is 32 hex digits."""
 
     text: str
 
@@ -74,17 +73,17 @@ def generates(stage: Stage) -> bool:
 
 
 def user_chose_seed(stage: Stage) -> bool:
-    return any(word.partition("=")[0] == _SEED_OPTION for word in stage.argv)
+    return any(token.partition("=")[0] == _SEED_OPTION for token in stage.argv)
 
 
 def seed_of(
     source_path: str, product_paths: Sequence[str], options: Sequence[str], texts: Sequence[str]
 ) -> Seed:
-    """The seed of a unit: its source, the absolute paths of what it is compiled to, options, and its text.
+    """The seed of a TU, made from its source, the absolute paths of its products, options and text.
 
-    Two objects that plain nvcc would have been able to link differ in one of these: they are two
-    files, or one file compiled twice under one name, with an edit or another option between. `texts` are the
-    digests of what the passes say. Two identical compiles get one seed.
+    Two objects that can be linked with plain nvcc differ in one of these: they are two files, or one file
+    compiled twice under one name, with an edit or another option in between. `texts` are digests of the
+    preprocessed text of each pass. Two identical compiles get the same seed.
     """
     components = [
         ("source", (source_path,)),
@@ -96,10 +95,10 @@ def seed_of(
 
 
 def toolkit_version(preprocessor_argv: Sequence[str]) -> int:
-    """The toolkit's major version as nvcc tells it to the preprocessor, 0 if it does not."""
-    for word in preprocessor_argv:
-        number = word.removeprefix(_VERSION_MACRO)
-        if number != word and number.isdecimal():
+    """The toolkit's major version, from the macro that nvcc defines; 0 if there is none."""
+    for token in preprocessor_argv:
+        number = token.removeprefix(_VERSION_MACRO)
+        if number != token and number.isdecimal():
             return int(number)
     return 0
 
@@ -113,79 +112,79 @@ def with_seed(argv: Sequence[str], seed: Seed) -> list[str]:
 
 
 def without_generating(argv: Sequence[str]) -> list[str]:
-    """The same command, reading the id from the file instead of writing it there."""
-    return [word for word in argv if word != GENERATE_OPTION]
+    """The same command, which reads the id from the file instead of writing it."""
+    return [token for token in argv if token != GENERATE_OPTION]
 
 
 def depends_on_seed(identifier: bytes, seed: Seed) -> bool:
     return identifier.endswith(b"_" + seed.rest)
 
 
-def replace_process(identifier: bytes, seed: Seed) -> bytes | None:
-    """The id with the seed in the place of time and process, or None if it names a definition."""
+def replace_process_id(identifier: bytes, seed: Seed) -> bytes | None:
+    """The id with the seed instead of time and process id; None if it names a definition."""
     head, rest = _split(identifier)
     return head + seed.rest if _TIME_AND_PROCESS.fullmatch(rest) else None
 
 
-def is_made_of_process(identifier: bytes) -> bool:
+def has_process_id(identifier: bytes) -> bool:
     return bool(_TIME_AND_PROCESS.fullmatch(_split(identifier)[1]))
 
 
-def is_named_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
-    """Whether the id is in one of the contents, or may be: what is no text may hold it in another form.
+def may_occur_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
+    """Whether one of the contents may contain the id: binary ones may, in another form.
 
-    The head of the id, which tells path and name, is looked for: names may be made of any part of the rest.
+    Only the head of the id is searched for: names may contain any part of the rest.
     """
     head = head_of(identifier)
     return any(not head or head in content or b"\0" in content for content in contents)
 
 
 def source_path(argv: Sequence[str]) -> str:
-    """The path that the id is made of, as a command gives it; empty on CUDA 11.2, which does not."""
+    """The path that the id is made from, in argv; empty on CUDA 11.2, which has no such option."""
     return argv[argv.index(PATH_OPTION) + 1] if PATH_OPTION in argv else ""
 
 
-def start_of(path: str) -> bytes:
-    """What the id of a unit with this source path begins with."""
+def prefix_of(path: str) -> bytes:
+    """The prefix of ids for this source path."""
     return b"_%08x_" % zlib.crc32(os.fsencode(path))
 
 
-def without_source(role: str, content: bytes, start: bytes) -> bytes:
-    """An id, or a stub, with a mark in the place of the checksum that tells where the source is.
+def without_checksum(role: str, content: bytes, prefix: bytes) -> bytes:
+    """An id or a stub with a mark instead of the checksum of the source's path.
 
-    In a stub the id is replaced where it is merely defined. In names it may decide on the order of things, as
-    it does in what cudafe++ makes for separate compilation.
+    In a stub only the definition of the id is replaced: inside names it may decide the order of definitions,
+    as in the output of cudafe++ for separate compilation.
     """
     before = {"module_id": b"", "stub": _DEFINITION}.get(role)
-    if before is None or not start:
+    if before is None or not prefix:
         return content
-    at = content.find(before + start)
+    at = content.find(before + prefix)
     is_there = at == 0 if role == "module_id" else at >= 0
-    return content.replace(before + start, before + _SOURCE, 1) if is_there else content
+    return content.replace(before + prefix, before + _SOURCE, 1) if is_there else content
 
 
-def with_source(content: bytes, start: bytes) -> bytes:
-    """The inverse of `without_source`."""
-    return content.replace(_SOURCE, start, 1) if start else content
+def with_checksum(content: bytes, prefix: bytes) -> bytes:
+    """The inverse of `without_checksum`."""
+    return content.replace(_SOURCE, prefix, 1) if prefix else content
 
 
-def may_be_any_in(content: bytes) -> bool:
-    """Whether a text, or the names in machine code, may hold some id."""
+def may_contain_id(content: bytes) -> bool:
+    """Whether a text, or the names in machine code, may contain an id."""
     return _PREFIX.search(content) is not None
 
 
-def names_process(text: bytes) -> bool:
-    """Whether the names in a text hold an id with a process id."""
+def contains_process_id(text: bytes) -> bool:
+    """Whether a text contains an id with a process id."""
     return any(_TIME_AND_PROCESS.match(text, _end_of_head(match)) for match in _PREFIX.finditer(text))
 
 
 def head_of(identifier: bytes) -> bytes:
-    """What an id begins with, which tells path and name, as it stands in names; may be empty."""
+    """The part of an id for path and name, as it occurs in symbol names; may be empty."""
     return _split(identifier)[0].strip(b"_")
 
 
-def is_made_of(identifier: bytes, name: bytes) -> bool:
-    """Whether this mangled name is that of the external definition that an id names."""
+def is_named_after(identifier: bytes, name: bytes) -> bool:
+    """Whether an id names the external definition with this mangled name."""
     rest = _split(identifier)[1]
     return rest == (name if len(name) <= _LONGEST_REST else b"%08x" % zlib.crc32(name))
 
@@ -195,7 +194,7 @@ def is_understood(identifier: bytes) -> bool:
 
 
 def _split(identifier: bytes) -> tuple[bytes, bytes]:
-    """Everything up to and with the base name's underscore, and the rest; the rest may be empty."""
+    """The head, which includes the underscore after the base name, and the rest, which may be empty."""
     match = _PREFIX.match(identifier)
     if not match:
         return identifier, b""
@@ -204,33 +203,33 @@ def _split(identifier: bytes) -> tuple[bytes, bytes]:
 
 
 def _end_of_head(match: re.Match[bytes]) -> int:
-    """Where the rest of an id begins that `_PREFIX` has found: behind the base name and its underscore."""
+    """The start of the rest of an id found by `_PREFIX`: after the base name and its underscore."""
     return match.end() + int(match[1]) + 1
 
 
 def independent(plan: Plan) -> Plan:
-    """The plan with an id of its own for each stage that reads one.
+    """The plan in which each stage that reads an id generates its own.
 
-    `Plan.own_ids` tells which file would have been read in the place of which. Ids that a command that is
-    not understood may have written are read as nvcc has it.
+    `Plan.own_ids` maps each new file to the one read in nvcc's plan. A plan with an unknown command, which
+    may write an id, is unchanged.
     """
     if any(stage.kind == OPAQUE for stage in plan.stages):
         return plan
     own_ids: dict[str, str] = {}
 
-    def making_own(stage: Stage) -> Stage:
+    def with_own_id(stage: Stage) -> Stage:
         original = _id_read_by(stage)
         if not original:
             return stage
         own = f"{original}.{len(own_ids) + 1}"
         own_ids[own] = original
-        return _making_own(stage, original, own)
+        return _generating(stage, original, own)
 
-    return replace(plan.changed(making_own), own_ids=own_ids)
+    return replace(plan.changed(with_own_id), own_ids=own_ids)
 
 
 def _id_read_by(stage: Stage) -> str:
-    """The file that a stage reads the id from, or empty."""
+    """The file from which a stage reads the id, or empty."""
     argv = stage.argv
     if _NAME_OPTION not in argv or generates(stage):
         return ""
@@ -238,28 +237,28 @@ def _id_read_by(stage: Stage) -> str:
     return path if path in stage.inputs else ""
 
 
-def _making_own(stage: Stage, original: str, own: str) -> Stage:
-    argv = _generating(stage.argv, own)
-    # Its words for the key do not tell where the source is: seeding.py adds that where the id is in a result.
+def _generating(stage: Stage, original: str, own: str) -> Stage:
+    argv = _generating_argv(stage.argv, own)
+    # The path of the source is not in `key_argv`: seeding.py adds it if the id is in a result.
     grammar = replace(grammar_of(argv) or stage.grammar, ignored=stage.grammar.ignored)
     return replace(
         stage,
         grammar=grammar,
         argv=argv,
-        key_argv=_generating(stage.key_argv, f"<{ROLE}>"),
+        key_argv=_generating_argv(stage.key_argv, f"<{ROLE}>"),
         inputs=tuple(path for path in stage.inputs if path != original),
         outputs=(*stage.outputs, Output(ROLE, own)),
     )
 
 
-def _generating(argv: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """The words of a command that writes the id to `name` instead of reading it."""
+def _generating_argv(argv: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The argv that writes the id to `name` instead of reading it."""
     at = argv.index(_NAME_OPTION)
     return (*argv[:at], GENERATE_OPTION, _NAME_OPTION, name, *argv[at + 2 :])
 
 
 def source_paths(stages: Sequence[Stage]) -> dict[str, str]:
-    """For each file with a module id that is not made by the name of it alone, where the source is."""
+    """The source's path for each output that contains an id other than in symbol names."""
     return {
         output.path: source_path(stage.argv)
         for stage in stages
@@ -269,7 +268,7 @@ def source_paths(stages: Sequence[Stage]) -> dict[str, str]:
 
 
 def objects_of(plan: Plan) -> list[Output]:
-    """The objects that the host compiler makes of a source with device code, as products."""
+    """The objects that the host compiler makes from sources with device code, as products."""
     return [
         output
         for stage in plan.stages
@@ -279,13 +278,13 @@ def objects_of(plan: Plan) -> list[Output]:
 
 
 def generating_stage(plan: Plan) -> Stage | None:
-    """The stage that makes up the id, where the plan makes one object of one source."""
+    """The stage that generates the id, if the plan makes one object from one source."""
     generating = [stage for stage in plan.stages if generates(stage)]
     return generating[0] if len(generating) == 1 and len(objects_of(plan)) == 1 else None
 
 
 def may_be_relative(plan: Plan, base: str, cwd: str, pwd: str) -> bool:
-    """Whether such ids can be tried: they are given to one object that does not name its directory."""
+    """Whether relative ids can be tried: for a single object that does not name its directory."""
     generating = generating_stage(plan)
     if not base or generating is None or any(stage.kind == OPAQUE for stage in plan.stages):
         return False
@@ -301,31 +300,31 @@ def may_be_relative(plan: Plan, base: str, cwd: str, pwd: str) -> bool:
 
 
 def relative(plan: Plan, cwd: str) -> Plan:
-    """The plan with the relative path of the source in the place of its path.
+    """The plan with the source's path made relative.
 
-    The name of the source is a part of messages alone, which say it as it was typed.
+    The option for the source's name is left alone: it is only used in messages, which quote it as typed.
     """
 
     def with_relative(stage: Stage) -> Stage:
         if PATH_OPTION not in stage.argv:
             return stage
-        key_argv = _with_value(_with_value(stage.key_argv, PATH_OPTION, cwd), NAME_OPTION, cwd)
-        return replace(stage, argv=_with_value(stage.argv, PATH_OPTION, cwd), key_argv=key_argv)
+        key_argv = _relative_in(_relative_in(stage.key_argv, PATH_OPTION, cwd), NAME_OPTION, cwd)
+        return replace(stage, argv=_relative_in(stage.argv, PATH_OPTION, cwd), key_argv=key_argv)
 
     return plan.changed(with_relative)
 
 
-def _with_value(words: tuple[str, ...], option: str, cwd: str) -> tuple[str, ...]:
-    if option not in words:
-        return words
-    at = words.index(option) + 1
-    if not os.path.isabs(words[at]):
-        return words
-    return (*words[:at], os.path.relpath(words[at], cwd), *words[at + 1 :])
+def _relative_in(argv: tuple[str, ...], option: str, cwd: str) -> tuple[str, ...]:
+    if option not in argv:
+        return argv
+    at = argv.index(option) + 1
+    if not os.path.isabs(argv[at]):
+        return argv
+    return (*argv[:at], os.path.relpath(argv[at], cwd), *argv[at + 1 :])
 
 
 def may_share_id(image: bytes, identifier: bytes) -> bool:
-    """Whether two such objects may have one id: a link rejects the pair, or no global name holds the id."""
+    """Whether two such objects may share an id: no link accepts both, or no visible name contains it."""
     head = head_of(identifier)
     if not head or not elf.is_understood(image):
         return False
@@ -338,4 +337,6 @@ def may_share_id(image: bytes, identifier: bytes) -> bool:
     holding = [flags for name, flags in symbols if head in name and flags & elf.GLOBAL]
     if not all(flags & elf.HIDDEN for flags in holding):
         return False
-    return not holding or any(flags & elf.STRONG and is_made_of(identifier, name) for name, flags in symbols)
+    return not holding or any(
+        flags & elf.STRONG and is_named_after(identifier, name) for name, flags in symbols
+    )

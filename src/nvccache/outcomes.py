@@ -1,7 +1,7 @@
-"""The closed lists of outcomes of a call, of reasons to leave it to nvcc, and of faults.
+"""The closed lists of outcomes, of reasons for bypasses, and of faults.
 
-Owns the names that `nvccache stats` counts; knows nothing of how a call gets one. Plain strings, because an
-Enum would cost start-up time on every hit.
+Owns the names that `nvccache stats` counts; does not know how a call gets one. Plain strings, since an Enum
+would cost start-up time on every hit.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, QUERY_HIT, QUERY_MISS, BYP
 
 QUERIES = (QUERY_HIT, QUERY_MISS)
 
-# The reason in the journal of a stage hit for which only the host's link ran.
+# The reason in the event log for a stage hit of which only the host link ran.
 LINKED = "linked"
 
-# Why a call was handed to nvcc. Each reason is documented in docs/reference/outcomes.md.
+# Why a call was bypassed. Each reason is documented in docs/reference/outcomes.md.
 REASONS = {
     "disabled": "NVCCACHE_DISABLE is set",
     "no_cache_directory": "there is no home directory, and NVCCACHE_DIR is not set",
@@ -66,7 +66,7 @@ REASONS = {
     "odd_failure": "a stage failed in a way that nvcc must report itself",
 }
 
-# Why not all results of a call were stored; the compile is right.
+# Why not all results of a call were stored; the compile is unaffected.
 STORE_FAULTS = {
     "lock_timeout": "another process held a lock of the cache too long",
     "disk_full": "the cache's file system or quota is full",
@@ -108,7 +108,7 @@ EXECUTOR_FAULTS = {
     "broken": "the engine's answer cannot be used, or another error occurred",
 }
 
-# What can be wrong with settings, besides an invalid value, which counts under the setting's name.
+# Problems with settings besides invalid values, which are counted under the setting's name.
 WRONG_SETTINGS = {
     "unknown": "there is no such setting",
     "file": "the settings file, or a line of it, cannot be read",

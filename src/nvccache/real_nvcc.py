@@ -1,4 +1,4 @@
-"""The nvcc that stands behind this call: never this program itself, under whatever name it goes."""
+"""Finds the real nvcc: never nvccache itself, whatever name it was installed under."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SHIM_MARK = b"# The nvcc shim of nvccache."  # in the scripts that `install` wrote once
-MARK_WITHIN = 8192  # bytes; before it came at most the path of an interpreter, twice
+SHIM_MARK = b"# The nvcc shim of nvccache."  # in the scripts that older versions of `install` wrote
+MARK_WITHIN = 8192  # bytes; at most the path of an interpreter, twice, precedes it
 
-NESTED = 3
-OWN_NAMES = ("nvccache", "nvccache-python")  # the executables that an installation brings
+NESTED = 3  # how often one program may be started within itself
+OWN_NAMES = ("nvccache", "nvccache-python")  # the executables of an installation
 
-# What has been started as nvcc on the way to this process, so that a wrapper which looks for nvcc on
-# PATH, and finds this program again, ends up one further and not in a loop.
+# Lists what was started as nvcc among the ancestors of this process. A wrapper that looks up nvcc on PATH and
+# finds nvccache again then gets the next nvcc, and there is no loop.
 TRIED_VARIABLE = "_NVCCACHE_TRIED"
 
 
 def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
-    """The path of the nvcc to run, or empty when there is none; `why_none` says why.
+    """The path of the nvcc to run, or empty if there is none; `why_none` explains that.
 
-    `typed` is the compiler of a launcher's command line, or empty for a call under the name nvcc;
-    `configured` is the setting `nvcc`, which counts only for the latter. What a path names is run or nothing:
-    PATH is searched for a bare name, and for what stands behind nvccache where the path leads to that. The
-    path stays as it was typed, or as nvcc makes it of an entry of PATH, links and relative paths included:
-    nvcc finds its toolkit from the name it is called by, and names headers so.
+    `typed` is the compiler of a launcher's command line, or empty for a masquerade; the setting `nvcc`,
+    `configured`, only applies to the latter. A path is run as it is, and PATH is only searched for a bare
+    name, or if the path leads to nvccache. The result is the path as typed, or as nvcc composes it from an
+    entry of PATH, links and relative paths included: nvcc finds its toolkit by argv[0], and names headers
+    accordingly.
     """
     tried = environ.get(TRIED_VARIABLE, "").split(":")
 
@@ -41,31 +41,31 @@ def find(typed: str, configured: str, environ: Mapping[str, str]) -> str:
     if "/" in name:
         if not is_program(name):
             return ""
-        # What a setting names may be a wrapper that has found us again, and must get what stands behind us.
-        # A path that is typed twice may be meant so (a host compiler that calls nvcc), but not without end.
+        # The configured nvcc may be a wrapper that has found us again: it must get the next nvcc on PATH. A
+        # typed path may recur on purpose, as in a host compiler that calls nvcc, but not forever.
         if not is_ours(name) and times(name) < (NESTED if typed else 1):
             return name
-    behind_us = [
+    others = [
         candidate
-        for candidate in _on_path(_sought(name), environ)
+        for candidate in _on_path(_name_to_find(name), environ)
         if is_program(candidate) and not is_ours(candidate)
     ]
-    # What was tried comes last: a wrapper wants the next one, but a host compiler may call the same again.
-    return next((path for most in (1, NESTED) for path in behind_us if times(path) < most), "")
+    # Those tried come last: a wrapper wants the next one, but a host compiler may call the same again.
+    return next((path for most in (1, NESTED) for path in others if times(path) < most), "")
 
 
-def way_to(nvcc: str, typed: str, configured: str, environ: Mapping[str, str]) -> tuple[list[str], bool]:
-    """The paths that `find` looks at, up to the nvcc that it has found, and whether PATH says so."""
+def paths_tried(nvcc: str, typed: str, configured: str, environ: Mapping[str, str]) -> tuple[list[str], bool]:
+    """The paths that `find` tries, up to the nvcc that it found, and whether they depend on PATH."""
     name = typed or configured or "nvcc"
     if name == nvcc:
         return [name], False
-    on_path = list(_on_path(_sought(name), environ))
+    on_path = list(_on_path(_name_to_find(name), environ))
     found = on_path[: on_path.index(nvcc) + 1] if nvcc in on_path else [nvcc]
     return [*([name] if "/" in name else []), *found], True
 
 
 def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str]) -> tuple[int, str]:
-    """The exit status that a shell has for it, and a sentence; `origin` is that of the setting (Config)."""
+    """Why `find` failed: a shell's exit status for it, and a sentence; `origin` is that of the setting."""
     name = typed or configured or "nvcc"
     named, comma = f"`{name}`", ""
     if configured and not typed:
@@ -74,19 +74,19 @@ def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str
     if "/" in name and not is_program(name):
         status, trouble = _trouble_with(name)
         return status, f"cannot run {named}: {trouble}"
-    for candidate in _on_path(_sought(name), environ):
+    for candidate in _on_path(_name_to_find(name), environ):
         if os.path.isfile(candidate) and not is_program(candidate):
             return 126, f"cannot run `{candidate}`: Permission denied"
     return 127, f"there is no compiler {named}{comma} behind nvccache on PATH"
 
 
 def is_ours(path: str) -> bool:
-    """Whether a program is this one: a link to nvccache, as shims are, or the very file that was started."""
+    """Whether a program is nvccache: a link to it, as shims are, or the file of this process."""
     real_path = os.path.realpath(path)
     if os.path.basename(real_path) in OWN_NAMES or real_path == os.path.realpath(sys.argv[0]):
         return True
     try:
-        # A FIFO must not wait for its other end.
+        # Opening a FIFO must not block.
         descriptor = os.open(real_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return False
@@ -100,7 +100,7 @@ def is_ours(path: str) -> bool:
 
 
 def guarded(environ: Mapping[str, str], nvcc: str) -> dict[str, str]:
-    """The environment for what this call starts."""
+    """The environment for child processes, in which this nvcc is marked as tried."""
     tried, path = environ.get(TRIED_VARIABLE, ""), os.path.abspath(nvcc)
     return {**environ, TRIED_VARIABLE: f"{tried}:{path}" if tried else path}
 
@@ -114,17 +114,17 @@ def _trouble_with(path: str) -> tuple[int, str]:
 
 
 def _on_path(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Where a program may be, as nvcc makes it up: an empty entry of PATH is the working directory."""
+    """The paths to try, composed like nvcc does: an empty entry of PATH is the working directory."""
     for directory in environ.get("PATH", os.defpath).split(":"):
         yield (directory.rstrip("/") if directory else ".") + "/" + name
 
 
-def _sought(name: str) -> str:
-    """What to look for on PATH: behind nvccache itself stands an nvcc."""
+def _name_to_find(name: str) -> str:
+    """The program to look up on PATH: nvcc instead of nvccache itself."""
     program = os.path.basename(name)
     return "nvcc" if program in OWN_NAMES else program
 
 
 def is_program(path: str) -> bool:
-    """Whether a path leads to a file that may be executed."""
+    """Whether a path leads to an executable file."""
     return os.path.isfile(path) and os.access(path, os.X_OK)

@@ -1,29 +1,29 @@
-"""Reads NVCCACHE_REMOTE: one or more `URL[,rw]`, separated by blanks, the first asked first.
+"""Parses NVCCACHE_REMOTE: one or more `URL[,rw]`, separated by blanks, in the order of preference.
 
-Imports nothing: a direct hit loads this module as well where the setting is there, to say whether it can be
-understood. What is wrong with a URL is told without quoting it, since it may have a password in it.
+Imports nothing: if the setting is present, even a direct hit loads this module to validate it. Error messages
+do not quote a URL, since it may contain a password.
 """
 
 from __future__ import annotations
 
-_MOST = 8  # remotes; a name that is nowhere is asked for at each of them
+_MOST = 8  # remotes; a name that none has is queried on each of them
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _PLAIN = frozenset(f"{_LETTERS}_-+.")
-_UNRESERVED = frozenset(f"{_LETTERS}{_LETTERS.upper()}-._~")  # as RFC 3986 has it
+_UNRESERVED = frozenset(f"{_LETTERS}{_LETTERS.upper()}-._~")  # RFC 3986
 _MASK = "***"
 
 
 class Scheme:
-    """What a URL of one scheme has: an example, what its host is called, and its options.
+    """The parts of a URL of one scheme: an example, the term for its host, its options, the default port.
 
-    A scheme more: docs/development/adding-a-storage-backend.md.
+    To add a scheme: docs/development/adding-a-storage-backend.md.
     """
 
     __slots__ = ("example", "host", "options", "port")
 
     def __init__(self, example: str, host: str, options: tuple[str, ...], port: int = 0) -> None:
         self.example = example
-        self.host = host  # empty where there is none
+        self.host = host  # empty if the scheme has none
         self.options = options
         self.port = port
 
@@ -47,18 +47,18 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class RemoteUrlError(ValueError):
-    """NVCCACHE_REMOTE cannot be understood; the message is a clause for the user without secrets."""
+    """NVCCACHE_REMOTE is invalid; the message is a clause for the user, without secrets."""
 
 
 class Remote:
-    """One remote cache. `str` of it is `shown`, so that no message has its password by accident."""
+    """One remote cache. `str` gives `shown`, so that no message contains the password by accident."""
 
     __slots__ = ("host", "is_writable", "options", "password", "path", "port", "scheme", "shown", "user")
 
     scheme: str
     host: str  # or the bucket, or the container; empty for a directory
-    port: int  # 0 where the scheme has none
-    path: str  # without slashes around it, but for a directory, which is absolute
+    port: int  # 0 if the scheme has none
+    path: str  # without leading and trailing slashes; for a directory, an absolute path
     user: str
     password: str
     options: dict[str, str]
@@ -72,25 +72,25 @@ class Remote:
 
     @property
     def identity(self) -> str:
-        """16 hexadecimal digits that stand for the place, whoever asks it, in names of files."""
+        """16 hexadecimal digits for file names; independent of user and password."""
         from hashlib import sha256
 
         return sha256(self.shown.encode()).hexdigest()[:16]
 
 
 def parse(text: str) -> list[Remote]:
-    """The remotes that a setting names; raises RemoteUrlError."""
-    words = text.split()
-    if len(words) > _MOST:
-        raise RemoteUrlError(f"there are {len(words)} remotes, and {_MOST} may be used")
+    """The remotes of a setting; raises RemoteUrlError."""
+    urls = text.split()
+    if len(urls) > _MOST:
+        raise RemoteUrlError(f"there are {len(urls)} remotes, and {_MOST} may be used")
     remotes: list[Remote] = []
-    for number, word in enumerate(words, 1):
-        which = "" if len(words) == 1 else f"remote {number} "
+    for number, url in enumerate(urls, 1):
+        which = "" if len(urls) == 1 else f"remote {number} "
         try:
-            remote = _remote(word)
+            remote = _remote(url)
         except RemoteUrlError as error:
-            # Most likely the rest of the one before.
-            blank = "; a blank in a URL is `%20`" if which and "://" not in word else ""
+            # Most likely the second half of the previous one.
+            blank = "; a blank in a URL is `%20`" if which and "://" not in url else ""
             raise RemoteUrlError(f"{which or 'it '}{error}{blank}") from None
         if any(remote.shown == other.shown for other in remotes):
             raise RemoteUrlError(f"{which}is `{remote.shown}` once more")
@@ -99,7 +99,7 @@ def parse(text: str) -> list[Remote]:
 
 
 def masked(text: str) -> str:
-    """A setting as it may be shown: also one that cannot be understood."""
+    """The setting without secrets, for output; also for an invalid one."""
     try:
         remotes = parse(text)
     except RemoteUrlError:
@@ -107,10 +107,10 @@ def masked(text: str) -> str:
     return " ".join([remote.shown + (",rw" if remote.is_writable else "") for remote in remotes])
 
 
-def _remote(word: str) -> Remote:
-    if not word.isascii() or not word.isprintable():
+def _remote(text: str) -> Remote:
+    if not text.isascii() or not text.isprintable():
         raise RemoteUrlError("has characters that must be written as `%` and two digits in a URL")
-    url, comma, rights = word.partition(",")
+    url, comma, rights = text.partition(",")
     if comma and rights != "rw":
         raise RemoteUrlError("has a comma that is not followed by `rw` alone; a comma in a URL is `%2C`")
     remote = Remote()
@@ -124,44 +124,44 @@ def _remote(word: str) -> Remote:
     if "#" in rest:
         raise RemoteUrlError("has a `#`, which is `%23` in a URL")
     rest, _, query = rest.partition("?")
-    place, slash, path = rest.partition("/")
+    authority, slash, path = rest.partition("/")
     remote.is_writable = bool(comma)
     remote.options = _options(remote.scheme, query)
-    _read_place(remote, place)
+    _read_authority(remote, authority)
     remote.path = _path(remote, _decoded(slash + path))
     remote.shown = _shown(remote)
     return remote
 
 
-def _read_place(remote: Remote, place: str) -> None:
+def _read_authority(remote: Remote, authority: str) -> None:
     """The part between `//` and `/`: user, password, host and port."""
     scheme = SCHEMES[remote.scheme]
-    credentials, at, place = place.rpartition("@")
+    credentials, at, address = authority.rpartition("@")
     user, _, password = credentials.partition(":")
     remote.user, remote.password = _decoded(user), _decoded(password)
     if at and not scheme.port:
         raise RemoteUrlError(f"has a user or password, which a URL of `{remote.scheme}` cannot have")
-    if remote.scheme == "file" and place in ("", "localhost"):
+    if remote.scheme == "file" and address in ("", "localhost"):
         remote.host, remote.port = "", 0
         return
-    host, port = _host_and_port(place)
+    host, port = _host_and_port(address)
     remote.host = _decoded(host)
     if not remote.host or not scheme.host:
-        needs = scheme.host or "a path from the root"
+        needs = scheme.host or "an absolute path"
         raise RemoteUrlError(f"has no {needs.partition(' ')[2]}: `{scheme.example}`")
     if port and not scheme.port:
         raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`: `{scheme.example}`")
     remote.port = _port(port) if port else scheme.port
 
 
-def _host_and_port(place: str) -> tuple[str, str]:
-    """Also of an address in brackets, which has colons of its own."""
-    if place.startswith("["):
-        address, bracket, rest = place.partition("]")
+def _host_and_port(text: str) -> tuple[str, str]:
+    """The host may be an IPv6 address in brackets, which contains colons."""
+    if text.startswith("["):
+        address, bracket, rest = text.partition("]")
         if not bracket or (rest and not rest.startswith(":")):
             raise RemoteUrlError("has an address in brackets that does not end")
         return address + bracket, rest[1:]
-    host, _, port = place.partition(":")
+    host, _, port = text.partition(":")
     return host, port
 
 
@@ -194,9 +194,9 @@ def _options(scheme: str, query: str) -> dict[str, str]:
         if not equals or not name or not set(name) <= _PLAIN or len(name) > 20:
             raise RemoteUrlError("has an option that is not `name=value`")
         if name not in known:
-            there = ", ".join([f"`{each}`" for each in known])
-            there = f"there are {there}" if there else f"`{scheme}` has none"
-            raise RemoteUrlError(f"has the unknown option `{name}`; {there}")
+            listed = ", ".join([f"`{each}`" for each in known])
+            listed = f"there are {listed}" if listed else f"`{scheme}` has none"
+            raise RemoteUrlError(f"has the unknown option `{name}`; {listed}")
         if name in options:
             raise RemoteUrlError(f"has the option `{name}` twice")
         options[name] = _option(name, _decoded(value))
@@ -221,7 +221,7 @@ def _option(name: str, value: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """A part of a URL, with `%` and two digits replaced by what they stand for; raises RemoteUrlError."""
+    """A part of a URL with percent-encoding decoded; raises RemoteUrlError."""
     if "%" not in text:
         return text
     first, *others = text.split("%")
@@ -238,17 +238,17 @@ def _decoded(text: str) -> str:
 
 
 def _encoded(text: str, safe: str) -> str:
-    """A part of a URL in which these characters stay as well as letters and digits."""
+    """Percent-encode a part of a URL, except for unreserved characters and those in `safe`."""
     letters = map(chr, text.encode())
     return "".join([each if each in _UNRESERVED or each in safe else f"%{ord(each):02X}" for each in letters])
 
 
 def _shown(remote: Remote) -> str:
-    place = _encoded(remote.host, "[]:")
+    authority = _encoded(remote.host, "[]:")
     if remote.port and remote.port != SCHEMES[remote.scheme].port:
-        place += f":{remote.port}"
+        authority += f":{remote.port}"
     if remote.user or remote.password:
-        place = f"{_MASK}@{place}"
+        authority = f"{_MASK}@{authority}"
     path = _encoded(remote.path.lstrip("/"), "/:@")
     query = "&".join([f"{name}={_encoded(value, '/:')}" for name, value in remote.options.items()])
-    return f"{remote.scheme}://{place}" + (f"/{path}" if path else "") + (f"?{query}" if query else "")
+    return f"{remote.scheme}://{authority}" + (f"/{path}" if path else "") + (f"?{query}" if query else "")

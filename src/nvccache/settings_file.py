@@ -1,7 +1,7 @@
-"""The user's settings file: which settings it has, on which lines, and what is wrong with it.
+"""Reads the user's settings file: its settings with their lines, and its problems.
 
-Loaded only where there is such a file, or a setting that is wrong. One bad line does not cost the others:
-what TOML rejects as a whole is read line by line, as every setting stands on a line of its own.
+Only imported if the file exists or a setting is invalid. One invalid line does not affect the others: a file
+that is not valid TOML is parsed line by line, since every setting is on a line of its own.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from nvccache.values import dataclass
 
 _LARGEST = 1 << 20  # bytes
 _NAME = r"""\s*["']?([^"'=\s\[\].]*)"""
-UNKNOWN, FILE = "unknown", "file"  # in place of a setting's name: a name that is none, and the file itself
+UNKNOWN, FILE = "unknown", "file"  # instead of a setting's name, for a misspelled one and for the file itself
 
 Found = dict[str, tuple[int, object]]
 
 
 @dataclass(slots=True)
 class Problem:
-    """One setting that is wrong."""
+    """An invalid setting."""
 
     setting: str  # its name, UNKNOWN or FILE
-    where: str  # a variable, or a file's line
+    where: str  # the variable, or the line of the file
     text: str
-    word: str = ""  # the name that is none
+    word: str = ""  # the misspelled name
 
 
 def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
-    """Of `settings`, by name: (line, value); and what is wrong. Anything but a file is a problem."""
+    """The settings in the file, name -> (line, value), and its problems; only a regular file is read."""
     try:
         text = _content(path).decode("utf-8-sig")
     except OSError as error:
@@ -41,14 +41,14 @@ def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
         return {}, [Problem(FILE, f"`{path}`", f"is not a text in UTF-8: {error.reason}")]
     try:
         values = parsed(text)
-    except (ValueError, RecursionError):  # which is also what Python says of a number with very many digits
+    except (ValueError, RecursionError):  # also for a number with too many digits
         return _line_by_line(path, text, settings)
     lines = text.splitlines()
     return _known(path, {name: (_line_of(name, lines), value) for name, value in values.items()}, settings)
 
 
 def _content(path: str) -> bytes:
-    """The bytes of a file; raises OSError. No FIFO holds up a compile, and no device fills its memory."""
+    """The bytes of a file; raises OSError. A FIFO must not block a compile, nor a device fill its memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -73,7 +73,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def _name_in(line: str) -> str:
-    """What stands where a line of TOML has a name; may be empty."""
+    """The name on a line of TOML; may be empty."""
     import re
 
     match = re.match(_NAME, line)
@@ -81,7 +81,7 @@ def _name_in(line: str) -> str:
 
 
 def _line_of(name: str, lines: list[str]) -> int:
-    """The line on which a setting or a table stands, counted from one."""
+    """The line of a setting or a table, counted from one."""
     for number, line in enumerate(lines, 1):
         if _name_in(line.lstrip(" \t[")) == name:
             return number
@@ -91,7 +91,7 @@ def _line_of(name: str, lines: list[str]) -> int:
 def _line_by_line(path: str, text: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
     found: Found = {}
     problems: list[Problem] = []
-    is_in_table = False  # and so are all lines after its head: what they set is no setting of ours
+    is_in_table = False  # from the first table's head to the end: no line there is a setting of ours
     for number, line in enumerate(text.splitlines(), 1):
         where = f"`{path}` line {number}"
         is_head = line.lstrip().startswith("[")

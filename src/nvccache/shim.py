@@ -1,11 +1,10 @@
-"""The entry of every call: which role this program plays, and the one place that catches a fault.
+"""The entry point of every call: selects the role of this process, and catches all faults.
 
-    nvccache COMMAND ...      a command of our own (cli/)
+    nvccache COMMAND ...      a command of nvccache (cli/)
     nvccache nvcc ARGS ...    launcher
-    nvcc ARGS ...             masquerade: installed as `nvcc`, the real one is found behind it
+    nvcc ARGS ...             masquerade: installed as `nvcc`, with the real one elsewhere on PATH
 
-Whatever goes wrong on the way ends in the real nvcc, run in this process's place with the very same
-arguments.
+After any fault the real nvcc replaces this process (exec), with the same arguments.
 """
 
 from __future__ import annotations
@@ -28,32 +27,29 @@ if TYPE_CHECKING:
     from nvccache.records.request import Request
 
 _NO_FORMAT = 8  # ENOEXEC
-_OBJECTS = 100_000  # of a miss between two collections; a small one makes fewer, most of them modules
+_GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modules
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-# Not `disabled`, which means that nvccache does nothing, nor `nested`, whose outer call is counted.
-_COUNTED_ASIDE = ("not_nvcc", "no_cache_directory")
+# Not `disabled`, where nvccache must do nothing, nor `nested`, where the outer call is counted.
+_COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory")
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
 
 
 def main() -> int:
-    """Do what this process was started for; the exit status, unless nvcc takes its place."""
+    """Run the role of this process; returns its exit status, unless nvcc replaces it."""
     return role()()
 
 
 def role() -> Callable[[], int]:
-    """What this process was started for, to be called without arguments.
-
-    A fault before that, as in what is imported, is left to the caller.
-    """
+    """The function for the role of this process; faults during imports are left to the caller."""
     sys.unraisablehook = _end_if_interrupted
     _undo_locale_coercion()
     name = os.path.basename(sys.argv[0])
     if _is_name_of_nvcc(name):
         return lambda: _compile("", sys.argv[1:])
     argv = sys.argv[1:]
-    while argv and _is_launcher(argv[0]):  # set twice, by a build and by its environment
+    while argv and _is_launcher(argv[0]):  # configured twice, in a build and in its environment
         del argv[0]
-    if argv and "/" in argv[0] and argv[0][0] != "-":  # as CMake calls us; no command has a slash
+    if argv and "/" in argv[0] and argv[0][0] != "-":  # CMake passes a path; no command has a slash
         return lambda: _compile(argv[0], argv[1:])
     from nvccache.cli.names import COMMANDS
 
@@ -69,25 +65,25 @@ def _is_name_of_nvcc(name: str) -> bool:
     return name.startswith("nvcc") and not name.startswith("nvccache")
 
 
-def _is_launcher(word: str) -> bool:
-    """Whether a word names nvccache itself, and not an nvcc that leads to it."""
-    if _is_name_of_nvcc(os.path.basename(word)) or word.startswith("-"):
+def _is_launcher(argument: str) -> bool:
+    """Whether an argument names nvccache itself, but not as `nvcc`."""
+    if _is_name_of_nvcc(os.path.basename(argument)) or argument.startswith("-"):
         return False
-    return real_nvcc.is_ours(word) if "/" in word else word in real_nvcc.OWN_NAMES
+    return real_nvcc.is_ours(argument) if "/" in argument else argument in real_nvcc.OWN_NAMES
 
 
 def _undo_locale_coercion() -> None:
-    """Give children the locale that we were given: without one Python sets LC_CTYPE, also with -I (PEP 538).
+    """Restore the caller's locale for children: in the C locale Python sets LC_CTYPE, even with -I (PEP 538).
 
-    gcc would write other quotation marks, and the keys would hold another locale than the caller's.
+    gcc would print other quotation marks, and keys would contain another locale than the caller's.
     """
     coerced = os.environ.get("LC_CTYPE")
     if coerced not in _COERCED or os.environ.get("LC_ALL"):
         return
     try:
-        with open("/proc/self/environ", "rb") as stream:  # as the kernel passed it on
+        with open("/proc/self/environ", "rb") as stream:  # the environment before Python changed it
             given = stream.read().split(b"\0")
-    except OSError:  # no /proc: Python goes over to UTF-8 for the same reason
+    except OSError:  # no /proc: Python enables its UTF-8 mode along with the coercion
         given = [] if sys.flags.utf8_mode else [b"LC_CTYPE=" + os.fsencode(coerced)]
     for entry in given:
         if entry.startswith(b"LC_CTYPE="):
@@ -97,7 +93,7 @@ def _undo_locale_coercion() -> None:
 
 
 def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
-    """End by a signal that came while a finalizer ran; Python would report it and go on."""
+    """Die of a signal that arrived while a finalizer ran; Python would report it and continue."""
     fault = unraisable.exc_value
     if not isinstance(fault, KeyboardInterrupt) and not hasattr(fault, "signum"):  # process.Interrupted
         sys.__unraisablehook__(unraisable)
@@ -111,31 +107,31 @@ def _end_if_interrupted(unraisable: sys.UnraisableHookArgs) -> None:
 
 def _compile(typed: str, arguments: list[str]) -> int:
     try:
-        status = _compile_or_become(typed, arguments)
-    except KeyboardInterrupt:  # before a compile has begun, or after
+        status = _compile_or_exec(typed, arguments)
+    except KeyboardInterrupt:  # before or after a compile
         import signal
 
         from nvccache.machine import process
 
         process.die_of(signal.SIGINT)
         return 128 + signal.SIGINT
-    # Nothing is left to clean up, and taking the interpreter down would cost as much as a hit.
+    # There is nothing to clean up, and finalizing the interpreter would cost as much as a hit.
     os._exit(status)
 
 
-def _is_compiler(word: str) -> bool:
-    if word.startswith("-"):
+def _is_compiler(argument: str) -> bool:
+    if argument.startswith("-"):
         return False
-    if "nvcc" in word:
+    if "nvcc" in argument:
         return True
-    if not any(part in word for part in _COMPILER_NAMES):
+    if not any(part in argument for part in _COMPILER_NAMES):
         return False
-    from nvccache.cli import names  # `cleen` has the name of a compiler in it
+    from nvccache.cli import names  # a misspelled command such as `cleen` contains the name of a compiler
 
-    return not names.is_command(word, os.environ)
+    return not names.is_command(argument, os.environ)
 
 
-def _compile_or_become(typed: str, arguments: list[str]) -> int:
+def _compile_or_exec(typed: str, arguments: list[str]) -> int:
     environ = dict(os.environ)
     config = None
     nvcc = ""
@@ -155,41 +151,41 @@ def _compile_or_become(typed: str, arguments: list[str]) -> int:
         if config:
             import contextlib
 
-            with contextlib.suppress(Exception):  # what is missing may be what this needs
+            with contextlib.suppress(Exception):  # a broken installation may break the report, too
                 _report_fault(config, fault, nvcc, arguments, environ)
-        _become(nvcc, arguments, environ)
+        _exec_nvcc(nvcc, arguments, environ)
 
 
 def _cached_compile(
     nvcc: str, typed: str, arguments: list[str], config: Config, environ: dict[str, str]
 ) -> int:
-    # Here, where a broken installation ends in the real nvcc.
+    # Imported here, so that a broken installation ends in the real nvcc.
     from nvccache.records import levels
     from nvccache.records.products import Answer
     from nvccache.records.request import Request
 
     began = Began(config)
-    gc.disable()  # a hit makes a few thousand objects and needs all of them
-    reason = _reason_to_stand_aside(typed or "nvcc", config, environ)
+    gc.disable()  # a hit creates a few thousand objects and needs them all
+    reason = _reason_to_bypass(typed or "nvcc", config, environ)
     if reason:
-        if reason in _COUNTED_ASIDE:
+        if reason in _COUNTED_BYPASSES:
             call_end.record_bypass(config, reason, arguments, began)
-        return _become(nvcc, arguments, environ)
+        return _exec_nvcc(nvcc, arguments, environ)
     request = Request(nvcc, arguments, environ, config)
     answer = levels.answer(request)
     if isinstance(answer, Answer):
-        call_end.hand_over(answer, config, began)
-        return _become(nvcc, arguments, environ)
-    gc.set_threshold(_OBJECTS)
+        call_end.finish_hit(answer, config, began)
+        return _exec_nvcc(nvcc, arguments, environ)
+    gc.set_threshold(_GC_THRESHOLD)
     gc.enable()
     if not answer:
         return _staged_compile(request, began)
     call_end.note_bypass(config, answer.reason, answer.detail, arguments, environ)
     call_end.record_bypass(config, answer.reason, arguments, began)
-    return _become(nvcc, arguments, environ)
+    return _exec_nvcc(nvcc, arguments, environ)
 
 
-def _reason_to_stand_aside(typed: str, config: Config, environ: dict[str, str]) -> str:
+def _reason_to_bypass(typed: str, config: Config, environ: dict[str, str]) -> str:
     if config.disable:
         return "disabled"
     if real_nvcc.TRIED_VARIABLE in environ:
@@ -205,7 +201,7 @@ def _staged_compile(request: Request, began: Began) -> int:
     process.raise_on_stop_signals()
     try:
         try:
-            return _carry_out(request, began)
+            return _compile_request(request, began)
         finally:
             process.stop_as_usual()
     except process.Interrupted as stop:
@@ -214,32 +210,32 @@ def _staged_compile(request: Request, began: Began) -> int:
         return 128 + stop.signum
 
 
-def _carry_out(request: Request, began: Began) -> int:
+def _compile_request(request: Request, began: Began) -> int:
     nvcc, arguments, environ, config = request.nvcc, request.arguments, request.environ, request.config
-    report, sources = _make(request)
+    report, sources = _report_on(request)
     if report.answer:
-        call_end.hand_over(report.answer, config, began, report.remote)
-        _become(nvcc, arguments, environ)
+        call_end.finish_hit(report.answer, config, began, report.remote)
+        _exec_nvcc(nvcc, arguments, environ)
     event = call_end.event_of(report, sources, arguments, began)
     if report.leave_to_nvcc == "odd_failure":
         from nvccache.machine import process
 
-        # Most likely nvcc will fail too: running it here, not in our place, lets us count what it was.
+        # Most likely nvcc will fail, too: run as a child, so that its status can be counted.
         status = process.run_through([nvcc, *arguments], request.guarded_environ)
         if status:
             event.outcome, event.reason = outcomes.FAILED, ""
         call_end.record(config, event, began)
-        return _end_like(status)
+        return _exit_like(status)
     call_end.record(config, event, began)
-    if report.leave_to_nvcc or not call_end.tell(report):
-        _become(nvcc, arguments, environ)
+    if report.leave_to_nvcc or not call_end.write_output(report):
+        _exec_nvcc(nvcc, arguments, environ)
     if report.to_send:
-        _send(config, report.to_send, environ)
+        _queue_for_remotes(config, report.to_send, environ)
     return report.status
 
 
-def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str]) -> None:
-    """Queue new results for remotes. The call is over: after a fault nvcc must not run again."""
+def _queue_for_remotes(config: Config, items: list[tuple[str, str]], environ: dict[str, str]) -> None:
+    """Queue new results for remotes. The call is finished: a fault must not run nvcc again."""
     try:
         from nvccache.remote import uploads
 
@@ -248,21 +244,21 @@ def _send(config: Config, items: list[tuple[str, str]], environ: dict[str, str])
         call_end.note(config, f"nothing is sent: {type(fault).__name__}: {fault}")
 
 
-def _make(request: Request) -> tuple[Report, list[str]]:
-    """What became of a call, and its sources."""
+def _report_on(request: Request) -> tuple[Report, list[str]]:
+    """Compile; the report of a call, and its sources."""
     if not request.is_script:
         return _compiled(request), list(request.invocation.inputs)
     from nvccache.commandline import redaction
     from nvccache.compile import scripted_nvcc
     from nvccache.compile.call import Report
 
-    behind = scripted_nvcc.carry_out(request)
-    if isinstance(behind, Report):
-        return behind, redaction.files_in(request.arguments)
-    report = _compiled(behind)
+    made = scripted_nvcc.carry_out(request)
+    if isinstance(made, Report):
+        return made, redaction.files_in(request.arguments)
+    report = _compiled(made)
     if report.status and request.is_waiting:
-        report.leave_to_nvcc = "odd_failure"  # to which the script may have an answer
-    return report, list(behind.invocation.inputs)
+        report.leave_to_nvcc = "odd_failure"  # the script may react to the failure
+    return report, list(made.invocation.inputs)
 
 
 def _compiled(request: Request) -> Report:
@@ -294,13 +290,13 @@ def _report_fault(
 
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:
-    """Say why there is nothing to run, with the status that a shell has for it."""
+    """Report why there is no nvcc to run; returns the exit status of a shell for it."""
     status, sentence = real_nvcc.why_none(typed, configured, origin, environ)
     call_end.write(2, os.fsencode(f"nvccache: {sentence}\n"))
     return status
 
 
-def _end_like(status: int) -> int:
+def _exit_like(status: int) -> int:
     if status < 0:
         from nvccache.machine import process
 
@@ -308,8 +304,8 @@ def _end_like(status: int) -> int:
     return status
 
 
-def _become(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
-    """Let nvcc take the place of this process. Python ignores SIGPIPE; nvcc must not inherit that."""
+def _exec_nvcc(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
+    """Replace this process by nvcc. Python ignores SIGPIPE, which nvcc must not inherit."""
     import signal
 
     for signum in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -322,7 +318,7 @@ def _become(nvcc: str, arguments: list[str], environ: dict[str, str]) -> NoRetur
         except OSError as error:
             if error.errno != _NO_FORMAT:
                 raise
-            os.execve("/bin/sh", ["sh", nvcc, *arguments], environ)  # a script without #!, as shells start it
+            os.execve("/bin/sh", ["sh", nvcc, *arguments], environ)  # a script without #!: as shells do
     except OSError as error:
         call_end.write(2, os.fsencode(f"nvccache: cannot run `{nvcc}`: {error.strerror}\n"))
         os._exit(126)

@@ -1,8 +1,7 @@
-"""`dataclass`, `field` and `replace` of the standard library, as far as they are used on the way of a miss.
+"""Replacements for `dataclass`, `field` and `replace` of the standard library, for the path of a miss.
 
-The module `dataclasses` imports `inspect` and writes each class's methods as text to be compiled: a quarter
-of what a miss spent on imports (docs/development/decisions/111-own-dataclass.md). Type checkers see the
-real ones.
+The module `dataclasses` imports `inspect` and compiles each class's methods from text, which took a quarter
+of a miss's imports (docs/development/decisions/111-own-dataclass.md). Type checkers see the real ones.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ else:
             self.make = make
 
     def field(*, default_factory):
-        """A field whose default is made anew for each object."""
+        """A field whose default is created per object."""
         return _Factory(default_factory)
 
     def dataclass(*, slots, frozen=False):
-        """Make a class with `slots` of its annotated names, compared by their values."""
+        """Give a class `__slots__` for its annotated names, and comparison by value."""
         assert slots
 
         def made(cls):

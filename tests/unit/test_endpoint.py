@@ -27,7 +27,7 @@ def test_files_of_certificates_and_tokens_go_with_tls() -> None:
 
 def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
     found = endpoint.parse("prefix:srun -n1 --comment 'two words' --")
-    assert found.words == ["srun", "-n1", "--comment", "two words", "--"]
+    assert found.launcher == ["srun", "-n1", "--comment", "two words", "--"]
     assert found.shown == "prefix:srun"
 
 
@@ -40,18 +40,18 @@ def test_a_prefix_is_words_as_a_shell_splits_them() -> None:
         ("grpc://host:99999", "a host and a port"),
         ("grpc://ho st:5", "a character that a host cannot have"),
         ("grpc://user:hidden@host:5", "a user or a password"),
-        ("grpc://host:5?hidden=1", "an option that is not known"),
+        ("grpc://host:5?hidden=1", "an unknown option"),
         ("grpc://host:5?toolchain=hidden", "neither `input` nor `worker`"),
         ("grpc://host:5?queue=hidden", "not a number of seconds"),
         ("grpc://host:5?queue=nan", "not a number of seconds"),
         ("grpc://host:5?instance=", "has no value"),
         ("grpc://host:5?property=hidden", "name:value"),
         ("grpc://host:5?token_file=/hidden", "need `grpcs://`"),
-        ("grpcs://host:5?token_file=hidden", "not the path of a file"),
-        ("grpcs://host:5?cert=/hidden", "go together"),
-        ("prefix:", "no words"),
-        ("prefix:'' -n1", "no words"),
-        ("prefix:srun 'hidden", "a quote that does not end"),
+        ("grpcs://host:5?token_file=hidden", "not the absolute path of a file"),
+        ("grpcs://host:5?cert=/hidden", "need each other"),
+        ("prefix:", "no command"),
+        ("prefix:'' -n1", "no command"),
+        ("prefix:srun 'hidden", "an unterminated quote"),
     ],
 )
 def test_what_is_wrong_is_one_clause_without_what_may_be_secret(text: str, part: str) -> None:

@@ -51,7 +51,7 @@ def test_a_long_name_stands_there_as_its_checksum(identify):
 
 def test_a_unit_without_an_external_definition_is_named_after_its_process(identify):
     identifier, path = identify(INTERNAL)
-    assert ids.replace_process(identifier, SEED) == _head(path) + SEED.rest
+    assert ids.replace_process_id(identifier, SEED) == _head(path) + SEED.rest
 
 
 @pytest.mark.parametrize(
@@ -68,26 +68,26 @@ def test_a_seed_takes_the_place_of_time_and_process_and_of_no_definition(identif
 
 
 def test_only_time_and_process_are_replaced():
-    assert ids.replace_process(WITH_PROCESS, SEED) == b"_d0b51fe3_8_noext_cu_" + SEED.rest
+    assert ids.replace_process_id(WITH_PROCESS, SEED) == b"_d0b51fe3_8_noext_cu_" + SEED.rest
     looks_alike = b"_6925ab81_20_x_12345678_99_aaa_cu__Z1kPi"  # its base name does
     for other in (WITH_FUNCTION, b"_2d45478c_5_h1_cu_f0cc2416", looks_alike):
-        assert ids.replace_process(other, SEED) is None
+        assert ids.replace_process_id(other, SEED) is None
 
 
 @pytest.mark.parametrize("identifier", [b"", b"_6925ab81_4_a_cu", b"something else", b"_6925ab81_4_a_cu_"])
 def test_an_id_of_another_form_is_not_understood(identifier):
     assert ids.is_understood(WITH_PROCESS) and ids.is_understood(WITH_FUNCTION)
     assert not ids.is_understood(identifier)
-    assert ids.replace_process(identifier, SEED) is None
+    assert ids.replace_process_id(identifier, SEED) is None
 
 
 def test_names_made_of_an_id_with_a_process_are_seen_in_a_text():
     text = b".func _ZN43_INTERNAL_089df867_7_anon_cu_2e7bb2d0_2882445_GLOBAL__N__089df867_7_anon_cu_2gEi("
-    assert ids.names_process(text)
-    assert not ids.names_process(b".entry _Z1kPi( .param .u64 _Z1kPi_param_0 ) // 12345678_1")
-    assert not ids.names_process(b"_ZN33_INTERNAL_2d45478c_5_h1_cu_f0cc24166helperEi")
+    assert ids.contains_process_id(text)
+    assert not ids.contains_process_id(b".entry _Z1kPi( .param .u64 _Z1kPi_param_0 ) // 12345678_1")
+    assert not ids.contains_process_id(b"_ZN33_INTERNAL_2d45478c_5_h1_cu_f0cc24166helperEi")
     nested = b"_ZN37_INTERNAL_1d37e57a_5_dv_cu__Z4lastv37_GLOBAL__N__1d37e57a_5_dv_cu__Z4lastv1vE"
-    assert not ids.names_process(nested)
+    assert not ids.contains_process_id(nested)
 
 
 def test_the_seed_is_made_of_source_products_options_and_text():

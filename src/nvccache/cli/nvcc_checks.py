@@ -106,7 +106,7 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
     versions: dict[str, str] = {}
     top = os.path.normpath(environ.get("TOP", "")).rstrip("/") + "/"
-    for tool in sorted(_PARTS, key=lambda tool: not tool.tells_version):
+    for tool in sorted(_PARTS, key=lambda tool: not tool.has_version_option):
         name = tool.program
         path = toolchain.resolve(name, environ.get("PATH", ""))
         path = path or toolchain.resolve(f"{environ.get('CICC_PATH', '')}/{name}", "")
@@ -115,14 +115,14 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
             continue
         if not os.path.normpath(path).startswith(top):
             yield Finding(ODD, name, f"not next to nvcc: PATH leads to `{path}`")
-        if tool.tells_version:
+        if tool.has_version_option:
             match = _VERSION.search(version_text(path))
             versions[name] = match[2] if match else "?"
     if len(set(versions.values())) > 1:
         text = ", ".join(f"{name} {version}" for name, version in versions.items())
         yield Finding(BAD, "parts", f"different releases: {text}; pin all wheels to one")
     elif versions:
-        silent = ", ".join(tool.program for tool in _PARTS if not tool.tells_version)
+        silent = ", ".join(tool.program for tool in _PARTS if not tool.has_version_option)
         yield Finding(GOOD, "parts", f"{', '.join(versions)} {next(iter(versions.values()))}, and {silent}")
 
 

@@ -209,8 +209,8 @@ def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, d
         moved.objects, moved.present, moved.left = len(missing), len(items) - len(missing), 0
         return
     # A record on the remote may lack pairs of ours, so ours is sent anyway. It promises the others: so last.
-    promises = [item for item in items if transfer.is_promise(item)]
-    others = [item for item in missing if not transfer.is_promise(item)]
+    promises = [item for item in items if transfer.is_sent_last(item)]
+    others = [item for item in missing if not transfer.is_sent_last(item)]
     moved.present = len(items) - len(others) - len(promises)
     for some in (others, promises):
         if not moved.fault:
@@ -244,7 +244,7 @@ def _fetch_all(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> N
     cache = Store(chosen.root)
     transfer = Transfer(cache, chosen.settings.max_size)
     with eviction.told_in_one_sentence(chosen.root):
-        here = {envelope.name_of(*item) for item, _ in transfer.items() if not transfer.is_promise(item)}
+        here = {envelope.name_of(*item) for item, _ in transfer.items() if not transfer.is_sent_last(item)}
     service = remotes.service(remote)
     there = remotes.listed(remote, service)
     missing = [name for name in there if name not in here]

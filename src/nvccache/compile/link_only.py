@@ -61,7 +61,7 @@ def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | 
             return None
         with open(os.path.join(path, name), "wb") as stream:
             stream.write(content)
-    if products.give(known, cache) != products.GIVEN:
+    if products.restore(known, cache) != products.RESTORED:
         return None
     temporary = scratch.temporary_below(path)
     os.mkdir(temporary)

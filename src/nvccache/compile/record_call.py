@@ -249,7 +249,7 @@ class Recorder:
     def _may_hold_id(self, given: Answer) -> bool:
         """Whether a module id may be in what the call gives."""
         stages = self.call.plan.stages
-        return any(map(ids.may_be_any_in, self._texts(given))) or any(
+        return any(map(ids.may_contain_id, self._texts(given))) or any(
             map(self.call.module_ids.may_be_named, stages)
         )
 
@@ -298,7 +298,7 @@ def of_compile(recorder: Recorder, report: Report) -> None:
     scope, kept_here = recorder.scope(given, made)
     relocation = direct.relocation_of(scope, recorder.relocation)
     if scope in (direct.SHARED, direct.TYPED):
-        input_records.forget_way_to(recorder.cwd, made)
+        input_records.forget_parents_of(recorder.cwd, made)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     front = direct.front_of(recorder.request, scope, relocation)
     since_ns = recorder.call.context.since_ns

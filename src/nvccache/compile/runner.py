@@ -234,7 +234,7 @@ def _written_by(task: Task) -> str:
 def _is_users_error(stage: Stage, completed: Completed, scratch: str) -> bool:
     """Whether nvcc would end the same way: a tool that complained of the source, and nothing else."""
     return (
-        stage.tool.complains
+        stage.tool.reports_user_errors
         and completed.status > 0
         and bool(completed.stderr.strip())
         and os.fsencode(scratch) not in completed.stderr
@@ -273,7 +273,7 @@ def _write_dependency_file(step: DependencyFile, call: StagedCall, invocation: I
 
 def _is_delivered(wanted: list[Product]) -> bool:
     try:
-        products.deliver(wanted)
+        products.write_all(wanted)
     except OSError:
         return False
     return True

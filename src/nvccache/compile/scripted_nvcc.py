@@ -107,7 +107,7 @@ def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
     else:
         rehearsed.add(scripted.front(script), Rehearsal(found, made, False), cache, since_ns)
         script.input_record = made
-    return scripted.behind(found, script) or "nvcc cannot be given what it was given"
+    return scripted.request_for(found, script) or "nvcc cannot be given what it was given"
 
 
 def _input_record(

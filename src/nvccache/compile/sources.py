@@ -54,7 +54,7 @@ class RemoteCache(Source):
 
     def stop(self) -> None:
         if self._is_asked and self._call.remote:
-            self._call.remote.stop_asking()
+            self._call.remote.stop_queries()
 
 
 class _Question(Promise):

@@ -164,7 +164,7 @@ if TYPE_CHECKING:
 def _urgency(task: Task) -> tuple[int, int]:
     """What comes first is smaller."""
     tool = task.stage.tool
-    return -tool.priority, -task.number if tool.goes_last_first else task.number
+    return -tool.priority, -task.number if tool.starts_in_reverse else task.number
 
 
 def _may_do_anything(task: Task) -> bool:

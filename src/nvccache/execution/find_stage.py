@@ -108,7 +108,7 @@ def _find(
     """The result that was found under one of the keys of a stage, if there is one."""
 
     for front in fronts(call, stage, action):
-        for pair in record.holding(front, call.store, call.now, remote_records):
+        for pair in record.valid_pairs(front, call.store, call.now, remote_records):
             # One that was not observed would leave the call without a record.
             is_good = pair.input_record.is_observed or call.context.watch.is_blind
             is_moved = tuple(pair.result.text) != action.text
@@ -129,7 +129,7 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
         except ValueError:
             return False
         names = [name for name, _ in known.listed]
-        if call.plan.dependency_files and not output_names.are_plain(names):
+        if call.plan.dependency_files and not output_names.are_plain_names(names):
             return False
     roles = {role for role, _ in result.outputs}
     return all(output.role in roles or call.module_ids.is_own(output) for output in stage.kept_outputs)

@@ -139,7 +139,7 @@ def _input_record_of(call: StagedCall, stage: Stage, made: Made) -> InputRecord:
     else:
         runs = [inputs.input_record(log.read(), subject) for log in made.logs]
         read = runs[0] if len(runs) == 1 else inputs.union(runs, subject.environ)
-    if stage.grammar.dates_what_it_names:
+    if stage.grammar.dates_linked_sources:
         images = [call.workspace.content_of(output.path) or b"" for output in stage.kept_outputs]
         read.dates += line_table.dates_in(images, call.context.since_ns)
     return read

@@ -22,10 +22,10 @@ from nvccache.observation import becoming, process_checks
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import Plan, Stage
-from nvccache.plan.stages.host import asks_for_debug_info
+from nvccache.plan.stages.host import has_debug_info
 from nvccache.records import facts, rehearsed
 from nvccache.records.input_records import UnreadableError
-from nvccache.records.rehearsed import Becoming, Rehearsal
+from nvccache.records.rehearsed import CompilerCall, Rehearsal
 from nvccache.toolkit import toolchain
 from nvccache.values import replace
 
@@ -72,7 +72,7 @@ class _Rehearsals:
         if not known:
             self._failed.add(word)
             return stage
-        shows_directory = stage.grammar.sees_directory or asks_for_debug_info(known.argv)
+        shows_directory = stage.grammar.sees_directory or has_debug_info(known.argv)
         return replace(
             stage,
             grammar=replace(stage.grammar, sees_directory=shows_directory),
@@ -80,7 +80,7 @@ class _Rehearsals:
             becomes=_parts(known, stage, self._plan.scratch),
         )
 
-    def _tried(self, stage: Stage) -> Becoming | None:
+    def _tried(self, stage: Stage) -> CompilerCall | None:
         """The same as `_known`, unless it is known that this is in vain."""
         memo_key = _memo_key(stage, self._environ, self._store)
         remembered = self._store.find_memo(memo_key)
@@ -93,7 +93,7 @@ class _Rehearsals:
             self._store.add_memo(memo_key, _BEFORE if known else _NEVER)
         return known
 
-    def _known(self, stage: Stage) -> Becoming | None:
+    def _known(self, stage: Stage) -> CompilerCall | None:
         """What a stage's wrapper becomes, found or rehearsed."""
         argv, scratch = _argv_of_nvcc(stage), self._plan.scratch
         tool = tuple(stage_key.tool_parts(stage, self._environ, self._store))
@@ -103,7 +103,7 @@ class _Rehearsals:
         found = rehearsed.find(front, self._store, self._now)
         if found:
             self.found.append(found)
-            return _renamed(found.becomes, _SCRATCH, scratch)
+            return _renamed(found.call, _SCRATCH, scratch)
         on_terminal = bool(self._context.terminal)
         completed, log = self._context.watch.rehearse(argv, self._environ, on_terminal)
         observation = log.read()
@@ -164,7 +164,7 @@ def _argv_of_nvcc(stage: Stage) -> tuple[str, ...]:
     return tuple(wanted.get(word, word) for word in stage.argv)
 
 
-def _parts(known: Becoming, stage: Stage, scratch: str) -> tuple[str, ...]:
+def _parts(known: CompilerCall, stage: Stage, scratch: str) -> tuple[str, ...]:
     """What a wrapper becomes, as a key component: without what its intermediates and products are called.
 
     Only the word behind `-o` is known to name the product, and nothing else.
@@ -191,9 +191,9 @@ def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
     return keys.key_of("rehearsed", [("tool", tool)])
 
 
-def _renamed(known: Becoming, old: str, new: str) -> Becoming:
+def _renamed(known: CompilerCall, old: str, new: str) -> CompilerCall:
     """What a wrapper becomes where the scratch directory is called otherwise."""
     argv, variables = (
         tuple(word.replace(old, new) for word in words) for words in (known.argv, known.variables)
     )
-    return Becoming(known.program, argv, variables)
+    return CompilerCall(known.program, argv, variables)

@@ -118,7 +118,7 @@ class ModuleIds:
         assert output is not None
         if output.path in self._plan.own_ids:
             return completed, False
-        replaced = ids.replace_process(_read(output.path), self.seed_of(stage))
+        replaced = ids.replace_process_id(_read(output.path), self.seed_of(stage))
         if replaced is None:
             return completed, False
         _write(output.path, replaced)
@@ -163,12 +163,12 @@ class ModuleIds:
         is_in_messages = self._is_in_messages(stage, identifier, messages)
         if stage.tool.compiles_device_code and not self._names_id(stage) and not is_in_messages:
             return ANYWHERE
-        if ids.is_made_of_process(identifier):
+        if ids.has_process_id(identifier):
             return None
         if ids.depends_on_seed(identifier, self.seed_of(stage)):
             return SEEDED
         # What a result is kept as may still hold the id: it is for a source of this path alone then.
-        is_in_it = is_in_messages or ids.is_named_in(identifier, self._contents(kept))
+        is_in_it = is_in_messages or ids.may_occur_in(identifier, self._contents(kept))
         return PLACED if "source path" in stage.grammar.ignored and is_in_it else ANYWHERE
 
     def _scope_by_products(self, stage: Stage, kept: Sequence[Output], is_repeatable: bool) -> str | None:
@@ -183,7 +183,7 @@ class ModuleIds:
         elif _is_code(contents):
             is_kept = is_repeatable
         else:
-            is_kept = not any(map(ids.names_process, contents))
+            is_kept = not any(map(ids.contains_process_id, contents))
         return ANYWHERE if is_kept else None
 
     def may_be_named(self, stage: Stage) -> bool:
@@ -195,19 +195,19 @@ class ModuleIds:
             return False
         # What the store has lost may hold anything, as code may.
         contents = self._contents(stage.kept_outputs, lost=b"\0")
-        return any(b"\0" in content or ids.may_be_any_in(content) for content in contents)
+        return any(b"\0" in content or ids.may_contain_id(content) for content in contents)
 
     def _names_id(self, stage: Stage) -> bool:
         """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
         kept = stage.kept_outputs
         others = [self._workspace.as_read(output.path) or b"" for output in kept if output.role != ROLE]
-        return ids.is_named_in(self._identifier(stage, kept), others)
+        return ids.may_occur_in(self._identifier(stage, kept), others)
 
     def _is_in_messages(self, stage: Stage, identifier: bytes, messages: bytes) -> bool:
         """Whether messages name the id, or the path that it is made of."""
         directory = os.path.dirname(stage.name("source path"))
         names_path = len(directory) > 1 and os.fsencode(directory) in messages
-        return bool(messages) and (names_path or ids.is_named_in(identifier, [messages]))
+        return bool(messages) and (names_path or ids.may_occur_in(identifier, [messages]))
 
     def _identifier(self, stage: Stage, kept: Sequence[Output]) -> bytes:
         output = stage.output(ROLE)

@@ -79,7 +79,7 @@ class Workspace:
             content = stream.read()
         if output.role == "stub":
             content = content.replace(self._stub_name(output), _PLACEHOLDER)
-        content = ids.without_source(output.role, content, self._start_of_id(output.path))
+        content = ids.without_checksum(output.role, content, self._start_of_id(output.path))
         if output.role == "cudafe1.cpp":
             self._on_disk.discard(output.path)  # holds the placeholder: written again when it is read
         else:
@@ -112,7 +112,7 @@ class Workspace:
     def as_read(self, path: str) -> bytes | None:
         """The content of a known file with the module id that a tool would read in it."""
         content = self.content_of(path)
-        return content if content is None else ids.with_source(content, self._start_of_id(path))
+        return content if content is None else ids.with_checksum(content, self._start_of_id(path))
 
     def source_paths_in(self, paths: Iterable[str]) -> list[str]:
         """Where the sources are that these files tell of, but not their digests."""
@@ -144,7 +144,7 @@ class Workspace:
 
     def _start_of_id(self, path: str) -> bytes:
         source_path = self._source_paths.get(path, "")
-        return ids.start_of(source_path) if source_path else b""
+        return ids.prefix_of(source_path) if source_path else b""
 
     def _stub_name(self, output: Output) -> bytes:
         """What the placeholder stands for in this output, or nothing where there is none.

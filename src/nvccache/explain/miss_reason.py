@@ -214,7 +214,7 @@ class Explanation:
     def _nearest(self) -> InputRecord | None:
         """The newest input record of the same call for another object, or in another checkout."""
         fronts = direct.fronts_of(self._request, self._relocation)
-        kept = (pair.input_record for front in fronts for pair in record.kept(front, self._cache))
+        kept = (pair.input_record for front in fronts for pair in record.all_pairs(front, self._cache))
         return next(kept, None)
 
     def _neighbour(self) -> tuple[str, ObjectRecord] | None:

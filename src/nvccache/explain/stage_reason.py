@@ -107,7 +107,7 @@ class StageReasons:
     def _keys_of(self, one: Task, digest_key: str) -> StageKeys:
         assert one.action
         fronts = find_stage.fronts(self._call, one.stage, one.action)
-        newest = (pair for front in fronts for pair in record.kept(front, self._call.store))
+        newest = (pair for front in fronts for pair in record.all_pairs(front, self._call.store))
         found = one.found or next(newest, None)
         described = self._described(one.stage, one.action.components, digest_key)
         if one.stage.is_preprocessor and (files := self._files_of_text(one.stage)):
@@ -158,7 +158,7 @@ class StageReasons:
         producer, _ = self._call.outputs[path]
         if producer.is_preprocessor:
             return _TEXT
-        architecture = "" if model.named_by(reader) else model.named_by(producer)
+        architecture = "" if model.architecture_option(reader) else model.architecture_option(producer)
         return f"{model.tool_name(producer)}'s output" + (f" for {architecture}" if architecture else "")
 
     def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:

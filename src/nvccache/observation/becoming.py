@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from nvccache.observation.observed_process import HOST, INTERPRETER, SHELL, UTILITY, Process
 from nvccache.observation.observer import VARIABLE
 from nvccache.observation.observer_log import LINK, Observation
-from nvccache.records.rehearsed import Becoming
+from nvccache.records.rehearsed import CompilerCall
 
 _OF_SHELLS = frozenset(("_", "SHLVL", "OLDPWD", VARIABLE))  # set by each, and heeded by no compiler
 _DESCRIPTOR = re.compile(r"^-$|/dev/(?:fd|std)|/proc/")  # in a word: what is open there is not known
@@ -20,7 +20,7 @@ _LONGEST = 4095  # bytes of an argument, where the observer cuts
 _DIGEST_START, _DIGEST_FACTOR, _DIGEST_MODULUS = 14695981039346656037, 1099511628211, 1 << 64
 
 
-def of_run(observation: Observation, environ: Mapping[str, str]) -> Becoming | None:
+def of_run(observation: Observation, environ: Mapping[str, str]) -> CompilerCall | None:
     """What a wrapper became that was given this environment; None where that is not known, or more than one.
 
     It has to hand on its directory, limits and umask, and not have the compiler read what it has opened. If
@@ -40,7 +40,7 @@ def of_run(observation: Observation, environ: Mapping[str, str]) -> Becoming | N
     return _known(observation, compiler, changes)
 
 
-def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> Becoming | str:
+def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> CompilerCall | str:
     """What a script became that is called as nvcc, or why that is not known, a clause.
 
     It is not run again, and so has to hand on all but arguments and variables.
@@ -60,13 +60,13 @@ def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> Becoming | 
     return found or "what it gives nvcc is unknown"
 
 
-def _known(observation: Observation, compiler: Process, changes: Mapping[str, str]) -> Becoming | None:
+def _known(observation: Observation, compiler: Process, changes: Mapping[str, str]) -> CompilerCall | None:
     variables = tuple(sorted(changes.values()))
     is_whole = all(len(os.fsencode(word)) < _LONGEST for word in compiler.arguments)
     reads_descriptor = any(map(_DESCRIPTOR.search, (*compiler.arguments[1:], *variables)))
     if not is_whole or reads_descriptor or compiler.directory != observation.images[0].directory:
         return None
-    return Becoming(compiler.program, tuple(compiler.arguments), variables)
+    return CompilerCall(compiler.program, tuple(compiler.arguments), variables)
 
 
 def is_last(observation: Observation) -> bool:

@@ -175,8 +175,8 @@ def heeds_what_lies_there(process: Process) -> bool:
     return process.is_open_ended or process.kind == SHELL
 
 
-def is_noise(name: str, kind: str, asks_for_colours: bool) -> bool:
+def is_noise(name: str, kind: str, requests_colours: bool) -> bool:
     """Whether a variable that a program of this kind asked for reaches none of its results."""
     if kind not in COMPILERS:
         return environment.is_hidden(name)
-    return environment.is_ignored(name) or (name in _NOISE and not (asks_for_colours and name in _COLOURS))
+    return environment.is_ignored(name) or (name in _NOISE and not (requests_colours and name in _COLOURS))

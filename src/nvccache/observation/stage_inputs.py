@@ -354,7 +354,7 @@ class _StageInputs:
         if not self._subject.loaded:  # whose loader has been asked for the key
             names.update(environment.OF_LOADER)
         # A wrapper may ask for them by arguments of its own.
-        is_coloured = any(environment.asks_for_colours(process.arguments) for process in self._processes)
+        is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
             for name in process.variables:
                 is_noise = known_programs.is_noise(name, process.kind, is_coloured)

@@ -1,4 +1,4 @@
-"""From a transcript to a plan: the stages, which file flows from which to which, and keys of stages.
+"""Turns a transcript into a plan: the stages, the files that flow between them, and the stages' keys.
 
-`stages/` has one file a tool. Runs nothing.
+`stages/` has one file per tool. Runs nothing.
 """

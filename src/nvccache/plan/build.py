@@ -1,6 +1,6 @@
-"""From a transcript to a plan: the stages, and which file flows from which to which.
+"""Builds a plan from a transcript: the stages, and the files that flow between them.
 
-Files are read by name and producer, never by position: an edge is a file that an earlier command writes.
+Edges are found by file name, never by position: an edge is a file that an earlier command writes.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from nvccache.commandline.invocation import Bypass, Invocation
-from nvccache.plan.model import ADDED, OPAQUE, DependencyFile, Output, Plan, Stage
+from nvccache.plan.model import APPENDED, OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
-from nvccache.plan.stages.tool import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
+from nvccache.plan.stages.tool import MENTIONS, NAMES, PLAIN, READS, WRITES, Grammar, Piece, pieces
 from nvccache.toolkit.dryrun import Command, Transcript
 from nvccache.values import replace
 
-_ADDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage adds to, where they exist
+_APPENDED_TO = frozenset({"reg.c"})  # roles of outputs that a stage appends to if they exist
 _IDENTIFIER = "-D__NV_MODULE_ID="
-_INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are C text to include
+_INCLUDED = frozenset({"stub", "fatbin.c"})  # roles of outputs that are included as C text
 
 
 def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Plan | Bypass:
-    """The plan of a call, verified; or why there is none."""
+    """The verified plan of a call, or the reason for a bypass."""
     steps: list[Stage | DependencyFile] = []
     preprocessed: list[str] = []
     versions = _Versions()
-    products: dict[str, str] = {}  # nvcc's name for it -> where it is made
+    products: dict[str, str] = {}  # nvcc's path -> the path that a stage writes
     for step in transcript.steps:
         if isinstance(step, Command):
             stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), products))
@@ -47,37 +47,37 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
 
 
 class _Versions:
-    """A file that several nvlinks write, each adding to what the last one wrote, is a new file each time."""
+    """Gives a file that several nvlinks append to a new name for each of them."""
 
     def __init__(self) -> None:
-        self._latest: dict[str, str] = {}  # nvcc's name for it -> where it is now
+        self._latest: dict[str, str] = {}  # nvcc's path -> the path of the latest version
 
     def rename(self, command: Command) -> Command:
-        """The command with the names that its files have now."""
+        """The command with the paths of the latest versions."""
         argv = command.argv
-        for name, now in self._latest.items():
-            argv = tuple(word.replace(name, now) for word in argv)
+        for name, latest in self._latest.items():
+            argv = tuple(token.replace(name, latest) for token in argv)
         return Command(argv)
 
     def note(self, stage: Stage) -> Stage:
-        """The stage, writing a new file where it would add to one."""
+        """The stage, changed to write a new file instead of appending to one."""
         for output in stage.outputs:
-            if output.role in _ADDED_TO:
-                stage = self._written_again(stage, output)
+            if output.role in _APPENDED_TO:
+                stage = self._with_new_version(stage, output)
         return stage
 
-    def _written_again(self, stage: Stage, output: Output) -> Stage:
-        name = next((name for name, now in self._latest.items() if now == output.path), "")
+    def _with_new_version(self, stage: Stage, output: Output) -> Stage:
+        name = next((name for name, latest in self._latest.items() if latest == output.path), "")
         if not name:
             self._latest[output.path] = output.path
             return stage
-        path = self._latest[name] = output.path + ADDED
-        added_to = replace(output, path=path, begins_as=output.path)
+        path = self._latest[name] = output.path + APPENDED
+        appended = replace(output, path=path, begins_as=output.path)
         return replace(
             stage,
-            argv=tuple(word.replace(output.path, path) for word in stage.argv),
+            argv=tuple(token.replace(output.path, path) for token in stage.argv),
             inputs=(*stage.inputs, output.path),
-            outputs=tuple(added_to if other is output else other for other in stage.outputs),
+            outputs=tuple(appended if other is output else other for other in stage.outputs),
         )
 
 
@@ -105,7 +105,7 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
         elif piece.use == NAMES:
             names.append((piece.role, value))
             shown = f"<{piece.role}>" if piece.role in grammar.ignored else value
-        elif piece.use == WORD:
+        elif piece.use == PLAIN:
             possible_files += _possible_files(piece.prefix)
         argv.append(piece.prefix + value + piece.suffix)
         key_argv.append(piece.prefix + shown + piece.suffix)
@@ -124,30 +124,30 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
 def _output(role: str, path: str, scratch: str, number: int) -> Output:
     if path.startswith(scratch + "/"):
         return Output(role, path)
-    # Never where the user wants it: another process could change it before it is stored.
+    # Not directly at its destination: another process could change it before it is stored.
     return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
 
 
 def _reading_product(piece: Piece, products: Mapping[str, str]) -> Piece:
-    """A word that names what an earlier stage has made for the user: ptxas checks PTX where it will lie."""
-    if piece.use == WORD:
+    """Recognizes a plain argument that names an earlier stage's product, such as PTX that ptxas checks."""
+    if piece.use == PLAIN:
         for name in _possible_files(piece.prefix):
             if name in products:
                 return Piece(piece.prefix.removesuffix(name), products[name], READS, "input")
     return piece
 
 
-def _possible_files(word: str) -> list[str]:
-    """The parts of a word that could name a file: all of it, or what follows `=` or `,file=`."""
-    if not word.startswith("-"):
-        return [word] if word else []
-    return [part for part in (word.partition("=")[2], word.partition(",file=")[2]) if part]
+def _possible_files(token: str) -> list[str]:
+    """The parts of an argument that could name a file: all of it, or what follows `=` or `,file=`."""
+    if not token.startswith("-"):
+        return [token] if token else []
+    return [part for part in (token.partition("=")[2], token.partition(",file=")[2]) if part]
 
 
 def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]:
-    """Which intermediates an intermediate includes, directly or through others.
+    """For each intermediate, those that it includes, directly or indirectly.
 
-    What a command not understood has written may include any text that was written before.
+    The output of an unknown command may include any text written before.
     """
     direct: dict[str, tuple[str, ...]] = {}
     written: dict[str, None] = {}
@@ -161,7 +161,7 @@ def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]
         texts += [output.path for output in stage.outputs if output.role in _INCLUDED]
         mentioned = tuple(f"{scratch}/{name}" for name in stage.mentions)
         for output in stage.outputs:
-            # cudafe++ mentions the stub in the C++ file; cicc mentions the fatbin's text in the stub.
+            # cudafe++'s C++ text includes the stub; the stub, written by cicc, includes the fatbin's text.
             if output.role in ("cudafe1.cpp", "stub"):
                 direct[output.path] = mentioned
     included = dict(direct)
@@ -174,7 +174,7 @@ def _inclusions(stages: list[Stage], scratch: str) -> dict[str, tuple[str, ...]]
 
 
 def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """For each intermediate, the products it ends up in."""
+    """For each intermediate, the products that it flows into."""
     flows: dict[str, set[str]] = {}
     for stage in reversed(stages):
         ends = {output.destination for output in stage.outputs if output.destination}
@@ -189,7 +189,7 @@ def _destinations(stages: list[Stage], included: dict[str, tuple[str, ...]]) -> 
 
 
 def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> Bypass | None:
-    """The first reason why this is no plan: all that is read needs a producer, and so does each product."""
+    """The first reason why the plan is wrong: every input and every product needs a producer."""
     stages = plan.stages
     if invocation.mode == "cuda":
         return Bypass("preprocessed_product", "--cuda")
@@ -199,23 +199,23 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     if not any(stage.grammar.is_cached and not stage.is_preprocessor for stage in stages):
         return Bypass("nothing_to_cache")
     writes_dependencies = bool(plan.dependency_files)
-    # Where nothing is preprocessed nvcc writes none, though it is asked for one.
+    # Without preprocessing nvcc writes no depfile, even if one is requested.
     may_write_them = writes_dependencies or any(stage.is_preprocessor for stage in stages)
     if may_write_them and writes_dependencies != (invocation.dependencies is not None):
         return Bypass("unexplained", "dependency file")
     wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
-    wanted += [word for stage in stages if stage.grammar.stays_in_order for word in stage.argv]
+    wanted += [token for stage in stages if stage.grammar.stays_in_order for token in stage.argv]
     if not wanted or (invocation.output and invocation.output not in wanted):
         return Bypass("unexplained", "no command writes the product")
-    # nvcc makes an identifier of an object's path: a product would name the scratch directory.
-    made_of_it = (re.sub(r"\W", "_", plan.scratch), "tmpxft_")
-    for word in (word for stage in stages for word in stage.argv if word.startswith(_IDENTIFIER)):
-        if any(name in word for name in made_of_it):
-            return Bypass("names_temporary_file", word)
-    # Our scratch directory goes as a whole, and nothing else.
-    left = [path for path in transcript.removed if not path.startswith(plan.scratch + "/")]
-    if left:
-        return Bypass("unexplained", f"nvcc removes {left[0]}")
+    # nvcc turns an object's path into an identifier, which would put the scratch directory into a product.
+    temporary_names = (re.sub(r"\W", "_", plan.scratch), "tmpxft_")
+    for token in (token for stage in stages for token in stage.argv if token.startswith(_IDENTIFIER)):
+        if any(name in token for name in temporary_names):
+            return Bypass("names_temporary_file", token)
+    # Only the scratch directory is removed after a call.
+    others = [path for path in transcript.removed if not path.startswith(plan.scratch + "/")]
+    if others:
+        return Bypass("unexplained", f"nvcc removes {others[0]}")
     return cannot_be_kept(stages, invocation.keeps_in)
 
 
@@ -248,11 +248,11 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
 
 
 def keeping(stage: Stage, prefix: str) -> Stage:
-    """The stage, with all that it writes kept for the user. The text of a pass is not in the cache."""
+    """The stage with all outputs kept for the user. Passes are not cached then: their text is not stored."""
     grammar = stage.grammar
     is_cached = grammar.is_cached and not stage.is_preprocessor
     outputs = [
-        replace(output, kept_as=prefix + os.path.basename(output.path).removesuffix(ADDED))
+        replace(output, kept_as=prefix + os.path.basename(output.path).removesuffix(APPENDED))
         if not output.destination and output.role not in grammar.unwritten
         else output
         for output in stage.outputs
@@ -262,7 +262,7 @@ def keeping(stage: Stage, prefix: str) -> Stage:
 
 
 def cannot_be_kept(stages: Sequence[Stage], prefix: str | None) -> Bypass | None:
-    """Why intermediate files cannot be left where `prefix` says, if it says so."""
+    """Why intermediate files cannot be kept under `prefix`; None if they can, or need not be kept."""
     if prefix is None:
         return None
     if not os.path.isdir(prefix or "."):

@@ -1,7 +1,7 @@
-"""The sources whose date and size are in the line tables of a cubin, as ptxas up to CUDA 13.2 writes them.
+"""Finds the sources whose date and size ptxas, up to CUDA 13.2, writes into the line tables of a cubin.
 
-With -dlto nvlink compiles code whose sources nobody can name before; so its result is looked at. Which
-files a table lists follows from what is linked: one that is missing is listed with zeros.
+With -dlto nvlink compiles code whose sources are not known before, so they are read from its result. The
+files in a table depend only on what is linked: a missing source is listed with zeros.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Source = tuple[str, int, int]  # path, date, size
 _UNIT = struct.Struct("<IHI")  # length of the unit, version, length of the header
 _VERSIONS = (2, 3, 4)
 _NAME = b".debug_line"  # and .nv.merc.debug_line, from sm_100 on
-_CLOCK_TICK = 10**8  # nanoseconds: what changed so shortly before may have changed after
+_CLOCK_TICK = 10**8  # nanoseconds; a change this recent may be later than it seems
 _NOT_UNDERSTOOD = "the line table of a device link is not understood"
 
 
 def dates_in(images: Iterable[bytes], since_ns: int) -> list[tuple[str, str]]:
-    """Each source that counts, with its date and size as they are now and in the table: none if missing.
+    """The sources whose dates are in the images, each with its current date and size, empty if it is missing.
 
-    Raises UnreadableError if that is not so, since a source has changed after `since_ns`, or not certain.
+    Raises UnreadableError if they do not match the table: a source changed after `since_ns`, or may have.
     """
     found = dict.fromkeys(source for image in images for source in sources_in(image))
     dated = {path: _date_now(path, date, size, since_ns) for path, date, size in found}
@@ -33,7 +33,7 @@ def dates_in(images: Iterable[bytes], since_ns: int) -> list[tuple[str, str]]:
 
 
 def _date_now(path: str, date: int, size: int, since_ns: int) -> str | None:
-    """The date and size of a source; None if the tool does not write those of sources that are there."""
+    """The date and size of a source; None if the tool writes no dates even for existing sources."""
     now = presence.date_and_size(path)
     is_undated = not date and not size
     if now == f"{path}:{date}:{size}" if now else is_undated:
@@ -44,7 +44,7 @@ def _date_now(path: str, date: int, size: int, since_ns: int) -> str | None:
 
 
 def sources_in(image: bytes) -> list[Source]:
-    """What the line tables say of sources; raises UnreadableError where they cannot be read."""
+    """The sources in the line tables; raises UnreadableError if they cannot be parsed."""
     if not elf.is_understood(image):
         if _NAME in image:
             raise UnreadableError(_NOT_UNDERSTOOD)
@@ -61,7 +61,7 @@ def sources_in(image: bytes) -> list[Source]:
 
 
 def _tables(image: bytes) -> list[bytes]:
-    # Not the relocations, whose names end alike.
+    # Not relocation sections, whose names have the same suffix.
     return [
         elf.content_of(image, section)
         for section in elf.sections(image)
@@ -76,16 +76,16 @@ def _units(table: bytes) -> list[int]:
         starts.append(position)
         position += 4 + int(struct.unpack_from("<I", table, position)[0])
     if position != len(table):
-        raise ValueError("a unit is cut short")
+        raise ValueError("a unit is truncated")
     return starts
 
 
 def _sources_of_unit(table: bytes, start: int) -> list[Source]:
     _, version, _ = _UNIT.unpack_from(table, start)
     if version not in _VERSIONS:
-        raise ValueError("the table has another form")
+        raise ValueError("the table has an unknown version")
     position = start + _UNIT.size + (5 if version == 4 else 4)
-    position += table[position]  # as many lengths as there are opcodes, but for one
+    position += table[position]  # opcode_base: this byte and one length per standard opcode
     directories = [b""]  # the first is the working directory
     while table[position]:
         directory, position = _string(table, position)
@@ -102,13 +102,13 @@ def _sources_of_unit(table: bytes, start: int) -> list[Source]:
 
 
 def _string(table: bytes, position: int) -> tuple[bytes, int]:
-    """Bytes up to the next zero, and where what follows begins."""
+    """The bytes up to the next zero, and the position after it."""
     end = table.index(b"\0", position)
     return table[position:end], end + 1
 
 
 def _number(table: bytes, position: int) -> tuple[int, int]:
-    """A LEB128 number, and where it ends."""
+    """A LEB128 number, and the position after it."""
     value = shift = 0
     while True:
         byte = table[position]

@@ -1,4 +1,4 @@
-"""A plan: stages with what they read and write, in nvcc's order, and what they are called; see build.py."""
+"""The types of a plan: stages, their inputs and outputs in nvcc's order, and their names; see build.py."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from nvccache.plan.stages import OPAQUE, line_options, tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
 from nvccache.values import dataclass, field, replace
 
-__all__ = ["ADDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
-ADDED = "+"  # behind the name of an output that a stage adds to
+__all__ = ["APPENDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
+APPENDED = "+"  # suffix of an output that a stage appends to
 _ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 
 
@@ -20,29 +20,29 @@ class Output:
     role: str
     path: str
     destination: str = ""  # where the user wants it
-    begins_as: str = ""  # the intermediate that has to lie there before: the stage adds to it
+    begins_as: str = ""  # the intermediate to be copied there first: the stage appends to it
     kept_as: str = ""  # where the user wants an intermediate
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the tool writes it where the user wants it, see object_place.py."""
+        """Whether the tool writes it directly to its destination, see object_place.py."""
         return self.path == self.destination
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One command, and what it reads and writes."""
+    """One command, with its inputs and outputs."""
 
     grammar: Grammar
-    argv: tuple[str, ...]  # the command as it is run
-    key_argv: tuple[str, ...]  # the same with roles in the place of intermediate files
+    argv: tuple[str, ...]  # as run
+    key_argv: tuple[str, ...]  # the same with roles instead of the names of intermediates
     inputs: tuple[str, ...]  # intermediate files, in the order of the command line
     outputs: tuple[Output, ...]
     mentions: tuple[str, ...]  # base names of the files that an output will include
     names: tuple[tuple[str, str], ...]  # (role, value)
-    possible_files: tuple[str, ...]  # words that would be inputs if files of these names exist
-    # Of a host compiler what its argv becomes (rehearsals.py), which is itself where that is no wrapper, or
-    # empty where it is not known; and the same for the key, empty for no wrapper.
+    possible_files: tuple[str, ...]  # arguments that are inputs if files of these names exist
+    # Of a host compiler: the argv of the compiler that is finally run (rehearsals.py), equal to `argv` if
+    # there is no wrapper, empty if unknown; and the same for the key, empty if there is no wrapper.
     command: tuple[str, ...] = ()
     becomes: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ class Stage:
 
     @property
     def is_located_anywhere(self) -> bool:
-        """Whether the content of its tool, and of what that loads, stands for what the command does."""
+        """Whether the contents of the tool and its libraries identify it, wherever it is installed."""
         return self.tool.is_located_anywhere and not self.grammar.runs_programs
 
     @property
@@ -65,18 +65,18 @@ class Stage:
 
     @property
     def lines_matter(self) -> bool:
-        """Whether line numbers may show in its outputs, apart from diagnostics."""
+        """Whether line numbers may affect its outputs, apart from diagnostics."""
         return self.tool.lines_matter(self.argv) or line_options.matter_if_added(self.added)
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The words that a wrapper adds to its own."""
+        """The arguments that a wrapper adds to those it was given."""
         given = frozenset(self.argv)
-        return tuple(word for word in self.command[1:] if word not in given)
+        return tuple(token for token in self.command[1:] if token not in given)
 
     @property
     def kept_outputs(self) -> list[Output]:
-        """What is read later on, or is a product."""
+        """The outputs that a later stage reads, and products."""
         return [output for output in self.outputs if output.role not in self.grammar.unread]
 
     def output(self, role: str) -> Output | None:
@@ -88,7 +88,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class DependencyFile:
-    """Write the dependency file from the line markers of these preprocessed files."""
+    """A step that writes the depfile from the line markers of these preprocessed files."""
 
     path: str
     preprocessed: tuple[str, ...]
@@ -109,12 +109,12 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, Stage))
 
     def changed(self, change: Callable[[Stage], Stage]) -> Plan:
-        """The same with each of its stages changed by this."""
+        """The plan with `change` applied to each stage."""
         steps = (change(step) if isinstance(step, Stage) else step for step in self.steps)
         return replace(self, steps=tuple(steps))
 
     def end_of_passes(self, number: int) -> int:
-        """Up to where passes can run before a step: those behind the next that stays in order cannot."""
+        """The end of the passes that may run before a step: the next stage that stays in order."""
         for at, step in enumerate(self.steps[number + 1 :], number + 1):
             if isinstance(step, Stage) and step.grammar.stays_in_order:
                 return at
@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def host_link(self) -> Stage | None:
-        """The link of a program by the host's linker, if that comes last and reads what was made before."""
+        """The host link of a program, if it is the last step and has inputs from earlier ones."""
         last = self.steps[-1]
         if isinstance(last, Stage) and last.tool.links_program and last.inputs:
             return last
@@ -134,7 +134,7 @@ class Plan:
 
     @property
     def products(self) -> tuple[str, ...]:
-        """The files the user wants, as nvcc names them."""
+        """The files that the user requested, as nvcc names them."""
         written = [out.destination for stage in self.stages for out in stage.outputs if out.destination]
         linked = [stage.name("program") for stage in self.stages]
         return (*written, *(path for path in linked if path))
@@ -145,7 +145,7 @@ class Plan:
 
 
 def names_of(stages: Iterable[Stage]) -> dict[int, str]:
-    """What each stage is called, by its identity: `ptxas for sm_80`; a second one of a name has a number."""
+    """A display name for each stage, by its id(): `ptxas for sm_80`; repeated names are numbered."""
     stages = list(stages)
     found: dict[int, str] = {}
     for stage in stages:
@@ -159,7 +159,7 @@ def names_of(stages: Iterable[Stage]) -> dict[int, str]:
 
 
 def tool_name(stage: Stage) -> str:
-    """The name that an engineer knows: of a tool of NVIDIA's its own, of the host compiler what it does."""
+    """The familiar name: for NVIDIA's tools that of the program, for the host compiler its task."""
     if stage.is_preprocessor:
         return "preprocessing"
     program = stage.argv[0].rpartition("/")[2]
@@ -167,20 +167,20 @@ def tool_name(stage: Stage) -> str:
 
 
 def architecture_of(stage: Stage, stages: Iterable[Stage]) -> str:
-    """The architecture that a stage works for, or empty for one of the host's."""
-    architecture = named_by(stage)
+    """The architecture that a stage compiles for, or empty for the host."""
+    architecture = architecture_option(stage)
     if architecture or not stage.is_preprocessor:
         return architecture
-    # That of the only one which reads it. The macro does not tell compute_90 from compute_90a.
+    # A pass has that of its reader: its macro is the same for compute_90 and compute_90a.
     written = {output.path for output in stage.outputs}
     readers = [other for other in stages if not written.isdisjoint(other.inputs)]
-    return next(filter(None, map(named_by, readers)), "")
+    return next(filter(None, map(architecture_option, readers)), "")
 
 
-def named_by(stage: Stage) -> str:
-    """The architecture that a command names for its tool, or empty."""
-    for word, following in zip(stage.argv, (*stage.argv[1:], ""), strict=True):
-        name, _, value = word.partition("=")
+def architecture_option(stage: Stage) -> str:
+    """The architecture given by an option, or empty."""
+    for token, following in zip(stage.argv, (*stage.argv[1:], ""), strict=True):
+        name, _, value = token.partition("=")
         if name in _ARCHITECTURE:
             return value or following
     return ""

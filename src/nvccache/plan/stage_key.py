@@ -1,7 +1,7 @@
-"""What goes into a stage's key, by name: all that is known of it before it runs.
+"""The components of a stage's key: all that is known before it runs.
 
-What its tool reads and asks for in addition is observed when it runs, and stands in an input record
-(stage_inputs.py). Putting in too much only costs a hit.
+What its tool reads and queries beyond that is observed when it runs, and recorded as an input record
+(stage_inputs.py). A superfluous component costs hits, but is never wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Stage
     from nvccache.store.store import Store
 
-_FORBIDDEN = "forbidden"  # in place of a digest
-# The role of a name that only messages have, and an id (tried on 13.0: PTX, stubs and C++ text are the same).
+_FORBIDDEN = "forbidden"  # instead of a digest
+# The role of a name that occurs only in messages and in ids (on 13.0 PTX, stubs and C++ text are the same).
 _SOURCE_NAME = "source name"
 
 
@@ -35,9 +35,9 @@ def of_stage(
 ) -> list[KeyComponent]:
     """Everything a stage's result depends on, except what only running it reveals.
 
-    `input_digests` are those of the intermediates it reads, included ones too, in a fixed order;
-    `dated_files` are those whose date and size count; `source_paths` show in its inputs, but not in their
-    digests. Raises OSError when its tool or one of its files cannot be read.
+    `input_digests` are those of the intermediates that it reads or includes, in a fixed order; `dated_files`
+    are files whose date and size affect the result; `source_paths` occur in its inputs, but are masked in
+    their digests. Raises OSError if its tool or one of its files cannot be read.
     """
     found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
@@ -53,7 +53,7 @@ def of_stage(
     for tag, parts_of in stage.tool.key_components.items():
         found.append((tag, tuple(parts_of(stage.argv, environ, store))))
     if stage.grammar.sees_directory:
-        # Compilers take the name of the working directory from PWD where that is right.
+        # Compilers take the name of the working directory from PWD if that is correct.
         found.append(("directory", (cwd, environ.get("PWD", ""))))
     if stage.grammar.sees_names:
         found.append(("names", tuple(_visible_names(stage))))
@@ -66,7 +66,7 @@ def of_stage(
 
 
 def _visible_names(stage: Stage) -> list[str]:
-    """The base names of intermediates, and the path of a product that the tool itself writes in its place."""
+    """The base names of intermediates, and the path of a product that the tool writes directly."""
     names = [os.path.basename(path) for path in stage.inputs]
     for output in stage.outputs if stage.grammar.sees_output_names else ():
         names.append(output.path if output.is_in_place else os.path.basename(output.path))
@@ -74,7 +74,7 @@ def _visible_names(stage: Stage) -> list[str]:
 
 
 def tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
-    """What identifies the tool. Compilers and scripts find other files by where they lie themselves."""
+    """What identifies the tool; its path, too, unless the tool finds no files relative to itself."""
     parts = [toolchain.identify(stage.argv[0], environ, store)]
     loaded = loaded_by(stage, environ, store)
     if loaded is None:
@@ -89,7 +89,7 @@ def tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[s
 
 
 def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.Loaded | None:
-    """What a tool loads whose content stands for it; None for other tools, and for a script in its place.
+    """The libraries of a tool that is identified by content; None for others, and if the tool is a script.
 
     Raises OSError.
     """
@@ -102,20 +102,20 @@ def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.
 def by_meaning(
     stage: Stage, components: Iterable[KeyComponent], digests: Sequence[str]
 ) -> list[KeyComponent]:
-    """The same for a silent result: with these inputs, and without the name that only messages have."""
+    """The components of the meaning key, for results without messages: these inputs, and no source name."""
     others = {"inputs": ("meaning", *digests), "arguments": _without_source_name(stage)}
     return [(tag, others.get(tag, parts)) for tag, parts in components]
 
 
 def _without_source_name(stage: Stage) -> tuple[str, ...]:
     roles = stage.grammar.names
-    # Of a source that is a link, the id has the name of the link, and the checksum of the path it leads to.
+    # If the source is a link, an id contains the name of the link, and the checksum of the resolved path.
     is_in_id = "source path" not in stage.grammar.ignored
     return tuple(
-        f"<{_SOURCE_NAME}>{os.path.basename(word) if is_in_id else ''}"
+        f"<{_SOURCE_NAME}>{os.path.basename(token) if is_in_id else ''}"
         if roles.get(option) == _SOURCE_NAME
-        else word
-        for option, word in zip(("", *stage.key_argv), stage.key_argv, strict=False)
+        else token
+        for option, token in zip(("", *stage.key_argv), stage.key_argv, strict=False)
     )
 
 
@@ -124,19 +124,19 @@ def key_of(components: Sequence[KeyComponent]) -> str:
 
 
 def files_in_key(stage: Stage, environ: Mapping[str, str]) -> list[str]:
-    """The files that a command names or finds whose content is in the key; of some only device code."""
+    """The files named or found by a command whose content, or only its device code, is in the key."""
     if not stage.is_located_anywhere:
         return []
     return [*stage.possible_files, *stage.tool.found_files(stage.argv, environ)]
 
 
 def _file_parts(stage: Stage) -> list[str]:
-    """The files that words of the command name, each with the digest of its content."""
+    """The files named by arguments, each with the digest of its content."""
     parts = []
     for path in stage.possible_files:
         if toolchain.is_regular_file(path):
             try:
                 parts += [path, stage.tool.digest_of_named(path)]
             except PermissionError:
-                parts += [path, _FORBIDDEN]  # to the tool as well
+                parts += [path, _FORBIDDEN]  # the tool cannot read it either
     return parts

@@ -1,5 +1,5 @@
-"""Whole calls answered without a process, and what they and the stages were observed to read.
+"""Cache lookup and records: whole calls answered without starting a process.
 
-The levels (replay, direct), records of what was read and given, and what a call gives. Much of it is the path
-of a hit. Does not know how an input record comes about.
+Owns the cache levels (replay, direct), the records of inputs and results, and restoring products. Much of it
+is the hot path of a hit. Does not know how inputs are observed.
 """

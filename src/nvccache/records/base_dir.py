@@ -1,14 +1,13 @@
-"""Paths in a checkout, written so that they mean the same in another one.
+"""Encodes paths in a checkout so that they are valid in another checkout.
 
-A path in the checkout is kept as the way to it from the working directory, behind a mark that tells it from
-a path that was typed like that: `/base/one/src/a.cu` relative to `/base/one/build` is `<mark>1/src/a.cu`, one
-level up and then down. Everything after what the two have in common stays to the letter, so that the path of
-the other checkout is the one nvcc would print. A path that is not in the checkout stays as it is, and is the
-same for all.
+A path in the checkout is stored relative to the working directory, after a mark byte that no typed path
+starts with: `/base/one/src/a.cu` relative to `/base/one/build` is `<mark>1/src/a.cu`, one level up and then
+down. Everything after the common prefix is kept verbatim, so that the decoded path is the one nvcc would
+print in the other checkout. Paths outside the checkout are stored unchanged.
 
-`NVCCACHE_BASE_DIR` names a directory that holds checkouts: the checkout is what lies in there and has the
-working directory in it. Where it is not set, the checkout is the innermost directory with the working
-directory and the sources in it.
+`NVCCACHE_BASE_DIR` names a directory that holds checkouts: the checkout is its subdirectory that contains the
+working directory. If unset, the checkout is the innermost directory that contains both the working directory
+and the sources.
 
 Part of the hot path.
 """
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MARK = "\1"
-_DELIMITERS = "=,:;\"' \t"  # what can stand before a path within an option's value, or end it
-_GLUING = ("-I", "-L")
-_MAPS = "-prefix-map="  # of files, macros, debug information
+_DELIMITERS = "=,:;\"' \t"  # characters that can precede or end a path within an option's value
+_JOINED_OPTIONS = ("-I", "-L")
+_PREFIX_MAP = "-prefix-map="  # of files, macros, debug information
 
 
 class Relocation:
@@ -33,9 +32,9 @@ class Relocation:
     __slots__ = ("_above", "_parts", "base", "checkout", "cwd")
 
     def __init__(self, base_dir: str, cwd: str, sources: Iterable[str] = ()) -> None:
-        """`sources` tell where the checkout is if no base directory is set; none for no relocation."""
+        """`sources` determine the checkout if no base directory is set; without any, nothing is relocated."""
         self.cwd = cwd  # an absolute path
-        self.base = _base_of(base_dir, cwd)  # as it was set; empty if it does not hold the working directory
+        self.base = _base_of(base_dir, cwd)  # empty if the working directory is outside
         # Empty for no relocation.
         self.checkout = "" if self.base else _common_directory(cwd, sources)
         self._above = (self.base or os.path.dirname(self.checkout)).rstrip("/")
@@ -45,7 +44,7 @@ class Relocation:
             self.checkout = "/".join([self.base, *self._parts[:1]])
 
     def in_place(self) -> Relocation:
-        """The same call with all its paths as they are."""
+        """The same call, with all paths unchanged."""
         made = Relocation("", self.cwd)
         made.base = self.base
         return made
@@ -57,9 +56,9 @@ class Relocation:
         return made
 
     def encode(self, path: str) -> str:
-        """A path as it can be kept; one that is not in the checkout stays as it is."""
+        """The stored form of a path; paths outside the checkout are unchanged."""
         if path.startswith(MARK):
-            return MARK + path  # typed like that
+            return MARK + path  # escapes a path that itself starts with the mark
         if not self._parts or not _is_below(path, self.checkout):
             return path
         parts = path[len(self._above) + 1 :].split("/")
@@ -71,7 +70,7 @@ class Relocation:
         return f"{MARK}{len(self._parts) - common}" + "".join(["/" + part for part in parts[common:]])
 
     def decode(self, kept: str) -> str:
-        """The path in this checkout of what `encode` kept; raises ValueError where it leads above base."""
+        """The path in this checkout that an encoded path means; raises ValueError if it is above the base."""
         if not kept.startswith(MARK):
             return kept
         if kept.startswith(MARK + MARK):
@@ -82,7 +81,7 @@ class Relocation:
         return "/".join([self._above, *self._parts[: len(self._parts) - int(up)]]) + slash + rest
 
     def encode_within(self, text: str) -> str:
-        """A word with each path of the checkout in it encoded: `-ffile-prefix-map=/base/one=.`"""
+        """An argument with each path of the checkout in it encoded: `-ffile-prefix-map=/base/one=.`"""
         if not self.checkout:
             return text
         start = text.find(self.checkout)
@@ -90,7 +89,7 @@ class Relocation:
             end = start
             while end < len(text) and text[end] not in _DELIMITERS:
                 end += 1
-            if start == 0 or text[start - 1] in _DELIMITERS or text[start - 2 : start] in _GLUING:
+            if start == 0 or text[start - 1] in _DELIMITERS or text[start - 2 : start] in _JOINED_OPTIONS:
                 kept = self.encode(text[start:end])
                 text = text[:start] + kept + text[end:]
                 end = start + len(kept)
@@ -98,30 +97,30 @@ class Relocation:
         return text
 
     def in_checkout(self, paths: Iterable[str]) -> list[str]:
-        """Those of some paths that are in the checkout, encoded."""
+        """The paths that are in the checkout, encoded."""
         return [self.encode(path) for path in paths if self.checkout and _is_below(path, self.checkout)]
 
-    def mapped_directory(self, word: str) -> list[str]:
-        """The working directory as a word maps it: `./one/build` by `-ffile-prefix-map=/base=.`.
+    def mapped_directory(self, argument: str) -> list[str]:
+        """The working directory as an argument maps it: `./one/build` for `-ffile-prefix-map=/base=.`.
 
-        Such a name tells one checkout from another without the base directory in it.
+        The mapped name differs between checkouts though the base directory is not part of it.
         """
         cwd = self.cwd
         found = []
-        start = word.find(_MAPS)
+        start = argument.find(_PREFIX_MAP)
         while start >= 0:
-            start += len(_MAPS)
-            old, _, new = word[start:].partition("=")
+            start += len(_PREFIX_MAP)
+            old, _, new = argument[start:].partition("=")
             if cwd.startswith(old):
                 for delimiter in _DELIMITERS:
                     new = new.partition(delimiter)[0]
                 found.append(new + cwd[len(old) :])
-            start = word.find(_MAPS, start)
+            start = argument.find(_PREFIX_MAP, start)
         return found
 
 
 def path_from(kept: str, cwd: str) -> str:
-    """The path that `Relocation.encode` kept for a call in this working directory."""
+    """The path that an encoded path means in this working directory."""
     up, _, rest = kept[1:].partition("/")
     if not kept.startswith(MARK) or not up.isdecimal():
         return os.path.join(cwd, kept.removeprefix(MARK))
@@ -135,12 +134,12 @@ def _is_below(path: str, base: str) -> bool:
 def _base_of(base_dir: str, cwd: str) -> str:
     base = base_dir.rstrip("/")
     if base and not _is_below(cwd, base):
-        base = os.path.realpath(base)  # the working directory comes with links resolved
+        base = os.path.realpath(base)  # links in the working directory are resolved already
     return base if len(base) > 1 and _is_below(cwd, base) else ""
 
 
 def _common_directory(cwd: str, sources: Iterable[str]) -> str:
-    """The innermost directory with all of these in it; empty if that is the root, or without a source."""
+    """The innermost directory that contains all of these; empty if that is the root, or without sources."""
     paths = [os.path.dirname(os.path.normpath(os.path.join(cwd, source))) for source in sources]
     if not paths or not cwd.startswith("/") or cwd.startswith("//"):
         return ""

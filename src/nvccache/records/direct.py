@@ -1,16 +1,16 @@
-"""Direct hits on what a call means: no process, though files were touched or outputs have other names.
+"""Direct hits: a call is looked up by its parsed arguments, even if files were touched or outputs renamed.
 
-Part of the hot path, behind replay.py. The key of a call is made of its arguments in nvcc's own terms,
-without those that only say what the outputs are called. Four keys are tried, from the most widely shared:
+Part of the hot path, tried after replay.py. The key of a call consists of its parsed arguments, without those
+that only name outputs. Four keys are tried, from the most widely shared:
 
     shared      paths in the checkout are relative, and the working directory does not count
-    typed       as typed, in any working directory: only paths in that are relative
-    placed      as typed, in this working directory
-    bound       also for these very outputs, whose names are in the products (see module_id.py)
+    typed       exact arguments in any working directory: only paths below it are relative
+    placed      exact arguments in this working directory
+    bound       also bound to the output names, which are part of the products (see module_id.py)
 
-Which of them a call is recorded under is decided by record_call.py. In its result a product has the number
-that output_names.py gives it as its role, and what a link reads that has to follow (link_only.py) its base
-name behind `link/`.
+record_call.py decides which of them a call is recorded under. In a result, the role of a product is its index
+in output_names.py; the role of a file read by a link that is still to run (link_only.py) is `link/` and its
+base name.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 SHARED, TYPED, PLACED, BOUND = "shared", "typed", "placed", "bound"
 _READ_BY_LINK = "link/"
-# They say where outputs go and what they are called, or how nvcc runs, and nothing about their content.
-_OF_OUTPUTS = frozenset(
+# Not part of a key: they name outputs or say how nvcc runs, and do not affect any content.
+_OUTPUT_OPTIONS = frozenset(
     [
         "output-file",
         "output-directory",
@@ -51,39 +51,39 @@ _OF_OUTPUTS = frozenset(
         "jobserver",
     ]
 )
-# Their values say where files are. Of what is given to the host compiler, words that begin like this do.
-_OF_PLACES = frozenset(
+# Their values only locate files.
+_PATH_OPTIONS = frozenset(
     ["", "include-path", "system-include", "pre-include", "library-path", "options-file", "compiler-bindir"]
 )
-_OF_HOST_COMPILER = frozenset(["-", "compiler-options"])  # the first are words of no option
-_WORDS_OF_PLACES = (
+_HOST_OPTIONS = frozenset(["-", "compiler-options"])  # `-` stands for options unknown to nvcc
+_HOST_PATH_PREFIXES = (  # of host compiler options whose values only locate files
     *("/", "-I", "-L", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "--sysroot="),
     *("-ffile-prefix-map=", "-fmacro-prefix-map=", "-fdebug-prefix-map="),
 )
-_CHANGED_IN_STRINGS = '"\\?'  # by escapes and trigraphs
+_STRING_SYNTAX = '"\\?'  # escapes and trigraphs change these
 
 
 def key_of(
     scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
 ) -> str:
-    """The key of a call; `relocation` is what `scopes_of` has for the scope."""
+    """The key of a call; `relocation` is the one that `scopes_of` pairs with the scope."""
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
     if relocation.base:
-        found.append(("module ids", ("relative",)))  # where that is possible, see attempts.py
+        found.append(("module ids", ("relative",)))  # where possible, see attempts.py
     for argument in invocation.arguments:
-        if invocation.is_query or argument.name not in _OF_OUTPUTS:
+        if invocation.is_query or argument.name not in _OUTPUT_OPTIONS:
             found.append((argument.name or "input", _parts_of(argument, relocation)))
-    asked = invocation.dependencies
-    given = (invocation.output, invocation.output_directory, asked.output if asked else "")
+    wanted = invocation.dependencies
+    given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
     found.append(("output names", tuple("given" if name else "" for name in given)))
     cwd, named = os.getcwd(), environ.get("PWD", "")
     if scope not in (SHARED, TYPED):
         found.append(("directory", (cwd, named)))
     else:
-        # Compilers take the name of the directory from PWD, which no option may map.
+        # Compilers take the directory's name from PWD, which prefix maps may not cover.
         found.append(("directory by another name", ("yes" if named not in ("", cwd) else "no",)))
         argv = [token for argument in invocation.arguments for token in argument.tokens]
-        mapped = [name for word in argv for name in relocation.mapped_directory(word)]
+        mapped = [name for token in argv for name in relocation.mapped_directory(token)]
         found.append(("mapped directory", tuple(mapped)))
         found.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
     if scope == BOUND:
@@ -95,37 +95,37 @@ def key_of(
 
 
 def _parts_of(argument: Argument, relocation: Relocation) -> tuple[str, ...]:
-    """What of an argument is part of a key: paths are encoded where they only say which files are read.
+    """The key parts of an argument; paths are encoded only where they merely locate files.
 
-    For a compiler others may be text of any meaning: it makes `/base/1` of `-DROOT=/base/linux`.
+    Elsewhere a path may be arbitrary text: of `-DROOT=/base/linux` the preprocessor makes `/base/1`.
     """
     texts = argument.tokens if argument.value is None else (argument.value,)
-    if argument.name in _OF_PLACES or (argument.name == "define-macro" and _is_string(texts[0])):
+    if argument.name in _PATH_OPTIONS or (argument.name == "define-macro" and _is_string(texts[0])):
         return tuple(map(relocation.encode_within, texts))
-    if argument.name in _OF_HOST_COMPILER:
-        return tuple([_places_encoded(text, relocation) for text in texts])
+    if argument.name in _HOST_OPTIONS:
+        return tuple([_encoded_list(text, relocation) for text in texts])
     return tuple(texts)
 
 
 def _is_string(definition: str) -> bool:
-    """Whether a macro stands for one string, which no other macro changes."""
+    """Whether a macro expands to one string literal, in which no other macro is expanded."""
     quoted = definition.partition("=")[2]
     text = quoted[1:-1]
     return (
         quoted == f'"{text}"'
         and text.isascii()
         and text.isprintable()
-        and not any(character in text for character in _CHANGED_IN_STRINGS)
+        and not any(character in text for character in _STRING_SYNTAX)
     )
 
 
-def _places_encoded(text: str, relocation: Relocation) -> str:
-    """The same for what may be a list of words, in which an escaped comma separates none."""
+def _encoded_list(text: str, relocation: Relocation) -> str:
+    """Encodes paths in a comma-separated list of options; leaves one with escaped commas alone."""
     if "\\" in text:
         return text
-    words = text.split(",")
+    options = text.split(",")
     return ",".join(
-        [relocation.encode_within(word) if word.startswith(_WORDS_OF_PLACES) else word for word in words]
+        [relocation.encode_within(each) if each.startswith(_HOST_PATH_PREFIXES) else each for each in options]
     )
 
 
@@ -136,7 +136,7 @@ def find(
     now: Present,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> tuple[Pair, Answer] | None:
-    """What holds for this call, and what the call gives."""
+    """A valid pair for this call, with the answer made from it."""
     for front in fronts:
         pair = record.find(front, cache, now, remote_records)
         answer = answer_of(pair, invocation) if pair else None
@@ -149,46 +149,45 @@ def find(
 
 
 def fronts_of(request: Request, relocation: Relocation) -> Iterator[Front]:
-    """Where a call may be recorded."""
-    for scope, kept in scopes_of(relocation):
-        yield from record.on_terminal(front_of(request, scope, kept), request.terminal)
+    """The fronts under which a call may be recorded."""
+    for scope, own in scopes_of(relocation):
+        yield from record.on_terminal(front_of(request, scope, own), request.terminal)
 
 
 def front_of(request: Request, scope: str, relocation: Relocation) -> Front:
-    """Where a call may be recorded with this scope; `relocation` is what `scopes_of` has for it."""
+    """The front of a call in this scope; `relocation` is the one that `scopes_of` pairs with it."""
     key = key_of(scope, request.nvcc, request.invocation, relocation, request.environ)
     return Front(key, relocation, scope)
 
 
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:
-    """The keys to try in turn, each with how its paths are kept."""
+    """The scopes to try, in order, each with its encoding of paths."""
     shared = [(SHARED, relocation)] if relocation.checkout else []
     return [*shared, *((scope, relocation_of(scope, relocation)) for scope in (TYPED, PLACED, BOUND))]
 
 
 def relocation_of(scope: str, relocation: Relocation) -> Relocation:
-    """How the paths of a record are kept."""
+    """The encoding of paths in records of this scope."""
     if scope == TYPED:
         return relocation.of_directory()
     return relocation if scope == SHARED else relocation.in_place()
 
 
 def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:
-    """What is kept of what a call gave, under no names of its own.
+    """The result of a call, free of its output names; None if a name does not follow from the command line.
 
-    `listed` is what the dependency file lists, with whether each is a system header. None if a name follows
-    from nothing that is known.
+    `listed` holds the dependency file's entries, each with whether it is a system header.
     """
     names = output_names.of_call(invocation)
     made = [destination for destination, _, _ in answer.products]
     dependency_file = None if answer.rule is None else answer.dependency_file
-    if not names.are_given(made, dependency_file) or bool(made) == bool(answer.intermediates):
+    if not names.match(made, dependency_file) or bool(made) == bool(answer.intermediates):
         return None
     if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
         return None
     if (answer.rule is None) != (not listed):
         return None
-    possible = [*names.products, *names.others]
+    possible = [*names.products, *names.optional]
     products = [(str(possible.index(product)), digest) for product, digest, _ in answer.products]
     linked = [(_READ_BY_LINK + name, digest) for name, digest in answer.intermediates]
     result = answer.result
@@ -198,10 +197,10 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
 
 
 def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
-    """The answer for this call's own output names; None if it cannot be had from what was kept."""
+    """The result under this call's output names; None if the pair does not have all that the call needs."""
     result, answer = pair.result, Answer(pair.result)
     names = output_names.of_call(invocation)
-    possible = [*names.products, *names.others]
+    possible = [*names.products, *names.optional]
     read = pair.input_record.files
     try:
         for role, digest in result.outputs:
@@ -215,13 +214,13 @@ def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
         return None
     if invocation.dependencies is not None and result.listed:
         listed = [(os.fsencode(name), flag == "1") for name, flag in result.listed]
-        if not output_names.are_plain([name for name, _ in listed], [*read, *invocation.inputs]):
+        if not output_names.are_plain_names([name for name, _ in listed], [*read, *invocation.inputs]):
             return None
         answer.dependency_file = names.dependency_file
         answer.rule = products.rule(listed, invocation)
     answer.sources = list(invocation.inputs)
     made = [destination for destination, _, _ in answer.products]
-    is_whole = names.are_given(made, answer.dependency_file) and bool(result.listed) == bool(
+    is_whole = names.match(made, answer.dependency_file) and bool(result.listed) == bool(
         invocation.dependencies
     )
     if not is_whole or bool(made) == bool(answer.intermediates):
@@ -230,7 +229,7 @@ def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
 
 
 def _base_name(name: str) -> str:
-    """The name, which a record may have made up, of a file in a directory; raises ValueError."""
+    """Checks that a name from an untrusted record is one of a file in a directory; raises ValueError."""
     if "/" in name or name in ("", ".", ".."):
         raise ValueError("no name of a file in a directory")
     return name

@@ -1,8 +1,8 @@
-"""The facts of an input record: on what else than files and names in directories a command depended.
+"""The facts of an input record: dependencies other than file contents and directory entries.
 
-Each is a row of FACTS: a list of tuples in the record, how it is compared with what is there now, and what
-`nvccache explain` says where it is another. A new fact is a row here, and what yields it where a stage is
-observed; of the machine, a topic below (docs/development/adding-a-fact.md). Part of the hot path.
+Each is a row of FACTS: a list of tuples in the record, the check against the current state, and the clause
+that `nvccache explain` prints if it changed. To add a fact, add a row here, or a topic below for one about
+the machine, and yield it where a stage is observed (docs/development/adding-a-fact.md). Part of the hot path.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
     class Read(Protocol):
-        """As far as a check asks an input record for more than its own rows."""
+        """The fields of an input record that checks use besides their own rows."""
 
         files: list[str]
         digests: list[str]
@@ -43,23 +43,23 @@ if TYPE_CHECKING:
 
     Check = Callable[[list[Any], Read, "Present"], Iterator["Difference"]]
 
-# Topics of questions about the machine, of whose answers a record has the digest.
+# Topics of questions about the machine; a record holds digests of the answers.
 HOST = "host"  # its name, kernel and number of processors; no subject
-NATIVE = "native"  # all of the processor; no subject
-CALLER = "caller"  # what this process was given: users, limits, standard input and so on; no subject
-DIRECTORY = "directory"  # in which it is compiled, by its names; no subject
-CHECKOUT = "checkout"  # that it is compiled somewhere in the directory of this path
-FEATURES = "features"  # the class of the processor that the loader of this path shows
-# What the loader keeps of directories says of names; the subject is its path and these, with `:` between.
+NATIVE = "native"  # the processor in full; no subject
+CALLER = "caller"  # what this process inherited: users, limits, standard input and so on; no subject
+DIRECTORY = "directory"  # the working directory and PWD; no subject
+CHECKOUT = "checkout"  # that the working directory is in the directory of this path
+FEATURES = "features"  # the class of the processor, as reported by the loader of this path
+# What ld.so.cache has for library names; the subject is its path and the names, separated by `:`.
 LIBRARIES = "libraries"
-# Lines of /proc/self/status that tell of the caller.
+# Lines of /proc/self/status that describe the caller.
 STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 _OF_PROCESSOR = (NATIVE, FEATURES)
 _LARGE = 1 << 28  # bytes, read in a tenth of a second
 
 
 class Difference:
-    """One thing that is not as it was recorded: what became of which path, a word that `sentence` knows."""
+    """One change since the recording: a word that `sentence` explains, and the path."""
 
     __slots__ = ("path", "what")
 
@@ -69,25 +69,25 @@ class Difference:
 
 
 class Present:
-    """What files, environment and machine are now, each file looked at once for all input records."""
+    """The current state of files, environment and machine; each file is read once for all input records."""
 
-    __slots__ = ("_cache", "_digests", "_environ_of_loader", "_known", "_unfit", "environ", "since_ns")
+    __slots__ = ("_cache", "_digests", "_environ_of_loader", "_irregular", "_known", "environ", "since_ns")
 
     def __init__(
         self, environ: Mapping[str, str], cache: Store, environ_of_loader: Mapping[str, str] | None = None
     ) -> None:
         self.environ = environ
         self._cache = cache  # has memos of what the machine is
-        self._environ_of_loader = environ_of_loader or environ  # in which a loader may be run to find out
-        self.since_ns = time.time_ns()  # no later than the first look at any of them
+        self._environ_of_loader = environ_of_loader or environ  # for running a loader to query it
+        self.since_ns = time.time_ns()  # before the first file is read
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
-        self._unfit: set[str] = set()
+        self._irregular: set[str] = set()
 
     def in_environment(self, environ: Mapping[str, str]) -> Present:
         """The same files, for a program with another environment."""
         other = Present(environ, self._cache)
-        other._known, other._digests, other._unfit = self._known, self._digests, self._unfit
+        other._known, other._digests, other._irregular = self._known, self._digests, self._irregular
         other.since_ns = self.since_ns
         return other
 
@@ -106,52 +106,52 @@ class Present:
         return [known[path] if path in known else self.signature(path) for path in paths]
 
     def answer(self, topic: str, subject: str) -> str:
-        """What is so of the machine now; see `answer` below."""
+        """The current digest for a question about the machine; see `answer` below."""
         return answer(topic, subject, self._environ_of_loader, self._cache)
 
     def learn(self, path: str, digest: str) -> None:
-        """Take a digest that is known to belong to the file as it is now."""
+        """Remember a digest that is known to be the file's current one."""
         self._digests[path] = digest
 
     def digest(self, path: str) -> str:
-        """The digest of the file as it is now, empty if it cannot be read or is no regular file."""
+        """The file's current digest; empty if it cannot be read or is no regular file."""
         if path not in self._digests:
             try:
                 self._digests[path] = keys.digest_file(path)
             except (OSError, ValueError) as error:
                 self._digests[path] = ""
                 if isinstance(error, OSError) and error.errno == errno.EINVAL:
-                    self._unfit.add(path)
+                    self._irregular.add(path)
         return self._digests[path]
 
-    def is_waste(self, path: str) -> bool:
-        """Whether no compile has read this file, or reading it takes so long that it is not done twice."""
+    def is_implausible(self, path: str) -> bool:
+        """Whether no compile can have read this file, or it is too large to be digested again."""
         signature = self._known.get(path)
-        return path in self._unfit or (signature is not None and signature[2] > _LARGE)
+        return path in self._irregular or (signature is not None and signature[2] > _LARGE)
 
 
 class Fact:
-    """A kind of facts. One that is nothing but rows can be joined and kept as it is."""
+    """A kind of facts."""
 
     __slots__ = ("check", "has_paths", "is_joined", "is_replayed", "name", "sentences", "width")
 
     def __init__(
         self,
-        name: str,  # of the attribute of an input record
+        name: str,  # the attribute of an input record
         width: int,  # strings in a row; rows of one are plain strings
         check: Check,
-        sentences: Mapping[str, str],  # by what became of a row; `{}` is its path
+        sentences: Mapping[str, str],  # by the word of a Difference; `{}` is the path
         *,
-        has_paths: bool = True,  # which another checkout has elsewhere
-        is_joined: bool = True,  # in a union; others are made anew there (stage_inputs.py)
-        is_replayed: bool = False,  # the launcher can ask for it: a call with others has no replay record
+        has_paths: bool = True,  # that are encoded for other checkouts
+        is_joined: bool = True,  # rows are concatenated in a union; otherwise stage_inputs.py computes them
+        is_replayed: bool = False,  # the launcher can check it; a call with any other has no replay record
     ) -> None:
         self.name, self.width, self.check, self.sentences = name, width, check, sentences
         self.has_paths, self.is_joined, self.is_replayed = has_paths, is_joined, is_replayed
 
 
 def _links(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
-    return (Difference("moved", path) for path, led_to in rows if os.path.realpath(path) != led_to)
+    return (Difference("moved", path) for path, target in rows if os.path.realpath(path) != target)
 
 
 def _plain(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
@@ -163,12 +163,12 @@ def _listings(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator
 
 
 def _dates(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
-    return (Difference("redated", path) for path, date in rows if _looked_at_as(path, date[:1]) != date)
+    return (Difference("redated", path) for path, date in rows if _status_now(path, date[:1]) != date)
 
 
-def _looked_at_as(path: str, how: str) -> str:
-    is_status = how in (WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES)
-    return status_of(path, how) if is_status else date_and_size(path)
+def _status_now(path: str, kind: str) -> str:
+    is_status = kind in (WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES)
+    return status_of(path, kind) if is_status else date_and_size(path)
 
 
 def _identities(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
@@ -181,10 +181,10 @@ def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present) -> I
     digests = dict(zip(read.files, read.digests, strict=True)) if rows else {}
     copies = []
     for path, _, _ in rows:
-        shown = now.signature(path)
-        if shown is None:
+        signature = now.signature(path)
+        if signature is None:
             return  # reported already
-        copies.append((path, digests.get(path, ""), shown))
+        copies.append((path, digests.get(path, ""), signature))
     for one, was in zip(likenesses(copies), rows, strict=True):
         if one != was:
             yield Difference("redated", one[0])
@@ -217,7 +217,7 @@ _REDATED = {"redated": "the date of {} changed"}
 _VARIABLE = {"variable": "the environment variable {} changed"}
 _OF_MACHINE = {
     "native": "the processor is another one",
-    # What tools see of it by their libm is a class.
+    # Tools that depend on it only through libm depend on its class.
     "class": "the processor is of another class",
     "features": "the processor is another one",
     "host": "the machine is another one",
@@ -226,22 +226,22 @@ _OF_MACHINE = {
     "caller": "a script or program may see that the user, limits, processors or standard input are others",
     "libraries": "{} names other libraries",
 }
-# What is compared before any file is looked at.
+# Checked before any file is read.
 OF_ENVIRONMENT = (
     Fact("variables", 2, _variables, _VARIABLE, has_paths=False, is_joined=False, is_replayed=True),
     # (name, digest of the value), see environment.py
     Fact("sought", 1, _sought, _VARIABLE, has_paths=False, is_replayed=True),
-    # programs that were looked for on PATH
+    # programs searched on PATH
 )
-# In the order in which they are compared: what costs most comes last.
+# In the order of checking: the most expensive last.
 FACTS = (
     *OF_ENVIRONMENT,
     Fact("listings", 2, _listings, {"relisted": "{} holds other names"}),
-    # (directory, digest of the names and kinds in it)
+    # (directory, digest of the names and types of its entries)
     Fact("links", 2, _links, _MOVED, is_replayed=True),
-    # (path, where it led)
+    # (path, resolved path)
     Fact("plain", 1, _plain, _MOVED, is_replayed=True),
-    # directories that were no links
+    # directories that are no symbolic links
     Fact(
         "identities",
         2,
@@ -253,7 +253,7 @@ FACTS = (
         is_joined=False,
         is_replayed=True,
     ),
-    # (directory, the first of these that is the same one)
+    # (directory, the first path in the list of the same directory)
     Fact("dates", 2, _dates, _REDATED, is_replayed=True),
     # (path, date and size, or whole status)
     Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False, is_replayed=True),
@@ -261,7 +261,7 @@ FACTS = (
     Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False, is_replayed=True),
     # (topic, subject, answer), see the topics above
 )
-# What became of files and names is compared in input_records.py.
+# Files and names are checked in input_records.py.
 _OF_FILES = {
     "changed": "{} changed",
     "gone": "{} is gone",
@@ -271,20 +271,20 @@ _OF_FILES = {
 
 
 def sentence(what: str) -> str:
-    """What `nvccache explain` says of a difference; `{}` is the path."""
+    """The clause that `nvccache explain` prints for a difference; `{}` is the path."""
     found = dict(_OF_FILES)
     for fact in FACTS:
         found |= fact.sentences
-    return found.get(what, "what {} says of the machine is another")  # of a record that somebody made up
+    return found.get(what, "what {} says of the machine is another")  # from a forged record
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
-    """What is so of the machine now; empty for a question that is not understood, or not answered.
+    """The digest of the current answer; empty if the question is unknown or cannot be answered.
 
-    Most that a replay asks it asks only when the machine has been started anew since.
+    A replay repeats most of these questions only after a reboot.
 
-    The subject may come from a record that somebody made up: it decides neither what is run nor, except
-    for the caches of loaders and what may be a loader, what is read.
+    The subject may come from a forged record: it must not decide what is run nor, except for loaders and
+    their caches, what is read.
     """
     if topic == NATIVE:
         found = processor.describe()
@@ -306,9 +306,9 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
 
 
 def _state_of_caller() -> str:
-    """What the kernel reports of this process and hands on to its children; empty if it reports nothing.
+    """Kernel state of this process that children inherit; empty if /proc cannot be read.
 
-    The launcher puts the same together (launcher/process.c).
+    launcher/process.c builds the same text.
     """
     try:
         status, limits = (_text_of_kernel(f"/proc/self/{name}") for name in ("status", "limits"))
@@ -329,7 +329,7 @@ def _text_of_kernel(path: str) -> str:
 
 
 def _libraries_named(subject: str, cache: Store) -> str:
-    """Read only where the file is another one than the last time."""
+    """The digest of what the loader's cache has for some names; it is read again only if it changed."""
     path, *names = subject.split(":")
     shown = signatures.of(path)
     file = (path, signatures.to_text([shown] if shown else []))

@@ -1,10 +1,10 @@
-"""An input record: what a command was observed to read, and whether all of it is still the same.
+"""An input record: all inputs a command was observed to use, and whether they are unchanged.
 
-Part of the hot path. Besides the files read with their digests, an input record holds what was looked for and
-decides just as much: names that were not in a directory, since the compiler would find a header there
-first, and names that were; where symbolic links led, and directories that were none; directories that were
-listed; the environment variables that were asked for; dates that were looked at or written into an output;
-what facts.py says of the machine. A signature is only a hint: where it still holds, nothing is read again.
+Part of the hot path. An input record holds the files read, with their digests, and everything else that
+decided the result: names that existed in a directory, and names that did not, where a new header would be
+found first; targets of symbolic links, and directories that were no links; listings of directories;
+environment variables queried; dates that were queried or written into an output; and the machine (facts.py).
+A stat signature is only a hint: if it matches, the file is not read again.
 """
 
 from __future__ import annotations
@@ -73,23 +73,23 @@ _RECORD = sections.Schema(
     ("signatures", (_encode_signatures, _decode_signatures)),  # of files, and of directories
     ("directories", sections.STRINGS),
     ("names", (_encode_names, _decode_names)),
-    ("other", sections.STRINGS),  # whether it was observed, for whom, and the value of PATH
+    ("other", sections.STRINGS),  # whether it was observed, its reader, and the value of PATH
     *((fact.name, sections.STRINGS if fact.width == 1 else sections.tuples_of(fact.width)) for fact in FACTS),
 )
 _MARK = MARK.encode()
-_BEING_WRITTEN = 2 * 10**9  # nanoseconds for which a directory that changed counts as being written to
+_BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
 
 class UnreadableError(Exception):
-    """There can be no input record; carries the reason as a clause."""
+    """The inputs cannot be recorded; carries the reason as a clause."""
 
 
 class InputRecord:
-    """What a command read. The lists of files run in parallel, so do those of directories.
+    """The inputs of a command; the lists about files are parallel, and so are those about directories.
 
-    Beside the fields here it has a list for each of facts.FACTS, under its name.
+    Besides the fields here it has one list per row of facts.FACTS, named after it.
     """
 
     __slots__ = (
@@ -113,13 +113,13 @@ class InputRecord:
         self.digests: list[str] = []
         self.signatures: list[Signature] = []
         self.directories: list[str] = []
-        # Without one, a directory is looked at name by name.
+        # UNKNOWN: the names in the directory are checked one by one.
         self.directory_signatures: list[Signature] = []
-        self.names: list[list[str]] = []  # of each directory, each name behind what was found under it
-        self.search_path = ""  # the value of PATH, by which programs were looked for
-        self.reader = reader()  # who could read all this
-        self.cache_signatures: list[Signature] = []  # those of `caches`, for a replay only, and not kept
-        self.is_observed = True  # or it is what a stage is known to read, and does for this stage alone
+        self.names: list[list[str]] = []  # per directory; the first character of a name is its state
+        self.search_path = ""  # the value of PATH when programs were searched
+        self.reader = reader()  # the user and groups that could read all this
+        self.cache_signatures: list[Signature] = []  # of `caches`, for replay records only; not stored
+        self.is_observed = True  # if not, it is what a stage is known to read, and only valid for that stage
         for fact in FACTS:
             setattr(self, fact.name, [])
 
@@ -131,18 +131,18 @@ class InputRecord:
 
     @property
     def caches(self) -> list[str]:
-        """What the loader keeps of directories, as far as it was asked."""
+        """The loader's caches (ld.so.cache) that were queried."""
         return [subject.partition(":")[0] for topic, subject, _ in self.machine if topic == LIBRARIES]
 
     @property
-    def asked(self) -> list[str]:
-        """The names of all variables that decide."""
+    def variable_names(self) -> list[str]:
+        """The environment variables that the result depends on."""
         return [name for name, _ in self.variables] + (["PATH"] if self.sought else [])
 
 
 def key_of(front_key: str, input_record: InputRecord) -> str:
-    """The key of the result: everything but the hints, behind what was known before the command ran."""
-    # Joined, since adding thousands of names one by one takes longer than all the rest.
+    """The key of the result: the front key and everything but the hints."""
+    # Joined: adding thousands of names one by one would take longer than all the rest.
     files = (input_record.kinds, sections.join(input_record.files), "".join(input_record.digests))
     components: list[KeyComponent] = [
         ("front", (front_key,)),
@@ -157,7 +157,7 @@ def key_of(front_key: str, input_record: InputRecord) -> str:
 
 
 def encode(input_record: InputRecord, relocation: Relocation) -> bytes:
-    """What is kept of it; paths below the base directory are as `relocation` keeps them."""
+    """The stored form; paths in the checkout are encoded by `relocation`."""
     values = {
         "kinds": input_record.kinds,
         "digests": input_record.digests,
@@ -182,34 +182,31 @@ def decode(record: bytes, relocation: Relocation) -> InputRecord:
     is_moved = _MARK in record
     for name in ("files", "directories", *(fact.name for fact in FACTS)):
         value = values[name]
-        is_kept_as_it_is = not is_moved or name not in _WITH_PATHS
-        setattr(input_record, name, value if is_kept_as_it_is else _moved(value, relocation.decode))
+        has_encoded_paths = is_moved and name in _WITH_PATHS
+        setattr(input_record, name, _moved(value, relocation.decode) if has_encoded_paths else value)
     files = input_record.files
     if not len(files) == len(input_record.kinds) == len(input_record.digests) == len(input_record.signatures):
         raise ValueError("the files do not match their digests")
     if not len(input_record.directories) == len(input_record.directory_signatures) == len(input_record.names):
         raise ValueError("the directories do not match their names")
     if not all(name[:1] in _STATES for names in input_record.names for name in names):
-        raise ValueError("it is not known what was under a name")
+        raise ValueError("the state of a name is unknown")
     return input_record
 
 
 def without_hints(record: bytes) -> bytes:
-    """The record without what is true of one machine alone, which signatures of another might match.
-
-    Raises ValueError.
-    """
+    """The record without its hints, which might match by accident on another machine; raises ValueError."""
     fields = _RECORD.sections_of(record)  # not decoded: there may be eight large ones
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
     fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))
     observed, _, search_path = sections.split(fields["other"])
-    fields["other"] = sections.join([observed, "", search_path])  # who has it next looks what he may read
+    fields["other"] = sections.join([observed, "", search_path])  # no reader: permissions are checked again
     return _RECORD.joined(fields)
 
 
 def _moved(values: Any, move: Callable[[str], str]) -> Any:
-    """A list of paths, or of tuples that hold some, with each path moved."""
+    """Apply `move` to a list of paths or of tuples of paths."""
     return [move(value) if isinstance(value, str) else tuple(map(move, value)) for value in values]
 
 
@@ -219,14 +216,14 @@ def _rows(input_record: InputRecord, fact: Fact) -> Iterable[tuple[str, ...]]:
 
 
 def programs_in(record: bytes) -> list[tuple[str, str]]:
-    """The programs that were run, with their digests, paths as they are kept; raises ValueError."""
+    """The programs that were run: (encoded path, digest); raises ValueError."""
     values = _RECORD.decode(record)
     read = zip(values["files"], values["kinds"], values["digests"], strict=True)
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
 
 
 def joined(one: InputRecord, other: InputRecord) -> InputRecord:
-    """What is compared for both, for a replay."""
+    """Both records as one, for a replay record."""
     made = InputRecord()
     lists = ("files", "digests", "signatures", "directories", "directory_signatures", "names")
     for name in (*lists, "cache_signatures", *(fact.name for fact in FACTS)):
@@ -238,7 +235,7 @@ def joined(one: InputRecord, other: InputRecord) -> InputRecord:
 
 
 def add_files(input_record: InputRecord, paths: Iterable[str]) -> None:
-    """Have further files compared by their signatures, which `record.take_signatures` takes."""
+    """Add files to be compared by signature only; `record.take_signatures` fills these in."""
     for path in paths:
         if path not in input_record.files:
             input_record.files.append(path)
@@ -247,22 +244,22 @@ def add_files(input_record: InputRecord, paths: Iterable[str]) -> None:
             input_record.signatures.append(UNKNOWN)
 
 
-def forget_way_to(directory: str, input_record: InputRecord) -> None:
-    """Drop the names on the way to a directory that is there whenever the record is looked at.
+def forget_parents_of(directory: str, input_record: InputRecord) -> None:
+    """Drop the name of a directory and of its parents from the names looked up.
 
-    It is called otherwise in another checkout.
+    The directory exists whenever the record is checked, but has another name in another checkout.
     """
     for index, above in enumerate(input_record.directories):
-        way = directory.removeprefix(above.rstrip("/") + "/")
-        if way != directory:
-            own = FOLDER + way.partition("/")[0]
+        below = directory.removeprefix(above.rstrip("/") + "/")
+        if below != directory:
+            own = FOLDER + below.partition("/")[0]
             input_record.names[index] = [name for name in input_record.names[index] if name != own]
 
 
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
-    """Drop the hints that could outlive a change made a moment after they were taken.
+    """Drop signatures too recent to show a change made right after they were taken.
 
-    `looked_at_ns` is no later than the first look at any of the files.
+    `looked_at_ns` is a time before any of the files was read.
     """
     for known in (input_record.signatures, input_record.directory_signatures, input_record.cache_signatures):
         for index, signature in enumerate(known):
@@ -273,16 +270,15 @@ def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
 def signature_of_directory(
     directory: str, names: list[str], since_ns: int, is_link: Callable[[str], bool] = os.path.islink
 ) -> Signature:
-    """What stands for all names in a directory; UNKNOWN where they must be looked at one by one.
+    """The signature that vouches for all names in a directory; UNKNOWN if each name must be checked.
 
-    That is a directory that is being written to, whose signature would not last, or whose dates tell nothing,
-    and one where something can change that leaves no trace in it: what a link leads to, or whether a file may
-    be executed.
+    That is so if the directory is being written to or its dates are unreliable, and if a name can change
+    without changing the directory: the target of a link, or whether a file is executable.
     """
     found = signatures.of(directory)
     if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
         return UNKNOWN
-    if not signatures.is_settled(found, since_ns):  # or its dates tell nothing
+    if not signatures.is_settled(found, since_ns):
         return UNKNOWN
     for name in names:
         if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
@@ -291,7 +287,7 @@ def signature_of_directory(
 
 
 def differences(input_record: InputRecord, now: Present, is_one_enough: bool = False) -> list[Difference]:
-    """What is not as it was; at most one difference if that is enough."""
+    """What changed since the recording; at most one difference if `is_one_enough`."""
     found: list[Difference] = []
     for difference in _each(input_record, now):
         found.append(difference)
@@ -334,7 +330,7 @@ def _of_files(input_record: InputRecord, now: Present) -> list[Difference]:
             elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
                 found.append(Difference("changed", path))
             elif kind == SOURCE and path not in links and os.path.islink(path):
-                found.append(Difference("moved", path))  # gcc names system headers by what links lead to
+                found.append(Difference("moved", path))  # gcc names system headers by the targets of links
     return found
 
 
@@ -366,7 +362,7 @@ def _of_names(directory: str, names: list[str]) -> list[Difference]:
 
 
 def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
-    """What somebody else may not read: signatures say nothing of that."""
+    """What another user may not read, which signatures do not show."""
     if input_record.reader == reader():
         return []
     wanted = [

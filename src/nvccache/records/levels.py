@@ -1,7 +1,7 @@
-"""Direct hits, the level of the cache behind replays: a call is answered by what it means, without a process.
+"""Direct hits, the second level of the cache: a parsed call is answered from a record, without a process.
 
-Replays are the launcher's (replay.py); what it does not answer comes here. Part of the hot path: what a
-direct hit costs is what this module and those it names cost.
+The launcher has tried a replay before (replay.py). Part of the hot path: a direct hit costs what importing
+and running this module and its imports costs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
 from nvccache.records.output_names import STANDARD_OUTPUT
-from nvccache.records.products import GIVEN, UNWRITABLE, Answer, give
+from nvccache.records.products import RESTORED, UNWRITABLE, Answer, restore
 from nvccache.store import directory
 from nvccache.store.store import Store
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from nvccache.records.request import Request
     from nvccache.records.tiered_store import TieredStore
 
-_SAMPLE = 16  # one in so many calls counts the bytes that hits add, for all of them
+_SAMPLE = 16  # one in this many calls accounts for the bytes that hits add, on behalf of all
 
 
 def answer(request: Request) -> Answer | Bypass | None:
-    """Answer a call from the records, or say why it is left to nvcc; None where it has to be compiled.
+    """Answer a call from the records, or bypass it; None if it has to be compiled.
 
-    Of a script that is to become a compile it says nothing: a record must not decide what is run.
+    None also for a script whose compile is not in the cache: a record must not decide what is run.
     """
     if not can_make_temporary_files(request.environ):
-        return _bypass("no_temporary_files", request.environ.get("TMPDIR", ""))  # nvcc says so
+        return _bypass("no_temporary_files", request.environ.get("TMPDIR", ""))  # nvcc reports it
     if has_little_memory():
         return _bypass("little_memory")
     cache = Store(directory.of(request.config), request.config.readonly)
@@ -44,12 +44,12 @@ def answer(request: Request) -> Answer | Bypass | None:
         return None
     from nvccache.records import scripted
 
-    behind = scripted.known(request, cache)
-    return answer_compiled(behind, cache) if behind else None
+    compiled = scripted.known(request, cache)
+    return answer_compiled(compiled, cache) if compiled else None
 
 
 def answer_compiled(request: Request, cache: Store) -> Answer | Bypass | None:
-    """The same of a compiled nvcc, for which the arguments are parsed."""
+    """The same for a call of an nvcc that is no script: its arguments are parsed."""
     from nvccache.commandline import invocation
 
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
@@ -60,28 +60,28 @@ def answer_compiled(request: Request, cache: Store) -> Answer | Bypass | None:
     request.invocation = parsed
     found = None
     if not config.recache:
-        found = _answer_by_meaning(request, cache)
-        _count_sometimes(cache, config)
+        found = _answer_parsed(request, cache)
+        _account_for_added(cache, config)
     if not found and parsed.is_query and not config.remote and (config.readonly or not config.observe):
-        return _bypass(parsed.mode)  # nothing would come of running nvcc ourselves
+        return _bypass(parsed.mode)  # its result could not be recorded
     return found
 
 
 def prefetch(request: Request, cache: TieredStore) -> None:
-    """Begin to fetch what `answer_from_remotes` will look at."""
+    """Start fetching the records that `answer_from_remotes` will look up."""
     cache.prefetch_records(front.key for front in _fronts(request))
 
 
 def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
-    """Answer a call from what remotes have; a program that has still to be linked is made by stages."""
-    found = _answer_by_meaning(request, cache, cache.remote_records)
+    """Answer a call from remote records; a program that is still to be linked is made stage by stage."""
+    found = _answer_parsed(request, cache, cache.remote_records)
     return found if isinstance(found, Answer) else None
 
 
-def _answer_by_meaning(
+def _answer_parsed(
     request: Request, cache: Store, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> Answer | Bypass | None:
-    """Give what a record says; nothing is given if a product has been evicted."""
+    """Restore the products of a valid record; none of them if one has been evicted."""
     from nvccache.records import direct, input_records, record
     from nvccache.records.facts import Present
 
@@ -96,15 +96,15 @@ def _answer_by_meaning(
         has_text = bool(pair.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
         if answer.is_of_query and not _can_be_written(has_text, bool(pair.result.stderr)):
             return _bypass("query_streams")
-        given = give(answer, cache)
-        if given != GIVEN:
-            return _bypass("unwritable_output") if given == UNWRITABLE else None  # nvcc says why
+        status = restore(answer, cache)
+        if status != RESTORED:
+            return _bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
         input_records.add_files(pair.input_record, request.invocation.option_files)
         record.take_signatures(pair.input_record, now)
         replay.add_of(request, pair.input_record, answer, cache)
     if cache.is_stale:
-        # What it rests on counts as used, too: it is asked for when a file has changed. The launcher
-        # leaves to us what it finds that has not been used for long.
+        # The entries it rests on count as used, too: the next call after an edit needs them. The launcher
+        # leaves calls to us whose record has not been used for long.
         cache.mark_used(pair.result.basis)
     return None if answer.intermediates else answer
 
@@ -129,8 +129,8 @@ def _fronts(request: Request) -> Iterator[Front]:
     return direct.fronts_of(request, relocation)
 
 
-def _count_sometimes(cache: Store, config: Config) -> None:
-    """Keep the cache within its size without paying for it on every hit: its lock costs more than a hit."""
+def _account_for_added(cache: Store, config: Config) -> None:
+    """Keep the cache within its size, but not on every hit: the lock costs more than a hit."""
     if cache.added and os.getpid() % _SAMPLE == 0:
         from nvccache.store import eviction
 

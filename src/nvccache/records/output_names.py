@@ -1,9 +1,9 @@
-"""What the files are called that a call makes: the only ones that a record may have written.
+"""The names of a call's outputs: the only files that a record may make us write.
 
-Part of the hot path. The names follow from the command line by nvcc's rules, never from a record, which
-may come from somebody hostile: it numbers the names that are found here. What is called by rules that are not
-here cannot be recorded. Two ways lead to the names: from a parsed call, and, where nothing is parsed, from
-words that can mean only one thing whatever stands around them.
+Part of the hot path. The names follow from the command line by nvcc's rules, never from a record, which may
+be hostile: a record only holds indices into the names found here. Outputs that nvcc names by other rules
+cannot be recorded. The names are found from a parsed call (`of_call`) or, without parsing, from arguments
+whose meaning does not depend on their context (`of_argv`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Invocation
 
-STANDARD_OUTPUT = ""  # the name of what a query writes there
+STANDARD_OUTPUT = ""  # the name that stands for it among the products of a query
 EXTENSIONS = {
     "ltoir": ".ltoir",
     "optix-ir": ".optixir",
@@ -31,7 +31,7 @@ EXTENSIONS = {
     "device-w": ".o",
     "compile": ".o",
 }
-# In a dependency file make would take them for more than parts of names: recipes, assignments, functions.
+# In a depfile make would not read these as parts of names: recipes, assignments, functions.
 MEANT_FOR_MAKE = bytes([*range(9), *range(11, 32), 127]) + b"\t;=$"
 DIRECTIVES = frozenset(
     b"include -include sinclude load -load define endef undefine override export unexport private vpath"
@@ -47,14 +47,14 @@ DEVICE_LINK = WORDS["device-link"]
 TARGET = WORDS["dependency-target-name"]
 WITH_DEPENDENCIES = frozenset(word for name in ASK_FOR_DEPENDENCIES for word in WORDS[name])
 QUERIES = frozenset(word for names in OPTIONS_OF_QUERIES.values() for name in names for word in WORDS[name])
-# Options that take no other word as their value, whatever it is: what follows them is an option by itself.
+# Options without a separate value: the argument after one is never its value.
 _WITHOUT_VALUE = (
     "generate-dependency-targets debug device-debug generate-line-info disable-warnings m64 dlink-time-opt"
     " shared use_fast_math restrict extended-lambda expt-extended-lambda expt-relaxed-constexpr"
     " resource-usage Wno-deprecated-gpu-targets Wno-deprecated-declarations forward-unknown-to-host-compiler"
 )
-# Nor do these, of which most are no options of nvcc's, and thus values themselves.
-_OF_HOST = (
+# The same; most of these are no options of nvcc, and thus arguments of their own.
+_HOST_OPTIONS = (
     "-O0 -O1 -O2 -O3 -fPIC -fpic -fPIE -fpie -fopenmp -pthread -pipe -Wall -Wextra -Wpedantic -Wno-unused"
 )
 COMPLETE = WITH_DEPENDENCIES.union(
@@ -62,7 +62,7 @@ COMPLETE = WITH_DEPENDENCIES.union(
     SPELLINGS_OF_MODES,
     DEVICE_LINK,
     (word for name in _WITHOUT_VALUE.split() for word in WORDS[name]),
-    _OF_HOST.split(),
+    _HOST_OPTIONS.split(),
 )
 GLUED = ("-D", "-I", "-L", "-U")
 
@@ -70,20 +70,20 @@ GLUED = ("-D", "-I", "-L", "-U")
 class Outputs:
     """The files that a call makes."""
 
-    __slots__ = ("are_objects", "dependency_file", "is_known", "others", "products")
+    __slots__ = ("are_objects", "dependency_file", "is_known", "optional", "products")
 
     def __init__(
-        self, products: list[str], others: list[str], dependency_file: str, is_known: bool = True
+        self, products: list[str], optional: list[str], dependency_file: str, is_known: bool = True
     ) -> None:
         self.products = products
-        self.others = others  # which it makes where nvcc finds that it has to
-        self.dependency_file = dependency_file  # empty where there is none
-        self.is_known = is_known  # if not, nothing at all is
-        self.are_objects = False  # of gas, which unlinks an existing file first
+        self.optional = optional  # products that nvcc makes for some inputs only
+        self.dependency_file = dependency_file  # empty if there is none
+        self.is_known = is_known  # if not, no name is known
+        self.are_objects = False  # written by gas, which unlinks an existing file first
 
-    def are_given(self, products: Sequence[str], dependency_file: str | None) -> bool:
+    def match(self, products: Sequence[str], dependency_file: str | None) -> bool:
         """Whether these are the files that the call makes, each of them once."""
-        wanted, possible = set(self.products), {*self.products, *self.others}
+        wanted, possible = set(self.products), {*self.products, *self.optional}
         return (
             self.is_known
             and len(products) == len(set(products))
@@ -101,16 +101,16 @@ def of_call(invocation: Invocation) -> Outputs:
     dependency_file = _dependency_file(invocation)
     if dependency_file is None:
         return UNKNOWN
-    others: list[str] = []
+    optional: list[str] = []
     if invocation.is_query:
         products = [invocation.output or STANDARD_OUTPUT]
     elif invocation.mode == "link":
-        products = []  # the linker's, which is never given by us
+        products = []  # the program is never restored, only linked
         if "ltoir" in invocation.options:  # before CUDA 13 `-ltoir` names a library
-            others = (
+            optional = (
                 [invocation.output]
                 if invocation.output
-                else [_beside(invocation, path, ".ltoir") for path in invocation.inputs]
+                else [_named_after(path, ".ltoir", invocation) for path in invocation.inputs]
             )
     elif invocation.output:
         products = [invocation.output]
@@ -118,16 +118,16 @@ def of_call(invocation: Invocation) -> Outputs:
         extension = next(
             (EXTENSIONS[name] for name in ("cubin", "fatbin") if name in invocation.options), ".o"
         )
-        products = [_placed(invocation, "a_dlink" + extension)]
+        products = [_in_output_directory("a_dlink" + extension, invocation)]
     elif invocation.mode in EXTENSIONS:
-        products = [_beside(invocation, path, EXTENSIONS[invocation.mode]) for path in invocation.inputs]
-        if invocation.mode == "ptx":  # for architectures of both kinds
-            others = [_beside(invocation, path, ".ltoir") for path in invocation.inputs]
+        products = [_named_after(path, EXTENSIONS[invocation.mode], invocation) for path in invocation.inputs]
+        if invocation.mode == "ptx":  # also writes LTO-IR if there are architectures of both kinds
+            optional = [_named_after(path, ".ltoir", invocation) for path in invocation.inputs]
     else:
         return UNKNOWN
-    if _is_any_of([*products, *others, dependency_file], _read_by(invocation)):
+    if _is_any_of([*products, *optional, dependency_file], _read_by(invocation)):
         return UNKNOWN
-    found = Outputs(products, others, dependency_file)
+    found = Outputs(products, optional, dependency_file)
     found.are_objects = EXTENSIONS.get(invocation.mode) == ".o" or (
         invocation.mode == "device-link" and invocation.options.isdisjoint(("cubin", "fatbin"))
     )
@@ -135,25 +135,25 @@ def of_call(invocation: Invocation) -> Outputs:
 
 
 def _dependency_file(invocation: Invocation) -> str | None:
-    """Its name, empty if the call asks for none; None if the name is in doubt."""
-    asked = invocation.dependencies
-    if not asked:
+    """Its name; empty if the call requests none, None if the name is ambiguous."""
+    wanted = invocation.dependencies
+    if not wanted:
         return ""
-    if asked.output:
-        return asked.output
+    if wanted.output:
+        return wanted.output
     if invocation.output:
-        return beside_output(invocation.output)
-    return _beside(invocation, invocation.inputs[0], ".d") if len(invocation.inputs) == 1 else None
+        return default_depfile(invocation.output)
+    return _named_after(invocation.inputs[0], ".d", invocation) if len(invocation.inputs) == 1 else None
 
 
-def beside_output(output: str) -> str | None:
-    """Where nvcc writes the dependency file by itself, if the name of the output leaves no doubt."""
+def default_depfile(output: str) -> str | None:
+    """Where nvcc writes the depfile without -MF; None if the name of the output is ambiguous."""
     stem, extension = os.path.splitext(output)
     return stem + ".d" if extension and "." not in os.path.basename(stem) else None
 
 
-def _beside(invocation: Invocation, source: str, extension: str) -> str:
-    return _placed(invocation, _stem(source) + extension)
+def _named_after(source: str, extension: str, invocation: Invocation) -> str:
+    return _in_output_directory(_stem(source) + extension, invocation)
 
 
 def _stem(source: str) -> str:
@@ -161,7 +161,7 @@ def _stem(source: str) -> str:
     return name.rpartition(".")[0] if "." in name else name
 
 
-def _placed(invocation: Invocation, name: str) -> str:
+def _in_output_directory(name: str, invocation: Invocation) -> str:
     return f"{invocation.output_directory}/{name}" if invocation.output_directory else name
 
 
@@ -176,7 +176,7 @@ def _read_by(invocation: Invocation) -> Iterable[str]:
 
 
 def are_read(paths: Iterable[str], files: Sequence[str]) -> bool:
-    """Whether one of these is among the files that a record says were read."""
+    """Whether one of these is among the files read, by the names in a record."""
     return not set(files).isdisjoint(form for path in paths if path for form in (path, os.path.abspath(path)))
 
 
@@ -186,41 +186,43 @@ def _is_any_of(paths: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def of_argv(arguments: Sequence[str]) -> Outputs:
-    """The outputs of a call, as its words say without being parsed.
+    """The outputs of a call, found without parsing.
 
-    Unknown where a word could mean anything else. The launcher does the same (launcher/outputs.c).
+    Unknown if an argument is ambiguous. launcher/outputs.c does the same.
     """
     output, dependency_file = _value(OUTPUT, arguments), _value(DEPENDENCY_FILE, arguments)
-    if output is None or dependency_file is None or any(_begins(word, DIRECTORY) for word in arguments):
+    if output is None or dependency_file is None or any(_is_of(token, DIRECTORY) for token in arguments):
         return UNKNOWN
-    asks = [index for index, word in enumerate(arguments) if word in WITH_DEPENDENCIES]
-    queries = [index for index, word in enumerate(arguments) if word in QUERIES]
+    dependencies = [index for index, token in enumerate(arguments) if token in WITH_DEPENDENCIES]
+    queries = [index for index, token in enumerate(arguments) if token in QUERIES]
     if queries:
-        if asks or dependency_file or not all(_stands_alone(index, arguments) for index in queries):
+        if dependencies or dependency_file or not all(_is_no_value(index, arguments) for index in queries):
             return UNKNOWN
         if not output:
             return Outputs([STANDARD_OUTPUT], [], "")
-    output = output or _after_source(arguments)
+    output = output or _default_product(arguments)
     if not output:
         return UNKNOWN
-    if not all(_stands_alone(index, arguments) for index in asks) or (dependency_file and not asks):
+    if dependency_file and not dependencies:
         return UNKNOWN
-    found = (dependency_file or beside_output(output)) if asks else ""
+    if not all(_is_no_value(index, arguments) for index in dependencies):
+        return UNKNOWN
+    found = (dependency_file or default_depfile(output)) if dependencies else ""
     if found is None or any(_may_be_read(path, arguments) for path in (output, found) if path):
         return UNKNOWN
-    if _has_other_names(output):
+    if _has_links(output):
         return UNKNOWN
     return Outputs([output], [], found)
 
 
-def _after_source(arguments: Sequence[str]) -> str:
-    """What the product is called after the only source; empty where a word is not clear."""
-    sources = [word for word in arguments if not word.startswith("-")]
-    modes = [SPELLINGS_OF_MODES[word] for word in arguments if word in SPELLINGS_OF_MODES]
+def _default_product(arguments: Sequence[str]) -> str:
+    """The product's name, made from that of the only source; empty if an argument is ambiguous."""
+    sources = [token for token in arguments if not token.startswith("-")]
+    modes = [SPELLINGS_OF_MODES[token] for token in arguments if token in SPELLINGS_OF_MODES]
     is_clear = (
         len(sources) == len(modes) == 1
-        and all(not word.startswith("-") or _is_complete(word) for word in arguments)
-        and not any(_begins(word, OPTIONS_FILE) or word in DEVICE_LINK for word in arguments)
+        and all(not token.startswith("-") or _is_complete(token) for token in arguments)
+        and not any(_is_of(token, OPTIONS_FILE) or token in DEVICE_LINK for token in arguments)
         and not os.environ.get("NVCC_PREPEND_FLAGS")
         and not os.environ.get("NVCC_APPEND_FLAGS")
     )
@@ -228,12 +230,12 @@ def _after_source(arguments: Sequence[str]) -> str:
 
 
 def _value(option: tuple[str, ...], arguments: Sequence[str]) -> str | None:
-    """The value of an option that stands there once, empty if it does not; None where that is in doubt."""
-    places = [index for index, word in enumerate(arguments) if _begins(word, option)]
-    if not places:
+    """The value of an option given once, empty if it is not given; None if that is ambiguous."""
+    indices = [index for index, token in enumerate(arguments) if _is_of(token, option)]
+    if not indices:
         return ""
-    index = places[0]
-    if len(places) > 1 or not _stands_alone(index, arguments):
+    index = indices[0]
+    if len(indices) > 1 or not _is_no_value(index, arguments):
         return None
     _, sign, value = arguments[index].partition("=")
     if not sign:
@@ -241,22 +243,23 @@ def _value(option: tuple[str, ...], arguments: Sequence[str]) -> str | None:
     return value if value and not value.startswith("-") else None
 
 
-def _begins(word: str, option: tuple[str, ...]) -> bool:
-    return word in option or word.partition("=")[0] in option
+def _is_of(token: str, option: tuple[str, ...]) -> bool:
+    """Whether an argument is one of an option's spellings, alone or with `=VALUE`."""
+    return token in option or token.partition("=")[0] in option
 
 
-def _stands_alone(index: int, arguments: Sequence[str]) -> bool:
-    """Whether a word is an option and not the value of the one before."""
+def _is_no_value(index: int, arguments: Sequence[str]) -> bool:
+    """Whether an argument cannot be the value of the option before it."""
     before = arguments[index - 1] if index else ""
     return not before.startswith("-") or _is_complete(before)
 
 
-def _is_complete(word: str) -> bool:
-    return word in COMPLETE or bool(word.partition("=")[2]) or (word[:2] in GLUED and len(word) > 2)
+def _is_complete(token: str) -> bool:
+    return token in COMPLETE or bool(token.partition("=")[2]) or (token[:2] in GLUED and len(token) > 2)
 
 
-def _has_other_names(path: str) -> bool:
-    """Whether it matters if a file is written into or replaced, which depends on what makes it."""
+def _has_links(path: str) -> bool:
+    """Whether a file has other names: then overwriting and replacing it differ, which is up to the tool."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
@@ -265,22 +268,22 @@ def _has_other_names(path: str) -> bool:
 
 
 def _may_be_read(path: str, arguments: Sequence[str]) -> bool:
-    """Whether a word that does not name an output, or the target of the rule, names this file."""
+    """Whether any argument but those for outputs and the target of the rule names this file."""
     name = os.path.basename(path)
-    place = os.path.abspath(path)
+    absolute = os.path.abspath(path)
     return any(
-        word.endswith(name)
+        token.endswith(name)
         and not (index and arguments[index - 1] in (*OUTPUT, *DEPENDENCY_FILE, *TARGET))
-        and not _begins(word, (*OUTPUT, *DEPENDENCY_FILE, *TARGET))
-        and place in map(os.path.abspath, (word, word.partition("=")[2]))
-        for index, word in enumerate(arguments)
+        and not _is_of(token, (*OUTPUT, *DEPENDENCY_FILE, *TARGET))
+        and absolute in map(os.path.abspath, (token, token.partition("=")[2]))
+        for index, token in enumerate(arguments)
     )
 
 
-def are_plain(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
-    """Whether make takes these for names of files and nothing else; a record may name what it likes.
+def are_plain_names(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
+    """Whether make takes these names from a record for file names and nothing else.
 
-    A name with `=` in it is an assignment unless it is one of a file, and of those that the call has `read`.
+    A name with `=` is an assignment unless it is one of the files that the call has `read`.
     """
     text = b"".join(names)
     odd = text.translate(None, MEANT_FOR_MAKE.replace(b"=", b""))
@@ -290,7 +293,7 @@ def are_plain(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
 
 
 def is_plain_rule(text: bytes) -> bool:
-    """Whether a dependency file of a record has make know dependencies and do nothing."""
+    """Whether a depfile from a record only declares dependencies and makes make do nothing else."""
     if len(text.translate(None, MEANT_FOR_MAKE)) != len(text):
         return False
     for line in text.replace(b"\\\n", b" ").split(b"\n"):

@@ -1,20 +1,20 @@
-"""What a call gives, from products to diagnostics, and giving it: each product whole, or not at all.
+"""Restores the outputs of a call, each product whole or not at all, and writes its depfile.
 
-Part of the hot path. What is given is what nvcc would have left: the dependency file first, since nvcc writes
-it before it compiles, then the products. gas unlinks an object that is there, if it holds something, and
-makes a new one; nvcc and its other tools write into an existing file, which keeps its inode, its mode and its
-other names. The same is left behind here, but a new file gets its name only when all is in it:
+Part of the hot path. The result on disk is what nvcc would have left: the depfile first, since nvcc writes it
+before it compiles, then the products. gas unlinks an existing object that is not empty and creates a new one;
+nvcc and its other tools write into an existing file, which keeps its inode, mode and hard links. The same
+happens here, but a new file gets its name only once it is complete:
 
-    nothing there       written without a name (O_TMPFILE), then linked to its own
-    unlinked first      the same, the old one being unlinked just before
-    written into        in place, after its blocks have been reserved; a torn one is removed
+    no file             written without a name (O_TMPFILE), then linked
+    unlinked first      the same, with the old file unlinked right before
+    overwritten         in place, after its blocks have been reserved; a torn file is removed
 
-A file without a name goes with its process, however that ends. A file system that has no such files gets
-one next to the product, which is then renamed. Its name is made of the product's: what a killed process has
-left goes when the product is made again.
+An unnamed file disappears with its process, however that ends. On a file system without O_TMPFILE, a file
+next to the product is renamed instead. Its name derives from the product's, so that the file of a killed
+process is removed when the product is made again.
 
-The dependency file of -MD and -MMD is written anew for each call, since it names this call's output. Its form
-was compared with nvcc's own on 11.8 to 13.5; passes.py decides which files it lists.
+The depfile of -MD and -MMD is generated for each call, since it names the call's output. Its format was
+compared with nvcc's on 11.8 to 13.5; passes.py decides which files it lists.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 
-WORTH_CLONING = 1 << 20  # bytes; a smaller product is written faster than the means to clone it load
-_LONGEST_STEM = 200  # bytes of the name of a file next to a product
-BLOCK = 512  # what st_blocks counts
-TRIES = 3  # others may make a file of the name that is just being given
+WORTH_CLONING = 1 << 20  # bytes; importing fcntl to clone a smaller product takes longer than writing it
+_LONGEST_STEM = 200  # bytes of the product's name in that of a temporary file
+BLOCK = 512  # bytes in the unit of st_blocks
+TRIES = 3  # another process may create a file of the same name at the same time
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
-GIVEN, LOST, UNWRITABLE = "given", "lost", "unwritable"
+RESTORED, LOST, UNWRITABLE = "restored", "lost", "unwritable"
 
 
 class Product:
-    """What is to be given under a name."""
+    """A file to be written."""
 
     __slots__ = ("content", "destination", "raw_blob", "unlink_first")
 
@@ -53,18 +53,19 @@ class Product:
     ) -> None:
         self.destination = destination
         self.content = content
-        self.raw_blob = raw_blob  # a file of the cache that may hold the same
-        self.unlink_first = unlink_first  # an existing file is replaced, as gas does it
+        self.raw_blob = raw_blob  # a file of the cache that may have the same content, for cloning
+        self.unlink_first = unlink_first  # an existing file is replaced, as by gas
 
 
-def deliver(products: Sequence[Product]) -> None:
-    """Give these products, in this order.
+def write_all(products: Sequence[Product]) -> None:
+    """Write these products, in this order.
 
-    Raises OSError, or ValueError for a name that is none, with nothing given if there was no room for one.
-    What is no regular file, a pipe or a device, and what is standard output or error, is left to nvcc, too.
+    Raises OSError, or ValueError for an invalid name; if there was no room for one, none has been written. A
+    destination that is no regular file, or is our standard output or error, is an error as well: left to
+    nvcc.
     """
     pending: list[_Pending] = []
-    # In a direct hit nothing else would put away what a signal leaves.
+    # No watchdog cleans up after a direct hit that is stopped by a signal.
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         for product in products:
@@ -79,20 +80,20 @@ def deliver(products: Sequence[Product]) -> None:
 
 
 class _Pending:
-    """A product on its way: nothing of it is visible before `commit`, and nothing is left after `close`."""
+    """A product being written: invisible before `commit`; `close` removes it if there was no commit."""
 
     __slots__ = ("_before", "_created", "_descriptor", "_is_torn", "_product", "_temporary")
 
     def __init__(self, product: Product) -> None:
         self._product = product
         self._descriptor = -1
-        self._temporary = ""  # the name of the new file, where it has to have one
-        self._before: os.stat_result | None = None  # of the file that is going to be written into
-        self._created = ""  # the path of that, if opening made it
+        self._temporary = ""  # the name of the new file, without O_TMPFILE
+        self._before: os.stat_result | None = None  # the status of the file to be overwritten
+        self._created = ""  # its path, if opening created it
         self._is_torn = False
 
     def prepare(self) -> None:
-        """Have everything written, or room for it."""
+        """Write the content, or reserve room for it."""
         destination = self._product.destination
         try:
             found = os.stat(destination)
@@ -109,7 +110,7 @@ class _Pending:
             return
         try:
             self._write_new()
-        except PermissionError:  # nothing can be unlinked in this directory: gas writes into the file then
+        except PermissionError:  # the directory is not writable: gas writes into the file then
             self._open_existing()
 
     def commit(self) -> None:
@@ -122,7 +123,7 @@ class _Pending:
             self._write_into()
 
     def close(self) -> None:
-        """Let go of what was not given."""
+        """Remove or undo what was not committed."""
         if self._temporary:
             _succeeds(os.unlink, self._temporary)
         if self._before:
@@ -136,33 +137,33 @@ class _Pending:
         try:
             self._descriptor = os.open(directory, flags | os.O_TMPFILE, 0o666)
         except OSError:
-            self._make_beside(directory)
+            self._create_temporary(directory)
         _fill(self._descriptor, self._product)
 
-    def _make_beside(self, directory: str) -> None:
+    def _create_temporary(self, directory: str) -> None:
         from nvccache.files import flock
 
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         last = os.fsencode(os.path.basename(self._product.destination))[:_LONGEST_STEM]
         path = f"{directory}/.nvccache-{os.fsdecode(last)}"
         try:
-            _remove_if_left(path)
+            _remove_stale(path)
             self._descriptor = os.open(path, flags, 0o666)
-        except OSError:  # another process is making the same
+        except OSError:  # another process is making the same product
             path += f"-{os.urandom(8).hex()}"
             self._descriptor = os.open(path, flags, 0o666)
         self._temporary = path
         _succeeds(lambda _: flock.take(self._descriptor), path)
 
     def _link(self) -> bool:
-        """Give the file its name; False where it can only be written into what has that name."""
+        """Link the file to its name; False if it has to be written into the existing file instead."""
         destination = self._product.destination
-        os.utime(self._descriptor)  # what is given later must not be older
+        os.utime(self._descriptor)  # a product committed later must not be older
         for _ in range(TRIES):
             if self._product.unlink_first:
                 _succeeds(os.unlink, destination)
             try:
-                # Only with a directory, which does not count here, does Python have the link followed.
+                # Only with src_dir_fd, which the absolute path makes irrelevant, does Python follow the link.
                 path = f"/proc/self/fd/{self._descriptor}"
                 os.link(path, destination, src_dir_fd=self._descriptor)
                 return True
@@ -181,7 +182,7 @@ class _Pending:
         return True
 
     def _open_existing(self) -> None:
-        """Open the file as nvcc's tools do, so that the kernel refuses what it would refuse them."""
+        """Open the file as nvcc's tools do, so that the kernel refuses whatever it would refuse them."""
         destination = self._product.destination
         created = "" if os.path.exists(destination) else os.path.realpath(destination)
         flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
@@ -195,7 +196,7 @@ class _Pending:
             os.posix_fallocate(self._descriptor, 0, size)
 
     def _is_stream(self, file: os.stat_result) -> bool:
-        """Whether it is standard output or error: its text lies between what nvcc's tools write."""
+        """Whether it is our standard output or error: its text interleaves with that of nvcc's tools."""
         for number in (1, 2):
             try:
                 if number != self._descriptor and os.path.samestat(os.fstat(number), file):
@@ -211,13 +212,13 @@ class _Pending:
         self._before = None
 
     def _undo(self, before: os.stat_result) -> None:
-        """Have the file as it was before; where that is lost there must be none, for make to see it."""
+        """Restore the file; if its old content is lost, remove it, so that make notices."""
         if self._created or self._is_torn:
             _succeeds(os.unlink, self._created or self._product.destination)
             return
         if os.fstat(self._descriptor).st_size != before.st_size:
             _succeeds(lambda _: os.ftruncate(self._descriptor, before.st_size), "")
-        if os.fstat(self._descriptor).st_mtime_ns != before.st_mtime_ns:  # also of what found no room
+        if os.fstat(self._descriptor).st_mtime_ns != before.st_mtime_ns:  # a failed fallocate changes it, too
             times = (before.st_atime_ns, before.st_mtime_ns)
             _succeeds(lambda _: os.utime(self._descriptor, ns=times), "")
 
@@ -230,8 +231,8 @@ def _succeeds(action: Callable[[str], object], path: str) -> bool:
     return True
 
 
-def _remove_if_left(path: str) -> None:
-    """Remove what a killed process was making, which nobody holds the lock of; raises OSError."""
+def _remove_stale(path: str) -> None:
+    """Remove the temporary file of a killed process: one that no process has locked; raises OSError."""
     from nvccache.files import flock
 
     try:
@@ -246,7 +247,7 @@ def _remove_if_left(path: str) -> None:
 
 
 def _fill(descriptor: int, product: Product) -> None:
-    """Have the content in a file, as a clone of the blob where the file system can; raises OSError."""
+    """Write the content into a file, or clone the blob if the file system can; raises OSError."""
     content = product.content
     if len(content) < WORTH_CLONING or not _clone(product.raw_blob, descriptor, content):
         rest = memoryview(content)
@@ -255,10 +256,10 @@ def _fill(descriptor: int, product: Product) -> None:
 
 
 def _clone(source: str, target: int, content: bytes) -> bool:
-    """Share the blob's blocks (copy on write) instead of copying them; False where that cannot be.
+    """Share the blob's blocks (copy on write) instead of copying them; False if that is impossible.
 
-    What was cloned is compared: content that was just made says nothing of an older blob of its name. Most
-    file systems cannot clone, and say so before anything is read. Behind its content a blob may have a sum.
+    The clone is compared with the content: an older blob of the same name may be damaged. Most file systems
+    cannot clone, and fail before anything is read. A blob may end in a checksum, hence the truncation.
     """
     import fcntl
 
@@ -266,7 +267,7 @@ def _clone(source: str, target: int, content: bytes) -> bool:
     if not source:
         return False
     try:
-        # A link or a pipe that somebody has put there is no blob.
+        # A link or a pipe put there by another user is no blob.
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -281,22 +282,19 @@ def _clone(source: str, target: int, content: bytes) -> bool:
 
 
 def rule(entered: Sequence[tuple[bytes, bool]], invocation: Invocation) -> bytes:
-    """The dependency file of a call whose passes list these files.
-
-    With each file stands whether it is a system header.
-    """
+    """The depfile of a call whose passes entered these files, each with whether it is a system header."""
     wanted = invocation.dependencies
     assert wanted is not None
-    # A name may be listed twice, as a system header's and not.
+    # A file may be entered both as a system header and as another.
     files = list(dict.fromkeys(name for name, is_system in entered if not (is_system and wanted.omit_system)))
     chosen = wanted.targets[-1] if wanted.targets else invocation.output or None
     return render(target(entered[0][0], chosen, invocation.output_directory), files, wanted.phony)
 
 
 def target(source: bytes, chosen: str | None, directory: str) -> bytes:
-    """What the rule is for: the value of -MT or -o, else the source's name as that of an object.
+    """The target of the rule: the value of -MT or -o, else the object's name made from the source's.
 
-    That is `a.o` for -ptx and -cubin, too. -odir goes in front as it is, even of an absolute path.
+    That is `a.o` for -ptx and -cubin, too. -odir is prepended verbatim, even to an absolute path.
     """
     base = os.path.splitext(os.path.basename(source))[0]
     name = base + b".o" if chosen is None else os.fsencode(chosen)
@@ -304,10 +302,7 @@ def target(source: bytes, chosen: str | None, directory: str) -> bytes:
 
 
 def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
-    """The make rule: blanks are escaped in names, not in the target.
-
-    The source, the first file, stands there as it was typed.
-    """
+    """The make rule: blanks are escaped in names, not in the target. The source comes first, as typed."""
     listed = [*files[:1], *map(_as_listed, files[1:])]
     escaped = [name.replace(b" ", b"\\ ") for name in listed]
     text = target + b" : " + b" \\\n    ".join(escaped) + b"\n"
@@ -317,41 +312,41 @@ def render(target: bytes, files: Sequence[bytes], phony: bool) -> bytes:
 
 
 def _as_listed(name: bytes) -> bytes:
-    """The name of a header as nvcc takes it from the marker, whose escapes it does not understand.
+    """A header's name as nvcc reads it from a line marker, whose escapes it does not understand.
 
-    There two backslashes stand for one, which becomes a slash, and a quote ends the name.
+    Each backslash becomes a slash, though the marker doubles them, and a quote ends the name.
     """
     before_quote, quote, _ = name.partition(b'"')
     return before_quote.replace(b"\\", b"/") + (b"\\" if quote else b"")
 
 
 class Answer:
-    """A result of a call under the names that this call has for what it makes."""
+    """A result with the output names of one call."""
 
     __slots__ = ("dependency_file", "intermediates", "products", "result", "rule", "sources")
 
     def __init__(self, result: Result) -> None:
         self.result = result
-        # (destination, digest of the content, whether an existing file is unlinked first); of a query the
-        # destination may be STANDARD_OUTPUT.
+        # (destination, digest of the content, whether an existing file is unlinked first); the destination
+        # of a query may be STANDARD_OUTPUT.
         self.products: list[tuple[str, str, bool]] = []
         self.dependency_file = ""
-        self.rule: bytes | None = None  # the dependency file's content, None where the call asks for none
-        # Where a host's link has to follow (link_only.py): what it reads of the scratch directory, (base
-        # name, digest).
+        self.rule: bytes | None = None  # the depfile's content, None if the call requests none
+        # If the host link is still to run (link_only.py): its inputs in the scratch directory, (base name,
+        # digest).
         self.intermediates: list[tuple[str, str]] = []
-        self.sources: list[str] = []  # the inputs as they were typed
+        self.sources: list[str] = []  # the inputs as typed
 
     @property
     def is_of_query(self) -> bool:
-        """Whether no stage is saved: nvcc was not asked to compile."""
+        """Whether the call compiles nothing, so that no stage is saved."""
         return not self.result.stages
 
 
-def give(answer: Answer, cache: Store) -> str:
-    """Write the products and the dependency file; what goes to standard output is put into the answer.
+def restore(answer: Answer, cache: Store) -> str:
+    """Write the products and the depfile; text for standard output is put into the answer's result.
 
-    LOST, with nothing written, if the store does not have it all; UNWRITABLE where nvcc should report why.
+    LOST, with nothing written, if a blob is missing; UNWRITABLE if nvcc should run and report why.
     """
     wanted = []
     if answer.rule is not None:
@@ -365,7 +360,7 @@ def give(answer: Answer, cache: Store) -> str:
             continue
         wanted.append(Product(destination, content, cache.path(store.BLOB, digest), unlink_first))
     try:
-        deliver(wanted)
+        write_all(wanted)
     except (OSError, ValueError):
         return UNWRITABLE
-    return GIVEN
+    return RESTORED

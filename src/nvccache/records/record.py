@@ -1,17 +1,17 @@
-"""Records: what an action read and what it gave, so that it need not be carried out again.
+"""Records: the inputs and results of an action, so that it need not run again.
 
-An action is a call, a stage, a rehearsal or a dry run. All that is known of it before it runs makes its front
-key, and a record belongs to that: pairs of inputs (what was observed to be read, see
-input_records.py) and a result, newest first: one for each of the last eight states of the files.
+An action is a call, a stage, a rehearsal or a dry run. The front key covers all that is known before it runs.
+The record of a front key holds pairs of observed inputs (input_records.py) and a result, newest first, for
+the last eight states of the files:
 
     record-1 <key> <inputs> <result>  <key> <inputs> <result> ...
 
-The same lies in the cache directory, on a remote and in a pack. What tells of this machine alone is taken out
-of what leaves it, and is not believed of what was received: stat signatures, who could read the files, which
-files of the cache a result rests on.
+The format is the same in the cache directory, on a remote and in a pack. What is only valid on one machine is
+removed before a record is sent, and ignored in one received: stat signatures, who could read the files, and
+the entries of the cache that a result rests on.
 
-Front keys decide how widely a result may be shared. They are tried in turn, from the most widely shared
-(direct.py for calls, seeding.py for stages). Part of the hot path.
+Front keys decide how widely a result is shared. They are tried from the most widely shared (direct.py for
+calls, seeding.py for stages). Part of the hot path.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _KIND = "record-1"
-_MOST_PAIRS, _MOST_OF_REMOTE = 8, 16  # of a cache directory; of a remote, to which many states of files come
-_MOST_BYTES = 1 << 25  # of a record; the inputs of a unit with 1,600 headers have 300,000
+_MOST_PAIRS, _MOST_PAIRS_REMOTE = 8, 16  # more on a remote, where checkouts in many states meet
+_MOST_BYTES = 1 << 25  # of a record; the inputs of a TU with 1,600 headers take 300,000
 _RESULT = sections.Schema(
     "result-1",
     ("outputs", sections.PAIRS),
@@ -53,7 +53,7 @@ _RESULT = sections.Schema(
 
 
 class Result:
-    """What an action gave, as it is kept."""
+    """The result of an action, as stored."""
 
     __slots__ = (
         "basis",
@@ -73,24 +73,24 @@ class Result:
     def __init__(
         self, outputs: Iterable[tuple[str, str]] = (), stdout: bytes = b"", stderr: bytes = b""
     ) -> None:
-        self.outputs = list(outputs)  # (role, digest); the roles of a call see direct.py
+        self.outputs = list(outputs)  # (role, digest); for the roles of a call see direct.py
         self.stdout, self.stderr = stdout, stderr
-        self.seconds = 0.0  # for which its tools ran
-        self.cpu = 0.0  # seconds that they had of a CPU; 0 where that is not known
-        self.wall = 0.0  # of the wall time of its call, in seconds; see StageClock
-        self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: what was shown, hidden
-        # Of a stage: digests of the preprocessed text, whose lines a key may leave out.
+        self.seconds = 0.0  # run time of its tools
+        self.cpu = 0.0  # CPU time of its tools in seconds; 0 if unknown
+        self.wall = 0.0  # its share of the call's wall time, in seconds; see StageClock
+        self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: its encrypted output
+        # Of a stage: digests of the preprocessed text, whose line numbers a key may leave out.
         self.text: list[str] = []
-        # Of a call: what its dependency file lists, (path, "1" for a system header); the stages it saves, as
-        # event_line.py writes them; the files of the cache that it rests on, which are kept as long as it is.
+        # Of a call: the entries of its depfile, (path, "1" for a system header); the stages it saves, as
+        # event_line.py writes them; the entries of the cache that it rests on, kept as long as it is.
         self.listed: list[tuple[str, str]] = []
         self.stages: list[str] = []
         self.basis: list[str] = []
-        self.is_made_here = True  # not taken from another cache or a pack
+        self.is_made_here = True  # not received from another cache or a pack
 
 
 class Front:
-    """A front key under which a result may be, with how paths are kept there."""
+    """A front key under which a result may be stored, with the encoding of paths."""
 
     __slots__ = ("has_diagnostics", "key", "relocation", "scope")
 
@@ -99,16 +99,16 @@ class Front:
     ) -> None:
         self.key = key
         self.relocation = relocation
-        self.scope = scope  # how widely it is shared: a word of the module that made the key
+        self.scope = scope  # how widely it is shared, as named by the module that made the key
         self.has_diagnostics = has_diagnostics  # on a terminal: whether it is for results with diagnostics
 
     def suits(self, result: Result) -> bool:
-        """Whether a result may lie under this key."""
+        """Whether a result may be stored under this key."""
         return self.has_diagnostics is None or self.has_diagnostics == bool(result.stderr)
 
 
 class Pair:
-    """What an action read and gave, under one of its front keys."""
+    """The inputs and the result of an action, under one of its front keys."""
 
     __slots__ = ("front", "input_record", "is_received", "key", "result")
 
@@ -124,7 +124,7 @@ class Pair:
         self.input_record = input_record
         self.result = result
         self.key = key or input_records.key_of(front.key, input_record)
-        self.is_received = is_received  # from another cache, and not in this one
+        self.is_received = is_received  # from a remote, and not in this cache yet
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class Pair:
 
 
 def on_terminal(front: Front, terminal: str) -> list[Front]:
-    """The same key for results without diagnostics, and another for those with; see streams.py."""
+    """On a terminal, results with diagnostics have a key of their own; see streams.py."""
     if not terminal:
         return [front]
     own = keys.key_of("on a terminal", (("key", (front.key,)), ("terminal", (terminal,))))
@@ -144,7 +144,7 @@ def on_terminal(front: Front, terminal: str) -> list[Front]:
 
 
 def front_for(result: Result, front: Front, terminal: str) -> Front:
-    """The one of `on_terminal` under which a result may lie."""
+    """The front of `on_terminal` that suits a result."""
     return next(one for one in on_terminal(front, terminal) if one.suits(result))
 
 
@@ -154,29 +154,29 @@ def find(
     now: Present,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Pair | None:
-    """The newest pair whose inputs are as they were."""
-    return next(holding(front, cache, now, remote_records), None)
+    """The newest pair whose inputs are unchanged."""
+    return next(valid_pairs(front, cache, now, remote_records), None)
 
 
-def holding(
+def valid_pairs(
     front: Front,
     cache: Store,
     now: Present,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Iterator[Pair]:
-    """The pairs whose inputs are as they were, newest first: this cache's, then those of remotes.
+    """The pairs whose inputs are unchanged, newest first: this cache's, then those of remotes.
 
-    `remote_records` asks these, by the front key; without it they are left out.
+    `remote_records` gets the records of a front key from remotes; without it they are not queried.
     """
     known = set()
-    for pair in kept(front, cache):
+    for pair in all_pairs(front, cache):
         known.add(pair.key)
         differing = input_records.differences(pair.input_record, now, is_one_enough=True)
         if not differing:
             if front.suits(pair.result):
                 yield pair
-        elif now.is_waste(differing[0].path):
-            cache.remove_damaged(store.RECORD, front.key)  # somebody may have made it up
+        elif now.is_implausible(differing[0].path):
+            cache.remove_damaged(store.RECORD, front.key)  # it may be forged
     for received in remote_records(front.key) if remote_records else ():
         for pair in _pairs(_parts(received), front):
             if pair.key in known:
@@ -190,7 +190,7 @@ def holding(
 
 
 def find_hidden(front: tuple[str, str], cache: Store, now: Present) -> tuple[Pair, bytes] | None:
-    """What `add_hidden` kept in this directory, where its inputs are as they were."""
+    """The pair and plain text stored by `add_hidden` in this directory, if the inputs are unchanged."""
     key, secret = front
     pair = find(Front(key, Relocation("", os.getcwd())), cache, now)
     try:
@@ -208,14 +208,14 @@ def add_hidden(
     *,
     is_sent: bool = True,
 ) -> None:
-    """Keep what a run has shown, hidden from all who do not know by what it is known (keys.pair_of)."""
+    """Store what a run has shown, encrypted: reading it takes the arguments of keys.pair_of."""
     key, secret = front
     result = Result()
     result.facts = keys.hide(shown, secret)
     add(Pair(Front(key, Relocation("", os.getcwd())), inputs, result), cache, looked_at_ns, is_sent=is_sent)
 
 
-def kept(front: Front, cache: Store) -> Iterator[Pair]:
+def all_pairs(front: Front, cache: Store) -> Iterator[Pair]:
     """All pairs that this cache has under a front key, newest first."""
     return _pairs(_parts_here(front.key, cache), front)
 
@@ -223,13 +223,13 @@ def kept(front: Front, cache: Store) -> Iterator[Pair]:
 def named(name: str, relocation: Relocation, cache: Store) -> Pair | None:
     """The pair of this name, if it is still there."""
     front_key, _, key = name.partition("/")
-    return next((pair for pair in kept(Front(front_key, relocation), cache) if pair.key == key), None)
+    return next((pair for pair in all_pairs(Front(front_key, relocation), cache) if pair.key == key), None)
 
 
 def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) -> None:
-    """Put a pair, observed from `looked_at_ns` on, before the others under its front key.
+    """Store a pair as the newest under its front key; its inputs were observed from `looked_at_ns` on.
 
-    If not `is_sent`, other caches do not get it.
+    If not `is_sent`, it is not sent to remotes.
     """
     input_records.forget_unsettled(pair.input_record, looked_at_ns)
     relocation = pair.front.relocation
@@ -243,18 +243,18 @@ def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) ->
 
 
 def adopt(pair: Pair, cache: Store, now: Present) -> None:
-    """Keep a pair that was received and holds, with the signatures that files have here."""
+    """Store a received pair that is valid here, with this machine's stat signatures."""
     take_signatures(pair.input_record, now)
     add(pair, cache, now.since_ns)
 
 
-def take_signatures(held: InputRecord, now: Present) -> None:
-    """Take the signatures as they are now, so that the next call is answered without digests."""
-    held.signatures = _settled(now.signatures(held.files), now.since_ns)
-    held.cache_signatures = _settled(now.signatures(held.caches), now.since_ns)
-    held.directory_signatures = [
+def take_signatures(inputs: InputRecord, now: Present) -> None:
+    """Update the signatures of valid inputs, so that the next call needs no digests."""
+    inputs.signatures = _settled(now.signatures(inputs.files), now.since_ns)
+    inputs.cache_signatures = _settled(now.signatures(inputs.caches), now.since_ns)
+    inputs.directory_signatures = [
         input_records.signature_of_directory(directory, names, now.since_ns)
-        for directory, names in zip(held.directories, held.names, strict=True)
+        for directory, names in zip(inputs.directories, inputs.names, strict=True)
     ]
 
 
@@ -262,31 +262,31 @@ def _settled(found: Iterable[Signature | None], since_ns: int) -> list[Signature
     return [one if one and signatures.is_settled(one, since_ns) else signatures.UNKNOWN for one in found]
 
 
-# What leaves a cache, and what comes in.
+# Sending and receiving records. All raise ValueError for bytes that are no record.
 
 
 def without_hints(record: bytes) -> bytes:
-    """A record without what is true of one machine alone; raises ValueError for what is none."""
+    """A record without what is only valid on one machine."""
     portable = [
         (key, input_records.without_hints(read), _portable(made)) for key, read, made in _parts(record)
     ]
-    return _joined(portable, _MOST_OF_REMOTE)
+    return _joined(portable, _MOST_PAIRS_REMOTE)
 
 
 def merged(ours: bytes, theirs: bytes) -> bytes:
-    """Our pairs, and behind them those of others; raises ValueError where one is no record."""
+    """Our pairs, followed by the other ones of theirs."""
     here = _parts(ours)
     known = {part[0] for part in here}
-    return _joined([*here, *(part for part in _parts(theirs) if part[0] not in known)], _MOST_OF_REMOTE)
+    return _joined([*here, *(part for part in _parts(theirs) if part[0] not in known)], _MOST_PAIRS_REMOTE)
 
 
-def holds_all_of(theirs: bytes, ours: bytes) -> bool:
-    """Whether a record has all pairs of another one; raises ValueError where one is no record."""
+def has_all_of(theirs: bytes, ours: bytes) -> bool:
+    """Whether their record has all pairs of ours."""
     return {key for key, _, _ in _parts(ours)} <= {key for key, _, _ in _parts(theirs)}
 
 
 def take_in(front_key: str, received: bytes, cache: Store) -> bool:
-    """Put pairs behind those of this cache, as far as there is room; whether there was. Raises ValueError."""
+    """Append received pairs to those of this cache while there is room; whether any was added."""
     theirs = _parts(without_hints(received))
 
     def further(here: list[tuple[str, bytes, bytes]]) -> list[tuple[str, bytes, bytes]]:
@@ -305,10 +305,7 @@ def take_in(front_key: str, received: bytes, cache: Store) -> bool:
 
 
 def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:
-    """Of each pair its key, its result, and the programs that were run, with their digests.
-
-    Paths are as they are kept. Raises ValueError.
-    """
+    """For each pair its key, its result, and the programs run, with their digests; paths are encoded."""
     return [(key, _decoded(made), input_records.programs_in(read)) for key, read, made in _parts(record)]
 
 
@@ -326,7 +323,7 @@ def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_PAIRS) 
 def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
     """The key, inputs and result of each pair, not decoded; raises ValueError."""
     found = sections.unpack_all(_KIND, record)
-    if len(found) % 3 or len(found) > 3 * _MOST_OF_REMOTE:
+    if len(found) % 3 or len(found) > 3 * _MOST_PAIRS_REMOTE:
         raise ValueError("a record is cut short")
     parts = [(key.decode("ascii"), read, made) for key, read, made in zip(*[iter(found)] * 3, strict=True)]
     if not all(len(key) == keys.LENGTH and key.isalnum() for key, _, _ in parts):
@@ -346,7 +343,7 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
 
 
 def _pairs(parts: Iterable[tuple[str, bytes, bytes]], front: Front) -> Iterator[Pair]:
-    """The pairs that can be understood here: paths of one may lead above a base directory."""
+    """The pairs that can be decoded here: paths of one may lead above the base directory."""
     for key, read, made in parts:
         try:
             inputs, result = input_records.decode(read, front.relocation), _decoded(made, front.relocation)

@@ -1,8 +1,8 @@
-"""What rehearsals have shown: the command that a wrapper becomes, kept behind what that depended on.
+"""Stored rehearsals: the compiler call that a wrapper makes, and the inputs that decided it.
 
-Part of the hot path where nvcc is a script. A rehearsal is known by the wrapper's arguments and where it
-was called (its front key), as far as nothing has changed that it was observed to read, look for or ask for.
-How a wrapper is rehearsed is not known here (execution/rehearsals.py, compile/scripted_nvcc.py).
+Part of the hot path if nvcc is a script. A rehearsal is found by the wrapper's arguments and directory (its
+front key) and is valid while none of its observed inputs changed. How a wrapper is rehearsed is not known
+here (execution/rehearsals.py, compile/scripted_nvcc.py).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _BECOMES = sections.Schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Becoming:
-    """A compiler's program, its arguments, and the variables that it was given otherwise than its wrapper.
+class CompilerCall:
+    """The call of a compiler by its wrapper: program, argv, and the variables that the wrapper changed.
 
-    A variable is written `name=value`, or `name` where it was taken away.
+    A variable is `name=value`, or `name` if the wrapper removed it.
     """
 
     program: str
@@ -40,15 +40,15 @@ class Becoming:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a wrapper becomes, what that depended on, and whether it may have chosen by its arguments."""
+    """The compiler call that a wrapper makes, its inputs, and whether the arguments may have decided it."""
 
-    becomes: Becoming
+    call: CompilerCall
     input_record: InputRecord
     may_choose: bool
 
 
 def find(front: tuple[str, str], cache: Store, now: Present) -> Rehearsal | None:
-    """The rehearsal of a wrapper that still holds, by what it is known by (keys.pair_of)."""
+    """The valid rehearsal of a wrapper; for `front` see keys.pair_of."""
     found = record.find_hidden(front, cache, now)
     if not found:
         return None
@@ -58,18 +58,18 @@ def find(front: tuple[str, str], cache: Store, now: Present) -> Rehearsal | None
         (program,) = values["program"]
     except ValueError:
         return None
-    becomes = Becoming(program, tuple(values["argv"]), tuple(values["variables"]))
-    return Rehearsal(becomes, pair.input_record, values["may_choose"])
+    call = CompilerCall(program, tuple(values["argv"]), tuple(values["variables"]))
+    return Rehearsal(call, pair.input_record, values["may_choose"])
 
 
 def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -> None:
-    """Keep a rehearsal that was observed from `since_ns` on; it may repeat arguments and variables."""
-    becomes = known.becomes
+    """Store a rehearsal that was observed from `since_ns` on, encrypted: argv and variables may be secret."""
+    call = known.call
     shown = _BECOMES.encode(
         {
-            "program": [becomes.program],
-            "argv": list(becomes.argv),
-            "variables": list(becomes.variables),
+            "program": [call.program],
+            "argv": list(call.argv),
+            "variables": list(call.variables),
             "may_choose": known.may_choose,
         }
     )

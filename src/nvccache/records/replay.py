@@ -1,16 +1,15 @@
-"""Replay: a call typed as before, where nothing it read has been touched, is answered by the launcher alone.
+"""Writes replay records, from which the launcher answers repeated calls without starting Python.
 
-The record of such a call is written here, when the call has been compiled, or answered by what it means. It
-is read by the launcher, which starts no Python then (launcher/replay.c): it makes one stat for each file
-that the call read and puts back what the call gave. replay_layout.py draws the record.
+A replay record is written when a call was compiled or was a direct hit. If the same call comes again and no
+input was touched, the launcher (launcher/replay.c) restores the outputs after one stat per input.
+replay_layout.py draws the record.
 
-The launcher looks for a record before it starts Python, and tells by `-X nvccache-replay=NAME` which name it
-looked for: the digest of the call as it was typed and of the directory of the cache, as far as that is
-known without Python. What would give another name here is not recorded. Where the launcher is a script, or
-there is none, nothing is: such calls are answered by what they mean.
+The launcher looks for a record before it starts Python, and passes its name in `-X nvccache-replay=NAME`: the
+digest of argv, environment and cache directory, as far as that is known without Python. A call that would get
+another name here is not recorded. Without a native launcher there are no replay records, only direct hits.
 
-The launcher asks less than Python can: a call that depends on a listing of a directory, or whose settings
-want more than an answer, has no replay record. Nor has a query with a long answer: it would be stored twice.
+The launcher can check less than Python: a call that depends on a directory listing, or whose settings require
+more than an answer, has no replay record. Nor has a query with long output, which would be stored twice.
 """
 
 from __future__ import annotations
@@ -42,52 +41,53 @@ if TYPE_CHECKING:
     from nvccache.records.request import Request
     from nvccache.store.store import Store
 
-OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as it was typed
-_OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # where the cache and the settings file are
-_FARTHEST = 1 << 63  # nanoseconds
-_LONG = 1 << 18  # bytes; the dependencies of a unit with 1 600 headers are half of that
+OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as typed
+_OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # they locate the cache and the settings file
+_DATE_LIMIT = 1 << 63  # nanoseconds
+_MOST_OUTPUT = 1 << 18  # bytes; the dependencies of a TU with 1,600 headers take half of that
 _OF_PROCESS = ("host", "caller")  # topics of facts.py that may change while the machine runs
 
 
 class Call:
-    """A call as the launcher got it."""
+    """A call as the launcher received it."""
 
-    __slots__ = ("arguments", "name", "nvcc", "started", "words")
+    __slots__ = ("arguments", "launcher_arguments", "name", "nvcc", "program")
 
     def __init__(
-        self, name: str, started: str, words: Sequence[str], nvcc: str, arguments: Sequence[str]
+        self, name: str, program: str, launcher_arguments: Sequence[str], nvcc: str, arguments: Sequence[str]
     ) -> None:
         self.name = name  # of its record
-        self.started = started  # what was executed
-        self.words = words  # its arguments
+        self.program = program  # argv[0] of the launcher
+        self.launcher_arguments = launcher_arguments  # the rest of its argv, which ends with `arguments`
         self.nvcc = nvcc
-        self.arguments = arguments  # those of its words that are nvcc's
+        self.arguments = arguments  # of nvcc
 
     @property
     def first(self) -> int:
-        """How many words come before nvcc's arguments."""
-        return len(self.words) - len(self.arguments)
+        """The index of nvcc's first argument in the launcher's arguments."""
+        return len(self.launcher_arguments) - len(self.arguments)
 
     @property
     def typed(self) -> str:
-        """The compiler as it was typed; empty for a call under the name nvcc."""
-        return self.words[self.first - 1] if self.first else ""
+        """The compiler as typed; empty for a masquerade."""
+        return self.launcher_arguments[self.first - 1] if self.first else ""
 
     def block(self, environ: Mapping[str, str], directory: str) -> bytes:
-        """All that makes it this call; its digest is the name of the record."""
+        """All that identifies the call; its digest is the name of the record."""
         variables = [f"{name}={environ[name]}" if name in environ else name for name in OF_CALL]
-        texts = [self.started, str(len(self.words)), *self.words, os.getcwd(), *variables, directory]
+        argv = [self.program, str(len(self.launcher_arguments)), *self.launcher_arguments]
+        texts = [*argv, os.getcwd(), *variables, directory]
         return os.fsencode("\0".join([*texts, ""]))
 
 
 def call_of_process(nvcc: str, arguments: Sequence[str]) -> Call | None:
-    """The call that the launcher was started for; None where there is no launcher that reads records."""
+    """The call that the launcher received; None if there is no launcher that reads records."""
     name = sys._xoptions.get("nvccache-replay")
     return Call(name, sys.argv[0], sys.argv[1:], nvcc, arguments) if isinstance(name, str) else None
 
 
 def add_of(request: Request, input_record: InputRecord, answer: Answer, cache: Store) -> None:
-    """Record the call of this process as it was typed; of a script with what that has depended on."""
+    """Record the call of this process; if nvcc is a script, with the inputs of its rehearsal."""
     typed = request.script or request
     if request.script:
         from nvccache.records import input_records
@@ -108,7 +108,7 @@ def add(
     cache: Store,
     terminal: str = "",
 ) -> bool:
-    """Record a call; False if the launcher could not answer it, or one of its files may change unseen."""
+    """Record a call; False if the launcher could not answer it or could miss a change of one of its files."""
     if not call or not _can_be_answered(input_record, answer, config, environ, terminal):
         return False
     from nvccache.files import keys
@@ -118,29 +118,29 @@ def add(
         return False
     if not names_its_files(answer, call.arguments, input_record.files):
         return False
-    found = _Looks(input_record)
-    if not found.add_way_to_nvcc(call, config, environ) or not found.add_settings_file(config, environ):
+    checks = _Checks(input_record)
+    if not checks.add_search_for_nvcc(call, config, environ) or not checks.add_settings_file(config, environ):
         return False
-    if found.has_far_dates():
+    if checks.has_dates_out_of_range():
         return False
     strings = replay_layout.Strings()
     products, stdout = _products(answer, strings, cache), _standard_output(answer, cache)
     if products is None or stdout is None:
         return False
-    decide, prefixes = _variables([*input_record.asked, *found.variables], environ)
+    variables, prefixes = _variables([*input_record.variable_names, *checks.variables], environ)
     numbers = (os.geteuid(), os.getegid(), *sorted(os.getgroups()))
     sections = {
-        **found.sections(strings),
-        "variables": strings.add_all(decide),
+        **checks.sections(strings),
+        "variables": strings.add_all(variables),
         "prefixes": strings.add_all(prefixes),
         "reader": b"".join(number.to_bytes(4, sys.byteorder) for number in numbers),
         "products": products,
     }
     head = _head(call, input_record, answer, config, strings)
     head |= {"output": strings.add(stdout), "output_size": len(stdout)}
-    head |= {"call": bytes.fromhex(call.name), "environment": _digest_of_values(decide, environ)}
+    head |= {"call": bytes.fromhex(call.name), "environment": _digest_of_values(variables, environ)}
     sections["strings"] = bytes(strings.content)
-    # No lock: nothing depends on a replay record, and a lock costs more than all the rest.
+    # No lock: nothing depends on a replay record, and taking one costs more than all the rest.
     cache.add_record(store.REPLAY, call.name, replay_layout.joined(head, sections), lock=False)
     return True
 
@@ -152,8 +152,8 @@ def _can_be_answered(
     environ: Mapping[str, str],
     terminal: str,
 ) -> bool:
-    """Whether the launcher asks and does all that this call needs."""
-    wants_more = config.log or config.readonly or config.recache or config.disable
+    """Whether the launcher can check and do all that this call needs."""
+    needs_python = config.log or config.readonly or config.recache or config.disable
     return not (
         signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures)
         or len(input_record.cache_signatures) < len(input_record.caches)
@@ -161,9 +161,9 @@ def _can_be_answered(
         or any(getattr(input_record, fact.name) for fact in FACTS if not fact.is_replayed)
         or not all(_is_digest(answer) for topic, _, answer in input_record.machine if topic in _OF_PROCESS)
         or (input_record.machine and not signatures.of_boot())
-        or answer.intermediates  # they are not yet what the call gives
+        or answer.intermediates  # a link is still to run
         or (terminal and answer.result.stderr)
-        or wants_more
+        or needs_python
         or not (is_private(config.dir) and os.path.exists(config.journal_root))  # and is counted
         or real_nvcc.TRIED_VARIABLE in environ
         or tight_limits()
@@ -175,9 +175,9 @@ def _is_digest(text: str) -> bool:
 
 
 def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
-    """Whether all files whose date counts are among those whose signatures are compared.
+    """Whether each file whose date counts is also read, so that its signature is compared.
 
-    PTX that the user compiles names sources that nobody reads.
+    PTX compiled by the user may name sources that are not read.
     """
     if not input_record.dates:
         return True
@@ -186,22 +186,22 @@ def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
 
 
 def names_its_files(answer: Answer, arguments: Sequence[str], read: Sequence[str]) -> bool:
-    """Whether an answer writes all files that the command line names as outputs, and no others.
+    """Whether an answer writes exactly the outputs that the command line names; `read` are the files read.
 
-    Calls whose outputs are named in other ways are answered by what they mean (direct.py), which costs a
-    parse. The launcher checks the same of a record. `read` are the files that were read.
+    Calls whose outputs are named by other rules need a parse and can only be direct hits (direct.py). The
+    launcher checks the same for a record.
     """
     made = [destination for destination, _, _ in answer.products]
     dependency_file = "" if answer.rule is None else answer.dependency_file
     return (
-        output_names.of_argv(arguments).are_given(made, dependency_file)
+        output_names.of_argv(arguments).match(made, dependency_file)
         and not output_names.are_read([*made, dependency_file], read)
         and (answer.rule is None or output_names.is_plain_rule(answer.rule))
     )
 
 
-class _Looks:
-    """What is looked at, each thing with what is expected there, and further variables that decide."""
+class _Checks:
+    """The paths that the launcher checks, with the expected state of each, and further variables."""
 
     __slots__ = ("_absent", "_files", "_input_record", "_links", "_present", "variables")
 
@@ -213,12 +213,12 @@ class _Looks:
         self._files.update(zip(input_record.caches, input_record.cache_signatures, strict=True))
         self._absent: list[str] = []
         self._present: list[tuple[str, str]] = []  # path, state
-        self._links = [(path, led_to) for path, led_to in input_record.links]
+        self._links = [(path, target) for path, target in input_record.links]
         self.variables = [*_OF_SETTINGS]
         self._add_directories()
 
     def _add_directories(self) -> None:
-        """A directory whose signature would not last is looked at name by name."""
+        """A directory without a usable signature is checked name by name."""
         made = self._input_record
         for directory, signature, names in zip(
             made.directories, made.directory_signatures, made.names, strict=True
@@ -235,13 +235,13 @@ class _Looks:
         else:
             self._present.append((path, state))
 
-    def add_way_to_nvcc(self, call: Call, config: Config, environ: Mapping[str, str]) -> bool:
-        """Add what was found where nvcc was looked for; False where that does not lead to this nvcc now."""
-        words = [word for word in call.words[: call.first] if "/" in word]
-        looked_at, is_by_path = real_nvcc.way_to(call.nvcc, call.typed, config.nvcc, environ)
-        if is_by_path:
+    def add_search_for_nvcc(self, call: Call, config: Config, environ: Mapping[str, str]) -> bool:
+        """Add the paths tried in the search for nvcc; False if the search would now find another one."""
+        named = [argument for argument in call.launcher_arguments[: call.first] if "/" in argument]
+        tried, depends_on_path = real_nvcc.paths_tried(call.nvcc, call.typed, config.nvcc, environ)
+        if depends_on_path:
             self.variables.append("PATH")
-        for path in dict.fromkeys([*words, *looked_at]):
+        for path in dict.fromkeys([*named, *tried]):
             state = state_of(path)
             if state != EXECUTABLE:
                 self._expect(path, state)
@@ -252,7 +252,7 @@ class _Looks:
         return real_nvcc.find(call.typed, config.nvcc, environ) == call.nvcc
 
     def add_settings_file(self, config: Config, environ: Mapping[str, str]) -> bool:
-        """Add the file with the user's settings; False where other settings are in force by now."""
+        """Add the user's settings file; False if the settings have changed since they were loaded."""
         from nvccache import config as configs
 
         path = configs.config_file(environ)
@@ -265,7 +265,7 @@ class _Looks:
         return all(getattr(now, name) == getattr(config, name) for name in configs.SETTINGS)
 
     def _add_file(self, path: str) -> bool:
-        """Add the signature of a file; False if it could change without showing that."""
+        """Add the signature of a file; False if the file could change without changing its signature."""
         if path in self._files:
             return True
         found = signatures.of(path)
@@ -274,9 +274,10 @@ class _Looks:
         self._files[path] = found
         return True
 
-    def has_far_dates(self) -> bool:
-        """Whether a file's date has no room in a record: it is centuries away, and somebody's invention."""
-        return any(not -_FARTHEST <= date < _FARTHEST for found in self._files.values() for date in found[3:])
+    def has_dates_out_of_range(self) -> bool:
+        """Whether a date does not fit into a record: one set on purpose, centuries from now."""
+        dates = (date for signature in self._files.values() for date in signature[3:])
+        return any(not -_DATE_LIMIT <= date < _DATE_LIMIT for date in dates)
 
     def sections(self, strings: Strings) -> dict[str, bytes]:
         from nvccache.records.replay_layout import FORMATS
@@ -301,13 +302,13 @@ class _Looks:
     def _sections_of_files(self, strings: Strings) -> dict[str, bytes]:
         from nvccache.records.replay_layout import FORMATS
 
-        places = sorted((*_split(os.fsencode(path)), found) for path, found in self._files.items())
+        paths = sorted((*_split(os.fsencode(path)), found) for path, found in self._files.items())
         directories: dict[bytes, int] = {}
         files = [
             FORMATS["file"].pack(
                 *found, strings.add(name), directories.setdefault(directory, len(directories))
             )
-            for directory, name, found in places
+            for directory, name, found in paths
         ]
         return {"files": b"".join(files), "directories": strings.add_all(directories)}
 
@@ -317,15 +318,15 @@ def _raw(texts: Iterable[str]) -> list[bytes]:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
-    """A directory, and a name that leads from there to the same as the path."""
+    """A directory and a name in it that together resolve to the same file as the path."""
     directory, slash, name = path.rpartition(b"/")
     return (directory or slash or b"."), name or b"."
 
 
-def _variables(asked: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
-    """The names of the variables that decide, sorted; and how others begin that must not be set."""
-    prefixes = [name[:-1] for name in asked if name[-1:] == WHOLE]
-    names = {name for name in asked if name[-1:] != WHOLE and not name.startswith(environment.OWN)}
+def _variables(recorded: Iterable[str], environ: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
+    """The names of the relevant variables, sorted, and prefixes of those that must not be set otherwise."""
+    prefixes = [name[:-1] for name in recorded if name[-1:] == WHOLE]
+    names = {name for name in recorded if name[-1:] != WHOLE and not name.startswith(environment.OWN)}
     names |= {
         name for name in environ if name.startswith(tuple(prefixes)) and not environment.is_ignored(name)
     }
@@ -342,7 +343,7 @@ def _digest_of_values(names: Iterable[bytes], environ: Mapping[str, str]) -> byt
 
 
 def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
-    """The files that are given, the dependency file first; None where the cache has no file to give."""
+    """The files to restore, the depfile first; None if a blob is missing or has no raw file."""
     from nvccache.files import keys
     from nvccache.records.replay_layout import FORMATS, SUM
 
@@ -363,11 +364,11 @@ def _products(answer: Answer, strings: Strings, cache: Store) -> bytes | None:
 
 
 def _standard_output(answer: Answer, cache: Store) -> bytes | None:
-    """What goes to standard output; None where it is long, or no longer in the cache."""
+    """The text for standard output; None if it is long or no longer in the cache."""
     for destination, digest, _ in answer.products:
         if destination == STANDARD_OUTPUT:
             content = cache.read_blob(digest)
-            return content if content is not None and len(content) <= _LONG else None
+            return content if content is not None and len(content) <= _MOST_OUTPUT else None
     return answer.result.stdout
 
 
@@ -400,7 +401,7 @@ def _head(
 
 
 def _log_mode(config: Config) -> int:
-    """The permissions that a log has which the launcher has to make."""
+    """The permissions of a log that the launcher creates."""
     permissions = untrusted.Permissions(config.umask)
     permissions.learn_from(os.stat(config.journal_root))
     return permissions.of_lock()[0]

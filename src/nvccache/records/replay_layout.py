@@ -1,21 +1,21 @@
-"""The layout of a replay record, which Python writes and the launcher, a program in C, reads.
+"""The layout of a replay record, which Python writes and the launcher, written in C, reads.
 
-    head        struct replay_head: what it is, its sum, where all that follows begins
-    strings     NUL-terminated, the first one empty; all others refer to them by where they begin
+    head        struct replay_head: magic, checksum, table of sections
+    strings     NUL-terminated, the first one empty; other sections refer to them by offset
     directories strings; directories that hold the `files`
     files       struct replay_file, grouped by directory: their signatures (signatures.py)
-    absent      strings; paths that must not be there
-    present     struct replay_present: paths, with what must be there (presence.py)
+    absent      strings; paths that must not exist
+    present     struct replay_present: paths with their expected state (presence.py)
     plain       strings; directories that must not be links
-    links       pairs of strings: a path, and where it led
-    identities  struct replay_identity: directories, each with the first of them that is the same one
-    variables   strings, sorted: the names of the variables that decide, and of our own that are set
-    prefixes    strings: no other variables that begin like these may be set
-    reader      numbers: effective user and group, then the further groups in their order
-    products    struct replay_product, in the order in which they are given
+    links       pairs of strings: a path, and the path it must resolve to
+    identities  struct replay_identity: directories, each with the index of the first that is the same one
+    variables   strings, sorted: the names of relevant variables, and of all NVCCACHE_ variables set
+    prefixes    strings: no other variables with these prefixes may be set
+    reader      numbers: effective user and group, then the supplementary groups, sorted
+    products    struct replay_product, in the order of restoring
 
-Sections begin at multiples of 8 bytes. Numbers are those of the machine, which alone reads it.
-`src/native/generate_native_header.py` makes the C header of this. Part of the hot path of direct hits.
+Sections are aligned to 8 bytes. Numbers have native byte order: records are only read on the same machine.
+`src/native/generate_native_header.py` generates the C header. Part of the hot path of direct hits.
 """
 
 from __future__ import annotations
@@ -28,30 +28,24 @@ if TYPE_CHECKING:
 
 MAGIC = b"replay10"
 SUM = 16  # bytes of XXH3 in canonical form
-DIGEST = 32  # bytes of BLAKE3: values are kept as digests, since some are secret
+DIGEST = 32  # bytes of BLAKE3; values of variables are stored as digests, since some are secret
 SUMMED_FROM = len(MAGIC) + SUM
-# Fields of the structures: a name, and a code of `struct`. Their order leaves no gaps.
+# Fields of the structures: a name and a format code of `struct`, ordered so that there is no padding.
 HEAD = (
     ("magic", "8s"),
     ("sum", f"{SUM}s"),  # of all that follows this field
     ("size", "Q"),  # of the whole record, bytes
-    ("call", f"{DIGEST}s"),  # digest of the call as it was typed, which names the record
-    (
-        "environment",
-        f"{DIGEST}s",
-    ),  # digest of the variables that decide, each `NAME=VALUE`, or `NAME` if unset
-    ("host", f"{DIGEST}s"),  # what facts.py says of it; zeros where nothing asked, as in the next
+    ("call", f"{DIGEST}s"),  # digest of the call as typed, which names the record
+    ("environment", f"{DIGEST}s"),  # digest of the variables, each `NAME=VALUE`, or `NAME` if unset
+    ("host", f"{DIGEST}s"),  # the answer of facts.py; zeros if irrelevant, as in the next
     ("caller", f"{DIGEST}s"),
     ("wall_saved", "q"),  # microseconds
     ("log_mode", "Q"),  # the permissions of a new log
-    (
-        "boot",
-        "I",
-    ),  # string: since which start of the machine it is the same one; empty where that is no matter
-    ("journal", "I"),  # string: the directory in which calls are counted
+    ("boot", "I"),  # string: the boot in which facts of the machine were recorded; empty if there are none
+    ("journal", "I"),  # string: the directory of the event log
     ("event", "I"),  # string of a stored length: event_line.replayed_line
     ("event_size", "I"),
-    ("first", "I"),  # how many words of the command line come before nvcc's arguments
+    ("first", "I"),  # the index of nvcc's first argument among those of the launcher
     ("rule", "I"),  # 1 if the first product is a dependency file
     ("output", "I"),  # string of a stored length: standard output, then standard error
     ("output_size", "I"),
@@ -72,13 +66,14 @@ IDENTITY = (("path", "I"), ("first", "I"))  # string, index
 PRODUCT = (
     ("sum", f"{SUM}s"),  # of the content
     ("size", "Q"),  # of the content, bytes
-    ("path", "I"),  # string: where it goes, as typed
-    ("blob", "I"),  # string: its name in the bucket of blobs; empty where the content is a string
-    ("content", "I"),  # string, of this size
+    ("path", "I"),  # string: the destination, as typed
+    ("blob", "I"),  # string: its name in the bucket of blobs; empty if the content is a string
+    ("content", "I"),  # string of this size
     ("unlink_first", "I"),  # 1 if an existing file is replaced
 )
 STRUCTURES = {"head": HEAD, "file": FILE, "present": PRESENT, "identity": IDENTITY, "product": PRODUCT}
-# Of each section its elements: bytes, numbers (of strings, or by themselves), pairs of them, or structures.
+# The element type of each section: bytes, numbers (plain, or offsets of strings), pairs of them, or
+# structures.
 SECTIONS = {
     "strings": "bytes",
     "directories": "number",
@@ -94,7 +89,7 @@ SECTIONS = {
     "products": "product",
 }
 _SIMPLE = {"bytes": 1, "number": 4, "pair": 8}
-_TABLE = struct.Struct(f"={2 * len(SECTIONS)}I")  # of each section where it begins, and its elements
+_TABLE = struct.Struct(f"={2 * len(SECTIONS)}I")  # for each section its offset and number of elements
 _PRODUCT_AT = list(SECTIONS).index("products")
 
 
@@ -111,7 +106,7 @@ def size_of(element: str) -> int:
 
 
 class Strings:
-    """The strings of a record; each is there once."""
+    """The strings of a record, without duplicates."""
 
     __slots__ = ("_at", "content")
 
@@ -120,7 +115,7 @@ class Strings:
         self._at = {b"": 0}
 
     def add(self, text: bytes) -> int:
-        """Where a string begins; one with NUL in it needs its length as well."""
+        """The offset of a string; to read one that contains NUL, its length must be stored, too."""
         at = self._at.get(text)
         if at is None:
             at = self._at[text] = len(self.content)
@@ -134,7 +129,7 @@ class Strings:
 
 
 def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> bytes:
-    """The whole record; `head` is given without the fields that follow from the rest."""
+    """The whole record; `head` lacks the fields that are computed here."""
     from nvccache.files import keys
 
     at = FORMATS["head"].size + _TABLE.size
@@ -153,14 +148,14 @@ def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> by
 
 
 def blobs_in(record: bytes) -> list[str]:
-    """The digests of what a record gives; raises ValueError for what is no whole record."""
+    """The digests of the blobs that a record restores; raises ValueError if it is damaged or none."""
     from nvccache.files import keys
 
     if (
         record[: len(MAGIC)] != MAGIC
         or keys.sum_bytes(record[SUMMED_FROM:]) != record[len(MAGIC) : SUMMED_FROM]
     ):
-        raise ValueError("not such a record, or damaged")
+        raise ValueError("no replay record, or damaged")
     try:
         return _blobs_in(record)
     except (struct.error, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""A call of nvcc as it came, or as a script has turned it into one. Part of the hot path."""
+"""A call of nvcc, as received or as made by an nvcc that is a script. Part of the hot path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROGRAM = b"\x7fELF"
 
 
 class Request:
-    """A call, and what is known of it by now."""
+    """A call, and what is known of it so far."""
 
     __slots__ = (
         "arguments",
@@ -41,20 +41,20 @@ class Request:
         config: Config,
         script: Request | None = None,
     ) -> None:
-        self.nvcc = nvcc  # the program behind us
+        self.nvcc = nvcc  # the real one, or a script
         self.arguments = arguments
         self.environ = environ  # the caller's
         self.config = config
-        self.script = script  # the call that has become this one
+        self.script = script  # the call of the script that made this one
         self.is_script = not script and is_script(nvcc)
         self.terminal = _terminal(environ)
-        self.program: Answer | None = None  # what is known of the program that the call links
+        self.program: Answer | None = None  # if only the host link of a program is still to run
         # Of a script:
-        self.input_record: InputRecord | None = None  # on what it has depended; None if no record can tell
-        self.is_waiting = False  # for nvcc to end, instead of having become it
+        self.input_record: InputRecord | None = None  # of its rehearsal; None if there can be none
+        self.is_waiting = False  # it starts nvcc as a child and waits, instead of exec
 
     if TYPE_CHECKING:
-        invocation: Invocation  # once it is parsed, which a script never is
+        invocation: Invocation  # once parsed; never for a script
 
     @property
     def guarded_environ(self) -> dict[str, str]:
@@ -64,7 +64,7 @@ class Request:
 
 
 def is_script(nvcc: str) -> bool:
-    """Whether an nvcc is no compiled program; also not where it cannot be read."""
+    """Whether an nvcc is no ELF program; False if it cannot be read."""
     try:
         with open(nvcc, "rb") as stream:
             return stream.read(len(_PROGRAM)) != _PROGRAM
@@ -73,7 +73,7 @@ def is_script(nvcc: str) -> bool:
 
 
 def _terminal(environ: dict[str, str]) -> str:
-    """What the terminal at standard error is like, if it is one; see streams.py."""
+    """A description of the terminal at standard error; empty if there is none; see streams.py."""
     if not os.isatty(2):
         return ""
     from nvccache.machine import streams

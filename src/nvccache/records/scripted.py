@@ -1,8 +1,8 @@
-"""The call of the compiled nvcc that a call of a script becomes.
+"""The call of the real nvcc that an nvcc which is a script makes.
 
-Part of the hot path where nvcc is a script. A record of what it becomes is only good for looking up: being
-able to write into the cache must not be enough to have commands run. Commands come from a rehearsal of this
-call (compile/scripted_nvcc.py).
+Part of the hot path if nvcc is a script. A stored call is only used for looking up results, never run: write
+access to the cache must not be enough to run commands. Commands come from a rehearsal during this call
+(compile/scripted_nvcc.py).
 """
 
 from __future__ import annotations
@@ -17,51 +17,48 @@ from nvccache.records.request import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nvccache.records.rehearsed import Becoming
+    from nvccache.records.rehearsed import CompilerCall
     from nvccache.store.store import Store
 
-_DIGEST = "digest "  # in the place of a value that is too long (observer/process.c)
+_DIGEST = "digest "  # replaces a value that is too long (observer/process.c)
 
 
 def front(script: Request) -> tuple[str, str]:
-    """What identifies a rehearsal before it runs: its front key, and the key that hides what it has shown."""
-    place = (os.getcwd(), script.environ.get("PWD", ""))
+    """The front key of a script's rehearsal, and the key that encrypts what it has shown."""
+    directory = (os.getcwd(), script.environ.get("PWD", ""))
     argv = (script.nvcc, *script.arguments)
     return keys.pair_of(
-        "scripted nvcc", [("argv", argv), ("directory", place), ("terminal", (script.terminal,))]
+        "scripted nvcc", [("argv", argv), ("directory", directory), ("terminal", (script.terminal,))]
     )
 
 
 def known(script: Request, cache: Store) -> Request | None:
-    """What a script becomes, by a rehearsal that still holds.
-
-    Sets `script.input_record` to that of the rehearsal.
-    """
+    """The call that a script makes, from a valid rehearsal, whose inputs become `script.input_record`."""
     now = Present(script.environ, cache)
     found = rehearsed.find(front(script), cache, now)
     if not found:
         return None
     record.take_signatures(found.input_record, now)
     script.input_record = found.input_record
-    return behind(found.becomes, script)
+    return request_for(found.call, script)
 
 
-def behind(becomes: Becoming, script: Request) -> Request | None:
-    """The call of a becoming; None where nvcc cannot be given the same name and environment again.
+def request_for(call: CompilerCall, script: Request) -> Request | None:
+    """The request for a script's call; None if its argv[0] or environment cannot be reproduced.
 
-    nvcc finds its toolkit by the name that it is called by.
+    nvcc finds its toolkit by argv[0].
     """
-    given = dict(script.environ)
-    for change in becomes.variables:
+    environ = dict(script.environ)
+    for change in call.variables:
         name, equals, value = change.partition("=")
         if value.startswith(_DIGEST):
             return None
         if equals:
-            given[name] = value
+            environ[name] = value
         else:
-            given.pop(name, None)
-    word = becomes.argv[0]
-    nvcc = word if "/" in word else environment.found_on(given.get("PATH", os.defpath), word)
-    if not nvcc or os.path.realpath(nvcc) != becomes.program:
+            environ.pop(name, None)
+    name = call.argv[0]
+    nvcc = name if "/" in name else environment.found_on(environ.get("PATH", os.defpath), name)
+    if not nvcc or os.path.realpath(nvcc) != call.program:
         return None
-    return Request(nvcc, list(becomes.argv[1:]), given, script.config, script)
+    return Request(nvcc, list(call.argv[1:]), environ, script.config, script)

@@ -1,10 +1,10 @@
-"""The uploader: sends what calls have queued for a remote, and nobody waits for it.
+"""The uploader: a background process that sends what calls have queued for a remote.
 
     python -m nvccache.records.send_queued DIRECTORY REMOTE LOCK
 
-A call that has published something starts it (remote/uploads.py), with the remote's identity and a descriptor
-of the lock that it holds. It loads the client once, sends what this and other calls have queued, waits a
-moment for more, and ends. `nvccache remote push` does the same and waits for it.
+A call that has published something starts it (remote/uploads.py) with the remote's identity and the
+descriptor of a lock that it holds. It loads the client once, sends everything queued, waits a moment for
+more, and ends. `nvccache remote push` does the same in the foreground.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ _NICE = 10
 _LINGER_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _LIFE_SECONDS = 600.0
-_ANSWER_SECONDS = 120.0  # nobody waits for it, and a large product takes its time on a slow line
-_STALL_SECONDS = 150.0  # in which no item is done
-_AT_ONCE = 6  # requests
-_FILES_AT_ONCE = 64  # of the queue
+_ANSWER_SECONDS = 120.0  # no call waits for it, and a large product takes long on a slow line
+_STALL_SECONDS = 150.0  # without a finished item
+_AT_ONCE = 6  # concurrent requests
+_FILES_AT_ONCE = 64  # of the queue, per round
 
 
 @dataclass(slots=True)
 class Sender:
-    """Sends what is queued for one remote; its lock must be held meanwhile."""
+    """Sends what is queued for one remote; the caller must hold its lock."""
 
     _root: Directory
     _remote: Remote
     _transfer: Transfer
     _environ: Mapping[str, str]
     _until: float = float("inf")  # by the monotonic clock
-    objects: int = 0  # that were sent
+    objects: int = 0  # sent
     bytes: int = 0
-    present: int = 0  # were there already
-    refused: int = 0  # failed by themselves, and will not be tried again
-    fault: ServiceError | None = None  # of the remote, which ended the work
+    present: int = 0  # on the remote already
+    refused: int = 0  # items that failed, though the remote works; not tried again
+    fault: ServiceError | None = None  # of the remote; it ended the work
     _service: Service | None = None
-    _last_error: str = ""  # of an item by itself
-    _sent: set[Item] = field(default_factory=set)  # what is named by what it holds is sent once
+    _last_error: str = ""  # of a refused item
+    _sent: set[Item] = field(default_factory=set)  # blobs never change: each is sent once
 
     def is_over(self) -> bool:
         return self.fault is not None or time.monotonic() >= self._until
 
     def send_pending(self, progress: Callable[[int, int], None] = lambda done, of: None) -> bool:
-        """Send until nothing is left, the remote has a fault or the time is over; whether there was anything.
+        """Send until the queue is empty, the remote fails or time is up; whether anything was queued.
 
         Raises OSError.
         """
@@ -72,7 +72,7 @@ class Sender:
         return is_any
 
     def linger(self) -> None:
-        """Send until nothing was queued for a moment: a build's next call then needs no further process."""
+        """Send until nothing was queued for a moment: a build's next call then starts no uploader."""
         quiet_since = time.monotonic()
         while not self.is_over() and time.monotonic() < quiet_since + _LINGER_SECONDS:
             if self.send_pending():
@@ -81,7 +81,7 @@ class Sender:
                 time.sleep(_POLL_SECONDS)
 
     def log_lines(self) -> list[str]:
-        """What became of it; empty where there was nothing to do."""
+        """A summary for the log; empty if there was nothing to do."""
         if not (self.objects or self.refused or self.fault):
             return []
         fault = f"; {self.fault.word}: {self.fault}" if self.fault else ""
@@ -89,23 +89,23 @@ class Sender:
         return [f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"]
 
     def _send_files(self, names: list[str], progress: Callable[[int, int], None]) -> None:
-        """Send what these files name; they leave the queue unless the work ends before all of it was sent."""
+        """Send the items in these files of the queue; a file is removed once its items were handled."""
         files = {name: uploads.read(self._root, name) for name in names}
-        of_records = {item for items in files.values() for item in items if self._transfer.is_promise(item)}
+        last = {item for items in files.values() for item in items if self._transfer.is_sent_last(item)}
         # Records change: one that is queued again is sent again.
-        self._sent -= of_records
-        blobs = dict.fromkeys(item for items in files.values() for item in items if item not in of_records)
+        self._sent -= last
+        blobs = dict.fromkeys(item for items in files.values() for item in items if item not in last)
         failed = self._send_all([item for item in blobs if item not in self._sent], progress)
-        # A record promises what the same call has made.
+        # A record refers to blobs of the same call: without all of them it is not sent.
         whole = [items for items in files.values() if not failed.intersection(items)]
-        records = dict.fromkeys(item for items in whole for item in items if item in of_records)
+        records = dict.fromkeys(item for items in whole for item in items if item in last)
         failed |= self._send_all(list(records), progress)
         for name, items in files.items():
             if failed.intersection(items) or self._sent.issuperset(items):
                 uploads.remove(self._root, name)
 
     def _send_all(self, items: list[Item], progress: Callable[[int, int], None]) -> set[Item]:
-        """Send items; those that failed by themselves."""
+        """Send items; returns those that failed though the remote works."""
         failed: set[Item] = set()
         if self.is_over():
             return failed
@@ -153,7 +153,7 @@ class Sender:
 
 
 def main(arguments: list[str]) -> None:
-    """Send what is queued, and what is queued meanwhile, with the settings that the environment gives."""
+    """Send what is queued, and what is queued meanwhile, with the settings of the environment."""
     path, identity, descriptor = arguments
     with contextlib.suppress(OSError):
         os.nice(_NICE)
@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> None:
         while lock is not None:
             sender.linger()
             flock.let_go(lock)
-            # A call that found the lock held before has started no uploader.
+            # A call that found the lock held has started no uploader: look at the queue once more.
             lock = None
             if not sender.is_over() and uploads.pending(root, identity):
                 lock = uploads.take_lock(root, identity)
@@ -180,4 +180,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     finally:
-        os._exit(0)  # threads that wait for a server that hangs are not waited for
+        os._exit(0)  # without joining threads that wait for a hanging server

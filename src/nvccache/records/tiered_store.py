@@ -1,8 +1,8 @@
-"""A cache directory with remotes behind it: they are queried for what the directory lacks.
+"""A cache directory with remotes, which are queried for what the directory lacks.
 
-Behind the hot path: made for a call that the cache directory does not answer, where NVCCACHE_REMOTE is set.
-What a remote sends is worth no more than its sender: a blob has to have its digest, a record its form, and
-whatever is not right is absent. remote/ decides how a remote is queried, and for how long.
+Not part of the hot path: only created if NVCCACHE_REMOTE is set and the cache directory does not answer a
+call. Remotes are not trusted: a blob must match its digest, a record must decode, and anything else counts as
+absent. remote/ decides how a remote is queried, and for how long.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from nvccache.remote.tier import Tier
     from nvccache.store.directory import Directory
 
-LARGEST = 256 << 20  # bytes of what is sent at all; the device code of a large library has tens of MiB
-# The first byte of a blob on a remote: how the cache that sent it keeps it.
+LARGEST = 256 << 20  # bytes of an item on a remote; the device code of a large library has tens of MiB
+# The first byte of a blob on a remote: how the sending cache stores it.
 RAW, COMPRESSED = b"r", b"c"
 
 
 class TieredStore(Store):
-    """A store whose blobs may also lie on remotes, for one call; may be used by several threads.
+    """A store whose blobs may also be on remotes, for one call; thread-safe.
 
-    Records of remotes are another matter: they cost a wait, and are asked for by who can use that time.
+    Records of remotes are only queried explicitly: they cost a wait, which some callers can use.
     """
 
     __slots__ = ("_tier",)
@@ -39,13 +39,13 @@ class TieredStore(Store):
         self._tier = tier
 
     def has_blob(self, digest: str) -> bool:
-        """Whether a blob can be had, which is kept here from then on: servers forget them by age."""
+        """Whether a blob is available; it is copied here, since servers delete them by age."""
         return super().has_blob(digest) or self.read_blob(digest) is not None
 
     def read_blob(self, digest: str) -> bytes | None:
-        """The content with this digest, which is kept here from now on."""
+        """The content with this digest; it is copied here."""
         content = super().read_blob(digest)
-        while content is None:  # another remote may have what this one should
+        while content is None:  # if one remote's is damaged, another may have it
             received = self._tier.get(store.BLOB, digest, LARGEST)
             if received is None:
                 return None
@@ -58,31 +58,31 @@ class TieredStore(Store):
         return content
 
     def read_blobs(self, digests: Iterable[str]) -> Iterator[bytes | None]:
-        """The same of several, which are asked for at once."""
+        """The same for several blobs, which are requested at once."""
         wanted, is_here = list(digests), super().has_blob
         self._tier.prefetch([(store.BLOB, digest, LARGEST) for digest in wanted if not is_here(digest)])
         return super().read_blobs(wanted)
 
     def prefetch_records(self, front_keys: Iterable[str]) -> None:
-        """Begin to fetch what is going to be asked for, all at once."""
+        """Start fetching records that will be needed, all at once."""
         self._tier.prefetch([(store.RECORD, key, store.LARGEST_RECORD) for key in front_keys])
 
     def remote_records(self, front_key: str) -> Iterator[bytes]:
-        """The records that remotes have under a front key, as they answer: each may have other ones."""
+        """The records of each remote under a front key, in the order of their responses."""
         for received in self._tier.each(store.RECORD, front_key, store.LARGEST_RECORD):
             try:
                 yield record.without_hints(received)
             except ValueError:
                 self._tier.refuse(store.RECORD, front_key, received)
 
-    def stop_asking(self) -> None:
-        """Ask remotes for nothing more, and wait for nothing: the call is to end at once."""
+    def stop_queries(self) -> None:
+        """Send no more queries and wait for none: the call has to end at once."""
         self._tier.close()
 
     def remote_use(self) -> RemoteUse | None:
-        """What remotes were asked so far, for the event log; None if nothing was."""
+        """The queries so far, for the event log; None if there were none."""
         remotes = self._tier.remotes
-        asked = max((each.asked for each in remotes), default=0)  # all are asked for each name
+        asked = max((each.asked for each in remotes), default=0)  # each name is queried on all of them
         faults = dict.fromkeys(word for each in remotes for word in each.faults)
         if not asked and not faults:
             return None
@@ -92,7 +92,7 @@ class TieredStore(Store):
 
 
 def of(place: Directory, config: Config, environ: Mapping[str, str]) -> TieredStore:
-    """The cache directory with the remotes that the settings name."""
+    """The cache directory with the remotes of the settings."""
     from nvccache import log, remote_url
     from nvccache.remote.tier import Tier
 
@@ -102,8 +102,8 @@ def of(place: Directory, config: Config, environ: Mapping[str, str]) -> TieredSt
 
 
 def opened_blob(received: bytes, digest: str) -> tuple[bytes, bool]:
-    """What was received under a digest, and whether it is kept compressed; raises ValueError."""
-    content = received[1:]  # once: it may be a large one
+    """The content of a received blob, and whether to store it compressed; raises ValueError."""
+    content = received[1:]  # sliced once: it may be large
     if received[:1] not in (RAW, COMPRESSED) or keys.digest_bytes(content) != digest:
         raise ValueError("its digest is another one")
     return content, received[:1] == COMPRESSED

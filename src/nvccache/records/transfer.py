@@ -1,8 +1,7 @@
-"""What of a cache may be elsewhere, how it gets to a remote or into a pack, and back.
+"""Exports entries of a cache to a remote or a pack, and imports them.
 
-Shared are blobs and records, each sealed under its bucket and key (remote/envelope.py).
-Nothing else leaves the cache, whatever a queue says, and nothing else is taken in, whatever lies on a remote
-or in a pack.
+Only blobs and records are shared, each sealed under its bucket and key (remote/envelope.py). Nothing else is
+exported, whatever a queue names, and nothing else is imported, whatever a remote or pack contains.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 BUCKETS = (store.BLOB, store.RECORD)
-_ASKED_FOR = 64 << 10  # bytes of a blob from which it is cheaper to ask whether it is there
-_COUNTED_EVERY = 64 << 20  # bytes
-_MERGES = 4  # of a record that others write at the same time
+_PROBE_FROM = 64 << 10  # bytes of a blob from which it is cheaper to query first whether the remote has it
+_EVICT_EVERY = 64 << 20  # bytes imported
+_MERGE_ATTEMPTS = 4  # for a record that others write at the same time
 
 
 class Transfer:
-    """From and into one cache; may be used by several threads. ServiceError is left to the caller."""
+    """Export from and import into one cache; thread-safe. Raises ServiceError."""
 
     def __init__(self, cache: Store, max_size: int = 0) -> None:
         self._cache = cache
@@ -39,7 +38,7 @@ class Transfer:
         self._counting = threading.Lock()
 
     def items(self) -> Iterator[tuple[Item, float]]:
-        """What may be shared, and when it was used last: blobs first and records last. Raises OSError."""
+        """The items that may be shared, blobs before records, with the time of last use; raises OSError."""
         found: dict[str, dict[str, float]] = {bucket: {} for bucket in BUCKETS}
         for path, _, used in layout.entries(self._cache.directory):
             bucket, _, name = path.split("/")
@@ -49,47 +48,47 @@ class Transfer:
             for key, used in sorted(names.items()):
                 yield (bucket, key), used
 
-    def is_promise(self, item: Item) -> bool:
-        """Whether others are to be there before this one is."""
+    def is_sent_last(self, item: Item) -> bool:
+        """Whether an item must not be sent before the items it refers to."""
         return item[0] == store.RECORD
 
     def sealed(self, item: Item) -> bytes | None:
-        """An item as it lies elsewhere; None if it is not in the cache, or not to be shared."""
+        """An item as stored elsewhere; None if it is not in the cache or must not be shared."""
         body = body_of(item, self._cache)
         return None if body is None else envelope.seal(*item, body)
 
     def send(self, item: Item, service: Service) -> int:
-        """Have an item on a remote; the bytes sent, 0 where it is there already, or here no more."""
+        """Send an item unless the remote has it; the bytes sent, 0 also if it is no longer in the cache."""
         body = body_of(item, self._cache)
         if body is None:
             return 0
         name = envelope.name_of(*item)
-        if self.is_promise(item):
+        if self.is_sent_last(item):
             return _merge(item, name, body, service)
         content = envelope.seal(*item, body)
-        # One of another size has been cut off, or was packed by another zstd: then it is sent once more.
-        if len(body) > _ASKED_FOR and service.has(name, len(content)):
+        # One of another size is truncated or was compressed by another zstd: it is sent again.
+        if len(body) > _PROBE_FROM and service.has(name, len(content)):
             return 0
         service.put(name, content)
         return len(content)
 
     def take_in(self, content: bytes, name: str) -> bool:
-        """Put what lay under a name elsewhere into the cache, unless it is there; whether it was put there.
+        """Import an item that was stored under this name elsewhere; whether the cache lacked it.
 
-        Raises ValueError for what is not what its name says, or may not be shared.
+        Raises ValueError if the content does not match the name or must not be shared.
         """
         bucket, key = envelope.echo(content)
         is_key = self._cache.name(bucket, key).endswith(f"/{key}")
         if bucket not in BUCKETS or not is_key or envelope.name_of(bucket, key) != name:
             raise ValueError("it is not what its name says")
         body = envelope.unseal(content, bucket, key, LARGEST)
-        self.keep_within_limit(_COUNTED_EVERY)
+        self.keep_within_limit(_EVICT_EVERY)
         if bucket == store.RECORD:
             return record.take_in(key, body, self._cache)
         return self._take_blob(key, body)
 
     def keep_within_limit(self, added: int = 1) -> None:
-        """Count what was taken in, once that is so many bytes, and evict what is too much."""
+        """Once `added` bytes were imported, account for them and evict what exceeds the limit."""
         with self._counting:
             grown = self._cache.added
             if sum(grown.values()) >= added:
@@ -105,15 +104,15 @@ class Transfer:
 
 
 def body_of(item: Item, cache: Store) -> bytes | None:
-    """What is to lie elsewhere; None if this cache does not have it any more, or it is not to be shared."""
+    """The body of an item to be exported; None if it is no longer in the cache or must not be shared."""
     bucket, key = item
     if bucket not in BUCKETS:
         return None
     body = None
     if bucket == store.RECORD:
-        kept = cache.find_record(bucket, key)
+        stored = cache.find_record(bucket, key)
         with contextlib.suppress(ValueError):
-            body = record.without_hints(kept) if kept is not None else None
+            body = record.without_hints(stored) if stored is not None else None
     else:
         content = cache.read_blob(key)
         is_raw = os.path.exists(cache.path(bucket, key))
@@ -122,14 +121,14 @@ def body_of(item: Item, cache: Store) -> bytes | None:
 
 
 def _merge(item: Item, name: str, ours: bytes, service: Service) -> int:
-    """Add our pairs to a remote's record and keep those of others, who may be writing at the same time."""
+    """Add our pairs to a remote's record and keep those of others, which may be written at the same time."""
     sent = 0
-    for _ in range(_MERGES):
+    for _ in range(_MERGE_ATTEMPTS):
         theirs = _unsealed(item, service.get(name, envelope.most_sealed(LARGEST)))
         together = ours
         if theirs is not None:
-            with contextlib.suppress(ValueError):  # theirs is none
-                if record.holds_all_of(theirs, ours):
+            with contextlib.suppress(ValueError):  # theirs is no record
+                if record.has_all_of(theirs, ours):
                     break
                 together = record.merged(ours, theirs)
         content = envelope.seal(*item, together)
@@ -139,7 +138,7 @@ def _merge(item: Item, name: str, ours: bytes, service: Service) -> int:
 
 
 def _unsealed(item: Item, content: bytes | None) -> bytes | None:
-    """What is on a remote, None if it is nothing or no good."""
+    """The body of an item on a remote; None if it is missing or damaged."""
     try:
         return envelope.unseal(content, *item, LARGEST) if content is not None else None
     except ValueError:

@@ -66,7 +66,7 @@ def _of_trouble(where: Endpoint, error: ExecutorError, settings: Config) -> Find
 
 
 def _of_launcher(where: Endpoint, settings: Config) -> Finding:
-    program, folder = where.words[0], settings.executor_dir
+    program, folder = where.launcher[0], settings.executor_dir
     elsewhere = changing(settings, "executor_dir", "/ANOTHER/PATH")
     if not shutil.which(program):
         details = ("to fix it: install it, or put its directory on PATH; or do without",)

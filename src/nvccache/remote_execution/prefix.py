@@ -130,7 +130,7 @@ class LauncherTry:
         for timer in watching:
             timer.daemon = True
             timer.start()
-        program, *further = self._endpoint.words
+        program, *further = self._endpoint.launcher
         if "/" in program:
             program = os.path.abspath(program)  # in the build's directory, not in the one below
         words = [program, *further, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
@@ -166,7 +166,7 @@ class LauncherTry:
                 raise failure(status, stderr)
             text = stderr.decode(errors="replace").strip()[-200:]
             raise ExecutorError(
-                faults.UNREACHABLE, f"`{self._endpoint.words[0]}` ended with {status}: {text}"
+                faults.UNREACHABLE, f"`{self._endpoint.launcher[0]}` ended with {status}: {text}"
             )
         if status:
             raise ExecutorError(faults.FAILED, f"status {status}")

@@ -99,7 +99,7 @@ def reason_to_stay(stage: Stage, environ: Mapping[str, str]) -> str:
         return "its tool reads more than can be sent"
     if grammar.sees_directory or tool.lines_matter(stage.argv):
         return "its result depends on directories or lines"
-    if grammar.sees_names or grammar.dates_sources or grammar.dates_what_it_names:
+    if grammar.sees_names or grammar.dates_sources or grammar.dates_linked_sources:
         return "its result depends on names or dates"
     if grammar.stays_in_order or grammar.runs_programs:
         return "it does more than to read and write the files that it names"

@@ -157,7 +157,7 @@ def test_where_a_source_is_is_no_part_of_what_is_stored(scratch, cache, output, 
     for place in ("/one/a.cu", "/two/a.cu"):
         written = output(role, "a.x")
         workspace = Workspace(str(scratch), cache, {}, {written.path: place})
-        content = text % ids.start_of(place)
+        content = text % ids.prefix_of(place)
         workspace.read_written(_write(written, content))
         digests.add(workspace.digest_of(written.path))
         assert workspace.as_read(written.path) == content
@@ -167,14 +167,14 @@ def test_where_a_source_is_is_no_part_of_what_is_stored(scratch, cache, output, 
     third = Workspace(str(scratch), cache, {}, {written.path: "/three/a.cu"})
     third.expect(written.path, digests.pop())
     assert third.materialise(written.path, written)
-    assert Path(written.path).read_bytes() == text % ids.start_of("/three/a.cu")
+    assert Path(written.path).read_bytes() == text % ids.prefix_of("/three/a.cu")
 
 
 @pytest.mark.parametrize("role", ["stub", "code", "cudafe1.cpp"])
 def test_an_id_in_a_name_stays_where_the_source_is(scratch, cache, output, role):
     written = output(role, "a.x")
     workspace = Workspace(str(scratch), cache, {}, {written.path: "/one/a.cu"})
-    content = b"int _GLOBAL__N_%s4_a_cu_f;\n" % ids.start_of("/one/a.cu")
+    content = b"int _GLOBAL__N_%s4_a_cu_f;\n" % ids.prefix_of("/one/a.cu")
     workspace.read_written(_write(written, content))
     assert workspace.content_of(written.path) == content
 

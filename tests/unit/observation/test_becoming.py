@@ -7,7 +7,7 @@ import pytest
 from nvccache.observation import becoming
 from nvccache.observation.observed_process import Given, Process
 from nvccache.observation.observer_log import Observation
-from nvccache.records.rehearsed import Becoming
+from nvccache.records.rehearsed import CompilerCall
 
 ENVIRON = {"PATH": "/bin", "SITE": "one", "LONG": "x" * 5000}
 GIVEN = Given(1, 2, (3, 4, 5))
@@ -22,7 +22,7 @@ def compiler(*argv: str, directory: str = "/work", given: Given = GIVEN, **chang
     return Process("/usr/bin/g++-12", ["g++", *argv], directory=directory, given=given, environ=environ)
 
 
-def become(*processes: Process, goes_on: bool = False) -> Becoming | None:
+def become(*processes: Process, goes_on: bool = False) -> CompilerCall | None:
     environ = {name: value for name, value in ENVIRON.items() if name != "LONG"}
     images = [processes[0]] if goes_on else [processes[0], next(one for one in processes if one.environ)]
     return becoming.of_run(Observation(list(processes), set(), images=images), environ)
@@ -30,7 +30,7 @@ def become(*processes: Process, goes_on: bool = False) -> Becoming | None:
 
 def test_what_it_becomes_is_the_compiler_with_all_its_words() -> None:
     found = become(shell("-c", "a.cu"), compiler("-DX", "-c", "a.cu"))
-    assert found == Becoming("/usr/bin/g++-12", ("g++", "-DX", "-c", "a.cu"), ())
+    assert found == CompilerCall("/usr/bin/g++-12", ("g++", "-DX", "-c", "a.cu"), ())
 
 
 def test_variables_that_are_set_changed_or_taken_away() -> None:
@@ -95,7 +95,7 @@ def nvcc(*argv: str, given: Given = GIVEN, **changes: str) -> Process:
     return Process("/cuda/bin/nvcc", ["nvcc", *argv], directory="/work", given=given, environ=environ)
 
 
-def become_nvcc(*processes: Process) -> Becoming | str:
+def become_nvcc(*processes: Process) -> CompilerCall | str:
     environ = {name: value for name, value in ENVIRON.items() if name != "LONG"}
     return becoming.of_nvcc(
         Observation(list(processes), set(), images=[processes[0], processes[-1]]), environ
@@ -105,7 +105,7 @@ def become_nvcc(*processes: Process) -> Becoming | str:
 def test_an_nvcc_is_given_all_variables_to_the_letter() -> None:
     found = become_nvcc(shell(), nvcc("-c", PWD="/work", SHLVL="2", CPATH="/inc"))
     variables = ("CPATH=/inc", "PWD=/work", "SHLVL=2")
-    assert found == Becoming("/cuda/bin/nvcc", ("nvcc", "-c"), variables)
+    assert found == CompilerCall("/cuda/bin/nvcc", ("nvcc", "-c"), variables)
 
 
 def asking(number: int, phase: int = 1, **changes: str) -> Process:
@@ -142,4 +142,4 @@ def test_a_script_that_is_left_alone(what: str) -> None:
 @pytest.mark.parametrize(("number", "phase"), [(4, 0), (9, 1)])
 def test_what_a_shell_asks_of_itself(number: int, phase: int) -> None:
     """Before its script, and whether its script is a terminal."""
-    assert isinstance(become_nvcc(asking(number, phase), nvcc()), Becoming)
+    assert isinstance(become_nvcc(asking(number, phase), nvcc()), CompilerCall)

@@ -50,10 +50,10 @@ def add_state(cache: Store, path: Path, text: str, result: Result | None = None)
     return add(cache, read(path, absent=path.parent / "none.h"), result, later=LATER)
 
 
-def holding(
+def valid_pairs(
     cache: Store, front: Front = FRONT, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> list[Pair]:
-    return list(record.holding(front, cache, Answering(answer="an answer"), remote_records))
+    return list(record.valid_pairs(front, cache, Answering(answer="an answer"), remote_records))
 
 
 def found(cache: Store, front: Front = FRONT) -> str:
@@ -64,7 +64,7 @@ def found(cache: Store, front: Front = FRONT) -> str:
 
 def kept(cache: Store, front: Front = FRONT) -> list[str]:
     """The keys of all pairs."""
-    return [pair.key for pair in record.kept(front, cache)]
+    return [pair.key for pair in record.all_pairs(front, cache)]
 
 
 def encoded(cache: Store, front: Front = FRONT) -> bytes:

@@ -233,7 +233,7 @@ def test_the_way_to_the_working_directory_is_called_otherwise_elsewhere():
         [presence.ABSENT + "one"],
         [presence.ABSENT + "outs"],
     ]
-    input_records.forget_way_to("/b/checkouts/one", made)
+    input_records.forget_parents_of("/b/checkouts/one", made)
     assert made.names == [
         [presence.ABSENT + "x.h"],
         [presence.FOLDER + "other", presence.ABSENT + "one.h"],

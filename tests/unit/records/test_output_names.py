@@ -182,16 +182,16 @@ def test_words_never_say_more_than_the_parsed_call():
             continue
         assert found.products in ([], [tokens.last_value(arguments, "output-file")]), line
         given = tokens.last_value(arguments, "dependency-output")
-        beside = output_names.beside_output(tokens.last_value(arguments, "output-file"))
-        asks = {"generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"}
-        is_asked = not asks.isdisjoint(argument.name for argument in arguments)
-        assert found.dependency_file == ((given or beside) if is_asked else ""), line
+        default = output_names.default_depfile(tokens.last_value(arguments, "output-file"))
+        requests = {"generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile"}
+        is_requested = not requests.isdisjoint(argument.name for argument in arguments)
+        assert found.dependency_file == ((given or default) if is_requested else ""), line
     assert known > 500 and unnamed > 20
 
 
 def test_what_is_given_are_all_products_once():
     wanted = Outputs(["a", "b"], ["c"], "d")
-    assert wanted.are_given(["b", "a"], "d") and wanted.are_given(["a", "b", "c"], "d")
+    assert wanted.match(["b", "a"], "d") and wanted.match(["a", "b", "c"], "d")
     for products, dependency_file in (
         (["a"], "d"),
         (["a", "b", "b"], "d"),
@@ -199,8 +199,8 @@ def test_what_is_given_are_all_products_once():
         (["a", "b"], ""),
         (["a", "b"], "x"),
     ):
-        assert not wanted.are_given(products, dependency_file)
-    assert not output_names.UNKNOWN.are_given([], "")
+        assert not wanted.match(products, dependency_file)
+    assert not output_names.UNKNOWN.match([], "")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_rule_as_nvcc_writes_it_is_one(rule):
 
 
 def test_names_for_make_are_names_of_files():
-    assert output_names.are_plain([b"a.cu", b"/usr/include/stdio.h", b"a b.h"])
-    assert output_names.are_plain([b"x=y.h"], ["x=y.h"])
+    assert output_names.are_plain_names([b"a.cu", b"/usr/include/stdio.h", b"a b.h"])
+    assert output_names.are_plain_names([b"x=y.h"], ["x=y.h"])
     for name in (b"x=y.h", b"a\nb", b"a;b", b"$(b)", b"a\tb"):
-        assert not output_names.are_plain([b"a.cu", name])
+        assert not output_names.are_plain_names([b"a.cu", name])

@@ -46,8 +46,8 @@ def refuse_nameless(monkeypatch) -> None:
     monkeypatch.setattr(products.os, "open", refuse)
 
 
-def deliver(destination: Path | str, *, unlink_first: bool = False, content: bytes = CONTENT) -> None:
-    products.deliver([Product(str(destination), content, "", unlink_first)])
+def write(destination: Path | str, *, unlink_first: bool = False, content: bytes = CONTENT) -> None:
+    products.write_all([Product(str(destination), content, "", unlink_first)])
 
 
 @pytest.mark.usefixtures("a_file_system")
@@ -59,7 +59,7 @@ def test_a_new_product_has_the_mode_that_the_umask_gives(destination, umask, is_
         destination.chmod(0o444)
     previous = os.umask(umask)
     try:
-        deliver(destination, unlink_first=True)
+        write(destination, unlink_first=True)
     finally:
         os.umask(previous)
     assert stat.S_IMODE(destination.stat().st_mode) == 0o666 & ~umask
@@ -70,7 +70,7 @@ def test_a_new_product_has_the_mode_that_the_umask_gives(destination, umask, is_
 def test_what_a_killed_call_left_goes_when_the_product_is_made_again(destination, monkeypatch):
     refuse_nameless(monkeypatch)
     destination.with_name(".nvccache-a.o").write_bytes(b"half")
-    deliver(destination)
+    write(destination)
     assert (os.listdir(destination.parent), destination.read_bytes()) == (["a.o"], CONTENT)
 
 
@@ -79,14 +79,14 @@ def test_what_another_call_is_making_stays(destination, monkeypatch):
     theirs = destination.with_name(".nvccache-a.o")
     with open(theirs, "wb") as stream:
         assert flock.take(stream.fileno())
-        deliver(destination)
+        write(destination)
     assert sorted(os.listdir(destination.parent)) == [".nvccache-a.o", "a.o"]
     assert destination.read_bytes() == CONTENT
 
 
 def test_names_that_are_as_long_as_can_be(destination, monkeypatch):
     refuse_nameless(monkeypatch)
-    deliver(destination.with_name("é" * 126 + ".o"))
+    write(destination.with_name("é" * 126 + ".o"))
     assert os.listdir(destination.parent) == ["é" * 126 + ".o"]
 
 
@@ -96,7 +96,7 @@ def test_an_existing_file_is_written_into_and_keeps_its_mode(destination, tmp_pa
     destination.chmod(0o640)
     os.link(destination, tmp_path / "other name")
     with open(destination, "rb") as reader:
-        deliver(destination)
+        write(destination)
         assert reader.read() == CONTENT
     assert (tmp_path / "other name").read_bytes() == CONTENT
     assert stat.S_IMODE(destination.stat().st_mode) == 0o640
@@ -107,7 +107,7 @@ def test_an_existing_object_is_replaced_as_the_assembler_does(destination, tmp_p
     destination.write_bytes(OLD)
     os.link(destination, tmp_path / "other name")
     with open(destination, "rb") as reader:
-        deliver(destination, unlink_first=True)
+        write(destination, unlink_first=True)
         assert reader.read() == OLD
     assert destination.read_bytes() == CONTENT
     assert (tmp_path / "other name").read_bytes() == OLD
@@ -118,7 +118,7 @@ def test_a_symbolic_link_is_written_through(destination, target):
     if target:
         (destination.parent / "target").write_bytes(target)
     destination.symlink_to("target")
-    deliver(destination)
+    write(destination)
     assert (destination.parent / "target").read_bytes() == CONTENT
     assert destination.is_symlink()
 
@@ -127,7 +127,7 @@ def test_a_symbolic_link_is_written_through(destination, target):
 def test_a_symbolic_link_in_the_place_of_an_object_is_replaced(destination, tmp_path):
     (tmp_path / "target").write_bytes(OLD)
     destination.symlink_to(tmp_path / "target")
-    deliver(destination, unlink_first=True)
+    write(destination, unlink_first=True)
     assert (tmp_path / "target").read_bytes() == OLD
     assert not destination.is_symlink() and destination.read_bytes() == CONTENT
 
@@ -135,7 +135,7 @@ def test_a_symbolic_link_in_the_place_of_an_object_is_replaced(destination, tmp_
 def test_an_object_with_nothing_in_it_is_written_into_as_the_assembler_does(destination, tmp_path):
     destination.write_bytes(b"")
     os.link(destination, tmp_path / "other name")
-    deliver(destination, unlink_first=True)
+    write(destination, unlink_first=True)
     assert (tmp_path / "other name").read_bytes() == CONTENT
 
 
@@ -146,11 +146,11 @@ def test_what_may_not_be_unlinked_is_written_into_as_the_assembler_does(destinat
         with unprivileged.copy_with_modes(destination.parent, mode, 0o666) as copy:
             path = Path(copy) / "a.o"
             inode = path.stat().st_ino
-            deliver(path, unlink_first=True)
+            write(path, unlink_first=True)
             assert path.stat().st_ino == inode and path.read_bytes() == CONTENT
             assert os.listdir(copy) == ["a.o"]
             with pytest.raises(PermissionError) if mode == 0o555 else pytest.MonkeyPatch.context():
-                deliver(Path(copy) / "new.o", unlink_first=True)
+                write(Path(copy) / "new.o", unlink_first=True)
 
 
 def test_what_may_not_be_written_is_left_alone(destination):
@@ -158,7 +158,7 @@ def test_what_may_not_be_written_is_left_alone(destination):
     with unprivileged.read_only(destination.parent) as copy:
         for unlink_first in (False, True):
             with pytest.raises(PermissionError):
-                deliver(f"{copy}/a.o", unlink_first=unlink_first)
+                write(f"{copy}/a.o", unlink_first=unlink_first)
         assert Path(copy, "a.o").read_bytes() == OLD
 
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_written_or_is_no_file_raises(destination, monkeypatch, n
     os.symlink("/dev/null", "null")
     before = sorted(os.listdir())
     with pytest.raises(OSError):
-        deliver(name, unlink_first=unlink_first)
+        write(name, unlink_first=unlink_first)
     assert sorted(os.listdir()) == before
 
 
@@ -182,7 +182,7 @@ def test_whoever_reads_from_a_pipe_waits_for_nvcc(destination):
     reader = os.open(destination, os.O_RDONLY | os.O_NONBLOCK)
     try:
         with pytest.raises(OSError):
-            deliver(destination)
+            write(destination)
         poll = select.poll()
         poll.register(reader)
         assert poll.poll(0) == []
@@ -193,7 +193,7 @@ def test_whoever_reads_from_a_pipe_waits_for_nvcc(destination):
 def test_what_is_done_to_a_product_does_not_reach_the_store(tmp_path, destination):
     cache, digest = Store(str(tmp_path / "cache")), keys.digest_bytes(CONTENT)
     cache.add_blob(digest, CONTENT, compress=False)
-    products.deliver([Product(str(destination), CONTENT, cache.path(BLOB, digest))])
+    products.write_all([Product(str(destination), CONTENT, cache.path(BLOB, digest))])
     assert destination.stat().st_ino != Path(cache.path(BLOB, digest)).stat().st_ino
     destination.write_bytes(b"overwritten")
     assert cache.read_blob(digest) == CONTENT
@@ -212,7 +212,7 @@ def test_a_blob_that_cannot_be_cloned_is_copied(tmp_path, destination, monkeypat
     elif state == "a link":
         (tmp_path / "other").write_bytes(LARGE)
         blob.symlink_to("other")
-    products.deliver([Product(str(destination), LARGE, str(blob))])
+    products.write_all([Product(str(destination), LARGE, str(blob))])
     assert destination.read_bytes() == LARGE
 
 
@@ -229,7 +229,7 @@ def test_where_the_file_system_can_clone_the_blocks_of_a_large_product_are_share
     blob = tmp_path / "blob"
     blob.write_bytes(content + b"what a large blob ends with")
     monkeypatch.setattr("fcntl.ioctl", clone)
-    products.deliver([Product(str(destination), content, str(blob))])
+    products.write_all([Product(str(destination), content, str(blob))])
     assert requests == [0x40049409] * is_cloned  # FICLONE
     assert destination.read_bytes() == content
 
@@ -238,7 +238,7 @@ def test_a_damaged_blob_is_not_cloned_in_the_place_of_what_was_just_made(tmp_pat
     blob = tmp_path / "blob"
     blob.write_bytes(b"?" * len(LARGE))
     monkeypatch.setattr("fcntl.ioctl", lambda target, request, source: os.pwrite(target, b"cloned", 0))
-    products.deliver([Product(str(destination), LARGE, str(blob))])
+    products.write_all([Product(str(destination), LARGE, str(blob))])
     assert destination.read_bytes() == LARGE
 
 
@@ -246,14 +246,14 @@ def test_products_are_as_old_as_their_order_says(destination):
     """Or make builds an object again that it takes to depend on its dependency file."""
     rule = destination.with_suffix(".d")
     for _ in range(2):
-        products.deliver([Product(str(rule), b"a.o:"), Product(str(destination), CONTENT, "", True)])
+        products.write_all([Product(str(rule), b"a.o:"), Product(str(destination), CONTENT, "", True)])
         assert rule.stat().st_mtime_ns <= destination.stat().st_mtime_ns
 
 
 def test_two_products_of_one_name(destination):
     for unlink_first in (False, True):
         for _ in range(2):
-            products.deliver(
+            products.write_all(
                 [Product(str(destination), OLD), Product(str(destination), CONTENT, "", unlink_first)]
             )
             assert destination.read_bytes() == CONTENT
@@ -283,7 +283,7 @@ def test_whatever_fails_no_part_of_a_product_is_left(destination, monkeypatch, b
             with monkeypatch.context() as patch:
                 is_over = fail(patch, step, number)
                 try:
-                    deliver(destination, unlink_first=unlink_first)
+                    write(destination, unlink_first=unlink_first)
                 except OSError:
                     failures += 1
                     assert seen(destination) in (was_there, ("absent", None)), (step, number)
@@ -306,7 +306,7 @@ def test_where_there_is_no_room_nothing_of_several_products_is_given(destination
         with monkeypatch.context() as patch:
             fail(patch, "write", number)
             with pytest.raises(OSError):
-                products.deliver([Product(str(path), CONTENT, "", path.suffix == ".o") for path in paths])
+                products.write_all([Product(str(path), CONTENT, "", path.suffix == ".o") for path in paths])
         assert [path.name for path in destination.parent.iterdir()] == ["a.d"]
         assert (paths[0].read_bytes(), paths[0].stat().st_mtime) == (OLD, 1)
 
@@ -389,6 +389,6 @@ def die_in(step: str, signum: int, destination: Path, unlink_first: bool) -> Non
             return done
 
         setattr(products.os, step, dying)
-        deliver(destination, unlink_first=unlink_first)
+        write(destination, unlink_first=unlink_first)
     finally:
         os._exit(0)

@@ -9,7 +9,7 @@ import pytest
 
 from nvccache.files import keys
 from nvccache.records.output_names import STANDARD_OUTPUT
-from nvccache.records.products import GIVEN, LOST, UNWRITABLE, Answer, give
+from nvccache.records.products import LOST, RESTORED, UNWRITABLE, Answer, restore
 from nvccache.records.record import Result
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -42,19 +42,22 @@ def read(path: str) -> bytes:
 
 
 def test_products_and_dependency_file_are_written(cache):
-    assert give(answer(("a.o", OBJECT, True), ("a.ptx", PTX, False), dependency_file="a.d"), cache) == GIVEN
+    assert (
+        restore(answer(("a.o", OBJECT, True), ("a.ptx", PTX, False), dependency_file="a.d"), cache)
+        == RESTORED
+    )
     assert {name: read(name) for name in os.listdir()} == {"a.o": OBJECT, "a.ptx": PTX, "a.d": RULE}
 
 
 def test_an_answer_of_diagnostics_alone_writes_nothing(cache):
-    assert give(answer(), cache) == GIVEN
+    assert restore(answer(), cache) == RESTORED
     assert os.listdir() == []
 
 
 def test_the_umask_decides_who_may_read_a_product(cache):
     before = os.umask(0o027)
     try:
-        give(answer(("a.o", OBJECT, True), dependency_file="a.d"), cache)
+        restore(answer(("a.o", OBJECT, True), dependency_file="a.d"), cache)
     finally:
         os.umask(before)
     assert [os.stat(name).st_mode & 0o777 for name in ("a.o", "a.d")] == [0o640, 0o640]
@@ -65,7 +68,7 @@ def test_existing_files_are_overwritten_or_replaced_as_the_tools_do(cache):
         with open(name, "wb") as stream:
             stream.write(b"x" * 100)
         os.link(name, name + ".link")
-    give(answer(("a.o", OBJECT, True), ("a.ptx", PTX, False), dependency_file="a.d"), cache)
+    restore(answer(("a.o", OBJECT, True), ("a.ptx", PTX, False), dependency_file="a.d"), cache)
     assert (read("a.o"), read("a.ptx"), read("a.d")) == (OBJECT, PTX, RULE)
     assert read("a.o.link") == b"x" * 100
     assert (read("a.ptx.link"), read("a.d.link")) == (PTX, RULE)
@@ -85,7 +88,7 @@ def test_a_product_that_the_store_has_lost_leaves_everything_as_it_was(cache, co
     with open("a.o", "wb") as stream:
         stream.write(b"old")
     given = answer(("a.o", OBJECT, True), ("a.ptx", PTX, False), dependency_file="a.d")
-    assert give(given, cache) == LOST
+    assert restore(given, cache) == LOST
     assert os.listdir() == ["a.o"]
     assert read("a.o") == b"old"
     assert not os.path.exists(path)
@@ -104,32 +107,32 @@ def test_where_nothing_can_be_written_nvcc_is_left_to_say_why(cache, path, is_de
         pass
     given = answer(dependency_file="a.d") if is_dependency_file else answer((path, OBJECT, False))
     given.dependency_file = path if is_dependency_file else ""
-    assert give(given, cache) == UNWRITABLE
+    assert restore(given, cache) == UNWRITABLE
 
 
 def test_what_a_query_says_is_given_as_text(cache):
     given = answer((STANDARD_OUTPUT, OBJECT, False))
     before = os.listdir(".")
-    assert give(given, cache) == GIVEN
+    assert restore(given, cache) == RESTORED
     assert given.result.stdout == OBJECT
     assert os.listdir(".") == before
 
 
 def test_where_a_product_cannot_be_written_no_other_is_given(cache):
     """nvcc runs then, and writes what it writes."""
-    assert give(answer(("missing/a.o", OBJECT, True), dependency_file="a.d"), cache) == UNWRITABLE
+    assert restore(answer(("missing/a.o", OBJECT, True), dependency_file="a.d"), cache) == UNWRITABLE
     assert os.listdir() == []
 
 
 def test_a_product_can_be_written_through_a_link(cache):
     os.symlink("target", "a.o")
-    assert give(answer(("a.o", OBJECT, True)), cache) == GIVEN
+    assert restore(answer(("a.o", OBJECT, True)), cache) == RESTORED
     assert os.path.islink("a.o")
     assert read("target") == OBJECT
 
 
 def test_a_product_is_no_link_into_the_cache(cache):
-    give(answer(("a.o", OBJECT, True)), cache)
+    restore(answer(("a.o", OBJECT, True)), cache)
     with open("a.o", "ab") as stream:
         stream.write(b"more")
     assert cache.read_blob(keys.digest_bytes(OBJECT)) == OBJECT
@@ -138,5 +141,5 @@ def test_a_product_is_no_link_into_the_cache(cache):
 def test_a_product_that_was_just_given_counts_as_used(cache):
     path = cache.path(store.BLOB, keys.digest_bytes(OBJECT))
     os.utime(path, (1, 1))
-    give(answer(("a.o", OBJECT, True)), cache)
+    restore(answer(("a.o", OBJECT, True)), cache)
     assert os.stat(path).st_mtime > 1

@@ -25,12 +25,12 @@ from sample_pairs import (
     add_state,
     encoded,
     found,
-    holding,
     inputs_in,
     is_there,
     kept,
     keys_in,
     read,
+    valid_pairs,
 )
 
 DIGEST = keys.digest_bytes(b"an object")
@@ -100,11 +100,11 @@ def test_each_state_of_the_headers_has_its_own_pair(header, cache):
     header.write_text("int z;\n")
     second = add(cache, read(header), Result(stdout=b"z"))
     assert first != second
-    assert [pair.result.stdout for pair in holding(cache)] == [b"z"]
+    assert [pair.result.stdout for pair in valid_pairs(cache)] == [b"z"]
     header.write_text("int x;\n")
-    assert [pair.result.stdout for pair in holding(cache)] == [b"x"]
+    assert [pair.result.stdout for pair in valid_pairs(cache)] == [b"x"]
     header.write_text("int y;\n")
-    assert holding(cache) == []
+    assert valid_pairs(cache) == []
 
 
 def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
@@ -116,7 +116,7 @@ def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
 def test_the_same_state_is_recorded_once_with_its_last_result(header, cache):
     for said in (b"first", b"second"):
         add(cache, read(header), Result(stdout=said))
-    assert [pair.result.stdout for pair in holding(cache)] == [b"second"]
+    assert [pair.result.stdout for pair in valid_pairs(cache)] == [b"second"]
     assert len(kept(cache)) == 1
 
 
@@ -124,9 +124,9 @@ def test_of_pairs_that_hold_the_newest_is_tried_first(header, cache, tmp_path):
     """One that looked for less holds as well."""
     first = add(cache, read(header))
     second = add(cache, read(header, absent=tmp_path / "early.h"))
-    assert [pair.key for pair in holding(cache)] == [second, first]
+    assert [pair.key for pair in valid_pairs(cache)] == [second, first]
     (tmp_path / "early.h").write_text("")
-    assert [pair.key for pair in holding(cache)] == [first]
+    assert [pair.key for pair in valid_pairs(cache)] == [first]
 
 
 def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
@@ -169,13 +169,13 @@ def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_
     made = read(header, settled)
     made.signatures[1] = (1, 2, 3, 4, 5)
     add(cache, made)
-    (pair,) = record.kept(FRONT, cache)
+    (pair,) = record.all_pairs(FRONT, cache)
     assert pair.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
 
 
 def test_a_pair_is_had_by_its_name(header, cache):
     add(cache, read(header), Result(stdout=b"x"))
-    (pair,) = record.kept(FRONT, cache)
+    (pair,) = record.all_pairs(FRONT, cache)
     header.write_text("int z;\n")
     add(cache, read(header))
     named = record.named(pair.name, NOWHERE, Store(cache.root))
@@ -203,7 +203,7 @@ def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_pa
     result = Result()
     result.listed = [(str(tmp_path / "one" / "x.h"), "")]
     add(cache, read(tmp_path / "one" / "x.h"), result, here)
-    (pair,) = holding(cache, there)
+    (pair,) = valid_pairs(cache, there)
     assert pair.input_record.files == [str(tmp_path / "two" / "x.h")]
     assert pair.result.listed == [(str(tmp_path / "two" / "x.h"), "")]
     (tmp_path / "two" / "x.h").write_text("int y;\n")
@@ -386,7 +386,7 @@ def test_what_is_received_is_not_believed_about_this_machine(header, cache, tmp_
     assert found(other)
     assert record.take_in(FRONT.key, encoded(other), cache)
     assert found(cache) == ""
-    (pair,) = record.kept(FRONT, cache)
+    (pair,) = record.all_pairs(FRONT, cache)
     assert (pair.result.basis, pair.input_record.reader) == ([], "")
     assert pair.input_record.signatures == [signatures.UNKNOWN]
 
@@ -407,8 +407,8 @@ def test_records_of_two_caches_together_have_ours_first_and_an_end(cache, tmp_pa
     together = record.merged(ours, theirs)
     assert keys_in(together) == [second, first, third]
     assert [result.stdout for _, result, _ in record.results_in(together)] == [b"ours", b"ours", b""]
-    assert record.holds_all_of(together, ours) and record.holds_all_of(together, theirs)
-    assert not record.holds_all_of(ours, theirs) and not record.holds_all_of(theirs, ours)
+    assert record.has_all_of(together, ours) and record.has_all_of(together, theirs)
+    assert not record.has_all_of(ours, theirs) and not record.has_all_of(theirs, ours)
     key, *rest = parts_of(theirs)[:3]
     many = body_of(*[part for number in range(16) for part in (b"%064x" % number, *rest)])
     assert len(keys_in(record.merged(many, many))) == 16

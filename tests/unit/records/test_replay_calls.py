@@ -304,9 +304,9 @@ def test_a_product_that_takes_what_is_said_is_left_to_nvcc(
         done = subprocess.run(argv, env=recorded.environ, check=False, **streams)
         assert done.returncode == LEFT_TO_PYTHON
     program = f"""import sys
-from nvccache.records.products import Product, deliver
+from nvccache.records.products import Product, write_all
 try:
-    deliver([Product({name!r}, b"product")])
+    write_all([Product({name!r}, b"product")])
 except OSError:
     sys.exit(3)"""
     with open(name, "wb") as product:

@@ -226,10 +226,10 @@ def test_no_line_has_a_file_written_that_it_does_not_name(launcher: Launcher, pl
         outputs = output_names.of_argv(arguments)
         put(path.parents[1] / name[:2] / name, _forged(record, name, outputs, choose))
         named = {*outputs.products, outputs.dependency_file} if outputs.is_known else set()
-        led_to = {os.path.realpath(output) for output in named if output}  # as nvcc follows a link there
+        target = {os.path.realpath(output) for output in named if output}  # as nvcc follows a link there
         is_answer, changed = written(launcher, place, arguments)
         answers += is_answer
-        assert changed <= led_to, arguments
+        assert changed <= target, arguments
     assert answers
 
 

@@ -13,7 +13,7 @@ from nvccache.records import levels, rehearsed, replay, scripted
 from nvccache.records.input_records import InputRecord
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
-from nvccache.records.rehearsed import Becoming, Rehearsal
+from nvccache.records.rehearsed import CompilerCall, Rehearsal
 from nvccache.records.request import Request
 from nvccache.store import directory
 from nvccache.store.store import Store
@@ -49,8 +49,8 @@ def test_what_is_a_script(nvcc: Path, typed: Path, tmp_path: Path) -> None:
 
 
 def test_the_call_behind_it(nvcc: Path, typed: Path) -> None:
-    becomes = Becoming(str(nvcc), (str(nvcc), "-c", "a.cu"), ("A=2", "B", "C=3=4"))
-    found = scripted.behind(becomes, called(typed, {"A": "1", "B": "1", "D": "1"}))
+    call = CompilerCall(str(nvcc), (str(nvcc), "-c", "a.cu"), ("A=2", "B", "C=3=4"))
+    found = scripted.request_for(call, called(typed, {"A": "1", "B": "1", "D": "1"}))
     assert found and not found.is_script
     assert (found.nvcc, found.arguments) == (str(nvcc), ["-c", "a.cu"])
     assert found.environ == {"A": "2", "C": "3=4", "D": "1"}
@@ -59,7 +59,7 @@ def test_the_call_behind_it(nvcc: Path, typed: Path) -> None:
 @pytest.mark.parametrize("name", ["cuda/nvcc", "nvcc"])
 def test_nvcc_is_called_by_the_name_that_it_was_given(nvcc: Path, typed: Path, name: str) -> None:
     environ = {"PATH": f"/absent:{nvcc.parent}"}
-    found = scripted.behind(Becoming(str(nvcc), (name,), ()), called(typed, environ))
+    found = scripted.request_for(CompilerCall(str(nvcc), (name,), ()), called(typed, environ))
     assert found and Path(found.nvcc).resolve() == nvcc
 
 
@@ -68,18 +68,18 @@ def test_nvcc_is_called_by_the_name_that_it_was_given(nvcc: Path, typed: Path, n
 )
 def test_what_cannot_be_given_again(nvcc: Path, typed: Path, name: str, variables: tuple[str, ...]) -> None:
     script = called(typed, {"PATH": str(nvcc.parent)})
-    assert scripted.behind(Becoming(str(nvcc), (name,), variables), script) is None
+    assert scripted.request_for(CompilerCall(str(nvcc), (name,), variables), script) is None
 
 
 def test_what_a_record_holds_is_not_run(nvcc: Path, typed: Path, tmp_path: Path) -> None:
     """Somebody else may have put it into the cache: whoever has to run something rehearses the script."""
     script = called(typed, {"NVCCACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)})
     cache = Store(directory.of(script.config))
-    known = Rehearsal(Becoming(str(nvcc), (str(nvcc), "-c", "b.cu"), ()), InputRecord(), False)
+    known = Rehearsal(CompilerCall(str(nvcc), (str(nvcc), "-c", "b.cu"), ()), InputRecord(), False)
     rehearsed.add(scripted.front(script), known, cache, time.time_ns())
     assert levels.answer(script) is None
     assert not hasattr(script, "invocation") and not script.program
-    known = Rehearsal(Becoming(str(nvcc), (str(nvcc), "--dryrun"), ()), InputRecord(), False)
+    known = Rehearsal(CompilerCall(str(nvcc), (str(nvcc), "--dryrun"), ()), InputRecord(), False)
     rehearsed.add(scripted.front(script), known, cache, time.time_ns())
     found = levels.answer(script)
     assert isinstance(found, Bypass) and found.reason == "information"
@@ -91,10 +91,10 @@ def test_a_record_for_the_launcher_has_what_a_script_depends_on(
     added: list[InputRecord] = []
     monkeypatch.setattr(replay, "add", lambda call, made, *others: added.append(made))
     script = called(typed, {})
-    behind = Request(str(nvcc), [], {}, script.config, script)
+    compiled = Request(str(nvcc), [], {}, script.config, script)
     for known in (None, InputRecord()):
         script.input_record = known
         if known:
             known.variables = [("SITE", "")]
-        replay.add_of(behind, InputRecord(), Answer(Result()), Store("/nowhere"))
+        replay.add_of(compiled, InputRecord(), Answer(Result()), Store("/nowhere"))
     assert [made.variables for made in added] == [[("SITE", "")]]

@@ -183,7 +183,7 @@ def test_an_item_that_fails_by_itself_is_given_up(put, sender, left, far):
 
 def test_nothing_is_promised_that_could_not_be_sent(put, sender, far, monkeypatch):
     blob, promise = put(BLOB, LARGE)
-    monkeypatch.setattr(Transfer, "is_promise", lambda self, item: item == promise)
+    monkeypatch.setattr(Transfer, "is_sent_last", lambda self, item: item == promise)
     far.faults[envelope.name_of(*blob)] = ServiceError("broken")
     sender().send_pending()
     assert [name for _, name in far.asked] == [envelope.name_of(*blob)]

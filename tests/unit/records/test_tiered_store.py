@@ -21,7 +21,7 @@ from nvccache.remote.tier import Tier
 from nvccache.store import directory, store
 from nvccache.store.store import Store
 from sample_pairs import FRONT, LATER, NOWHERE, add, add_state, encoded, kept, keys_in, read
-from sample_pairs import holding as held
+from sample_pairs import valid_pairs as held
 from shared_tier import SharedTier
 
 CONTENT = b"an object"
@@ -55,7 +55,7 @@ def send_all(cache: Store, tier: SharedTier) -> None:
         tier.content[bucket, key] = record.merged(body, theirs) if is_merged else body
 
 
-def holding(cache: TieredStore, front: Front = FRONT) -> list[Pair]:
+def valid_pairs(cache: TieredStore, front: Front = FRONT) -> list[Pair]:
     return held(cache, front, cache.remote_records)
 
 
@@ -135,10 +135,10 @@ def test_a_pair_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
     send_all(there, tier)
     assert held(here) == []
     assert tier.asked == []
-    (pair,) = holding(here)
+    (pair,) = valid_pairs(here)
     assert (pair.key, pair.result.stdout, pair.is_received) == (key, b"said", True)
     (tmp_path / "x.h").write_text("int y;\n")
-    assert holding(here) == []
+    assert valid_pairs(here) == []
 
 
 def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, tmp_path):
@@ -148,7 +148,7 @@ def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, 
     add(there, made, later=LATER)
     tier.content[store.RECORD, FRONT.key] = encoded(there)
     assert held(there)
-    assert holding(here) == []
+    assert valid_pairs(here) == []
 
 
 def _written(path: Path, text: str) -> Path:
@@ -163,11 +163,11 @@ def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path
     other = add_state(there, path, "int y;\n", Result(stdout=b"theirs"))
     send_all(there, tier)
     add_state(here, path, "int x;\n", Result(stdout=b"ours"))
-    assert [(pair.key, pair.result.stdout, pair.is_received) for pair in holding(here)] == [
+    assert [(pair.key, pair.result.stdout, pair.is_received) for pair in valid_pairs(here)] == [
         (key, b"ours", False)
     ]
     path.write_text("int y;\n")
-    assert [(pair.key, pair.is_received) for pair in holding(here)] == [(other, True)]
+    assert [(pair.key, pair.is_received) for pair in valid_pairs(here)] == [(other, True)]
 
 
 def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_path):
@@ -178,7 +178,7 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
         bodies.append(transfer.body_of((store.RECORD, FRONT.key), cache))
     tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
     tier.refuse = lambda *refused: tier.refused.append(refused)
-    assert [(pair.key, pair.is_received) for pair in holding(here)] == [(key, True)]
+    assert [(pair.key, pair.is_received) for pair in valid_pairs(here)] == [(key, True)]
     assert tier.refused == [(store.RECORD, FRONT.key, b"damaged")]
 
 
@@ -187,13 +187,13 @@ def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there,
     send_all(there, tier)
     long_ago = time.time() - 1000
     os.utime(tmp_path / "x.h", (long_ago, long_ago))
-    (pair,) = holding(here)
+    (pair,) = valid_pairs(here)
     now = Answering()
     now.since_ns += 10**12  # long after the files were made
     record.adopt(pair, here, now)
     named = record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here))
     assert named.input_record.signatures == [signatures.of(str(tmp_path / "x.h"))]
-    assert [each.is_received for each in holding(here)] == [False]
+    assert [each.is_received for each in valid_pairs(here)] == [False]
 
 
 def test_one_that_is_received_lies_before_what_is_here(there, here, tier, tmp_path):
@@ -202,7 +202,7 @@ def test_one_that_is_received_lies_before_what_is_here(there, here, tier, tmp_pa
     send_all(there, tier)
     ours = add_state(here, path, "int y;\n")
     path.write_text("int x;\n")
-    (pair,) = holding(here)
+    (pair,) = valid_pairs(here)
     record.adopt(pair, here, Answering())
     assert kept(without_remotes(here)) == [theirs, ours]
 
@@ -211,7 +211,7 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
     add_state(there, tmp_path / "x.h", "int x;\n")
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
-    (pair,) = holding(here)
+    (pair,) = valid_pairs(here)
     record.adopt(pair, here, Answering())
     here.read_blob(DIGEST)
     assert not here.published
@@ -225,7 +225,7 @@ def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_pa
     add_state(hostile, tmp_path / "x.h", "int x;\n", Result(stdout=b"hostile"))
     for front in (FRONT, other):
         tier.content[store.RECORD, front.key] = record.without_hints(encoded(hostile))
-        for pair in holding(here, front):
+        for pair in valid_pairs(here, front):
             if pair.is_received:
                 record.adopt(pair, here, Answering())
     assert kept(without_remotes(here), other) == [key]
@@ -263,7 +263,7 @@ def test_records_of_two_machines_are_merged(there, tier, tmp_path):
 
 def test_a_damaged_record_is_refused(here, tier):
     tier.content[store.RECORD, FRONT.key] = b"damaged"
-    assert holding(here) == []
+    assert valid_pairs(here) == []
     assert tier.asked == tier.refused == [(store.RECORD, FRONT.key)]
 
 

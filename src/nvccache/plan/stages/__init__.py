@@ -1,6 +1,6 @@
-"""The tools that nvcc starts: one module each, which says all that is to be known of it.
+"""The tools that nvcc starts: one module each, which holds everything known about it.
 
-To add one, write a module like the others and name it in `ALL` (docs/development/adding-a-tool.md).
+To add one, write a module like the others and add it to `ALL` (docs/development/adding-a-tool.md).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from nvccache.plan.stages import cicc, cudafe, fatbinary, host, nvlink, ptxas
 from nvccache.plan.stages.tool import Grammar, Tool
 
-# In the order of the pipeline, in which `nvccache stats` has them.
+# In the order of the pipeline, which is also that of `nvccache stats`.
 ALL = (
     host.PREPROCESS,
     cudafe.TOOL,
@@ -28,12 +28,12 @@ _UNKNOWN = Tool(OPAQUE, lambda argv: None, is_counted=False)
 
 
 def tool_of(kind: str) -> Tool:
-    """What is known of the tools of a kind of stage; of an opaque one nothing."""
+    """The tool of a kind of stage."""
     return TOOLS.get(kind, _UNKNOWN)
 
 
 def shown_name(kind: str, architecture: str = "") -> str:
-    """What a reader is shown: `ptxas sm_80`, `preprocess host`, `cudafe++`."""
+    """The display name: `ptxas sm_80`, `preprocess host`, `cudafe++`."""
     tool = tool_of(kind)
     if tool.is_preprocessor:
         return f"preprocess {architecture or kind.partition('_')[0]}"
@@ -46,9 +46,9 @@ def counted() -> tuple[str, ...]:
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar | None:
-    """How to read a command, or None for a command that no module understands.
+    """The grammar of a command; None if no module knows it.
 
-    Any name can be that of a host compiler, so those commands are known by their arguments.
+    A host compiler can have any name, so that its commands are recognized by their arguments.
     """
     name = argv[0].rpartition("/")[2]
     known = next((tool for tool in TOOLS.values() if tool.program == name), None)

@@ -1,6 +1,6 @@
-"""cicc: the device half of a translation unit for one virtual architecture, to PTX, LTO-IR or OptiX-IR.
+"""cicc: compiles the device half of a TU for one virtual architecture to PTX, LTO-IR or OptiX-IR.
 
-Its `.cudafe1.c` and `.cudafe1.gpu` files are read by nobody; the latter can be hundreds of MiB.
+No stage reads its `.cudafe1.c` and `.cudafe1.gpu` files; the latter can be hundreds of MiB.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from nvccache.plan.stages import line_options
 from nvccache.plan.stages.tool import Grammar, Tool
 
 _GENERATES_ID = "--gen_module_id_file"
-_LINES_ALONE = frozenset({"-generate-line-info", "--generate-line-info", "-lineinfo"})
-_LINE_INFORMATION = _LINES_ALONE | {"-g"}
+_LINE_INFO = frozenset({"-generate-line-info", "--generate-line-info", "-lineinfo"})
+_LINE_OR_DEBUG_INFO = _LINE_INFO | {"-g"}
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
@@ -26,10 +26,10 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
     }
     reads: dict[str, str] = {}
     generates_id = _GENERATES_ID in argv
-    has_lines = _asks_for_lines(argv)
+    has_lines = _has_lines(argv)
     unread = {"device_c", "gpu"}
     unwritten = set()
-    if "--stub_file_name" not in argv:  # of -ptx and -optix-ir
+    if "--stub_file_name" not in argv:  # with -ptx and -optix-ir
         unwritten = {*unread, "module_id"} if generates_id else unread
     (writes if generates_id else reads)["--module_id_file_name"] = "module_id"
     return Grammar(
@@ -38,35 +38,35 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         reads=reads,
         mentions={"--include_file_name": "fatbin.c", "--include_alt_file_name": "alternative fatbin.c"},
         names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
-        # The path reaches the outputs through the module id and through debug or line information.
+        # The outputs contain the path in the module id and in debug or line information.
         ignored=frozenset() if generates_id or has_lines else frozenset({"source path"}),
         unread=frozenset(unread | unwritten),
         unwritten=frozenset(unwritten),
         sees_directory=has_lines,
-        joins_directory=has_lines and _names_files_alone(argv),
+        joins_directory=has_lines and _has_only_line_info(argv),
     )
 
 
-def _asks_for_lines(argv: Sequence[str]) -> bool:
-    return not _LINE_INFORMATION.isdisjoint(argv)
+def _has_lines(argv: Sequence[str]) -> bool:
+    return not _LINE_OR_DEBUG_INFO.isdisjoint(argv)
 
 
-def _names_files_alone(argv: Sequence[str]) -> bool:
-    """Whether it makes PTX that has `.file` and `.loc`, and no debug information (tried on 13.0)."""
-    return not line_options.matter_to_cuda_tool([word for word in argv if word not in _LINES_ALONE])
+def _has_only_line_info(argv: Sequence[str]) -> bool:
+    """Whether the PTX has `.file` and `.loc`, but no debug information (tried on 13.0)."""
+    return not line_options.matter_to_cuda_tool([token for token in argv if token not in _LINE_INFO])
 
 
 TOOL = Tool(
     kind="cicc",
     program="cicc",
     grammar_of=grammar_of,
-    tells_version=False,
+    has_version_option=False,
     compiles_device_code=True,
     priority=8,
     memory_factor=72,
     is_heavy=True,
-    # What it reads is a text, an id and libdevice; the processor reaches its result by the libm alone, whose
-    # functions are in its key.
+    # It reads a text, an id and libdevice; the processor affects its result only through libm, whose variants
+    # are in its key.
     may_run_elsewhere=True,
     variables=(
         *("AS_SECURE_LOG_FILE", "EDG_BASE", "EDG_MODULES_PATH", "LIBNVVM_DISABLE_CONCURRENT_API"),
@@ -78,6 +78,6 @@ TOOL = Tool(
     folds_mathematics=True,
     is_found_by_meaning=True,
     lines_matter=line_options.matter_to_cuda_tool,
-    names_directory=lambda argv, cwd, pwd: _asks_for_lines(argv),
-    complains=True,
+    names_directory=lambda argv, cwd, pwd: _has_lines(argv),
+    reports_user_errors=True,
 )

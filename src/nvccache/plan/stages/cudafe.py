@@ -1,4 +1,4 @@
-"""cudafe++: the host half of a translation unit, from preprocessed text to C++ for the host compiler."""
+"""cudafe++: turns the preprocessed text of a TU into C++ for the host compiler."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ TOOL = Tool(
     is_located_anywhere=True,
     is_found_by_meaning=True,
     lines_matter=line_options.matter_to_cuda_tool,
-    complains=True,
+    reports_user_errors=True,
 )

@@ -1,4 +1,4 @@
-"""fatbinary: the images of all architectures into one container, binary or as C text to include."""
+"""fatbinary: packs the images of all architectures into one container, binary or as C text to include."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from nvccache.plan.stages.tool import Grammar, Tool, never
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
-    is_embedded = any(word.startswith("--embedded-fatbin") for word in argv)
+    is_embedded = any(token.startswith("--embedded-fatbin") for token in argv)
     return Grammar(
         kind="fatbinary",
         writes={"--create": "fatbin", "--embedded-fatbin": "fatbin.c"},
         names={"--ident": "identification"},
-        # Only `-keep` asks for the container in addition to its C text.
+        # With the C text, only `-keep` needs the container, too.
         unread=frozenset({"fatbin"}) if is_embedded else frozenset(),
     )
 

@@ -1,6 +1,6 @@
-"""The host compiler: preprocessing for each pass, compiling what cudafe++ or nvlink wrote, and the link.
+"""The host compiler: preprocesses for each pass, compiles the output of cudafe++ or nvlink, and links.
 
-It can have any name, so its commands are known by the macros that nvcc defines for them.
+It can have any name, so that its commands are recognized by the macros that nvcc defines.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from nvccache.commandline.host_options import is_link, writes_beside_object
 from nvccache.plan.stages import line_options
 from nvccache.plan.stages.tool import Grammar, Tool, never
 
-# nvcc's own sources, which include what nvlink and fatbinary wrote.
+# Sources of the toolkit, which include the output of nvlink and fatbinary.
 _STUBS_OF_LINKS = ("/crt/link.stub", "/crt/prelink.stub")
 _DEVICE_PASS = "-D__CUDA_ARCH__="
 _PASS_MACROS = ("-D__CUDA_ARCH__=", "-D__CUDA_ARCH_LIST__=", "-D__CUDACC__", "-D__NVCC__")
 _PREFIX_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=")
-# What objects with debug information say in the place of the scratch directory, whose name is never
-# the same twice.
+# Replaces the scratch directory, whose name is always different, in debug information.
 DEBUG_DIRECTORY = "/tmp/nvccache"
-# These load programs that no digest of ours would notice, or write the whole command into the object.
+# These load code that is not in the key, or write the whole command line into the object.
 _UNCACHED = (
     "-B",
     "-fplugin",
@@ -37,59 +36,60 @@ _UNCACHED = (
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar | None:
-    """None for what is none of the commands that nvcc gives to a host compiler for CUDA code."""
+    """None unless it is one of nvcc's commands that compile CUDA code with a host compiler."""
     if is_link(argv):
         return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, stays_in_order=True)
-    if "-c" in argv and any(word.endswith(_STUBS_OF_LINKS) for word in argv):
-        return _compile(argv, sees_names=asks_for_debug_info(argv))
-    if not any(word.startswith(_PASS_MACROS) for word in argv):
+    if "-c" in argv and any(token.endswith(_STUBS_OF_LINKS) for token in argv):
+        return _compile(argv, sees_names=has_debug_info(argv))
+    if not any(token.startswith(_PASS_MACROS) for token in argv):
         return None
     if "-E" in argv:
-        is_device = any(word.startswith(_DEVICE_PASS) for word in argv)
+        is_device = any(token.startswith(_DEVICE_PASS) for token in argv)
         kind = "device_preprocess" if is_device else "host_preprocess"
         return Grammar(
             kind=kind,
             writes={"-o": "ii"},
-            sees_directory=asks_for_debug_info(argv),  # gcc then writes a marker with its name
-            is_cached=not any(word.startswith(_UNCACHED) for word in argv[1:]),
+            sees_directory=has_debug_info(argv),  # gcc then writes a line marker with the directory
+            is_cached=not any(token.startswith(_UNCACHED) for token in argv[1:]),
             may_include=True,
         )
-    if "-c" in argv and any(word.endswith(".cudafe1.cpp") for word in argv):
-        return _compile(argv, sees_names=True)  # the symbol table names the file compiled
+    if "-c" in argv and any(token.endswith(".cudafe1.cpp") for token in argv):
+        return _compile(argv, sees_names=True)  # the symbol table contains the file's name
     return None
 
 
 def _compile(argv: Sequence[str], sees_names: bool) -> Grammar:
-    is_beside = writes_beside_object(argv[1:])  # which it does where the object is to lie
+    # It writes further files next to the object, which must be at its destination then.
+    has_side_outputs = writes_beside_object(argv[1:])
     return Grammar(
         kind="host_compile",
-        writes={} if is_beside else {"-o": "object"},
-        names={"-o": "program"} if is_beside else {},
-        sees_directory=asks_for_debug_info(argv),
-        sees_names=sees_names and not is_beside,
-        is_cached=not is_beside and not any(word.startswith(_UNCACHED) for word in argv[1:]),
+        writes={} if has_side_outputs else {"-o": "object"},
+        names={"-o": "program"} if has_side_outputs else {},
+        sees_directory=has_debug_info(argv),
+        sees_names=sees_names and not has_side_outputs,
+        is_cached=not has_side_outputs and not any(token.startswith(_UNCACHED) for token in argv[1:]),
         may_include=True,
-        stays_in_order=is_beside,
+        stays_in_order=has_side_outputs,
     )
 
 
-def asks_for_debug_info(argv: Sequence[str]) -> bool:
-    """Whether the object holds the working directory and the names of intermediate files."""
-    levels = [word for word in argv if word.startswith("-g") and not word.startswith("-gno-")]
+def has_debug_info(argv: Sequence[str]) -> bool:
+    """Whether the object contains the working directory and the names of intermediates."""
+    levels = [token for token in argv if token.startswith("-g") and not token.startswith("-gno-")]
     return bool(levels) and levels[-1] != "-g0"
 
 
 def _names_directory(argv: Sequence[str], cwd: str, pwd: str) -> bool:
-    """Whether debug information, if there is any, may tell where the checkout is."""
-    if not asks_for_debug_info(argv):
+    """Whether debug information may contain the path of the checkout."""
+    if not has_debug_info(argv):
         return False
-    maps = [word.partition("=")[2].partition("=")[0] for word in argv if word.startswith(_PREFIX_MAPS)]
+    maps = [token.partition("=")[2].partition("=")[0] for token in argv if token.startswith(_PREFIX_MAPS)]
     is_mapped = any(old and (cwd + "/").startswith(old.rstrip("/") + "/") for old in maps)
     return not is_mapped or pwd != cwd
 
 
 def _without_scratch(argv: Sequence[str], scratch: str) -> tuple[str, ...]:
-    return (f"-fdebug-prefix-map={scratch}={DEBUG_DIRECTORY}",) if asks_for_debug_info(argv) else ()
+    return (f"-fdebug-prefix-map={scratch}={DEBUG_DIRECTORY}",) if has_debug_info(argv) else ()
 
 
 PREPROCESS = Tool(
@@ -99,7 +99,7 @@ PREPROCESS = Tool(
     priority=30,
     memory_factor=1,
     lines_matter=never,
-    complains=True,
+    reports_user_errors=True,
 )
 DEVICE_PREPROCESS = Tool(
     kind="device_preprocess",
@@ -108,7 +108,7 @@ DEVICE_PREPROCESS = Tool(
     priority=9,
     memory_factor=1,
     lines_matter=never,
-    complains=True,
+    reports_user_errors=True,
 )
 COMPILE = Tool(
     kind="host_compile",
@@ -130,5 +130,5 @@ LINK = Tool(
     is_counted=False,
     links_program=True,
     lines_matter=never,
-    complains=True,
+    reports_user_errors=True,
 )

@@ -1,10 +1,10 @@
-"""Whether where a line is reaches a result: the options that are known not to bring it there.
+"""Whether line numbers can affect a result: an allowlist of options with which they do not.
 
-Early cut-off leaves line markers out of keys (passes.py). That is unsound with debug and line
-information, PTX with source, LTO-IR and OptiX-IR (bit code holds positions), `cicc -O0` and `-Ofc` (code
-depends on how text is spread over lines), `-fsanitize` and `-flto` of the host compiler. A list of what is
-unsound would be wrong with the next toolkit or flag; so what is listed is what was tried: compiled before and
-after lines were moved, the same bytes came out (CUDA 11.8 to 13.5, g++ 11 and 12).
+Early cut-off leaves line markers out of keys (passes.py). That is unsound with debug and line information,
+PTX with source, LTO-IR and OptiX-IR (bit code contains positions), `cicc -O0` and `-Ofc` (code depends on
+line breaks), `-fsanitize` and `-flto` of the host compiler. A denylist would be wrong with the next toolkit
+or flag. The options listed here were tried: with lines moved, the output had the same bytes (CUDA 11.8 to
+13.5, g++ 11 and 12).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _HOST_STARTS = tuple(
     -ffile-prefix-map= -fmacro-prefix-map= -fdebug-prefix-map=
     """.split()
 )
-# Behind `-f` or `-fno-`.
+# After `-f` or `-fno-`.
 _HOST_FEATURES = frozenset(
     """
     PIC pic PIE pie plt exceptions rtti strict-aliasing omit-frame-pointer fast-math math-errno
@@ -103,17 +103,17 @@ _HOST_FEATURES = frozenset(
     """.split()
 )
 _FOR_OTHER_PROGRAMS = ("-Wa,", "-Wl,", "-Wp,")
-# What wrappers add to these: where programs, headers and libraries are, what only a link heeds, and what
-# distributions harden by.
+# Options that wrappers add: paths of programs, headers and libraries, link options, and hardening options of
+# distributions.
 _ADDED = (
     r"-[BLl].*|-Wl,.*|--sysroot=.*|-isysroot|-nostdinc(?:\+\+)?|-frandom-seed=.*|-fzero-call-used-regs=.*"
     r"|--param=ssp-buffer-size=\d+"
 )
-_IN_TWO_WORDS = "--param\n"
+_SEPARATE_VALUE = "--param\n"
 
 
 def matter_to_cuda_tool(argv: Sequence[str]) -> bool:
-    """Whether cudafe++ or cicc shows where lines are in what it makes, diagnostics aside."""
+    """Whether line numbers may affect the outputs of cudafe++ or cicc, diagnostics aside."""
     return not _CUDA_OPTIONS.issuperset(option.partition("=")[0] for option in _options(argv))
 
 
@@ -121,11 +121,11 @@ def matter_to_host_compiler(argv: Sequence[str]) -> bool:
     return not all(map(_is_listed, _options(argv)))
 
 
-def matter_if_added(words: Sequence[str]) -> bool:
-    """Whether words that a wrapper adds to a host compiler's may have lines show; a file may hold any."""
-    whole = "\n".join(words).replace(_IN_TWO_WORDS, _IN_TWO_WORDS.replace("\n", "=")).split("\n")
-    unknown = [word for word in whole if word and not re.fullmatch(_ADDED, word)]
-    may_hold_more = any(word[:1] == "@" for word in unknown) or any("\n" in word for word in words)
+def matter_if_added(added: Sequence[str]) -> bool:
+    """Whether line numbers may matter with the arguments added by a wrapper; `@file` may hold any option."""
+    whole = "\n".join(added).replace(_SEPARATE_VALUE, _SEPARATE_VALUE.replace("\n", "=")).split("\n")
+    unknown = [token for token in whole if token and not re.fullmatch(_ADDED, token)]
+    may_hold_more = any(token[:1] == "@" for token in unknown) or any("\n" in token for token in added)
     return may_hold_more or matter_to_host_compiler(["", *unknown])
 
 
@@ -137,5 +137,5 @@ def _is_listed(option: str) -> bool:
     return option.startswith("-f") and option[2:].removeprefix("no-") in _HOST_FEATURES
 
 
-def _options(words: Sequence[str]) -> list[str]:
-    return [word for word in words[1:] if word.startswith("-")]
+def _options(argv: Sequence[str]) -> list[str]:
+    return [token for token in argv[1:] if token.startswith("-")]

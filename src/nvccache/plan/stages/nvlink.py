@@ -1,15 +1,15 @@
-"""nvlink: the device code of objects, archives and libraries into one image for an architecture.
+"""nvlink: links the device code of objects, archives and libraries into one image per architecture.
 
-With -dlto it compiles what they hold, by libnvvm.so below -nvvmpath. Where it looks for `-lname` was observed
-with strace on CUDA 11.8 to 13.5: in the directories of -L, wherever they stand among the words, then in those
-of LIBRARY_PATH; first everywhere for libname.so, which is left to the host linker, then for libname.a, also
-behind one that it finds unusable.
+With -dlto it compiles their code, with libnvvm.so below -nvvmpath. It searches for `-lname` (strace, CUDA
+11.8 to 13.5) in the directories of -L, in any position on the command line, then in those of LIBRARY_PATH:
+first everywhere for libname.so, which is left to the host linker, then for libname.a, continuing after an
+unusable one.
 
-An object of nvcc holds device code in sections of its own, and host code that an edit changes more often. So
-that such an edit does not link, or with -dlto compile, all device code again, files are known here by those
-sections alone. Found by linking objects whose other sections were overwritten: the same cubin and the same
-registration file came out (CUDA 11.8 to 13.5, tests/scenarios/same_result/test_device_links.py). 13.5 also
-looks whether the relocations of other sections are sound, and makes nothing of them.
+An object of nvcc has device code in sections of its own, and host code, which is edited more often. Only
+those sections are part of the key, so that such an edit does not link, or with -dlto compile, all device code
+again. Found by linking objects whose other sections were overwritten: the cubin and the registration file
+were the same (CUDA 11.8 to 13.5, tests/scenarios/same_result/test_device_links.py). 13.5 also validates
+relocations of other sections, which does not affect its output.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DIRECTORIES = ("-L", "--library-path")
 _LIBRARIES = ("-l", "--library")
 _COMPILER_PATH = "-nvvmpath"
 _HOST_LINKER_SCRIPT = "--gen-host-linker-script"
-# Loaded as a library, and what it may read; the latter is built in since CUDA 11.8.
+# A library it loads, and a file this may read, which is built in since CUDA 11.8.
 _COMPILER_FILES = ("lib64/libnvvm.so", "libdevice/libdevice.10.bc")
 _DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
 _ARCHIVE = b"!<arch>\n"
@@ -36,30 +36,30 @@ _MEMBER_HEADER = 60
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
     registration = {"--register-link-binaries": "reg.c"}
-    makes_ptx = "-emit-ptx" in argv  # Then it is done before it registers anything.
+    makes_ptx = "-emit-ptx" in argv  # then it ends before it registers anything
     return Grammar(
         kind="nvlink",
         writes={"-o": "cubin"} | ({} if makes_ptx else registration),
         names={"--host-ccbin": "host compiler"} | (registration if makes_ptx else {}),
         ignored=frozenset(registration.values()),
-        is_cached=not any(word.startswith(("-optf", "--options-file")) for word in argv)
-        # Such names may mean a file as it is called, which was not looked into.
+        is_cached=not any(token.startswith(("-optf", "--options-file")) for token in argv)
+        # Such names may be literal file names; whether they are was not tried.
         and not any(mark in name for name in _values(argv, _LIBRARIES) for mark in ":/"),
-        dates_what_it_names=compiles(argv),
-        # The host's linker is asked, by way of a shell, for the script that it has built in.
-        runs_programs=any(word.startswith(_HOST_LINKER_SCRIPT) for word in argv),
+        dates_linked_sources=compiles(argv),
+        # It runs the host linker in a shell to print the built-in linker script.
+        runs_programs=any(token.startswith(_HOST_LINKER_SCRIPT) for token in argv),
     )
 
 
 def compiles(argv: Sequence[str]) -> bool:
-    """Whether it compiles what it links, as ptxas does: only then is it given the place of libnvvm."""
-    return argv[0].rpartition("/")[2] == "nvlink" and any(word.startswith(_COMPILER_PATH) for word in argv)
+    """Whether it compiles what it links: only then does it get the path of libnvvm."""
+    return argv[0].rpartition("/")[2] == "nvlink" and any(token.startswith(_COMPILER_PATH) for token in argv)
 
 
 def _libraries(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The libraries that a command finds by search, in its order, also those that it does not use."""
+    """The libraries that a command finds by search, in its order, including unused ones."""
     directories = _values(argv, _DIRECTORIES)
-    directories += [place for place in environ.get("LIBRARY_PATH", "").split(":") if place]
+    directories += [directory for directory in environ.get("LIBRARY_PATH", "").split(":") if directory]
     names = dict.fromkeys(_values(argv, _LIBRARIES))
     candidates = [
         os.path.join(directory, f"lib{name}{suffix}")
@@ -73,7 +73,7 @@ def _libraries(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def _is_read(path: str) -> bool:
-    """Whether a file that is found is read: shared libraries are not, but for the compiler's."""
+    """Whether a found file is read: shared libraries are not, except the compiler's."""
     return not path.endswith(".so") or path.endswith(_COMPILER_FILES)
 
 
@@ -95,28 +95,28 @@ def _library_parts(argv: Sequence[str], environ: Mapping[str, str], store: Store
 
 def _obstacle(argv: Sequence[str], environ: Mapping[str, str], named: Sequence[str]) -> str:
     if any(is_thin_archive(path) for path in (*named, *_libraries(argv, environ))):
-        return "it links a thin archive, whose members are not looked at"
+        return "it links a thin archive, whose members are not tracked"
     return ""
 
 
 def _values(argv: Sequence[str], options: tuple[str, ...]) -> list[str]:
-    """The elements of a list option, glued to it, behind `=` or in the next word."""
+    """The elements of a list option: joined to it, after `=`, or in the next argument."""
     found: list[str] = []
     is_next = False
-    for word in argv[1:]:
+    for token in argv[1:]:
         if is_next:
-            found += word.split(",")
+            found += token.split(",")
             is_next = False
-        elif word in options:
+        elif token in options:
             is_next = True
-        elif word.startswith(options):
-            option = next(option for option in options if word.startswith(option))
-            found += word.removeprefix(option).removeprefix("=").split(",")
+        elif token.startswith(options):
+            option = next(option for option in options if token.startswith(option))
+            found += token.removeprefix(option).removeprefix("=").split(",")
     return [element for element in found if element]
 
 
 def digest_of(path: str) -> str:
-    """The digest of what nvlink reads of a file; raises OSError."""
+    """The digest of the parts of a file that nvlink uses; raises OSError."""
     descriptor = untrusted.open_named(path)
     try:
         content = untrusted.read_all(descriptor, os.fstat(descriptor).st_size)
@@ -127,7 +127,7 @@ def digest_of(path: str) -> str:
 
 
 def is_thin_archive(path: str) -> bool:
-    """Whether an archive only names its members, which can change without it; raises OSError."""
+    """Whether an archive only refers to its members, which can change while it does not; raises OSError."""
     with open(path, "rb") as stream:
         return stream.read(len(_THIN_ARCHIVE)) == _THIN_ARCHIVE
 
@@ -148,29 +148,29 @@ def _digest(content: bytes) -> str:
 
 
 def _device_sections(content: bytes) -> list[tuple[bytes, bytes]] | None:
-    """Names and contents; None for what is no host object. Raises ValueError."""
+    """(name, content) of each; None if it is no host object. Raises ValueError."""
     if not elf.is_understood(content):
         return None
     kind, machine = elf.type_and_machine(content)
-    if kind != elf.RELOCATABLE or machine == elf.CUDA_MACHINE:  # of a cubin, all is read
+    if kind != elf.RELOCATABLE or machine == elf.CUDA_MACHINE:  # of a cubin everything is used
         return None
     found = [section for section in elf.sections(content) if section[0].startswith(_DEVICE_SECTIONS)]
     return [(section[0], elf.content_of(content, section)) for section in found]
 
 
 def _members(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Names and contents of an archive's members, without their dates and owners; raises ValueError."""
+    """(name, content) of an archive's members, without dates and owners; raises ValueError."""
     position = len(_ARCHIVE)
     while position < len(content):
         header = content[position : position + _MEMBER_HEADER]
         if len(header) < _MEMBER_HEADER or not header.endswith(b"`\n"):
-            raise ValueError("no member's header")
+            raise ValueError("no header of a member")
         size = int(header[48:58])
         start = position + _MEMBER_HEADER
         if start + size > len(content):
-            raise ValueError("a member past the end")
+            raise ValueError("a member extends past the end")
         name = header[:16].rstrip()
-        # The table of symbols follows from the members, and has a date.
+        # The symbol table is redundant, and contains a date.
         if name not in (b"/", b"/SYM64/"):
             yield name, content[start : start + size]
         position = start + size + size % 2
@@ -188,5 +188,5 @@ TOOL = Tool(
     key_components={"libraries": _library_parts},
     lines_matter=never,
     obstacle=_obstacle,
-    complains=True,
+    reports_user_errors=True,
 )

@@ -1,4 +1,4 @@
-"""ptxas: PTX to machine code for one real architecture; on newer toolkits also a check without output."""
+"""ptxas: assembles PTX for one real architecture; on newer toolkits it also checks PTX without output."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FIRST_VERSION_WITHOUT_DATES = (9, 5)  # of PTX: that of CUDA 13.5
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
-    # Machine code for which no name is given is written to `elf.o`, where ptxas is called.
-    names_output = any(word.partition("=")[0] in _OUTPUTS for word in argv)
-    has_known_output = names_output or any(word.startswith(_ONLY_CHECKS) for word in argv)
+    # Without an option for it, the output is `elf.o` in the working directory.
+    names_output = any(token.partition("=")[0] in _OUTPUTS for token in argv)
+    has_known_output = names_output or any(token.startswith(_ONLY_CHECKS) for token in argv)
     is_debug = "-g" in argv or "--device-debug" in argv
     return Grammar(
         kind="ptxas",
@@ -34,9 +34,9 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
 
 
 def dated_sources(ptx: bytes) -> list[str]:
-    """The files whose date and size ptxas writes into the line table of this text's cubin.
+    """The files whose date and size ptxas writes into the line table for this PTX.
 
-    Observed on CUDA 11.8 to 13.2: the cubin differs though the PTX is the same. 13.5 no longer does it.
+    Observed on CUDA 11.8 to 13.2: the cubin changes with them though the PTX is the same. Not so on 13.5.
     """
     version = _VERSION.search(ptx)
     if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:
@@ -50,12 +50,12 @@ TOOL = Tool(
     grammar_of=grammar_of,
     compiles_device_code=True,
     priority=4,
-    # Architectures are mostly listed from old to new, ptxas takes longest for new ones, and a long one that
-    # starts last leaves the other cores idle.
-    goes_last_first=True,
+    # Architectures are mostly listed from old to new, and ptxas takes longest for new ones: started last, a
+    # long one would leave the other cores idle.
+    starts_in_reverse=True,
     memory_factor=256,
     is_heavy=True,
-    # It reads the PTX and nothing else; where line information dates sources, the dates are in its key.
+    # It reads only the PTX; if line information contains dates of sources, these are in its key.
     may_run_elsewhere=True,
     variables=("DUMP_KNOBS_TO_FILE", "OPENSSL_ia32cap"),
     seconds_per_mib=1.3,

@@ -1,7 +1,7 @@
-"""What a tool is: all that the rest of the program needs to know of one kind of stage.
+"""The types `Tool` and `Grammar`: all that other modules need to know about one kind of stage.
 
-What a single command line says is in its Grammar; what holds for every command of the tool is here. Knows no
-tool. What does not fit together is found by the tests (test_check.py).
+A Grammar describes one command line, a Tool what is true of all its command lines. Knows no particular tool.
+test_check.py finds contradictions.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Environ = Mapping[str, str]
 WRITES = "writes"
 READS = "reads"
 MENTIONS = "mentions"  # copied into an output, which thereby includes the intermediate of that name
-NAMES = "names"  # a name only: nothing of that name is read
-WORD = "word"
+NAMES = "names"  # only a name: no such file is read
+PLAIN = "plain"  # any other argument
 
-# Stands for the name of the stub file in what is stored, since that name differs with the number of
-# architectures. The length and the digits keep it from meeting anything in a user's source.
+# Replaces the name of the stub file in stored results, since that name depends on the number of
+# architectures. Long and random enough not to occur in a user's source.
 STUB_PLACEHOLDER = "nvccache-stub-51d0c2f3a86e4b79.c"
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What one command line says. The mappings go from option to the role of the file it names."""
+    """One command line. The mappings are from an option to the role of the file that it names."""
 
     kind: str
     writes: Mapping[str, str] = field(default_factory=dict)
@@ -37,22 +37,22 @@ class Grammar:
     mentions: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     placeholders: Mapping[str, str] = field(default_factory=dict)  # role -> what is passed instead
-    ignored: frozenset[str] = frozenset()  # roles whose value does not reach any output
-    unread: frozenset[str] = frozenset()  # roles of outputs that nothing reads
-    unwritten: frozenset[str] = frozenset()  # those of them that the tool is asked for, but does not write
-    sees_directory: bool = False  # the working directory reaches the outputs
-    joins_directory: bool = False  # but only in front of relative names of files in preprocessed text
-    sees_names: bool = False  # the base names of intermediates that are read reach the outputs
-    sees_output_names: bool = False  # so do those of the outputs
-    dates_sources: bool = False  # date and size of the sources that its input names reach the outputs
-    dates_what_it_names: bool = False  # as above, of sources that only its outputs name; see line_table.py
-    runs_programs: bool = False  # others than its own: then its content does not stand for what it does
+    ignored: frozenset[str] = frozenset()  # roles of names that do not affect any output
+    unread: frozenset[str] = frozenset()  # roles of outputs that no stage reads
+    unwritten: frozenset[str] = frozenset()  # those of them that the tool does not write despite the option
+    sees_directory: bool = False  # outputs depend on the working directory
+    joins_directory: bool = False  # but only as a prefix of relative file names in preprocessed text
+    sees_names: bool = False  # outputs depend on the base names of the intermediates read
+    sees_output_names: bool = False  # outputs depend on their own names
+    dates_sources: bool = False  # outputs contain date and size of the sources that the input names
+    dates_linked_sources: bool = False  # the same for sources known only from the outputs; see line_table.py
+    runs_programs: bool = False  # other than its own: the tool's content does not determine the result
     is_cached: bool = True
-    may_include: bool = False  # reads headers again, which no option names
-    stays_in_order: bool = False  # runs when all before it in nvcc's order is done
+    may_include: bool = False  # reads headers, which no option names
+    stays_in_order: bool = False  # starts only when all stages before it in nvcc's order are done
 
     def use_of(self, option: str) -> tuple[str, str]:
-        """What an option's value is, and its role: (WRITES, "ptx")."""
+        """How an option's value is used, and its role: (WRITES, "ptx")."""
         for use, roles in (
             (WRITES, self.writes),
             (READS, self.reads),
@@ -61,12 +61,12 @@ class Grammar:
         ):
             if option in roles:
                 return use, roles[option]
-        return WORD, ""
+        return PLAIN, ""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One word of a command: `prefix` as it stands, then `value`, whose meaning is `use`, then `suffix`."""
+    """One argument of a command: literal `prefix`, then `value`, whose meaning is `use`, then `suffix`."""
 
     prefix: str
     value: str
@@ -76,31 +76,31 @@ class Piece:
 
 
 def pieces(argv: Sequence[str], grammar: Grammar, scratch: str) -> Iterator[Piece]:
-    """The words after the tool's name, each with its meaning."""
+    """The arguments after the tool's name, each with its meaning."""
     pending: tuple[str, str] | None = None
-    for word in argv[1:]:
+    for token in argv[1:]:
         if pending:
-            yield Piece("", word, *pending)
+            yield Piece("", token, *pending)
             pending = None
             continue
-        option, equals, value = word.partition("=")
+        option, equals, value = token.partition("=")
         use, role = grammar.use_of(option)
-        if use != WORD and equals:
+        if use != PLAIN and equals:
             yield Piece(option + equals, value, use, role)
-        elif use != WORD:
+        elif use != PLAIN:
             pending = (use, role)
-            yield Piece(word, "", WORD, "")
-        elif scratch + "/" in word:
-            start = word.index(scratch + "/")
-            prefix, value = word[:start], word[start:]
+            yield Piece(token, "", PLAIN, "")
+        elif scratch + "/" in token:
+            start = token.index(scratch + "/")
+            prefix, value = token[:start], token[start:]
             suffix = '"' if prefix.endswith('"') and value.endswith('"') else ""  # -DFATBINFILE="..."
             yield Piece(prefix, value.removesuffix(suffix), READS, "input", suffix)
         else:
-            yield Piece(word, "", WORD, "")
+            yield Piece(token, "", PLAIN, "")
 
 
 def always(argv: Argv) -> bool:
-    """The answer for a tool of which nothing better is known."""
+    """The safe default for a tool."""
     return True
 
 
@@ -118,52 +118,52 @@ def _no_obstacle(*_: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One kind of stage. The defaults are for a tool of which only its command line is known."""
+    """One kind of stage. The defaults suit a tool of which only the command line is known."""
 
     kind: str
-    grammar_of: Callable[[Argv], Grammar | None]  # reads a command line; None for one that is not the tool's
-    program: str = ""  # the name that nvcc starts it by; empty for host compilers, which can have any
-    tells_version: bool = True  # when asked with --version
+    grammar_of: Callable[[Argv], Grammar | None]  # None for a command line of another tool
+    program: str = ""  # the program that nvcc starts; empty for host compilers, which can have any name
+    has_version_option: bool = True  # it supports --version
     is_counted: bool = True  # in `nvccache stats`
-    own_roles: tuple[str, ...] = ()  # of outputs that tell a result of its from those of the tools before it
+    own_roles: tuple[str, ...] = ()  # of outputs that identify a result as its own, not an earlier tool's
 
-    # What it does in the pipeline.
-    is_preprocessor: bool = False  # makes text with line markers, which is not kept in the store
-    is_host_compiler: bool = False  # makes the object of C++ text that includes what other stages made
-    links_program: bool = False  # reads what cannot be listed: it runs each time, and records lead up to it
-    compiles_device_code: bool = False  # makes device code, in which a module id may be or not
+    # Its function in the pipeline.
+    is_preprocessor: bool = False  # writes text with line markers, which is not stored
+    is_host_compiler: bool = False  # compiles C++ text that includes the outputs of other stages to an object
+    links_program: bool = False  # its inputs cannot be listed: it always runs, and records end before it
+    compiles_device_code: bool = False  # writes device code, which may contain a module id
 
-    # When it runs. Its priority is what the whole takes after it, roughly, in tenths of a Thrust compile: the
-    # longest way goes first. The host's side goes before, since it is the one that tells of errors first.
+    # When it runs. The priority is roughly the time from its start to the end of a Thrust compile, in tenths:
+    # the critical path comes first. The host's side precedes the device's, since it finds errors sooner.
     priority: int = 0
-    goes_last_first: bool = False  # of several of equal priority the last in nvcc's order starts first
-    waits_for_passes: bool = False  # even for those that it reads nothing of
-    # Bytes of memory per byte of input: measured on Thrust, CUTLASS and template-heavy units (CUDA 13.0,
-    # g++ 12), and rounded up.
+    starts_in_reverse: bool = False  # among equal priorities, the last in nvcc's order starts first
+    waits_for_passes: bool = False  # even those whose output it does not read
+    # Bytes of memory per byte of input: measured on Thrust, CUTLASS and template-heavy TUs (CUDA 13.0, g++
+    # 12), and rounded up.
     memory_factor: int = 64
-    is_heavy: bool = False  # whatever its input is, it may take as much as the largest tool so far
-    may_run_elsewhere: bool = False  # on another machine: the tool's file says why
-    # For one that may: the variables that it asks for. Where one of them is set it runs here.
+    is_heavy: bool = False  # for any input it may take as much memory as the largest tool so far
+    may_run_elsewhere: bool = False  # on another machine; the tool's module gives the reasons
+    # If it may: the environment variables that it queries. If one of them is set, it runs here.
     variables: tuple[str, ...] = ()
-    seconds_per_mib: float = 0.0  # of input, where it never ran before: measured as `memory_factor`
+    seconds_per_mib: float = 0.0  # of input, until it has run once; measured like `memory_factor`
 
-    # What its key holds.
-    is_located_anywhere: bool = False  # its content and what it loads stand for it, wherever it lies
-    folds_mathematics: bool = False  # computes by functions of the libm that it loads
-    found_files: Callable[[Argv, Environ], Sequence[str]] = _none  # which no word names, and it reads
-    digest_of_named: Callable[[str], str] = keys.digest_file  # of a file named by a word; raises OSError
-    # By tag, the parts of further components; raise OSError.
+    # Its key.
+    is_located_anywhere: bool = False  # identified by the contents of tool and libraries, not by path
+    folds_mathematics: bool = False  # evaluates functions of the libm that it loads
+    found_files: Callable[[Argv, Environ], Sequence[str]] = _none  # files it reads that no argument names
+    digest_of_named: Callable[[str], str] = keys.digest_file  # of a file named by an argument; raises OSError
+    # Further components by tag; the functions raise OSError.
     key_components: Mapping[str, Callable[[Argv, Environ, Store], list[str]]] = field(default_factory=dict)
-    dated_sources: Callable[[bytes], list[str]] | None = None  # named by what it reads: their dates count
+    dated_sources: Callable[[bytes], list[str]] | None = None  # sources named in its input whose dates count
 
-    # Whether what it makes can be taken from elsewhere.
-    is_found_by_meaning: bool = False  # also for text whose lines are elsewhere, unless lines matter
-    lines_matter: Callable[[Argv], bool] = always  # whether its result shows where a line is
-    shows_lines: bool = False  # its messages tell lines of the user's, which have gone through other stages
-    names_directory: Callable[[Argv, str, str], bool] = never  # by cwd and PWD, what it makes may
-    obstacle: Callable[[Argv, Environ, Sequence[str]], str] = _no_obstacle  # why not, if so; by files named
+    # Whether its results can be reused.
+    is_found_by_meaning: bool = False  # also for text with other line numbers, unless lines matter
+    lines_matter: Callable[[Argv], bool] = always  # whether its result depends on line numbers
+    shows_lines: bool = False  # its messages quote lines of the user's source after other stages changed them
+    names_directory: Callable[[Argv, str, str], bool] = never  # (argv, cwd, PWD): outputs may contain it
+    obstacle: Callable[[Argv, Environ, Sequence[str]], str] = _no_obstacle  # reason not to; by files named
 
-    # How it is run, and what becomes of its result.
-    added_options: Callable[[Argv, str], Sequence[str]] = _none  # that nvcc does not give; by scratch
-    complains: bool = False  # a failure with a message is the user's error, and leaves no product behind
-    unlinks_output: bool = False  # a product of its is unlinked before it is written
+    # Running it.
+    added_options: Callable[[Argv, str], Sequence[str]] = _none  # (argv, scratch): options that we add
+    reports_user_errors: bool = False  # a failure with a message is the user's error; no product is left
+    unlinks_output: bool = False  # it unlinks an existing product before writing

@@ -19,10 +19,10 @@ TOOL = Tool(
     program="weaver",
     grammar_of=grammar_of,
     priority=31,
-    goes_last_first=True,
+    starts_in_reverse=True,
     memory_factor=5000,
     is_heavy=True,
     key_components={"pattern": _pattern},
     lines_matter=never,
-    complains=True,
+    reports_user_errors=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvccache.plan.stages import grammar_of, host
-from nvccache.plan.stages.tool import MENTIONS, NAMES, READS, WORD, WRITES, Grammar, Piece, pieces
+from nvccache.plan.stages.tool import MENTIONS, NAMES, PLAIN, READS, WRITES, Grammar, Piece, pieces
 
 GRAMMAR = Grammar(
     kind="test",
@@ -23,17 +23,17 @@ def _pieces(*argv: str) -> list[Piece]:
 @pytest.mark.parametrize(
     ("argv", "found"),
     [
-        (["-o", "a.o"], [Piece("-o", "", WORD, ""), Piece("", "a.o", WRITES, "output")]),
+        (["-o", "a.o"], [Piece("-o", "", PLAIN, ""), Piece("", "a.o", WRITES, "output")]),
         (["--create=a b"], [Piece("--create=", "a b", WRITES, "container")]),
-        (["--id", "/s/m"], [Piece("--id", "", WORD, ""), Piece("", "/s/m", READS, "module_id")]),
+        (["--id", "/s/m"], [Piece("--id", "", PLAIN, ""), Piece("", "/s/m", READS, "module_id")]),
         (["--stub=x=y"], [Piece("--stub=", "x=y", MENTIONS, "stub")]),
-        (["--source", "-o"], [Piece("--source", "", WORD, ""), Piece("", "-o", NAMES, "source name")]),
+        (["--source", "-o"], [Piece("--source", "", PLAIN, ""), Piece("", "-o", NAMES, "source name")]),
         (["/s/a.ptx"], [Piece("", "/s/a.ptx", READS, "input")]),
         (["--image=kind=elf,file=/s/a b"], [Piece("--image=kind=elf,file=", "/s/a b", READS, "input")]),
         (['-DF="/s/f"'], [Piece('-DF="', "/s/f", READS, "input", '"')]),
-        (["-opt", "-o2"], [Piece("-opt", "", WORD, ""), Piece("-o2", "", WORD, "")]),
-        (["/sibling/a"], [Piece("/sibling/a", "", WORD, "")]),
-        (["-o"], [Piece("-o", "", WORD, "")]),
+        (["-opt", "-o2"], [Piece("-opt", "", PLAIN, ""), Piece("-o2", "", PLAIN, "")]),
+        (["/sibling/a"], [Piece("/sibling/a", "", PLAIN, "")]),
+        (["-o"], [Piece("-o", "", PLAIN, "")]),
         ([], []),
     ],
 )
@@ -93,7 +93,7 @@ def test_other_commands_are_not_understood(line):
     ],
 )
 def test_the_last_level_decides_whether_an_object_names_directories(argv, asks):
-    assert host.asks_for_debug_info(["gcc", *argv, "-c"]) is asks
+    assert host.has_debug_info(["gcc", *argv, "-c"]) is asks
 
 
 @pytest.mark.parametrize("word", ["-B/x", "-fplugin=x.so", "-specs=x", "--config=x", "@file", "-wrapper"])

@@ -85,9 +85,9 @@ def test_a_command_of_its_is_a_stage(added):
     assert not stage.lines_matter and not stage.is_preprocessor
 
 
-@pytest.mark.parametrize(("goes_last_first", "order"), [(True, [3, 2, 0, 1]), (False, [2, 3, 0, 1])])
-def test_it_starts_by_its_priority(monkeypatch, goes_last_first, order):
-    monkeypatch.setitem(stages.TOOLS, TOOL.kind, replace(TOOL, goes_last_first=goes_last_first))
+@pytest.mark.parametrize(("starts_in_reverse", "order"), [(True, [3, 2, 0, 1]), (False, [2, 3, 0, 1])])
+def test_it_starts_by_its_priority(monkeypatch, starts_in_reverse, order):
+    monkeypatch.setitem(stages.TOOLS, TOOL.kind, replace(TOOL, starts_in_reverse=starts_in_reverse))
     plan = planned(HOST, *LINES, argv=ARGV)
     plan = replace(plan, steps=(*plan.steps, plan.steps[-1]))
     assert [task.number for task in Tasks(plan, lambda stage: []).by_urgency] == order
