@@ -207,7 +207,7 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
     more = format_seconds(costs["queue"] + costs["send"] + costs["fetch"])
     parts = ", ".join(f"{part} {costs[part]:.2f}" for part in ("queue", "send", "fetch"))
     command = stage.where.removeprefix(_PREFIX)
-    on = f"behind {command}" if command != stage.where else f"on {command}"
+    on = f"via {command}" if command != stage.where else f"on {command}"
     return f"  {on}, {more} more ({parts}){bytes_too}"
 
 
