@@ -11,6 +11,7 @@ import os
 
 from nvccache import module_id as ids
 from nvccache.compile.attempts import SHARED
+from nvccache.environment import OF_ARGUMENTS
 from nvccache.execution import find_stage, run_stage
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import process_checks
@@ -97,7 +98,9 @@ class Recorder:
         if dry_run.input_record:
             return dry_run.input_record
         assert dry_run.log
-        subject = Subject(self.request.guarded_environ, self.nvcc)
+        # The key has their arguments, and a replay's key their values.
+        variables = frozenset(OF_ARGUMENTS)
+        subject = Subject(self.request.guarded_environ, self.nvcc, known_variables=variables)
         observation = dry_run.log.read()
         made = call.inputs.input_record(observation, subject)
         if not process_checks.grown_file(observation.processes, call.plan.scratch):

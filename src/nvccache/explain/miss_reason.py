@@ -91,7 +91,7 @@ class Explanation:
             source=self._source,
             source_digest=_digest_of(self._source),
             details=cause[1 : _MOST_DETAILS + 1],
-            components=self._components(digest_key, self._arguments()),
+            components=self._components(digest_key, self._arguments(), self._variables()),
             stages=reasons.keys_of_stages(digest_key, kept),
             stage_reasons=stage_reasons,
         )
@@ -137,16 +137,17 @@ class Explanation:
 
         A neighbour may be in another checkout, and have other output names.
         """
-        arguments, before = self._arguments(), former.components
+        arguments, variables, before = self._arguments(), self._variables(), former.components
         if is_neighbour:
             here, there = self._relocation.checkout, former.checkout
             if here and there:
-                arguments = [
-                    (shown.replace(here, there), text.replace(here, there)) for shown, text in arguments
-                ]
+                arguments, variables = (
+                    [(shown.replace(here, there), text.replace(here, there)) for shown, text in parts]
+                    for parts in (arguments, variables)
+                )
             arguments = _without_outputs(arguments)
             before = [(tag, _without_outputs(parts)) for tag, parts in before]
-        now = object_record.bounded(self._components(former.digest_key, arguments))
+        now = object_record.bounded(self._components(former.digest_key, arguments, variables))
         directory = _only(former.components, "directory")
         found: list[str] = []
         for difference in difference_text.differences(now, before):
@@ -176,11 +177,16 @@ class Explanation:
             arguments = scanned
         return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in arguments]
 
-    def _components(self, digest_key: str, arguments: Iterable[Part]) -> list[Component]:
+    def _variables(self) -> list[Part]:
+        """Those that an input record may lack; compilers take the name of the working directory from PWD."""
+        environ = self._request.environ
+        return [(name, environ[name]) for name in (*environment.OF_ARGUMENTS, "PWD") if name in environ]
+
+    def _components(
+        self, digest_key: str, arguments: Iterable[Part], variables: Iterable[Part]
+    ) -> list[Component]:
         """The components of the call's key, apart from files, in a form that may be kept and shown."""
-        environ, base, terminal = self._request.environ, self._relocation.base, self._request.terminal
-        # All others are in the input record; PWD is the name that compilers give the working directory.
-        variables = [(name, environ[name]) for name in (*environment.OF_ARGUMENTS, "PWD") if name in environ]
+        base, terminal = self._relocation.base, self._request.terminal
 
         def digests(pairs: Iterable[Part]) -> list[Part]:
             return [(shown, object_record.digest(digest_key, text)) for shown, text in pairs]

@@ -17,7 +17,15 @@ from nvccache.files.presence import WHOLE_STATUS
 from nvccache.files.signatures import Signature
 from nvccache.observation import becoming, known_programs, process_checks
 from nvccache.observation.looked_up import CallNames
-from nvccache.observation.observed_process import COMPILERS, HOST, MADE_WHEN_READ, SHELL, Process, for_all
+from nvccache.observation.observed_process import (
+    COMPILERS,
+    DEVICE,
+    HOST,
+    MADE_WHEN_READ,
+    SHELL,
+    Process,
+    for_all,
+)
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.unchanged_files import CHANGED_MEANWHILE, UnchangedFiles
 from nvccache.records import facts
@@ -44,6 +52,7 @@ class Subject:
     intermediates: frozenset[str] | None = None
     argv: tuple[str, ...] = ()  # its command
     is_rehearsed: bool = False  # the key says which command its wrapper becomes
+    known_variables: frozenset[str] = frozenset()  # in its key in another way, if NVIDIA's tools ask for them
 
     @property
     def search_path(self) -> str:
@@ -349,7 +358,8 @@ class _StageInputs:
         for process in self._processes:
             for name in process.variables:
                 is_noise = known_programs.is_noise(name, process.kind, is_coloured)
-                if name != "PATH" and not is_noise:
+                is_known = process.kind == DEVICE and name in self._subject.known_variables
+                if name != "PATH" and not is_noise and not is_known:
                     names.add(name)
             names |= process_checks.variables_of(process, self._subject.environ)
         return names

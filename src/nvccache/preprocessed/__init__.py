@@ -1,4 +1,4 @@
-"""What a preprocessed text says: the files that it names, and what is left of it without line numbers.
+"""Analyzes preprocessed text: the files in its line markers, and its digest without line numbers.
 
-Runs nothing and knows nothing of the cache.
+Runs nothing, and does not know the cache.
 """

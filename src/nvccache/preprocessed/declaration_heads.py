@@ -1,8 +1,8 @@
-"""What stands before the block or the semicolon of a declaration in C++: is it a function, what is its name.
+"""Parses the head of a C++ declaration, the text before its block or semicolon: is it a function, its name.
 
-Only a few plain forms are understood, and anything else is UnknownError or no function: what is made of this
-decides which results are taken to be the same (line_readers.py). A declaration may have several declarators,
-their names may stand in parentheses, and a block behind parentheses may be an initializer.
+Only a few simple forms are accepted. Anything else is UnknownError or no function, since an error here would
+make different results count as equal (line_readers.py). Traps: several declarators, names in parentheses, and
+blocks after parentheses that are initializers.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ _LITERAL = (
     rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+')"""
 )
 _TEMPLATE = rb"^\s*(?:extern\s+)?template\s*<"
-_CONSTRAINT = rb"^\s*requires\s+[\w:]+<[^<>()]*>(?=\s+\w)"  # of the plainest form
+_CONSTRAINT = rb"^\s*requires\s+[\w:]+<[^<>()]*>(?=\s+\w)"  # only the simplest form
 _CLASS_HEAD = rb"(?s)^\s*(?:class|struct|union)\s+(\w+)\s*(?:final\s*)?(?::[^:].*)?$"
 _FUNCTION_HEAD = rb"^(?:[\w\s:*&<>,]*[\s*&>:])?(\w+)\s*\("
 _ARGUMENTS = rb"<[^<>]*>"
 _PARENTHESIS = rb"[()]"
-# In these two each group in parentheses is `(N)`.
-_BEHIND_PARAMETERS = (
+# For these two each group in parentheses was replaced by `(N)`.
+_AFTER_PARAMETERS = (
     rb"(?s)\s*(?:(?:const|volatile|override|final|&&?|noexcept(?:\s*\(\d+\))?|throw\s*\(\d+\))\s*)*"
     rb"(?:=\s*(?:default|delete|0)\s*|:(?!:).*)?$"
 )
 _NAME_AND_PARAMETERS = rb"(?:\boperator\b[^\w(]*(?:\(\d+\))?|\b\w+)\s*\((\d+)\)"
 _ACCESS = rb"^\s*(?:public|private|protected)\s*:(?!:)"
 _SINGLE_COLON = rb"(?<!:):(?!:)"
-# What may be a declarator, and is no list of parameters for sure.
+# What may be a declarator, so that it is not certainly a parameter list.
 _MAY_DECLARE = rb"(?s)\s*(?:[*&(.]|(?!void\s*$)(?:\w*\s*::\s*)*\w+\s*$|.*::\s*\*|.*\[)"
 _ONE_NAME = rb"\s*(\w+)\s*$"
 _BODY_HEAD = rb"^\s*[^\s,:(][^(]*\w\s*\(|^\s*\w+\s*\(|^[^(]*\boperator\b"
 _QUALIFIED = rb"(\w+)\s*::\s*(?=\w+\s*\()"
 _ALIAS = rb"^\s*using\s+(?:(\w+)\s*=|(?:\w+\s*::\s*)+(\w+)\s*$|::[\s\w:]*?(\w+)\s*$)"
-# With these words a declaration is of none of the plain forms, or what it declares is used without a name.
+# With these words a declaration has none of the simple forms, or its entity can be used without its name.
 _ODD_WORD = (
     rb"\b(?:operator|auto|decltype|requires|typedef|friend|static_assert|concept|using|class|struct|union|enum"
     rb"|asm|__asm__|namespace|typeof|__typeof__|explicit)\b"
 )
 _ODD_BODY = rb"\b(?:auto|class|struct|union|enum|namespace|requires|concept|friend)\b|\["
-# A loop, a structured binding or a coroutine calls functions of these names.
+# Loops, structured bindings and coroutines call functions of these names implicitly; the rest are no
+# functions.
 _CALLED_UNNAMED = frozenset(
     b"""
     begin end get await_transform initial_suspend final_suspend yield_value return_value return_void
@@ -56,15 +57,15 @@ _CALLED_UNNAMED = frozenset(
 
 
 class UnknownError(Exception):
-    """It is not certain what is declared."""
+    """The declaration is not understood."""
 
 
 def is_balanced(head: bytes) -> bool:
-    """Whether each parenthesis and bracket is closed; one in a literal is none."""
+    """Whether all parentheses and brackets outside literals are closed."""
     if b"(" not in head and b")" not in head and b"[" not in head and b"]" not in head:
         return True
     if b'R"' in head:
-        return False  # or what it holds is not known
+        return False  # raw strings are not parsed here
     flat = re.sub(_LITERAL, b"", re.sub(_DIRECTIVE, b"", head))
     return flat.count(b"(") == flat.count(b")") and flat.count(b"[") == flat.count(b"]")
 
@@ -78,12 +79,12 @@ def name_of_class(head: bytes) -> bytes:
 
 
 def opens_class(head: bytes) -> bool:
-    """Whether a block is that of a class; one that only looks otherwise is not taken for a body."""
+    """Whether a block is that of a class; if in doubt it is not, and then not taken for a body either."""
     return re.search(_IS_CLASS, head) is not None and b"(" not in plain(head) and b"=" not in head
 
 
 def is_function(head: bytes) -> bool:
-    """Whether the block behind it is a function's body, and the function's type comes before it."""
+    """Whether the block after the head is a function's body, and the return type is not deduced from it."""
     head = re.sub(_ACCESS, b"", plain(head))
     flat, groups = _grouped(head)
     declared, arrow, _ = flat.partition(b"->")
@@ -92,7 +93,7 @@ def is_function(head: bytes) -> bool:
     if b"=" in flat or not re.match(_BODY_HEAD, head) or re.search(_ODD_BODY, head):
         return False
     return any(
-        re.match(_BEHIND_PARAMETERS, declared[found.end() :])
+        re.match(_AFTER_PARAMETERS, declared[found.end() :])
         and not re.search(_SINGLE_COLON, declared[: found.start()])
         and not re.match(_MAY_DECLARE, groups[int(found[1])])
         for found in re.finditer(_NAME_AND_PARAMETERS, declared)
@@ -100,7 +101,7 @@ def is_function(head: bytes) -> bool:
 
 
 def initializers(head: bytes) -> int:
-    """Where the initializers of a constructor begin, which belong to its body; the end if it has none."""
+    """The start of a constructor's initializers, which count as its body; the end if there are none."""
     for colon in re.finditer(_SINGLE_COLON, head):
         declared = head[: colon.start()]
         if is_balanced(declared) and is_function(declared):
@@ -109,7 +110,7 @@ def initializers(head: bytes) -> int:
 
 
 def _grouped(head: bytes) -> tuple[bytes, list[bytes]]:
-    """A text with `(N)` in the place of each group in parentheses, and what stands in them."""
+    """The text with each outermost group in parentheses replaced by `(N)`, and the contents of the groups."""
     flat = b""
     groups: list[bytes] = []
     done = depth = opened = 0
@@ -130,7 +131,7 @@ def _grouped(head: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def plain(head: bytes) -> bytes:
-    """The beginning of a declaration without attributes, directives, and the parameters of templates."""
+    """A head without attributes, directives, contents of literals and template parameters."""
     head = re.sub(_ATTRIBUTE, b" ", re.sub(_LITERAL, b'""', re.sub(_DIRECTIVE, b"", head)))
     while found := re.search(_IN_PARENTHESES, head):
         head = head[: found.start()] + b" " + head[_end_of_group(head, found.end(), b"(", b")") :]
@@ -141,7 +142,7 @@ def plain(head: bytes) -> bytes:
 
 
 def _end_of_group(text: bytes, position: int, opening: bytes, closing: bytes) -> int:
-    """Where a group ends that was opened before a position; the end of the text where that is not certain."""
+    """The end of a group opened before `position`; the end of the text if uncertain."""
     depth = 1
     while depth:
         start, end = text.find(opening, position), text.find(closing, position)
@@ -154,7 +155,7 @@ def _end_of_group(text: bytes, position: int, opening: bytes, closing: bytes) ->
 
 
 def names_declared(head: bytes) -> Sequence[bytes]:
-    """The names of a function, an alias or a class that a namespace declares; raises UnknownError."""
+    """The names of a function, alias or class declared in a namespace; raises UnknownError."""
     head = plain(head)
     alias = re.match(_ALIAS, head)
     if alias:
@@ -165,7 +166,7 @@ def names_declared(head: bytes) -> Sequence[bytes]:
     names, parameters = _function(head)
     if not re.match(_MAY_DECLARE, parameters):
         return names
-    # A parameter without a name, or an object: `type (name)`.
+    # An unnamed parameter, or an object: `type (name)`.
     object_name = re.match(_ONE_NAME, parameters)
     if not object_name:
         raise UnknownError
@@ -173,7 +174,7 @@ def names_declared(head: bytes) -> Sequence[bytes]:
 
 
 def name_of_member(head: bytes) -> bytes:
-    """The name of what a class declares, if that is a function, or a constructor; raises UnknownError."""
+    """The name of a member function or constructor; raises UnknownError."""
     names, parameters = _function(plain(head))
     if re.match(_MAY_DECLARE, parameters):
         raise UnknownError
@@ -181,20 +182,18 @@ def name_of_member(head: bytes) -> bytes:
 
 
 def _function(head: bytes) -> tuple[Sequence[bytes], bytes]:
-    """The names by which a function is declared, its own first, and its parameters; raises UnknownError."""
+    """A function's name, the names that qualify it, and its parameters; raises UnknownError."""
     flat, groups = _grouped(head)
     function = re.match(_FUNCTION_HEAD, flat)
     if not function or function[1] in _CALLED_UNNAMED or re.search(_ODD_WORD, head):
         raise UnknownError
-    if not re.match(_BEHIND_PARAMETERS, flat[flat.index(b")") + 1 :]) or _has_comma(
-        flat[: function.start(1)]
-    ):
+    if not re.match(_AFTER_PARAMETERS, flat[flat.index(b")") + 1 :]) or _has_comma(flat[: function.start(1)]):
         raise UnknownError
     return (function[1], *re.findall(_QUALIFIED, flat[: function.end()])), groups[0]
 
 
 def _has_comma(text: bytes) -> bool:
-    """Whether there is a comma that does not stand between the arguments of a template."""
+    """Whether there is a comma outside template argument lists."""
     while (shorter := re.sub(_ARGUMENTS, b"", text)) != text:
         text = shorter
     return b"," in text

@@ -1,15 +1,15 @@
-"""Which files of a text ask where they stand, so that where their lines are is part of what they say.
+"""Finds the files whose meaning depends on line numbers because they use `__builtin_LINE()` and the like.
 
-`__builtin_LINE()` and its likes tell where an expression stands. Inside a function's body, that is a line of
-the body, wherever it is called from; in a default argument or the initializer of a member, it is the line of
-the caller (tried with cudafe++, cicc and g++ 12: templates, lambdas, constant expressions, constructors that
-nobody wrote). So a file asks if it names one of these words, or anything that was declared with them outside
-of a body, in whatever file, or anything that was declared with that. Every use of a declaration names it: a
-function by its name, a constructor or a member by its class, or by what hands out or takes an object of that
-class. A member function is also named where it is called, and only a call evaluates a default argument.
+Inside a function's body `__builtin_LINE()` is a line of the body, wherever the function is called from. In a
+default argument or member initializer it is the line of the caller (tried with cudafe++, cicc and g++ 12:
+templates, lambdas, constant expressions, implicit constructors). Hence a file is position-dependent if it
+mentions such a builtin, or a name declared with one outside a body, in any file, or a name declared with such
+a name, and so on. Every use mentions the declaration: a function by its name; a constructor or member by its
+class, or by something that returns or takes an object of the class. A call of a member function also mentions
+the function, and only calls evaluate default arguments.
 
-What is declared is read off the text before a block or a semicolon, for a few plain forms of declarations
-(declaration_heads.py). Whatever is none of these may be used without being named, as far as is known here.
+Declared names are parsed from the text before a block or semicolon, for a few simple forms
+(declaration_heads.py). Any other declaration is assumed to be usable without mentioning a known name.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from nvccache.preprocessed import declaration_heads
 from nvccache.preprocessed.declaration_heads import UnknownError
 
-# They ask where they stand; whatever else does so, as std::source_location, is declared with them.
+# Everything else that reads its position, such as std::source_location, is declared with these.
 _READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
 _WORD = rb"\w+"
-_CALLED = b"("  # behind a name: only a call of it counts
-# What stands behind a name that is called: `(f)()`, `f<1>()`; a comment or a marker may stand between.
+_CALLED = b"("  # suffix of a name of which only calls count
+# What follows a name that is called: `(f)()`, `f<1>()`, possibly after a comment or a marker.
 _CALL = re.compile(rb"[\s)]*[(</#]")
 _CHANGE = rb'\n# \d+ "[^\n]*" ([12])(?: 3)?(?: 4)?(?=\n)'
-_MOST_NAMES = 64  # so many that most files will hold one of them, or that there is no end to it
-# A separator between digits is no quotation mark.
+_MOST_NAMES = 64  # with more, most files would mention one of them
+# A digit separator is no quotation mark.
 _TOKEN = (
     rb"""[{};]|"(?:[^"\\\n]|\\.)*"|'(?<!\w')(?:[^'\\\n]|\\.)+'|'(?<=\b[uUL]')(?:[^'\\\n]|\\.)+'"""
     rb"""|'(?<=\bu8')(?:[^'\\\n]|\\.)+'|\n# [^\n]*|/[/*]|<%|%>"""
@@ -39,14 +39,14 @@ _IS_NAMESPACE = rb'(?:^|\s)(?:namespace\b[^=;()]*|extern\s*"C(?:\+\+)?"\s*)$'
 
 
 class _Class:
-    """A class, or a template of one: `head` is what stands before its block, `heads` also those inside."""
+    """A class or class template, with the text before its block; `heads` includes those of nested classes."""
 
     __slots__ = ("has_objects", "head", "heads")
 
     def __init__(self, head: bytes) -> None:
         self.head = head
         self.heads = [head]
-        self.has_objects = False  # whether something is declared behind the block
+        self.has_objects = False  # whether objects are declared after the block
 
     def name(self) -> bytes:
         """Raises UnknownError."""
@@ -55,7 +55,7 @@ class _Class:
         return declaration_heads.name_of_class(self.head)
 
     def use_of(self, head: bytes) -> bytes:
-        """The name by which a member is used: its own where it is a function; raises UnknownError."""
+        """The name that uses of a member mention: its own for a function; raises UnknownError."""
         try:
             name = declaration_heads.name_of_member(head)
         except UnknownError:
@@ -65,9 +65,9 @@ class _Class:
 
 
 class _Declaration:
-    """What stands from `start` to its semicolon, or to the end of its block, which begins at `block`.
+    """The text from `start` to the semicolon, or to the end of the block, which begins at `block`.
 
-    `within` is the outermost class around it; a class is a declaration without its block.
+    `within` is the outermost enclosing class. The declaration of a class does not include its block.
     """
 
     __slots__ = ("block", "end", "is_class", "is_odd", "start", "within")
@@ -80,30 +80,30 @@ class _Declaration:
         self.end = end
         self.within = within
         self.is_class = is_class
-        self.is_odd = is_odd  # it has blocks in parentheses, so that the start of its body is not certain
+        self.is_odd = is_odd  # it has blocks in parentheses: the start of its body is uncertain
 
 
 def are_in(text: bytes) -> bool:
     return any(word in text for word in _READERS)
 
 
-def files_asking(of_system: Sequence[bytes], of_files: Mapping[bytes, bytes]) -> set[bytes]:
-    """The names of the files that may ask where they stand; raises UnknownError if any may.
+def position_dependent_files(of_system: Sequence[bytes], of_files: Mapping[bytes, bytes]) -> set[bytes]:
+    """The names of the files that may be position-dependent; raises UnknownError if any file may be.
 
-    `of_system` are stretches of system headers, and `of_files` is the text of each other file. CCCL can be
-    followed by its classes, whose functions have names that others have as well, and PyTorch by its
-    functions, since there is an operator for their class.
+    `of_system` are stretches of system headers, and `of_files` is the text of each other file. CCCL needs
+    tracking by class, since its functions have common names; PyTorch needs tracking by call, since its class
+    has an operator.
     """
     try:
-        return _Followed(of_system, of_files, by_calls=False).asking()
+        return _Tracker(of_system, of_files, by_calls=False).position_dependent()
     except UnknownError:
-        return _Followed(of_system, of_files, by_calls=True).asking()
+        return _Tracker(of_system, of_files, by_calls=True).position_dependent()
 
 
-class _Followed:
-    """The names that are followed through the text of system headers, and of other files that ask.
+class _Tracker:
+    """Tracks position-dependent names through system headers and the other files found to use them.
 
-    A use of a member names its class. `by_calls`, one of a member function calls it by its name.
+    Uses of a member are found by its class; `by_calls`, those of a member function by calls of its name.
     """
 
     def __init__(
@@ -121,23 +121,23 @@ class _Followed:
         self._stretches.append(_Stretch(text, by_calls=self._by_calls))
         self._names.update(self._stretches[-1].readers())
 
-    def asking(self) -> set[bytes]:
-        """The other files that name one of them; raises UnknownError."""
+    def position_dependent(self) -> set[bytes]:
+        """The files, other than system headers, that mention a tracked name; raises UnknownError."""
         found: set[bytes] = set()
-        while more := {name for name, text in self._others.items() if self._is_asking(text)}:
+        while more := {name for name, text in self._others.items() if self._is_dependent(text)}:
             found |= more
             for name in more:
                 self._add(self._others.pop(name))
         return found
 
-    def _is_asking(self, text: bytes) -> bool:
+    def _is_dependent(self, text: bytes) -> bool:
         if are_in(text):
             return True
         self._follow()
         return any(_mentions(text, name) for name in self._names)
 
     def _follow(self) -> None:
-        """Add what is declared with a name, until there is nothing new; raises UnknownError."""
+        """Add the names declared with tracked names, until there are no more; raises UnknownError."""
         while todo := {(stretch, name) for stretch in self._stretches for name in self._names} - self._done:
             self._done |= todo
             self._names.update(word for stretch, name in todo for word in stretch.declared_with(name))
@@ -146,16 +146,16 @@ class _Followed:
 
 
 class _Stretch:
-    """Text without a break: that of several system headers, one inside the other, or of one other file."""
+    """Contiguous text: of nested system headers, or of one other file."""
 
     def __init__(self, text: bytes, *, by_calls: bool) -> None:
         self._text = text
         self._by_calls = by_calls
-        self._starts: list[int] = []  # of the parts between two changes of the file
+        self._starts: list[int] = []  # of the parts between changes of the file
         self._files: list[_File] = []  # of each part
 
     def readers(self) -> set[bytes]:
-        """The words by which code asks where it stands, as far as they are in the text itself."""
+        """The position-reading builtins in the text, as whole words."""
         found = set()
         for part in _READERS:
             position = self._text.find(part)
@@ -167,20 +167,20 @@ class _Stretch:
         return found
 
     def declared_with(self, name: bytes) -> Iterator[bytes]:
-        """The names of all that is declared with a name outside of bodies; raises UnknownError."""
+        """The names of declarations that mention a name outside bodies; raises UnknownError."""
         for position in _positions(self._text, name):
             if not self._is_marker(position):
                 if not self._starts:
-                    self._take_apart()
+                    self._split()
                 yield from self._files[bisect.bisect_right(self._starts, position) - 1].declared_at(position)
 
-    def _take_apart(self) -> None:
+    def _split(self) -> None:
         open_files: list[_File] = []
         end = 0
         for marker in (*re.finditer(_CHANGE, self._text), None):
             start, end = end, marker.start() if marker else len(self._text)
             if not open_files:
-                open_files.append(_File(by_calls=self._by_calls))  # was entered before, or is the first
+                open_files.append(_File(by_calls=self._by_calls))  # entered before the stretch, or the first
             open_files[-1].add(start, self._text[start:end])
             self._starts.append(start)
             self._files.append(open_files[-1])
@@ -194,16 +194,16 @@ class _Stretch:
 
 
 class _File:
-    """A header, or a part of one, without those that it includes.
+    """A header or a part of one, without the headers that it includes.
 
-    Whether it begins in a namespace is not known. Inside a class its constructors look like functions,
-    of the same names; inside a body there is nothing to declare.
+    The scope in which it begins is unknown. If it is a class, constructors look like functions of the same
+    name, which is harmless; if it is a body, nothing is declared.
     """
 
     def __init__(self, *, by_calls: bool) -> None:
         self._by_calls = by_calls
         self._parts: list[bytes] = []
-        self._shifts: list[tuple[int, int]] = []  # where a part begins in the stretch, and here
+        self._shifts: list[tuple[int, int]] = []  # of each part: its offset in the stretch, and here
         self._length = 0
         self._text = b""
         self._declarations: list[_Declaration] = []
@@ -214,7 +214,7 @@ class _File:
         self._length += len(part)
 
     def declared_at(self, position: int) -> Iterator[bytes]:
-        """The names of what is declared, outside of a body, at this position of the stretch."""
+        """The names declared at this position of the stretch, outside bodies."""
         if not self._text:
             self._text = b"".join(self._parts)
             self._declarations = _declarations(self._text)
@@ -251,7 +251,7 @@ def _mentions(text: bytes, name: bytes) -> bool:
 
 
 def _positions(text: bytes, name: bytes) -> Iterator[int]:
-    """Where a name is a word of a text, or is called there."""
+    """The positions of a name as a whole word, or of its calls."""
     is_call = name.endswith(_CALLED)
     name = name.removesuffix(_CALLED)
     position = text.find(name)
@@ -271,29 +271,29 @@ def _word_around(text: bytes, position: int) -> tuple[int, int]:
 
 
 def _declarations(text: bytes) -> list[_Declaration]:
-    """The declarations of namespaces and classes, in their order; raises UnknownError."""
-    reading = _Reading(text)
+    """The declarations in namespaces and classes, in order; raises UnknownError."""
+    scanner = _Scanner(text)
     for kind, position in _braces(text):
-        reading.take(kind, position)
-    return reading.end()
+        scanner.take(kind, position)
+    return scanner.end()
 
 
-class _Reading:
-    """Goes through the braces and semicolons of a text, and collects the declarations between them."""
+class _Scanner:
+    """Collects the declarations between the braces and semicolons of a text."""
 
     __slots__ = ("_around", "_block", "_closed", "_depth", "_found", "_is_odd", "_start", "_text", "_within")
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._found: list[_Declaration] = []
-        # For each open block of a namespace or class: the outermost class around it.
+        # For each open block of a namespace or class: the outermost enclosing class.
         self._around: list[_Class | None] = []
         self._within: _Class | None = None
-        self._closed: _Class | None = None  # ended just now, and may have objects declared behind it
+        self._closed: _Class | None = None  # just ended; objects may be declared after its block
         self._start = 0  # of the declaration
-        self._block = 0  # where its body begins
-        self._depth = 0  # inside of that
-        self._is_odd = False  # a block stands in parentheses, where none ends a declaration
+        self._block = 0  # the start of its body
+        self._depth = 0  # of blocks in the body
+        self._is_odd = False  # inside parentheses, where a block does not end a declaration
 
     def take(self, kind: bytes, position: int) -> None:
         if self._depth and kind != b"}":
@@ -303,22 +303,22 @@ class _Reading:
         if kind == b"{":
             is_between = self._opens(head, position)
         elif kind == b";":
-            is_between = self._ends_plainly(head, position)
+            is_between = self._ends_at_semicolon(head, position)
         elif self._depth:
-            is_between = self._leaves_body(head, position)
+            is_between = self._ends_block(head, position)
         else:
-            is_between = self._closes()
-        if is_between:  # what comes next is another declaration
+            is_between = self._ends_scope()
+        if is_between:  # the next declaration follows
             self._start = position + 1
 
     def end(self) -> list[_Declaration]:
-        """All of them, when the text has been gone through."""
+        """All declarations, at the end of the text."""
         if self._around or self._depth:
             raise UnknownError
         return self._found
 
     def _opens(self, head: bytes, position: int) -> bool:
-        """A block: of a namespace or class, which has declarations, or of anything else."""
+        """Start of a block: of a namespace or class, which contains declarations, or of anything else."""
         self._closed = None
         is_whole = declaration_heads.is_balanced(head)
         if not is_whole or self._is_odd:
@@ -336,8 +336,8 @@ class _Reading:
         self._depth, self._block = 1, position
         return False
 
-    def _ends_plainly(self, head: bytes, position: int) -> bool:
-        """A semicolon outside of a body."""
+    def _ends_at_semicolon(self, head: bytes, position: int) -> bool:
+        """A semicolon outside a body."""
         if self._closed and declaration_heads.plain(head).strip():
             self._closed.has_objects = True
         self._closed = None
@@ -347,8 +347,8 @@ class _Reading:
         self._is_odd = False
         return True
 
-    def _leaves_body(self, head: bytes, position: int) -> bool:
-        """A brace that ends a block inside of a body, or the body."""
+    def _ends_block(self, head: bytes, position: int) -> bool:
+        """A brace that ends a body or a block in it."""
         self._depth -= 1
         if self._depth or (self._is_odd and not declaration_heads.is_balanced(head)):
             return False
@@ -356,8 +356,8 @@ class _Reading:
         self._is_odd = False
         return True
 
-    def _closes(self) -> bool:
-        """A brace that ends the block of a namespace or class."""
+    def _ends_scope(self) -> bool:
+        """A brace that ends a namespace or class."""
         if not self._around:
             raise UnknownError
         self._closed, self._within = self._within, self._around.pop()
@@ -370,7 +370,7 @@ class _Reading:
 
 
 def _braces(text: bytes) -> Iterator[tuple[bytes, int]]:
-    """The braces and semicolons of a text, and where they are."""
+    """The braces and semicolons of a text, with their positions."""
     done = 0
     for token in re.finditer(_TOKEN, text):
         position = token.start()
@@ -380,7 +380,7 @@ def _braces(text: bytes) -> Iterator[tuple[bytes, int]]:
         if first in b"{};":
             yield first, position
         elif first in b"/<%":
-            raise UnknownError  # comments, which -C keeps, or braces that are spelled otherwise
+            raise UnknownError  # comments, kept by -C, or digraphs for braces
         elif first == b'"' and text.startswith(b"R", position - 1):
             raw = re.compile(_RAW_STRING).match(text, position - 1)
             if not raw:

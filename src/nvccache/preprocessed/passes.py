@@ -1,20 +1,18 @@
-"""What the text of a preprocessor pass tells: which files it names, what it says, and of which checkout.
+"""Facts about the text of a preprocessor pass: its files, its digest without line numbers, and its checkout.
 
-Which files, and in which order, is in its line markers, `# 12 "file" 1 3 4`: the flags say 1 entered, 2
-returned to, 3 system header, 4 C linkage. The first marker of a text names the source, without a flag. nvcc's
-own list of dependencies is a filter over the markers of every pass, device passes first: a name is listed
-where a marker gives it the line 1, the first time. That is where a file is entered, or where `#line 1` makes
-up a name.
+The files, in order, are in line markers, `# 12 "file" 1 3 4`, with the flags 1 entered, 2 returned to, 3
+system header, 4 C linkage. The first marker names the source, without flags. nvcc's depfile is a filter over
+the markers of all passes, device passes first: a name is listed at its first marker with line 1. That is
+where a file is entered, or where `#line 1` makes up a name.
 
-What it says apart from where its lines are is the text that early cut-off goes by. A comment, a licence or a
-blank line more moves every line below it. The compilers write where a line is into diagnostics and debug
-information, and nowhere else, unless the text itself asks for it (line_readers.py). So cudafe++ and cicc are
-keyed by the text without line markers and blank lines, but for those of the files that ask, where
-line_options.py finds no reason against it. Found by comparing PTX and objects before and after such edits
-(CUDA 11.8 to 13.5).
+Early cut-off: an added comment, licence or blank line moves every line below it, but the compilers write line
+numbers only into diagnostics and debug information, unless the text itself reads them (line_readers.py).
+Unless line_options.py objects, cudafe++ and cicc are therefore keyed by normalized text, without line markers
+and blank lines, except in position-dependent files. Found by comparing PTX and objects before and after such
+edits (CUDA 11.8 to 13.5).
 
-Facts about a pass are kept in its result (record.py), since the text itself is not: most passes that hit are
-read by nobody.
+The facts are stored in the result of a pass (record.py), since the text itself is not: after a hit it is
+mostly not needed.
 """
 
 from __future__ import annotations
@@ -30,30 +28,30 @@ from nvccache.preprocessed import line_readers
 from nvccache.preprocessed.declaration_heads import UnknownError
 from nvccache.values import dataclass
 
-_PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # it stands in markers as it is
+_PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # not escaped in markers
 _QUOTE_AFTER_R = re.compile(rb'"(?<=R")')  # many times faster than a search for both
 _RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _ESCAPED = re.compile(rb"\\.")
 _LAST_WORD = re.compile(rb"\w+$")
-_KEPT = b"\n\x01"
+_RAW_NEWLINE = b"\n\x01"
 _MARKER = re.compile(rb"\n# (\d+) ([^\n]*)")
 _BLANK_LINES = re.compile(rb"\n\n+")
-# From where a system header is entered, or returned to, to where another file is.
+# A stretch of system headers: from entering or returning to one to the same for another file.
 _ENTERS_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12] 3(?: 4)?\n')
 _LEAVES_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12](?: 4)?\n')
-# What stands between two stretches of text: which of 1 main file, 2 system header, 4 C linkage holds.
+# A mark before text says what kind of file it is from, the sum of: 1 main file, 2 system header, 4 C linkage.
 _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
-_AS_IT_IS, _WITH_LINES = b"\x028 ", b"\x029 "
-# A block that is left open makes the text of a file one that is not understood.
+_VERBATIM, _WITH_LINES = b"\x028 ", b"\x029 "
+# A file that ends inside a block is caught elsewhere: its declarations are not understood.
 _ENDS_STATEMENT = re.compile(rb"[;{}]\s*$|\n[ \t]*#[^\n]*\s*$")
-_WORTH_KEEPING = 2048  # bytes
+_SHORTEST_STRETCH = 2048  # bytes
 _OF_SYSTEM = b""
-_LINE = 400  # bytes, about: a longer one that ends a piece is taken for no directive
-_SHORT = 8  # digits, which tell that one file is not as it was
+_LONGEST_DIRECTIVE = 400  # bytes; a longer one at the end of a piece is not recognized
+_SHORT_DIGITS = 8  # of a digest; enough to notice that a file changed
 _FIRST_MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
 _FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
-# Those of the preprocessor's own places have no text.
+# The preprocessor's pseudo-files have no text.
 _RELATIVE = re.compile(rb'\n# \d+ "(?!/|<built-in>"|<command-line>")')
 _ANY = re.compile(rb'^# \d+ "(?:[^"\\\n]|\\.)*"[ 0-9]*\n', re.MULTILINE)
 _DIRECTORY = re.compile(rb'(# \d+ "(?:[^"\\\n]|\\.)*"\n)# \d+ "(?:[^"\\\n]|\\.)*//"\n(?=# )')
@@ -62,20 +60,20 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a text says apart from where its lines are."""
+    """The content of a text apart from line numbers."""
 
-    digest: str = ""  # empty where any of its lines may be part of it
-    files: tuple[tuple[bytes, str], ...] = ()  # the user's, by name in line markers: short digests of each
-    asking: frozenset[bytes] | None = None  # those that may ask where they stand; None: it is not known
+    digest: str = ""  # empty if any line number may matter
+    files: tuple[tuple[bytes, str], ...] = ()  # of the user: (name in line markers, short digest)
+    position_dependent: frozenset[bytes] | None = None  # those of them that may be; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Text of one file behind a line marker; of system headers it holds markers of its own instead."""
+    """The text of one file after a line marker; or of system headers, which includes their markers."""
 
     body: bytes
-    number: bytes = b""  # what the marker says: the line
-    where: bytes = b""  # and behind that a quoted name and flags
+    number: bytes = b""  # from the marker: the line
+    where: bytes = b""  # from the marker: the quoted name and the flags
 
     @property
     def file(self) -> bytes:
@@ -84,66 +82,67 @@ class _Piece:
 
 
 def meaning_of(text: bytes) -> Meaning:
-    kept = _with_raw_strings_kept(text)
-    if not kept:
+    marked = _with_raw_strings_marked(text)
+    if not marked:
         return Meaning()
-    kept = b"\n" + kept
-    first = _MARKER.match(kept)
+    marked = b"\n" + marked
+    first = _MARKER.match(marked)
     main = first[2] if first else b'""'
-    pieces = list(_pieces(kept, main))
+    pieces = list(_pieces(marked, main))
     files: dict[bytes, list[bytes]] = {}
     for piece in pieces:
         if piece.where:
             files.setdefault(piece.file, []).append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
     of_files = {name: b"\n".join(parts) for name, parts in files.items()}
-    digests = tuple((name, keys.digest_bytes(content)[:_SHORT]) for name, content in of_files.items())
+    digests = tuple((name, keys.digest_bytes(content)[:_SHORT_DIGITS]) for name, content in of_files.items())
     try:
-        asking = _asking(pieces, of_files) if line_readers.are_in(kept) else set()
+        dependent = _position_dependent(pieces, of_files) if line_readers.are_in(marked) else set()
     except UnknownError:
         return Meaning("", digests)
-    kept_parts = _without_lines(pieces, main, asking)
-    return Meaning(keys.digest_bytes(b"\n".join(kept_parts)), digests, frozenset(asking))
+    parts = _without_lines(pieces, main, dependent)
+    return Meaning(keys.digest_bytes(b"\n".join(parts)), digests, frozenset(dependent))
 
 
-def _asking(pieces: Iterable[_Piece], of_files: dict[bytes, bytes]) -> set[bytes]:
-    """The files that ask where they stand, or share a statement with one that does; raises UnknownError.
+def _position_dependent(pieces: Iterable[_Piece], of_files: dict[bytes, bytes]) -> set[bytes]:
+    """Position-dependent files, and those that share a statement with one; raises UnknownError.
 
-    A call may be split between two, and its line be that of either: cicc goes by the closing parenthesis.
+    A call may be split between two files, and have a line of either: cicc uses that of the closing
+    parenthesis.
     """
     of_system = [piece.body for piece in pieces if not piece.where]
-    asking = line_readers.files_asking(of_system, of_files) | {_OF_SYSTEM}
+    found = line_readers.position_dependent_files(of_system, of_files) | {_OF_SYSTEM}
     shared = _shared_statements(pieces)
-    while more := {name for pair in shared if not asking.isdisjoint(pair) for name in pair} - asking:
-        asking |= more
-    return asking - {_OF_SYSTEM}
+    while more := {name for pair in shared if not found.isdisjoint(pair) for name in pair} - found:
+        found |= more
+    return found - {_OF_SYSTEM}
 
 
 def _shared_statements(pieces: Iterable[_Piece]) -> set[tuple[bytes, bytes]]:
-    """The files of which one goes on with what the other has begun, such as a call."""
+    """Pairs of files where the second continues a statement, such as a call, of the first."""
     found = set()
     before = _Piece(b";")
     for piece in pieces:
         if piece.body.isspace():
             continue
-        if piece.file != before.file and not _ENDS_STATEMENT.search(before.body[-_LINE:]):
+        if piece.file != before.file and not _ENDS_STATEMENT.search(before.body[-_LONGEST_DIRECTIVE:]):
             found.add((before.file, piece.file))
         before = piece
     return found
 
 
 def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
-    """The text from one marker to the next where there is any; `main` is what the first one says.
+    """The pieces of text between markers, without empty ones; `main` is the content of the first marker.
 
-    System headers are most of a text and hardly ever edited: they are one piece from where they are entered
-    to where a file of another kind is, markers and all, which saves most of the time.
+    System headers are most of a text and rarely edited: a whole stretch of them is one piece, including its
+    markers, which saves most of the time.
     """
     done = position = 0
     while entered := _ENTERS_SYSTEM.search(text, position):
         start = entered.start()
         left = _LEAVES_SYSTEM.search(text, entered.end() - 1)
         position = left.start() if left else len(text)
-        if position - start < _WORTH_KEEPING:
-            continue  # such as a header that is entered again, for nothing
+        if position - start < _SHORTEST_STRETCH:
+            continue  # such as a header with an include guard, entered again
         yield from _pieces_of_user(text[done:start], main)
         yield _Piece(text[start:position])
         done = position
@@ -151,7 +150,7 @@ def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
 
 
 def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
-    before, *parts = _MARKER.split(text)  # then in turn what a marker says and the text behind it
+    before, *parts = _MARKER.split(text)  # the parts are: number, name and flags, text, and so on
     for number, where, body in zip(
         [b"0", *parts[::3]], [main, *parts[1::3]], [before, *parts[2::3]], strict=True
     ):
@@ -159,50 +158,49 @@ def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
             yield _Piece(body, number, where)
 
 
-def _without_lines(pieces: Iterable[_Piece], main: bytes, asking: set[bytes]) -> list[bytes]:
-    """The text without markers and blank lines, with a mark where a file of another standing begins.
+def _without_lines(pieces: Iterable[_Piece], main: bytes, dependent: set[bytes]) -> list[bytes]:
+    """The text without markers and blank lines, with a mark where the kind of file changes.
 
-    Whether a file is the source itself, a system header or implies C linkage decides which diagnostics
-    there are, and what a declaration means. System headers stand as they are, each behind its length, and
-    so do files that are `asking`, each behind its marker.
+    The kind (main file, system header, C linkage) affects diagnostics and the meaning of declarations. System
+    headers are included verbatim after their length, and `dependent` files after their marker.
     """
     found: list[bytes] = []
-    standings: dict[bytes, bytes] = {}
-    standing = b""
+    marks: dict[bytes, bytes] = {}
+    mark = b""
     for piece in pieces:
         if not piece.where:
-            found += (b"%s%d" % (_AS_IT_IS, len(piece.body)), piece.body)
-            standing = b""
-        elif piece.file in asking:
+            found += (b"%s%d" % (_VERBATIM, len(piece.body)), piece.body)
+            mark = b""
+        elif piece.file in dependent:
             found += (b"%s%s %s" % (_WITH_LINES, piece.number, piece.where), piece.body)
-            standing = b""
+            mark = b""
         else:
-            of_piece = standings.setdefault(piece.where, _standing_of(piece.where, main))
-            if of_piece is not standing:
-                standing = of_piece
-                found.append(standing)
+            of_piece = marks.setdefault(piece.where, _mark_of(piece.where, main))
+            if of_piece is not mark:
+                mark = of_piece
+                found.append(mark)
             found.append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
     return found
 
 
-def _standing_of(where: bytes, main: bytes) -> bytes:
-    """`where` is what follows the number in a line marker: a quoted name and its flags."""
+def _mark_of(where: bytes, main: bytes) -> bytes:
+    """The mark for the kind of a file; `where` is the quoted name and the flags of a line marker."""
     name, _, flags = where.rpartition(b'"')
     is_main = name == main.rpartition(b'"')[0]
     kind = _IN_MAIN_FILE * is_main + _IN_SYSTEM_HEADER * (b"3" in flags) + _IN_C * (b"4" in flags)
     return _MARKS[kind]
 
 
-def _with_raw_strings_kept(text: bytes) -> bytes:
-    """The text with a mark on each line inside a raw string, where lines are content; empty if in doubt."""
-    if _MARKS[0][:1] in text or _KEPT[1:] in text:
+def _with_raw_strings_marked(text: bytes) -> bytes:
+    """The text with a mark on each line inside a raw string, where lines are content; empty if uncertain."""
+    if _MARKS[0][:1] in text or _RAW_NEWLINE[1:] in text:
         return b""
     parts = []
     done = 0
     for quote in _QUOTE_AFTER_R.finditer(text):
         start = quote.start() - 1
         if start < done:
-            continue  # it is inside the last one
+            continue  # inside the previous one
         is_string = _begins_raw_string(text, start, done)
         if is_string is None:
             return b""
@@ -212,16 +210,16 @@ def _with_raw_strings_kept(text: bytes) -> bytes:
             if not opened or end < 0:
                 return b""
             end += len(opened[1]) + 2
-            parts += [text[done:start], text[start:end].replace(b"\n", _KEPT)]
+            parts += [text[done:start], text[start:end].replace(b"\n", _RAW_NEWLINE)]
             done = end
     return b"".join([*parts, text[done:]])
 
 
 def _begins_raw_string(text: bytes, position: int, done: int) -> bool | None:
-    """Whether the `R"` at a position begins a literal: it may end an identifier or another literal.
+    """Whether the `R"` at a position begins a literal: it may also end an identifier or another literal.
 
-    `done` is where the last raw string ended. None where the quotation marks before it on its line cannot
-    be paired off by counting them.
+    `done` is the end of the previous raw string. None if the quotation marks before it on its line cannot be
+    paired by counting.
     """
     line = text[max(done, text.rfind(b"\n", 0, position) + 1) : position]
     plain = _ESCAPED.sub(b"", line)
@@ -233,7 +231,7 @@ def _begins_raw_string(text: bytes, position: int, done: int) -> bool | None:
     prefix = word[0] if word else b""
     if prefix not in (b"", b"u8", b"u", b"U", b"L"):
         return False
-    # What follows a literal at once may be its suffix.
+    # Directly after a literal it may be that literal's suffix.
     return None if text.startswith(b'"', position - len(prefix) - 1) else True
 
 
@@ -241,37 +239,41 @@ def _begins_raw_string(text: bytes, position: int, done: int) -> bool | None:
 class Pass:
     """Facts about one pass."""
 
-    listed: tuple[tuple[bytes, bool], ...]  # what a dependency file lists, and whether it is of the system
-    # The checkout, or else the working directory, if the text does not contain or ask for its path, or empty.
+    listed: tuple[tuple[bytes, bool], ...]  # entries of the depfile, each with whether it is a system header
+    # The checkout, or else the working directory, if the text does not contain or read its path; or empty.
     free_of: str
-    meaning: str = ""  # the digest of what it says apart from lines, or empty
-    files: tuple[tuple[bytes, str], ...] = ()  # short digests of what each file of the user says, by its name
-    is_absolute: bool = False  # each name in its markers is an absolute path
+    meaning: str = ""  # the digest of the normalized text, or empty
+    files: tuple[tuple[bytes, str], ...] = ()  # of the user: (name, short digest)
+    is_absolute: bool = False  # all names in its markers are absolute paths
 
     def is_free_of(self, directory: str) -> bool:
-        """Whether the text says nothing of where this directory is, as far as that is known."""
+        """Whether the text is known not to depend on the path of this directory."""
         return self.free_of != "" and f"{directory}/".startswith(f"{self.free_of}/")
 
     def encoded(self) -> bytes:
-        """The form in which a result keeps them."""
+        """The form stored in a result."""
         rows = [[_text(name), is_system] for name, is_system in self.listed]
         files = [[_text(name), digest] for name, digest in self.files]
         return json.dumps([rows, self.free_of, self.meaning, files, self.is_absolute]).encode()
 
 
-def of_text(preprocessed: bytes, places: Iterable[str]) -> Pass:
-    """The facts about a pass from what it wrote; `places` are the call's checkout and a directory in it."""
+def of_text(preprocessed: bytes, directories: Iterable[str]) -> Pass:
+    """The facts about a pass with this output; `directories` are the call's checkout and one in it."""
     meaning = meaning_of(preprocessed)
-    free = (place for place in places if place and not _may_use(place, preprocessed, meaning.asking))
+    free = (
+        directory
+        for directory in directories
+        if directory and not _may_use(directory, preprocessed, meaning.position_dependent)
+    )
     listed = tuple(listed_files(preprocessed))
     return Pass(listed, next(free, ""), meaning.digest, meaning.files, are_absolute(preprocessed))
 
 
-def _may_use(directory: str, text: bytes, asking: frozenset[bytes] | None) -> bool:
-    """Whether what is made of a text may depend on the path of a directory.
+def _may_use(directory: str, text: bytes, dependent: frozenset[bytes] | None) -> bool:
+    """Whether the result of compiling a text may depend on the path of a directory.
 
-    The names of files, which stand in the markers, can be asked for. `asking` are the user's that may ask for
-    lines, by which they would ask for their names; a system header may do so in its functions.
+    Code can read file names from the markers, by the same builtins as line numbers: `dependent` are the
+    user's files that may do so; any system header may do so in its functions.
     """
     needle = os.fsencode(directory)
     is_plain = _PLAIN_NAME.fullmatch(needle) is not None
@@ -281,7 +283,7 @@ def _may_use(directory: str, text: bytes, asking: frozenset[bytes] | None) -> bo
         return True
     if not line_readers.are_in(text):
         return False
-    if not is_plain or asking is None or any(needle in name for name in asking):
+    if not is_plain or dependent is None or any(needle in name for name in dependent):
         return True
     of_system = rb'\n# \d+ "[^"\n]*' + re.escape(needle) + rb'[^"\n]*" [12] 3'
     return re.search(of_system, text) is not None
@@ -307,15 +309,14 @@ def _bytes(name: object) -> bytes:
 
 
 def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
-    """What nvcc lists as dependencies of a pass, the source first, each with whether it is of the system.
+    """The dependencies that nvcc lists for a pass, the source first, each with whether it is a system header.
 
-    A name may stand there both ways: gcc calls a line of a system header the user's where a macro of his
-    is expanded.
+    A name may occur as both: gcc marks a line of a system header as the user's if it expands a user's macro.
     """
     source = _FIRST_MARKER.match(preprocessed)
     found = {(unescaped(source[1]), False): None} if source else {}
     for marker in _FIRST_LINE.finditer(preprocessed):
-        # Such as the name of the working directory, which is there for debug information.
+        # Such as the working directory, a marker for debug information.
         is_directory = marker[1].endswith(b"/")
         if not is_directory and not marker[1].startswith(b"<"):
             found.setdefault((unescaped(marker[1]), b"3" in marker[2]))
@@ -323,32 +324,31 @@ def listed_files(preprocessed: bytes) -> list[tuple[bytes, bool]]:
 
 
 def union(passes: Iterable[Sequence[tuple[bytes, bool]]]) -> list[tuple[bytes, bool]]:
-    """What is listed for all passes, each where it is listed first."""
+    """The entries of all passes, without repetitions."""
     return list(dict.fromkeys(itertools.chain.from_iterable(passes)))
 
 
 def are_absolute(preprocessed: bytes) -> bool:
-    """Whether each name in a marker is an absolute path."""
+    """Whether all names in markers are absolute paths."""
     return not _RELATIVE.search(b"\n" + preprocessed[:1024]) and not _RELATIVE.search(preprocessed)
 
 
 def without_directory(preprocessed: bytes) -> bytes:
-    """The text without the name of the working directory, which `-g` has gcc put behind the first marker.
+    """The text without the marker for the working directory, which gcc writes after the first one with `-g`.
 
-    No text follows that marker but another one: it is there for debug information that the reader of this
-    text makes itself.
+    Another marker follows it directly. It only matters for debug information, which the reader of this text
+    generates itself.
     """
     directory = _DIRECTORY.match(preprocessed)
     return preprocessed[: directory.end(1)] + preprocessed[directory.end() :] if directory else preprocessed
 
 
 def without_markers(preprocessed: bytes) -> bytes:
-    """The text alone."""
     return _ANY.sub(b"", preprocessed)
 
 
 def unescaped(name: bytes) -> bytes:
-    """A name as it stands in a marker, without escapes."""
+    """A name from a marker, with its escapes resolved."""
     if b"\\" not in name:
         return name
 

@@ -39,7 +39,12 @@ def check_out(workspace: Workspace, text: str, *names: str) -> None:
 
 
 def compile_in(
-    workspace: Workspace, directory: str, source: str, *options: str, keep: Path | None = None
+    workspace: Workspace,
+    directory: str,
+    source: str,
+    *options: str,
+    keep: Path | None = None,
+    **variables: str,
 ) -> Made:
     """Compile in a build directory below a checkout, whose path `{here}` stands for, as plain nvcc does."""
     folder = workspace.directory / directory
@@ -47,7 +52,8 @@ def compile_in(
     here = str(folder.parent)
     words = ("-c", source, *options, "-arch=sm_80", "-MD", "-MF", "a.d", "-o", "a.o")
     argv = [word.replace("{here}", here) for word in words]
-    return both_ways(workspace, *argv, cwd=folder, keep=keep, PWD=str(folder))
+    environ = {name: value.replace("{here}", here) for name, value in variables.items()}
+    return both_ways(workspace, *argv, cwd=folder, keep=keep, PWD=str(folder), **environ)
 
 
 @pytest.mark.by_default("plain", "id")
@@ -185,6 +191,29 @@ def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:
     assert compile_in(workspace, "p/b", *line).outcome == "direct_hit"
 
 
+def test_a_variable_with_arguments_counts_by_these(workspace: Workspace) -> None:
+    """As of a PyTorch extension, whose users can add an option by such a variable only."""
+    check_out(workspace, NAMED, "p", "q")
+    line, mapped = ("{here}/src/a.cu", "-I{here}/inc"), MAPPED.replace(" ", "=")
+    assert compile_in(workspace, "p/b", *line, NVCC_APPEND_FLAGS=mapped).outcome == "miss"
+    assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=mapped).outcome == "direct_hit"
+    assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=f"{mapped}x").outcome != "direct_hit"
+    assert compile_in(workspace, "q/b", *line, NVCC_PREPEND_FLAGS="-DMORE").outcome != "direct_hit"
+    assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=mapped).outcome == "direct_hit"
+
+
+def test_a_variable_with_arguments_counts_as_a_whole_for_a_script_that_reads_it(workspace: Workspace) -> None:
+    check_out(workspace, PLAIN, "p")
+    script = workspace.write(
+        "hostcxx", f'#!/bin/sh\nexec {HOST_COMPILER} -DSIZE=${{#NVCC_APPEND_FLAGS}} "$@"\n'
+    )
+    script.chmod(0o755)
+    line = ("{here}/src/a.cu", "-I{here}/inc", "-ccbin", str(script))
+    compile_in(workspace, "p/b", *line, NVCC_APPEND_FLAGS="-DA=1")
+    assert compile_in(workspace, "p/b", *line, NVCC_APPEND_FLAGS="-DA=1").outcome == "direct_hit"
+    assert compile_in(workspace, "p/b", *line, NVCC_APPEND_FLAGS=" -DA=1").outcome != "direct_hit"
+
+
 @pytest.mark.by_default("case $* in *VALUE*) ;; esac; ")
 @pytest.mark.parametrize("told", ["", "case $* in *VALUE*) ;; esac; "])
 def test_a_script_that_looks_at_its_arguments(workspace: Workspace, told: str) -> None:
@@ -225,8 +254,10 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         folder.mkdir()
         here = workspace.directory / name
         more = options if name == "q" or options[:1] != ("-DONLY_THERE",) else ()
-        argv = ("-c", here / "src/a.cu", f"-I{here}/inc", *more, "-o", "a.o")
-        assert workspace.cached(*argv, cwd=folder, PWD=str(folder)).status == 0
+        variables = {option: f"-DHERE={here}" for option in more if not option.startswith("-")}
+        given = [option for option in more if option not in variables]
+        argv = ("-c", here / "src/a.cu", f"-I{here}/inc", *given, "-o", "a.o")
+        assert workspace.cached(*argv, cwd=folder, PWD=str(folder), **variables).status == 0
 
 
 @pytest.mark.by_default("id", "debug", "option")
@@ -259,13 +290,19 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
             "",
         ),
         (
+            INTERNAL,
+            ("NVCC_APPEND_FLAGS",),
+            "`/p/b/a.o` was made elsewhere, and the module id in it tells where its source is",
+            "`NVCCACHE_BASE_DIR=` lets them share it",
+        ),
+        (
             PLAIN,
             ("-DONLY_THERE",),
             "compared with `/p/b/a.o`, `-DONLY_THERE` was added to the command line",
             "",
         ),
     ],
-    ids=["id", "named", "debug", "linked id", "option"],
+    ids=["id", "named", "debug", "linked id", "variable", "option"],
 )
 def test_what_kept_the_neighbour_from_being_taken(
     workspace: Workspace, text: str, options: tuple[str, ...], cause: str, detail: str

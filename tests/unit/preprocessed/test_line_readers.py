@@ -27,14 +27,14 @@ LOC = "std::source_location loc = std::source_location::current()"
 
 def may_ask(of_system: str, of_user: str) -> bool:
     marked = f'\n# 1 "/usr/include/h.h" 1 3\n{LOCATION}\n{of_system}\n'
-    return bool(asking([marked], user=of_user))
+    return bool(dependent_files([marked], user=of_user))
 
 
-def asking(of_system: Sequence[str], **of_files: str) -> set[str]:
+def dependent_files(of_system: Sequence[str], **of_files: str) -> set[str]:
     """The files that ask: all of them where that cannot be told."""
     texts = {name.encode(): text.encode() for name, text in of_files.items()}
     try:
-        found = line_readers.files_asking([text.encode() for text in of_system], texts)
+        found = line_readers.position_dependent_files([text.encode() for text in of_system], texts)
     except UnknownError:
         return set(of_files)
     return {name.decode() for name in found}
@@ -167,15 +167,15 @@ def test_a_header_is_read_without_those_that_it_includes(is_balanced: bool) -> N
     where = '\n# 1 "/usr/include/where.h" 1 3\nnamespace m {\n# 1 "/usr/include/source_location.h" 1 3\n'
     where += LOCATION if is_balanced else f"}} {LOCATION} namespace m {{"
     where += f'# 3 "/usr/include/where.h" 2 3\nint where({LOC});\n}}\n'
-    assert bool(asking([where], user="int mine();")) != is_balanced
-    assert asking([where], user="int mine() { where(); }")
+    assert bool(dependent_files([where], user="int mine();")) != is_balanced
+    assert dependent_files([where], user="int mine() { where(); }")
 
 
 def test_names_are_followed_from_one_stretch_to_the_next() -> None:
     one = f"\n{LOCATION} int first({LOC});\n"
     other = "\nint second(int line = first());\n"
-    assert asking([other, one], user="second()")
-    assert not asking([other, one], user="third()")
+    assert dependent_files([other, one], user="second()")
+    assert not dependent_files([other, one], user="third()")
 
 
 # What is declared with a member function whose class has an operator, so that only calls can be followed.
@@ -202,5 +202,5 @@ CALLED = [
 @pytest.mark.parametrize(("of_system", "using", "other"), CALLED)
 def test_a_member_function_is_used_by_a_call(of_system: str, using: str, other: str) -> None:
     one = "struct one { static int where(int line = __builtin_LINE()); };\nint operator+(two, one *);\n"
-    for text, asks in ((using, True), (other, False)):
-        assert bool(asking([one + of_system], user=f"int mine() {{ {text}; }}")) == asks
+    for text, is_dependent in ((using, True), (other, False)):
+        assert bool(dependent_files([one + of_system], user=f"int mine() {{ {text}; }}")) == is_dependent

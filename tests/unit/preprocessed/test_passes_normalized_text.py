@@ -303,7 +303,7 @@ def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None
 def test_two_texts_that_say_different_things_never_have_one_digest(seed, words, glue, least, monkeypatch):
     """And what has only moved has the same one, most of the time; `least` has small system headers kept."""
     if least is not None:
-        monkeypatch.setattr(passes, "_WORTH_KEEPING", least)
+        monkeypatch.setattr(passes, "_SHORTEST_STRETCH", least)
     chance = random.Random(seed)
     moved = found = 0
     for _ in range(3000):
