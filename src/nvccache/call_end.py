@@ -67,9 +67,9 @@ def _write_query(stdout: bytes, stderr: bytes) -> bool:
     """Write the output of a query; False if that failed: nvcc then writes it and reports the error."""
     from nvccache.machine import streams
 
-    before = streams.size_and_place() if stdout else None
+    before = streams.size_and_position() if stdout else None
     if not write(1, stdout):
-        streams.take_back(before)
+        streams.restore_output(before)
         return False
     write(2, stderr)
     return True
@@ -133,7 +133,7 @@ def record(config: Config, event: Event, began: Began) -> None:
         event.seconds = time.monotonic() - began.at
         root = directory.Directory(config.journal_root, config.umask)
         event.build = began.callers.build
-        event.jobs = began.callers.jobs(event_line.jobs_seen(root, event.build) if event.build else 0)
+        event.jobs = began.callers.jobs(event_line.most_jobs(root, event.build) if event.build else 0)
         event.wall_saved = (event.wall_saved - event.seconds) / event.jobs
         event.started = time.time() - event.seconds
         event.directory = _working_directory()

@@ -90,7 +90,7 @@ def _named(
     cache: Store, stage: str | None, matching: str | None, on_progress: OnProgress
 ) -> tuple[set[str], dict[str, object]]:
     """The files to remove, and what the command reports about how they were found."""
-    with eviction.told_in_one_sentence(directory.at(cache.directory)):
+    with eviction.as_store_errors(directory.at(cache.directory)):
         found = contents.read(cache, on_progress)
     if stage:
         return contents.of_stage(found, stage, cache), {}

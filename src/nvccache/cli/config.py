@@ -295,11 +295,11 @@ def _parsed(path: str) -> tomlkit.TOMLDocument:
 def _typed(name: str, value: str) -> str | int | bool:
     """The value in its TOML type; an invalid one stays a string, which `_check` refuses."""
     parse = settings.SETTINGS[name].parse
-    word = value.strip().lower()
-    if parse is settings.as_switch and word in (*settings.ON, *settings.OFF):
-        return word in settings.ON
-    if parse is settings.as_count and word.isdecimal() and len(word) < 10:
-        return int(word)
+    lower = value.strip().lower()
+    if parse is settings.as_switch and lower in (*settings.ON, *settings.OFF):
+        return lower in settings.ON
+    if parse is settings.as_count and lower.isdecimal() and len(lower) < 10:
+        return int(lower)
     return value
 
 

@@ -115,7 +115,7 @@ def document(found: Explanation) -> dict[str, object]:
             {
                 **{name: getattr(stage, name) for name in _OF_STAGE},
                 "source": sources.get(number, ""),
-                "away": events.costs_away(stage),
+                "away": events.remote_costs_json(stage),
                 "why_here": events.why_here(stage),
             }
             for number, stage in enumerate(call.stages)
@@ -161,7 +161,7 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
             yield [f"  {name}  ran  {_first(why, is_verbose)}"]
         return
     width = max(len(shown_name(stage.kind, stage.architecture)) for stage in stages)
-    is_any_sent = any(events.costs_away(stage) or events.why_here(stage) for stage in stages)
+    is_any_sent = any(events.remote_costs_json(stage) or events.why_here(stage) for stage in stages)
     sources = dict(_sources_of_stages(found.call))
     source = ""
     for number, stage in enumerate(stages):
@@ -194,7 +194,7 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
     word = events.why_here(stage)
     if word:
         return f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
-    costs = events.costs_away(stage)
+    costs = events.remote_costs_json(stage)
     if not costs:
         return ""
     size = (
@@ -207,7 +207,7 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
     more = format_seconds(costs["queue"] + costs["send"] + costs["fetch"])
     parts = ", ".join(f"{part} {costs[part]:.2f}" for part in ("queue", "send", "fetch"))
     command = stage.where.removeprefix(_PREFIX)
-    on = f"behind {command}" if command != stage.where else f"on {command}"
+    on = f"via {command}" if command != stage.where else f"on {command}"
     return f"  {on}, {more} more ({parts}){bytes_too}"
 
 

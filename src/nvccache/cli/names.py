@@ -43,18 +43,18 @@ c++ cc ccache cl clang clang++ g++ gcc hipcc icc icpc icpx icx mpic++ mpicc mpic
 """
 
 
-def nearest(word: str, names: Iterable[str] = COMMANDS) -> str:
+def nearest(name: str, names: Iterable[str] = COMMANDS) -> str:
     """The most similar name; empty if none is similar."""
     import difflib
 
-    found = difflib.get_close_matches(word.lower(), list(names), 1, _ALIKE)
+    found = difflib.get_close_matches(name.lower(), list(names), 1, _ALIKE)
     return found[0] if found else ""
 
 
-def is_command(word: str, environ: Mapping[str, str]) -> bool:
+def is_command(name: str, environ: Mapping[str, str]) -> bool:
     """Whether a name that could be a compiler's is not on PATH, but resembles a command."""
     import re
 
-    if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", word.lower())):
+    if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", name.lower())):
         return False
-    return bool(nearest(word)) and not real_nvcc.find(word, "", environ)
+    return bool(nearest(name)) and not real_nvcc.find(name, "", environ)

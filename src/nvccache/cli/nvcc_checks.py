@@ -98,9 +98,9 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     library = os.path.join(found.variables.get("TOP", ""), "nvvm", "lib64", "libnvvm.so")
     if not os.path.isfile(library):
         yield Finding(ODD, "libnvvm", f"no `{os.path.normpath(library)}`: nvcc cannot link with -dlto")
-    word = _host_compiler_name(found)
-    if word:
-        yield from _host_compiler(word, everything)
+    name = _host_compiler_name(found)
+    if name:
+        yield from _host_compiler(name, everything)
 
 
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -148,10 +148,10 @@ def _host_compiler_name(found: Transcript) -> str:
     return next((command.argv[0] for command in commands if "-E" in command.argv), "")
 
 
-def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
-    driver = toolchain.resolve(word, environ.get("PATH", ""))
+def _host_compiler(name: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    driver = toolchain.resolve(name, environ.get("PATH", ""))
     if not driver:
-        yield Finding(BAD, "host compiler", f"no program `{word}`")
+        yield Finding(BAD, "host compiler", f"no program `{name}`")
         return
     yield Finding(GOOD, "host compiler", f"{version_text(driver).partition(chr(10))[0] or '?'} at `{driver}`")
     for program in (driver, *_programs_of(driver)):
@@ -202,7 +202,7 @@ def of_machine(settings: Config) -> Iterator[Finding]:
     """How many stages may run at once."""
     cores = cgroups.Share().cores
     pool = slots.pool_directory()
-    for path, owner in slots.squatted():
+    for path, owner in slots.unusable_directories():
         if pool != path:
             instead = f"`{pool}` is used instead" if pool else "remove it, or have its owner do so"
             yield Finding(

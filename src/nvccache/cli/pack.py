@@ -77,7 +77,7 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
             known |= {(packed.item, packed.digest) for packed in index_of(stream)}
     cache = our_settings.untouched(settings.dir)
     transfer = Transfer(cache)
-    with eviction.told_in_one_sentence(cache.directory):
+    with eviction.as_store_errors(cache.directory):
         oldest = 0.0 if age is None else time.time() - age
         items = [item for item, used in transfer.items() if used >= oldest]
     try:
@@ -144,7 +144,7 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
                 made.refused += 1
                 continue
             if cache.fault:
-                raise Failure(f"nothing can be stored: {cache.trouble}")
+                raise Failure(f"nothing can be stored: {cache.fault_message}")
             made.objects += is_new
             made.present += not is_new
             made.bytes += len(content) if is_new else 0

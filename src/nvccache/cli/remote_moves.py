@@ -85,7 +85,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
 
     def send(remote: Remote, moved: Moved) -> None:
         try:
-            with eviction.told_in_one_sentence(chosen.root):
+            with eviction.as_store_errors(chosen.root):
                 if everything or age is not None:
                     _send_all(chosen, remote, moved, age, dry_run)
                 else:
@@ -244,7 +244,7 @@ def _fetch_all(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> N
     chosen.root.prepare()
     cache = Store(chosen.root)
     transfer = Transfer(cache, chosen.settings.max_size)
-    with eviction.told_in_one_sentence(chosen.root):
+    with eviction.as_store_errors(chosen.root):
         here = {envelope.name_of(*item) for item, _ in transfer.items() if not transfer.is_sent_last(item)}
     service = remotes.service(remote)
     there = remotes.listed(remote, service)
@@ -260,7 +260,7 @@ def _fetch_all(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> N
             return 0
         is_new = transfer.take_in(content, name)
         if cache.fault:
-            raise Failure(f"nothing can be stored: {cache.trouble}")
+            raise Failure(f"nothing can be stored: {cache.fault_message}")
         return len(content) if is_new else 0
 
     _move(f"fetching from {remote.shown}", fetch, missing, moved)

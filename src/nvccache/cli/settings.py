@@ -65,7 +65,7 @@ class _UntouchedDirectory(Directory):
 
     __slots__ = ()
 
-    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
+    def touch(self, descriptor: int, status: os.stat_result) -> None:
         pass
 
 

@@ -166,7 +166,7 @@ def _events_of(root: str, since: float | str | None) -> list[Event]:
 def _totals(settings: config.Config, reset: bool) -> Figures:
     root = settings.journal_root
     if not root:
-        return event_totals.nothing(stages.counted())
+        return event_totals.zeros(stages.counted())
     if reset:
         our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
         return event_totals.reset(root, stages.counted())

@@ -18,15 +18,15 @@ def prometheus(statistics: Figures) -> list[str]:
         for result in ("replayed", "hit", "miss")
     }
     counters = (
-        ("calls_total", "Calls by what became of them.", _by("outcome", calls)),
+        ("calls_total", "Calls by outcome.", _by("outcome", calls)),
         ("bypasses_total", "Calls that were left to nvcc.", _by("reason", statistics["bypass_reasons"])),
         (
             "store_faults_total",
             "Calls whose results could not all be stored.",
             _by("fault", statistics["store_faults"]),
         ),
-        ("remote_names_asked_total", "Names that remotes were asked for.", remote["asked"]),
-        ("remote_names_found_total", "Names that remotes had.", remote["found"]),
+        ("remote_names_asked_total", "Names queried on remotes.", remote["asked"]),
+        ("remote_names_found_total", "Names found on remotes.", remote["found"]),
         ("remote_received_bytes_total", "Bytes received.", remote["bytes_received"]),
         ("remote_waited_seconds_total", "Time waited for remotes.", remote["seconds_waited"]),
         ("remote_faults_total", "Calls with a fault of a remote.", _by("fault", remote["faults"])),

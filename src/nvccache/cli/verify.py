@@ -104,7 +104,7 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
 def _sample(settings: Config, count: int) -> list[Tried]:
     """Compiles of this user, each object once, in random order, until `count` have been compared."""
     cache = our_settings.untouched(settings.dir)
-    with eviction.told_in_one_sentence(cache.directory), bar("reading") as on_progress:
+    with eviction.as_store_errors(cache.directory), bar("reading") as on_progress:
         objects = list(contents.read(cache, on_progress).objects.values())
     random.shuffle(objects)
     tried: list[Tried] = []
@@ -182,7 +182,7 @@ def _check(settings: Config, is_repairing: bool) -> Checked:
     """Check every file."""
     cache = our_settings.untouched(settings.dir)
     checked = Checked()
-    with eviction.told_in_one_sentence(cache.directory), bar("verifying") as on_progress:
+    with eviction.as_store_errors(cache.directory), bar("verifying") as on_progress:
         names = [(path, size) for path, size, _ in layout.entries(cache.directory)]
         for done, (path, size) in enumerate(names, 1):
             if path.partition("/")[0] in store.BUCKETS:

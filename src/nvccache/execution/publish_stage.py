@@ -33,7 +33,7 @@ def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known
     reason = _reason_against(call, stage, action, made) or _publish(call, stage, action, made, learnt)
     if reason:
         learnt.reasons_against_record.append(reason)
-        call.store.trouble = f"{stage.kind} is not stored: {reason}"
+        call.store.fault_message = f"{stage.kind} is not stored: {reason}"
     return learnt
 
 
@@ -58,7 +58,7 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
         return f"a product of {stage.kind} may name the scratch directory"  # in debug information
     printed = made.completed.stdout + made.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
-    if any(scratch.is_named(output.destination, printed) for output in (*stage.outputs, *read)):
+    if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
         return f"what {stage.kind} says names a product"  # which is called otherwise the next time
     observations = [log.read() for log in made.logs]
     is_its_own = object_place.is_its_own(made.in_place, observations)
@@ -86,7 +86,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt:
     processes = [process for log in made.logs for process in log.read().processes]
     grown = process_checks.grown_file(processes, call.plan.scratch)
     if grown:  # a hit would lack its lines among those of stages that ran; a replayed call lacks all of them
-        call.store.trouble = f"{stage.kind} is not stored: it appends to `{grown}`"
+        call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
         learnt.is_bound = ids.generates(stage)
         return ""

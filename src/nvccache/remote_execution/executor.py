@@ -97,7 +97,7 @@ class Executor:
         from nvccache.remote_execution.engine import EngineExecution
 
         execution = EngineExecution(self._endpoint, sent, self._locks)
-        handle.tell(execution.end)
+        handle.on_end(execution.end)
         return execution
 
     def checked(self, stage: Stage, result: RemoteResult) -> RemoteResult:

@@ -139,7 +139,7 @@ class LauncherExecution:
             # Some launchers would consume the build's standard input.
             done = process.run(
                 argv, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL,
-                most_said=_MAX_MESSAGE_BYTES,
+                max_output=_MAX_MESSAGE_BYTES,
             )  # fmt: skip
         except OSError as error:
             raise ExecutorError(faults.UNREACHABLE, f"`{argv[0]}`: {error.strerror}") from None
