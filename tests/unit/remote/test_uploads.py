@@ -58,7 +58,7 @@ def test_what_a_call_has_made_is_queued_once_for_each_remote_that_is_written_to(
     assert [arguments[1] for _, arguments, _ in started] == [one, three]
     uploads.send_soon(settings, [], {})
     assert len(uploads.pending(directory)) == 2
-    assert (uploads.waiting(directory), uploads.waiting(directory, one)) == (4, 2)
+    assert (uploads.count_pending(directory), uploads.count_pending(directory, one)) == (4, 2)
 
 
 def test_the_newest_comes_first(directory):
