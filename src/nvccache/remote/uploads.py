@@ -83,7 +83,7 @@ def start_uploader(root: Directory, identity: str, environ: Mapping[str, str], l
     try:
         return process.start_detached(_PROGRAM, [path, identity, str(lock)], {**environ, **settings}, (lock,))
     finally:
-        os.close(lock)  # and not `flock.let_go`, which would take it from the uploader, too
+        os.close(lock)  # and not `flock.release`, which would take it from the uploader, too
 
 
 def take_lock(root: Directory, identity: str, seconds: float = 0.0) -> int | None:
