@@ -15,7 +15,7 @@ from workspaces import Workspace
 def test_the_default_cache_directory_cannot_be_made() -> None:
     cache = store.Store(config.load(os.environ).dir)
     cache.add_blob("0" * 64, b"content", compress=False)
-    assert "Not a directory" in cache.trouble
+    assert "Not a directory" in cache.fault_message
     assert not cache.has_blob("0" * 64)
 
 

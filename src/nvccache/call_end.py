@@ -133,7 +133,7 @@ def record(config: Config, event: Event, began: Began) -> None:
         event.seconds = time.monotonic() - began.at
         root = directory.Directory(config.journal_root, config.umask)
         event.build = began.callers.build
-        event.jobs = began.callers.jobs(event_line.jobs_seen(root, event.build) if event.build else 0)
+        event.jobs = began.callers.jobs(event_line.most_jobs(root, event.build) if event.build else 0)
         event.wall_saved = (event.wall_saved - event.seconds) / event.jobs
         event.started = time.time() - event.seconds
         event.directory = _working_directory()

@@ -89,10 +89,10 @@ def parse_size(text: str) -> int:
 
 def as_switch(raw: object, environ: Mapping[str, str], is_in_file: bool) -> bool:
     text = _text(raw)
-    word = text.strip().lower()
-    if word not in ON and word not in OFF:
+    lower = text.strip().lower()
+    if lower not in ON and lower not in OFF:
         raise ConfigError(f"`{text}` is neither on (`1`, `true`) nor off (`0`, `false`)")
-    return word in ON
+    return lower in ON
 
 
 def as_size(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
@@ -276,7 +276,7 @@ class Config:
     """Watch which files the tools read, through a library that `LD_PRELOAD` loads into them. Without it
     there are no direct hits."""
     remote: str = setting(as_remotes, "")  # it may have passwords in it
-    """Caches to ask after the local one: one or more URLs, separated by blanks. A URL that ends with
+    """Caches to query after the local one: one or more URLs, separated by blanks. A URL that ends with
     `,rw` is also written to. See [remotes](#remotes)."""
     remote_timeout: float = setting(as_timeout, 2.0)
     """How long a call waits for all its remotes together, before it goes on without them."""

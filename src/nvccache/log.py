@@ -74,14 +74,14 @@ def _instead(config: Config, name: str) -> str:
         return "the other value is in force"
     if isinstance(value, bool):
         return "it counts as on" if value else "it counts as off"
-    return "no remote is asked" if SETTINGS[name].parse is as_remotes else "the default is in force"
+    return "no remote is used" if SETTINGS[name].parse is as_remotes else "the default is in force"
 
 
-def nearest(word: str) -> str:
+def nearest(misspelled: str) -> str:
     """The setting most likely meant by a misspelled one: a variable for a variable, else a name."""
     import difflib
 
-    found = difflib.get_close_matches(word.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)
+    found = difflib.get_close_matches(misspelled.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)
     if not found:
         return ""
-    return SETTINGS[found[0]].variable if word.startswith(PREFIX) else found[0]
+    return SETTINGS[found[0]].variable if misspelled.startswith(PREFIX) else found[0]

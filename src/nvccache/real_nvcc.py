@@ -77,7 +77,7 @@ def why_none(typed: str, configured: str, origin: str, environ: Mapping[str, str
     for candidate in _on_path(_name_to_find(name), environ):
         if os.path.isfile(candidate) and not is_program(candidate):
             return 126, f"cannot run `{candidate}`: Permission denied"
-    return 127, f"there is no compiler {named}{comma} behind nvccache on PATH"
+    return 127, f"there is no compiler {named}{comma} on PATH besides nvccache"
 
 
 def is_ours(path: str) -> bool:

@@ -107,10 +107,10 @@ def test_why_there_is_none_is_a_sentence(path):
     said = real_nvcc.why_none("", ".", "NVCCACHE_NVCC", path)
     assert said == (
         127,
-        "there is no compiler `.`, which NVCCACHE_NVCC names, behind nvccache on PATH",
+        "there is no compiler `.`, which NVCCACHE_NVCC names, on PATH besides nvccache",
     )
     assert real_nvcc.why_none("nvcc", "", "default", path)[1] == (
-        "there is no compiler `nvcc` behind nvccache on PATH"
+        "there is no compiler `nvcc` on PATH besides nvccache"
     )
 
 

@@ -118,7 +118,7 @@ def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) 
     assert settings.remote == ""
     (sentence,) = log.sentences(settings)
     assert sentence.startswith("`NVCCACHE_REMOTE`: ")
-    assert sentence.endswith("; no remote is asked")
+    assert sentence.endswith("; no remote is used")
     assert "SECRET" not in sentence
     assert "SECRET" not in remote_url.masked(text)
     assert settings.wrong_settings == "remote"

@@ -53,7 +53,7 @@ int open_journal(const struct record *record, struct journal *journal)
 }
 
 /* The most jobs that the last calls of a build recorded; 0 if the log has none. */
-static uint64_t jobs_seen(const struct journal *journal, const char *build)
+static uint64_t most_jobs(const struct journal *journal, const char *build)
 {
     static char tail[LOG_TAIL + 1];
     off_t size = lseek(journal->log, 0, SEEK_END);
@@ -123,7 +123,7 @@ static size_t make_line(const struct journal *journal, const struct call *call, 
 {
     const struct replay_head *head = record->head;
     const char *next = string(record, head->event), *end = next + head->event_size, *build = build_name();
-    uint64_t jobs = jobs_of_build(*build ? jobs_seen(journal, build) : 0);
+    uint64_t jobs = jobs_of_build(*build ? most_jobs(journal, build) : 0);
     double seconds = seconds_since(&call->since);
     size_t length = 0;
     FILE *made = open_memstream(line, &length);

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `nvccache ARGUMENTS` and return its exit status; without arguments those of the process."""
+    """Run `nvccache ARGUMENTS`, by default those of the process; returns the exit status."""
     try:
         from nvccache.cli import group
 
         return group.run(arguments)
-    except KeyboardInterrupt:  # also one that comes while modules are loaded
+    except KeyboardInterrupt:  # also during imports
         import signal
 
         from nvccache.machine import process

@@ -1,7 +1,7 @@
 """`nvccache --version`, and with `--verbose` what a bug report needs, without secrets.
 
-Paths below the home directory are shown with `~`. Of the settings those are shown that are not the defaults;
-names of directories may tell something; of a URL, user and password are left out.
+Paths below the home directory are shortened to `~`, only settings that are not defaults are shown, and URLs
+are shown without user and password. Names of directories may still be revealing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def show(as_json: bool) -> None:
 
 
 def version() -> dict[str, str]:
-    """The version, and what the build hook recorded: commit, machine and C library; empty without it."""
+    """The version, and from the build hook: commit, machine and C library; may be empty."""
     try:
         with open(os.path.join(os.path.dirname(observer.LIBRARY), "build"), encoding="utf-8") as stream:
             return {"version": __version__, "build": stream.read()}
@@ -70,11 +70,11 @@ def facts_of(settings: Config) -> dict[str, str]:
 
 def _version_of(nvcc: str) -> str:
     lines = [line for line in nvcc_checks.version_text(nvcc).splitlines() if "release" in line]
-    return lines[0].strip() if lines else "an nvcc that does not tell its version"
+    return lines[0].strip() if lines else "an nvcc of unknown version"
 
 
 def _host_compiler(nvcc: str | None) -> str:
-    """The one that nvcc starts, by its own dry run; where it cannot say, the one on PATH."""
+    """The one that nvcc's dry run starts; if that fails, the one on PATH."""
     path = nvcc_checks.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
     if not path:
         return _NOT_FOUND
@@ -89,7 +89,7 @@ def _system() -> str:
 
 
 def _file_system(directory: str) -> str:
-    """What kind of file system the cache lies on, or would."""
+    """The type of the file system that the cache is on, or would be."""
     while directory and not os.path.exists(directory):
         directory = os.path.dirname(directory)
     if not directory:

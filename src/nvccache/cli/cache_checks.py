@@ -1,8 +1,8 @@
-"""What `nvccache doctor` tries in the cache directory: in each part of it, what a compile would do there.
+"""The checks of `nvccache doctor` for the cache directory: does in each part of it what a compile would do.
 
-A probe is created below `tmp`, renamed to its place, and removed; locks are taken and released. A directory
-that is not a cache's is left as it is. A part that cannot be used is reported with its owner, its mode and a
-command that fixes it. Knows how caches are shared (docs/how-to/shared-cache.md).
+A probe is created in `tmp`, renamed to its destination and removed; locks are taken and released. A foreign
+directory is left alone. A part that cannot be used is reported with owner, mode and a command that fixes it.
+Knows how caches are shared (docs/how-to/shared-cache.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.settings import NO_CACHE, why_not_counted
-from nvccache.cli.units import size_words
+from nvccache.cli.units import format_size
 from nvccache.config import Config
 from nvccache.store import directory, store
 from nvccache.store.directory import Directory
@@ -33,7 +33,7 @@ _LOCK_SECONDS = 0.3
 _PRIVATE = (store.OBJECT,)  # buckets whose records only their owners can read
 _NAME_ANOTHER = "set `NVCCACHE_DIR` to an empty directory, or one that does not exist yet"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# Something is there that is not the cache's own file or directory.
+# A path exists, but is no file or directory of the cache.
 _STRANGE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENOTEMPTY, errno.EEXIST)
 _NO_FILE = OSError(errno.EISDIR, "it is not a regular file")
 
@@ -45,7 +45,7 @@ def of_cache(settings: Config) -> Iterator[Finding]:
         yield Finding(BAD, "cache", f"no cache: {NO_CACHE}", ("every compile runs plain nvcc",))
     elif is_foreign(root):
         text = f"`{root}` holds files but is not an nvccache cache: it is not used"
-        yield Finding(BAD, "cache", text, (whose(root), _NAME_ANOTHER))
+        yield Finding(BAD, "cache", text, (ownership_of(root), _NAME_ANOTHER))
     elif settings.readonly:
         state = GOOD if os.path.isdir(root) else ODD
         yield Finding(state, "cache", f"`{root}` is only read: writing was not tried")
@@ -72,7 +72,7 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     except OSError as error:
         yield _unusable("cache", f"`{root}` cannot be used: {error.strerror}", error, root, root)
         return
-    limit = f"at most {size_words(settings.max_size)}" if settings.max_size else "of any size"
+    limit = f"at most {format_size(settings.max_size)}" if settings.max_size else "of any size"
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
     yield from _trust(root)
     troubles = [*_directories(root), *_locks(root), *_journal(root, settings)]
@@ -83,12 +83,12 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     yield from _file_system(root)
     free = shutil.disk_usage(root).free
     if free < min(_LEAST_FREE, settings.max_size or _LEAST_FREE):
-        yield Finding(ODD, "cache", f"only {size_words(free)} free on its file system")
+        yield Finding(ODD, "cache", f"only {format_size(free)} free on its file system")
 
 
 def _unusable(topic: str, text: str, error: OSError, path: str, root: str, state: str = BAD) -> Finding:
     """A part of the cache that cannot be used, its owner, and what to do about it."""
-    return Finding(state, topic, text, (whose(path), mend(error, path, root)))
+    return Finding(state, topic, text, (ownership_of(path), fix_for(error, path, root)))
 
 
 def _trust(root: str) -> Iterator[Finding]:
@@ -112,7 +112,7 @@ def _directories(root: str) -> Iterator[Finding]:
         path = os.path.normpath(f"{root}/{name}")
         error = _try_directory(top, name, is_staged)
         if error:
-            text = f"nothing can be stored in `{path}`: {_words(error)}"
+            text = f"nothing can be stored in `{path}`: {_message(error)}"
             yield _unusable(name, text, error, path, root)
     for bucket in store.BUCKETS:
         shards = [f"{root}/{bucket}", *_shards(f"{root}/{bucket}")]
@@ -120,13 +120,13 @@ def _directories(root: str) -> Iterator[Finding]:
         failed = [(path, error) for path, error in tried if error]
         if failed:
             path, error = failed[0]
-            text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {_words(error)}"
+            text = f"nothing can be stored in {len(failed)} of {len(shards)} directories: {_message(error)}"
             yield _unusable(bucket, text, error, path, root)
         yield from _not_files(root, bucket, shards[1:])
 
 
 def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
-    """What is in the place of records or blobs: each such entry would stay a miss."""
+    """Reports records and blobs that are no regular files: each would always be a miss."""
     found = [path for shard in shards for path, is_file in _entries(shard) if not is_file]
     if found:
         first = os.path.relpath(found[0], root)
@@ -135,18 +135,18 @@ def _not_files(root: str, bucket: str, shards: list[str]) -> Iterator[Finding]:
 
 
 def _has_scratch(top: Directory) -> bool:
-    """Whether files can be created where the cache creates them; if not, that is one fault, not many."""
+    """Whether files can be created in `tmp`; if not, that is reported once, not for each directory."""
     return os.path.lexists(f"{top.path}/tmp") and _try_directory(top, "tmp", False) is None
 
 
-def _words(error: OSError) -> str:
+def _message(error: OSError) -> str:
     return error.strerror or str(error)
 
 
 def _try_directory(top: Directory, name: str, is_staged: bool) -> OSError | None:
-    """Do in a directory of the cache what storing does; the error, or None, also if the directory is missing.
+    """Create a file in a directory of the cache as storing does; the error, or None, also if it is missing.
 
-    Like storing, it follows no links. `is_staged`: the probe is created in `tmp` first.
+    Like storing, it follows no links. If `is_staged`, the probe is created in `tmp` first.
     """
     # If this is killed, `clean` removes files with such names.
     first, last = os.urandom(16).hex(), os.urandom(16).hex()
@@ -192,13 +192,13 @@ def _locks(root: str) -> Iterator[Finding]:
 
 
 def _holder(path: str) -> str:
-    """Which process holds a lock, by the kernel's list."""
+    """The process that holds a lock, from /proc/locks."""
     inode = os.stat(path).st_ino
     with open("/proc/locks", encoding="ascii", errors="replace") as stream:
         for line in stream:
-            words = line.split()
-            if "FLOCK" in words and words[-3].endswith(f":{inode}") and words[-4].isdecimal():
-                pid = words[-4]
+            columns = line.split()
+            if "FLOCK" in columns and columns[-3].endswith(f":{inode}") and columns[-4].isdecimal():
+                pid = columns[-4]
                 shown = f"`ps -o pid,stat,args {pid}`"
                 return f"process {pid} holds it: {shown}; if it is stopped, `kill -CONT {pid}`"
     return "its holder is unknown here: it may run on another machine or in another container"
@@ -215,11 +215,11 @@ def _journal(root: str, settings: Config) -> Iterator[Finding]:
         error = raised
     if os.path.lexists(log) and not stat.S_ISREG(os.lstat(log).st_mode):
         error = _NO_FILE
-    yield _unusable("journal", f"calls cannot be counted in `{log}`: {_words(error)}", error, log, root)
+    yield _unusable("journal", f"calls cannot be counted in `{log}`: {_message(error)}", error, log, root)
 
 
 def _readable(root: str) -> Iterator[Finding]:
-    """Whether this user can read what others have stored: one file of each directory is looked at."""
+    """Whether this user can read what others have stored, by one file of each directory."""
     for bucket in store.BUCKETS:
         if bucket in _PRIVATE:
             continue
@@ -244,8 +244,8 @@ def _file_system(root: str) -> Iterator[Finding]:
         with held(top, name, 1.0):
             yield Finding(GOOD, "locks", "work")
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # which the probes have found
-            text = f"do not work here ({_words(error)}): keep the cache on another disk"
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # reported by the probes
+            text = f"do not work here ({_message(error)}): keep the cache on another disk"
             yield Finding(BAD, "locks", text)
         return
     finally:
@@ -273,7 +273,7 @@ def _shards(bucket: str) -> list[str]:
     return [path for path, _ in _entries(bucket) if len(os.path.basename(path)) == 2]
 
 
-def whose(path: str) -> str:
+def ownership_of(path: str) -> str:
     """The owner, the group and the mode of a path, links not followed."""
     try:
         status = os.lstat(path)
@@ -299,7 +299,7 @@ def _named(entry_of: Callable[[int], tuple[object, ...]], number: int) -> str:
         return str(number)
 
 
-def mend(error: OSError, path: str, root: str) -> str:
+def fix_for(error: OSError, path: str, root: str) -> str:
     """What to do so that this user can use `path`, which failed with `error`."""
     if error.errno in _FULL:
         return "make room: `nvccache clean --older-than 7d`, or lower `NVCCACHE_MAX_SIZE`"
@@ -310,23 +310,24 @@ def mend(error: OSError, path: str, root: str) -> str:
     if error.errno in _STRANGE:
         command = "rm -r" if os.path.isdir(path) and not os.path.islink(path) else "rm"
         return f"nvccache uses only what it created itself: `{command} {shlex.quote(path)}`"
-    return _mend_modes(path, root)
+    return _fix_for_modes(path, root)
 
 
-def _mend_modes(path: str, root: str) -> str:
+def _fix_for_modes(path: str, root: str) -> str:
     me = os.geteuid()
-    place = path if os.path.lexists(path) else os.path.dirname(path)
-    of_place, of_root = os.lstat(place), _nearest(root)
-    quoted, everything = shlex.quote(place), shlex.quote(root)
-    if of_place.st_uid == me:
+    existing = path if os.path.lexists(path) else os.path.dirname(path)
+    of_existing, of_root = os.lstat(existing), _nearest(root)
+    quoted, everything = shlex.quote(existing), shlex.quote(root)
+    if of_existing.st_uid == me:
         return f"`chmod u+rwX {quoted}`"
     if of_root.st_mode & stat.S_IWOTH:
-        return _share(everything, quoted, place, "a+rwX", "000")
+        return _share(everything, quoted, existing, "a+rwX", "000")
     if of_root.st_mode & stat.S_IWGRP:
         if of_root.st_gid not in (os.getegid(), *os.getgroups()):
             return f"join its group: `sudo usermod -aG {_name(group(of_root.st_gid))} {_name(user(me))}`"
+        mode = "g+rwXs" if os.path.isdir(existing) else "g+rw"
         given = f"`sudo chgrp -R {_name(group(of_root.st_gid))} {everything}` and "
-        return given + _share(everything, quoted, place, "g+rwXs" if os.path.isdir(place) else "g+rw", "002")
+        return given + _share(everything, quoted, existing, mode, "002")
     if of_root.st_uid == me:
         return f"`sudo chown -R {me} {everything}`"
     return (
@@ -335,9 +336,9 @@ def _mend_modes(path: str, root: str) -> str:
     )
 
 
-def _share(everything: str, quoted: str, place: str, mode: str, mask: str) -> str:
+def _share(everything: str, quoted: str, existing: str, mode: str, mask: str) -> str:
     command = f"chmod {mode.replace('X', '')} {quoted}"
-    if os.path.isdir(place):
+    if os.path.isdir(existing):
         command = f"find {everything} -type d -exec chmod {mode} {{}} +"
     return f"`sudo {command}`, and `NVCCACHE_UMASK={mask}` for all users"
 

@@ -1,4 +1,4 @@
-"""`nvccache clean`: makes the cache smaller, also while builds run."""
+"""`nvccache clean`: removes entries from the cache, also while builds run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 from nvccache.cli import contents
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import OnProgress, WrongUsage, bar, json_option, say, say_json, warn
-from nvccache.cli.units import age_option, count_words, size_option, size_words
+from nvccache.cli.units import age_option, format_count, format_size, size_option
 from nvccache.config import Config
 from nvccache.store import directory, eviction
 from nvccache.store.directory import NoCacheError
@@ -90,7 +90,7 @@ def _named(
     cache: Store, stage: str | None, matching: str | None, on_progress: OnProgress
 ) -> tuple[set[str], dict[str, object]]:
     """The files to remove, and what the command reports about how they were found."""
-    with eviction.told_in_one_sentence(directory.at(cache.directory)):
+    with eviction.as_store_errors(directory.at(cache.directory)):
         found = contents.read(cache, on_progress)
     if stage:
         return contents.of_stage(found, stage, cache), {}
@@ -116,10 +116,10 @@ def _show(pruned: Amount, dry_run: bool, details: dict[str, object], settings: C
         say_json({"cache": settings.dir, "dry_run": dry_run, **counts, **details})
         return
     verb = "would remove" if dry_run else "removed"
-    say(f"{verb} {count_words(pruned.files, 'file')}, {size_words(pruned.bytes)}")
+    say(f"{verb} {format_count(pruned.files, 'file')}, {format_size(pruned.bytes)}")
     programs = details.get("programs_not_there", [])
     assert isinstance(programs, list)
     say(*[f"  deleted or replaced: `{path}`" for path in programs])
     others = details.get("object_records_of_others")
     if others:
-        warn(f"skipped {count_words(int(str(others)), 'object record')} of other users")
+        warn(f"skipped {format_count(int(str(others)), 'object record')} of other users")

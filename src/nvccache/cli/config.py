@@ -1,8 +1,8 @@
-"""`nvccache config`: the settings in force and where each came from, and changes to the user's file.
+"""`nvccache config`: shows the settings in force with their origins, and edits the user's file.
 
-A change touches one setting and nothing else: comments, order and blanks stay; tomlkit does the editing. The
-new text is parsed as a compile parses it before it replaces the file in one step. A link to the file stays a
-link. Concurrent changes are all kept.
+A change affects one setting only: tomlkit keeps comments, order and blanks. The new text is validated as a
+compile would before it replaces the file atomically. A link to the file stays a link. Concurrent changes are
+all kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nvccache import log, settings_file
 from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
 from nvccache.cli.output import Failure, WrongUsage, json_option, replacing, say, say_json, warn
-from nvccache.cli.units import size_words
+from nvccache.cli.units import format_size
 from nvccache.config import Config
 from nvccache.log import printable
 
@@ -32,7 +32,7 @@ _LARGEST = 1 << 20  # characters of a settings file
 
 
 class _Settings(LazyGroup):
-    """The commands of `config`; for the name of a setting in place of one, it says which command is meant."""
+    """The commands of `config`; the name of a setting instead of a command gets a hint."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -140,7 +140,7 @@ def show_path(as_json: bool) -> None:
 
 
 def _known(word: str) -> str:
-    """The setting with this name, or whose variable has this name; raises WrongUsage."""
+    """The setting with this name or this environment variable; raises WrongUsage."""
     name = _name(word)
     if name in settings.SETTINGS:
         return name
@@ -208,7 +208,7 @@ def _shown(name: str, loaded: Config) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if row.parse is settings.as_size and isinstance(value, int):
-        return size_words(value) if value else "no limit"
+        return format_size(value) if value else "no limit"
     if row.parse is settings.as_mask and isinstance(value, int):
         return f"{value:03o}"
     if isinstance(value, float):
@@ -217,7 +217,7 @@ def _shown(name: str, loaded: Config) -> str:
 
 
 def change(path: str, name: str, value: str | None) -> bool:
-    """Set a setting in a file, or remove it for None; whether it was there. Raises Failure."""
+    """Set a setting in a file, or remove it if `value` is None; whether it was there. Raises Failure."""
     path = os.path.realpath(path)
     try:
         with _locked(os.path.dirname(path), may_make=value is not None):
@@ -229,7 +229,7 @@ def change(path: str, name: str, value: str | None) -> bool:
 
 
 def is_toml(path: str) -> bool:
-    """Whether `change` could understand a file."""
+    """Whether `change` could parse a file."""
     try:
         _parsed(path)
     except (Failure, OSError):
@@ -247,7 +247,7 @@ def _change(path: str, name: str, value: str | None) -> bool:
         return was_there
     if not value.strip():
         raise Failure(f"`{name}` cannot be empty", f"`nvccache config unset {name}` restores the default")
-    if isinstance(document.get(name), dict | list):  # with comments of its own
+    if isinstance(document.get(name), dict | list):  # may contain comments
         raise Failure(f"`{name}` is a table or a list in `{path}`", "correct the file first")
     document[name] = _typed(name, value)
     _check(name, document)
@@ -274,7 +274,7 @@ def _parsed(path: str) -> tomlkit.TOMLDocument:
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 
-    if os.path.exists(path) and not os.path.isfile(path):  # a FIFO would be waited for
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a FIFO would block
         raise Failure(f"`{path}` is not a regular file")
     try:
         with open(path, encoding="utf-8-sig", newline="") as stream:
@@ -293,13 +293,13 @@ def _parsed(path: str) -> tomlkit.TOMLDocument:
 
 
 def _typed(name: str, value: str) -> str | int | bool:
-    """The value in its TOML type; a wrong one stays a string, and `_check` refuses it."""
+    """The value in its TOML type; an invalid one stays a string, which `_check` refuses."""
     parse = settings.SETTINGS[name].parse
-    word = value.strip().lower()
-    if parse is settings.as_switch and word in (*settings.ON, *settings.OFF):
-        return word in settings.ON
-    if parse is settings.as_count and word.isdecimal() and len(word) < 10:
-        return int(word)
+    lower = value.strip().lower()
+    if parse is settings.as_switch and lower in (*settings.ON, *settings.OFF):
+        return lower in settings.ON
+    if parse is settings.as_count and lower.isdecimal() and len(lower) < 10:
+        return int(lower)
     return value
 
 

@@ -1,13 +1,13 @@
-"""What the entries of a cache are about, to select some of them for removal (`nvccache clean`).
+"""Finds the entries of a cache by stage, object or toolchain, for `nvccache clean`.
 
-The key of an entry is a digest of all that it depends on, and does not lead back to that. What is known:
+The key of an entry is a digest, from which its inputs cannot be recovered. What is known:
 
-- of a stage, which tool made it, from the roles of its outputs (`KINDS`), but not for which architecture;
-- of a recorded call, the programs that it ran, with their digests, and the records and blobs that it needs;
-- of an object, from its object record, the command line and the working directory. Only the user who compiled
-  it can read that.
+- of a stage: its tool, from the roles of its outputs (`KINDS`), but not its architecture;
+- of a recorded call: the programs that it ran, with their digests, and the records and blobs that it needs;
+- of an object: the command line and working directory, from its object record, which only the user who
+  compiled it can read.
 
-A record that no call needs, because its call could not be recorded, belongs to no toolchain and no object.
+A record that no call needs, since its call could not be recorded, belongs to no toolchain and no object.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from nvccache.records.record import Result
 from nvccache.store import layout, store
 from nvccache.store.store import COMPRESSED, Store
 
-PREPROCESS = "preprocess"  # of host and device code: their records do not differ
-# What a late stage makes an earlier one may make too: nvlink a cubin, as ptxas does.
+PREPROCESS = "preprocess"  # of host and device code, whose records look the same
+# Later tools come first: an earlier one may have the same outputs, such as ptxas a cubin, like nvlink.
 _ROLES = [(role, tool.kind) for tool in reversed(stages.ALL) for role in tool.own_roles]
 KINDS = (PREPROCESS, *(tool.kind for tool in stages.ALL if tool.own_roles))
 _PRODUCTS = (".o", ".obj", ".ptx", ".cubin", ".fatbin", ".ltoir", ".optixir", "")
 
 
 @dataclass
-class Kept:
-    """What a record contains, all its pairs together."""
+class Summary:
+    """The contents of a record, all its pairs together."""
 
-    kind: str  # of a stage, empty for others
+    kind: str  # of the stage; empty for other actions
     outputs: list[str]  # digests
-    programs: list[list[tuple[str, str]]]  # of each pair: those that ran, with their digests
-    basis: set[str]  # of a call: the files that it needs
+    programs: list[list[tuple[str, str]]]  # for each pair: (path, digest) of the programs run
+    basis: set[str]  # of a call: the entries that it needs
 
 
 @dataclass
 class Contents:
     """All records of a cache that could be read, by their keys."""
 
-    records: dict[str, Kept] = field(default_factory=dict)
+    records: dict[str, Summary] = field(default_factory=dict)
     replays: dict[str, list[str]] = field(default_factory=dict)  # digests of the outputs
     objects: dict[str, ObjectRecord] = field(default_factory=dict)
-    of_others: int = 0  # object records of other users, which are skipped
+    of_others: int = 0  # object records of other users, skipped
 
     @property
-    def calls(self) -> dict[str, Kept]:
+    def calls(self) -> dict[str, Summary]:
         return {key: kept for key, kept in self.records.items() if kept.basis}
 
 
 def read(cache: Store, on_progress: OnProgress) -> Contents:
-    """Read all records of the present version; raises store.StoreError and OSError."""
+    """Read all records of the current version; raises store.StoreError and OSError."""
     found = Contents()
     names = [path for path, _, _ in layout.entries(cache.directory)]
     for done, path in enumerate(names, 1):
@@ -87,16 +87,16 @@ def _read_one(bucket: str, key: str, cache: Store, found: Contents) -> None:
             if bucket == store.REPLAY:
                 found.replays[key] = replay_layout.blobs_in(encoded)
             else:
-                found.records[key] = _kept(encoded)
+                found.records[key] = _summary_of(encoded)
         except (ValueError, IndexError):
             return
 
 
-def _kept(encoded: bytes) -> Kept:
+def _summary_of(encoded: bytes) -> Summary:
     """Raises ValueError."""
     pairs = record.results_in(encoded)
     results = [result for _, result, _ in pairs]
-    return Kept(
+    return Summary(
         next(filter(None, map(kind_of, results)), ""),
         [digest for result in results for _, digest in result.outputs],
         [programs for _, _, programs in pairs],
@@ -112,7 +112,7 @@ def _is_own(cache: Store, path: str) -> bool:
 
 
 def kind_of(result: Result) -> str:
-    """The kind of the stage that made a result; empty if it has no outputs that show it."""
+    """The kind of the stage that made a result; empty if its outputs do not show it."""
     roles = [role for role, _ in result.outputs]
     if "ii" in roles:
         return PREPROCESS
@@ -120,7 +120,7 @@ def kind_of(result: Result) -> str:
 
 
 def of_stage(found: Contents, kind: str, cache: Store) -> set[str]:
-    """The files to remove so that all stages of a kind run again: theirs, and those of dependent calls."""
+    """The files to remove so that all stages of a kind run again, including those of dependent calls."""
     doomed = {key for key, kept in found.records.items() if kept.kind == kind}
     names = {cache.name(store.RECORD, key) for key in doomed}
     return _files_of(found, doomed | {key for key, kept in found.calls.items() if names & kept.basis}, cache)
@@ -168,7 +168,7 @@ def _key_of_call(known: ObjectRecord) -> str:
 
 
 def _places(path: str, directories: Iterable[str]) -> tuple[str, ...]:
-    """Where a program of a record may be: in each existing checkout, if its path is relative to one."""
+    """The possible paths of a program in a record: if it is relative, one in each existing checkout."""
     if path.startswith("/"):
         return (path,)
     there = sorted(
@@ -178,7 +178,7 @@ def _places(path: str, directories: Iterable[str]) -> tuple[str, ...]:
 
 
 def _gone(programs: Iterable[tuple[tuple[str, ...], str]]) -> set[tuple[tuple[str, ...], str]]:
-    """The programs that are missing or changed in all their places. An unreadable one counts as present."""
+    """The programs that are missing or changed at all of their paths; an unreadable one counts as present."""
     digests = {path: _digest(path) for paths, _ in programs for path in paths}
     return {
         (paths, digest)
@@ -209,10 +209,10 @@ def _files_of(found: Contents, doomed: set[str], cache: Store) -> set[str]:
     return files | blobs | {blob + COMPRESSED for blob in blobs}
 
 
-def _blobs_of(kept: Kept, cache: Store) -> set[str]:
+def _blobs_of(kept: Summary, cache: Store) -> set[str]:
     """The blobs that a record holds or needs, without COMPRESSED."""
-    rested_on = {name.removesuffix(COMPRESSED) for name in kept.basis if name.startswith(f"{store.BLOB}/")}
-    return rested_on | {_blob(digest, cache) for digest in kept.outputs}
+    needed = {name.removesuffix(COMPRESSED) for name in kept.basis if name.startswith(f"{store.BLOB}/")}
+    return needed | {_blob(digest, cache) for digest in kept.outputs}
 
 
 def _blob(digest: str, cache: Store) -> str:
@@ -243,5 +243,5 @@ def paths_of(record: ObjectRecord, key: str) -> list[str]:
 
 
 def shown_parts(record: ObjectRecord, tag: str) -> list[str]:
-    """The parts of a component of a call's key that may be shown; a large one is kept only as a digest."""
+    """The parts of a component of a call's key that may be shown; large ones are stored only as digests."""
     return [part[0] for found, parts in record.components if found == tag for part in parts]

@@ -16,7 +16,7 @@ from nvccache import outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.install import adding, counted, private_launcher
 from nvccache.cli.output import Failure, json_option, say, say_json, warn
-from nvccache.cli.units import seconds_words
+from nvccache.cli.units import format_seconds
 from nvccache.plan import stages
 from nvccache.toolkit.discovery import find_nvcc, release_of, why_none
 
@@ -81,7 +81,7 @@ def _environment(folder: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("NVCCACHE_") and name not in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
     }
-    # Nor may the user's settings file move the cache.
+    # The user's settings file must not move the cache either.
     return environ | {"NVCCACHE_DIR": os.path.join(folder, "cache"), "XDG_CONFIG_HOME": folder}
 
 
@@ -96,7 +96,7 @@ def _run_step(
 
     _write_program(folder, step.edits_comment)
     flags = [f"-gencode=arch=compute_{sm},code=sm_{sm}" for sm in step.real_architectures]
-    # Only with -keep does nvcc make the same bytes twice: else the object names a temporary file.
+    # nvcc's output is reproducible only with -keep: otherwise the object names a temporary file.
     keep = tempfile.mkdtemp(dir=folder)
     expected, actual = os.path.join(folder, "expected.o"), os.path.join(folder, "demo.o")
     if os.path.exists(actual):
@@ -104,17 +104,17 @@ def _run_step(
     plain = [nvcc, *flags, "-keep", "-keep-dir", keep, "-c", "demo.cu", "-o", expected]
     cached = [*private_launcher(), nvcc, *flags, "-c", "demo.cu", "-o", actual]
     plain_seconds = _compile(plain, folder, environ)
-    show("plain nvcc", seconds_words(plain_seconds))
+    show("plain nvcc", format_seconds(plain_seconds))
     cached_seconds = _compile(cached, folder, environ)
-    show("nvccache", seconds_words(cached_seconds))
+    show("nvccache", format_seconds(cached_seconds))
     try:
         counts = counted(environ)
     except subprocess.CalledProcessError as error:
         raise Failure(f"`nvccache stats` ended with status {error.returncode}") from None
     is_direct = counts["calls"][outcomes.DIRECT_HIT] == 1
-    show("reused", "the whole compile, no tool ran" if is_direct else _stage_words(counts, "hit"))
-    show("ran", _stage_words(counts, "miss"))
-    show("saved", f"{seconds_words(counts['seconds_saved'])} of tool time")
+    show("reused", "the whole compile, no tool ran" if is_direct else _format_stages(counts, "hit"))
+    show("ran", _format_stages(counts, "miss"))
+    show("saved", f"{format_seconds(counts['seconds_saved'])} of tool time")
     _check(step, counts)
     if _bytes_of(actual) != _bytes_of(expected):
         raise Failure("the object from the cache differs from nvcc's")
@@ -155,13 +155,13 @@ def _numbers(counts: Mapping[str, Any], result: str) -> dict[str, int]:
     return {stage: count for stage, count in found.items() if count}
 
 
-def _stage_words(counts: Mapping[str, Any], result: str) -> str:
+def _format_stages(counts: Mapping[str, Any], result: str) -> str:
     numbers = _numbers(counts, result).items()
     return ", ".join(f"{stage} x{count}" if count > 1 else stage for stage, count in numbers) or "nothing"
 
 
 def _check(step: Step, counts: Mapping[str, Any]) -> None:
-    """Raises Failure unless the cache did what this step is to show."""
+    """Raises Failure unless the cache did what this step demonstrates."""
     calls = [outcome for outcome, count in counts["calls"].items() for _ in range(count)]
     wanted = (outcomes.MISS,) if step.is_first else _HITS
     if len(calls) != 1 or calls[0] not in wanted:

@@ -1,4 +1,4 @@
-"""`nvccache doctor`: checks everything that a compile needs, compiles both ways, and says what is wrong.
+"""`nvccache doctor`: checks all that a compile needs, compiles with and without the cache, reports problems.
 
 This module checks how calls reach nvccache: settings, PATH, and launchers in variables and in CMake.
 """
@@ -25,7 +25,7 @@ from nvccache.cli.config import is_toml
 from nvccache.cli.install import adding, counted, launcher, private_launcher
 from nvccache.cli.output import BAD, GOOD, ODD, Finding, bar, json_option, say_json, show_finding
 from nvccache.cli.settings import changing
-from nvccache.cli.units import seconds_words
+from nvccache.cli.units import format_seconds
 from nvccache.config import PREFIX, Config
 from nvccache.settings_file import Problem
 from nvccache.toolkit import discovery
@@ -86,7 +86,7 @@ def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Ite
 def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
     """Compile with nvcc, then twice through a new cache, and compare."""
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        # The user's settings, also those in the file, could hide what the cache does.
+        # The user's settings, including those in the file, could change what the cache does.
         environ = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
         environ |= {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1", "XDG_CONFIG_HOME": folder}
         with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
@@ -97,7 +97,7 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
         if output is not None:
             yield Finding(BAD, "plain nvcc", "cannot compile:", tuple(output.splitlines()))
             return
-        yield Finding(GOOD, "plain nvcc", f"compiles in {seconds_words(seconds)}")
+        yield Finding(GOOD, "plain nvcc", f"compiles in {format_seconds(seconds)}")
         time.sleep(_SETTLED)
         cached = [*private_launcher(), nvcc, "-c", "probe.cu", "-o", "probe.o"]
         for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
@@ -114,7 +114,7 @@ def _verdict(title: str, wanted: str, seconds: float, folder: str, counts: dict[
             return Finding(BAD, title, "its object differs from nvcc's: please report this")
     outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
     reasons = ", ".join(counts["bypass_reasons"])
-    text = f"{outcome}{f' ({reasons})' if reasons else ''} in {seconds_words(seconds)}, the object is nvcc's"
+    text = f"{outcome}{f' ({reasons})' if reasons else ''} in {format_seconds(seconds)}, the object is nvcc's"
     return Finding(GOOD if outcome == wanted else ODD, title, text)
 
 
@@ -131,7 +131,7 @@ def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[floa
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Wrong settings, and two settings that name different caches."""
     for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
-        yield Finding(BAD, "settings", text, (), (_mend(problem),))
+        yield Finding(BAD, "settings", text, (), (_fix_for(problem),))
     path = config.config_file(environ)
     if settings.origins["dir"] == "NVCCACHE_DIR" and path:
         of_file = config.load({name: value for name, value in environ.items() if name != "NVCCACHE_DIR"})
@@ -142,7 +142,7 @@ def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Findin
             yield Finding(ODD, "settings", text, (detail,), (named, "unset NVCCACHE_DIR"))
 
 
-def _mend(problem: Problem) -> str:
+def _fix_for(problem: Problem) -> str:
     if problem.where.startswith("`NVCCACHE_"):
         return f"unset {shlex.quote(problem.where.strip('`'))}"
     line = _LINE.search(problem.where)
@@ -195,7 +195,7 @@ def _programs(name: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def of_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """The variables that give CMake its launchers."""
+    """The environment variables from which CMake takes its launchers."""
     for variable in _HOST:
         if names_nvccache(environ.get(variable, "")):
             yield for_host_code(f"`{variable}` names nvccache", f"unset {variable}")

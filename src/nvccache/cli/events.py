@@ -12,7 +12,7 @@ from nvccache import outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli import units
 from nvccache.cli.output import say
-from nvccache.cli.units import seconds_words
+from nvccache.cli.units import format_seconds
 from nvccache.store import events as event_log
 from nvccache.store.event_line import Event
 
@@ -53,5 +53,5 @@ def _line(event: Event) -> str:
         why = event.cause
     made = event.product or " ".join(event.sources)
     shown = os.path.relpath(made, event.directory) if made.startswith(f"{event.directory}/") else made
-    spent = seconds_words(event.seconds)
+    spent = format_seconds(event.seconds)
     return f"{when}  {event.outcome:<11} {spent:>9}  {shown}{f'  because {why}' if why else ''}"

@@ -21,7 +21,7 @@ from nvccache.cli import explanation, stats_text, units
 from nvccache.cli import settings as our_settings
 from nvccache.cli.explanation import Explanation, sources_of
 from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json, say_parts
-from nvccache.cli.units import count_words, seconds_words, shown_path
+from nvccache.cli.units import format_count, format_seconds, shown_path
 from nvccache.config import Config
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
@@ -31,14 +31,14 @@ from nvccache.store.store import Store
 
 _MOST_OTHERS = 3
 _ALIKE = 0.75
-_MOST_NAMES = 5000  # that are compared with one that is not known
+_MOST_NAMES = 5000  # compared with an unknown one
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
-_MOST_PRODUCTS = 20  # that are listed for people
+_MOST_PRODUCTS = 20  # listed as text
 _NAMED = re.compile(rf"{units.LAST_BUILD}(?:~(\d{{1,9}}))?")
 
 
 def _file(_: click.Context, param: click.Parameter, value: str | None) -> str:
-    """Callback of FILE. An empty one is most likely an unset variable, and does not mean the last compile."""
+    """Callback of FILE. An empty one is most likely an unset variable, not a request for the last compile."""
     if value == "":
         raise click.BadParameter("it is empty; leave it out to explain the last compile", param=param)
     return value or ""
@@ -121,11 +121,11 @@ def _found(settings: Config, path: str) -> Explanation:
 
 
 def _exact(root: str, typed: str) -> tuple[Event | None, Event | None]:
-    """The last call that made this file, and the last one that read it, through any links."""
+    """The last call that made this file, and the last that read it, through links to directories."""
     folder_of = functools.cache(os.path.realpath)
 
     def located(path: str) -> str:
-        folder, name = os.path.split(path)  # the name itself is not resolved: it may be a link on purpose
+        folder, name = os.path.split(path)  # the name itself is not resolved: it may be a deliberate link
         return os.path.join(folder_of(folder), name)
 
     wanted = located(os.path.abspath(typed))
@@ -172,7 +172,7 @@ def _naming(root: str, typed: str) -> Iterator[Event]:
 
 
 def _is_compile(call: Event) -> bool:
-    """Whether a call is about a source, unlike a query of nvcc's version."""
+    """Whether a call is about a source, not a query such as `--version`."""
     return call.reason != "information" and (call.outcome not in outcomes.QUERIES or bool(call.sources))
 
 
@@ -220,7 +220,7 @@ def _difference(builds: Sequence[tuple[str, list[Event]]]) -> dict[str, Any]:
 
 
 def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
-    """The build that `last-build~1` or a moment names: for a moment, the last one that had begun by then."""
+    """The build for `last-build~1` or a time: for a time, the last one that had begun by then."""
     counted = _NAMED.fullmatch(name)
     if counted:
         back = int(counted[1] or 0)
@@ -243,12 +243,12 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield ""
     first, second = names = [build["name"] for build in found["builds"]]
     for build in found["builds"]:
-        spent = seconds_words(max(0.0, build["until"] - build["since"]))
+        spent = format_seconds(max(0.0, build["until"] - build["since"]))
         yield (
             f"{build['name']:<{max(map(len, names))}}  {units.moment(build['since'])}"
-            f"  {count_words(build['calls'], 'call')} in {spent},"
+            f"  {format_count(build['calls'], 'call')} in {spent},"
             f" {build['hits']} of {build['cacheable']} were hits,"
-            f" wall time {stats_text.saved_words(build['wall_seconds_saved'])}"
+            f" wall time {stats_text.format_saved(build['wall_seconds_saved'])}"
         )
     yield from _listed(
         f"hits in {first} that ran in {second}", [_line(change, 1) for change in found["now_run"]]
@@ -264,10 +264,10 @@ def _headline(now_run: int, now_hit: int, same: int) -> str:
     if not now_run and not now_hit:
         return (
             "no difference: each product was a hit in both builds or ran in both"
-            f" ({count_words(same, 'product')})"
+            f" ({format_count(same, 'product')})"
         )
     return (
-        f"{count_words(now_run, 'product')} that {'was a hit' if now_run == 1 else 'were hits'} now ran, "
+        f"{format_count(now_run, 'product')} that {'was a hit' if now_run == 1 else 'were hits'} now ran, "
         f"{now_hit} that ran {'is now a hit' if now_hit == 1 else 'are now hits'}, {same} as before"
     )
 

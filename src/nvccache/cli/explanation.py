@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nvccache import outcomes
 from nvccache.cli.output import GREEN, RED, YELLOW
-from nvccache.cli.units import count_words, seconds_words, shown_path, size_words
+from nvccache.cli.units import format_count, format_seconds, format_size, shown_path
 from nvccache.explain import miss_reason
 from nvccache.explain.object_record import ObjectRecord
 from nvccache.plan.stages import shown_name, tool_of
@@ -28,25 +28,25 @@ _AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
-_PREFIX = "prefix:"  # of the place of a stage that a launcher command ran
-# Not within a path, which may contain anything.
+_PREFIX = "prefix:"  # in `where` of a stage that was run by a launcher command
+# Not inside a quoted path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
 _MORE = re.compile(r"and (\d+) more$")
 
 
 @dataclass
 class Explanation:
-    """What is known of one compile."""
+    """All that is known of one compile."""
 
     call: Event
     record: ObjectRecord | None
-    shown: str  # its name for people
-    matched: str = ""  # the path that it was found by; empty without FILE
-    others: Sequence[str] = ()  # paths that match as well
-    is_logged: bool = True  # else only its record is left, and `call` was made from that
+    shown: str  # its display name
+    matched: str = ""  # the path by which it was found; empty without FILE
+    others: Sequence[str] = ()  # further matching paths
+    is_logged: bool = True  # if not, `call` was made from its object record
 
     def __post_init__(self) -> None:
-        # Calls that were not counted write records, too.
+        # The record may be of another call: those that are not counted write records, too.
         if self.record and not self.record.cause.startswith(self.call.cause):
             self.record = None
         self.cause, self.details = _cause(self.call, self.record)
@@ -60,7 +60,7 @@ class Explanation:
 
 
 def sources_of(call: Event) -> list[str]:
-    """The sources of a call, as whole paths; `..` stays, since links may stand before it."""
+    """The paths of a call's sources; `..` is kept, since it may follow a link."""
     return [os.path.join(call.directory, source) for source in call.sources]
 
 
@@ -88,7 +88,7 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
         yield [f"  not all results were stored: {fault}"]
     if call.remote:
-        yield [f"  {_remote_words(call.remote)}"]
+        yield [f"  {_format_remote_use(call.remote)}"]
     if call.wrong_settings:
         yield [f"  wrong setting: {call.wrong_settings}"]
     yield from _tree(found, is_verbose)
@@ -115,7 +115,7 @@ def document(found: Explanation) -> dict[str, object]:
             {
                 **{name: getattr(stage, name) for name in _OF_STAGE},
                 "source": sources.get(number, ""),
-                "away": events.costs_away(stage),
+                "away": events.remote_costs_json(stage),
                 "why_here": events.why_here(stage),
             }
             for number, stage in enumerate(call.stages)
@@ -123,14 +123,14 @@ def document(found: Explanation) -> dict[str, object]:
     }
 
 
-def _remote_words(use: RemoteUse) -> str:
+def _format_remote_use(use: RemoteUse) -> str:
     """`remotes: 3 of 5 objects found, 12.0 KiB, in 0.05 s`."""
     if not use.asked:
         return "remotes: " + "; ".join([outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults])
-    answers = f"remotes: {use.found} of {count_words(use.asked, 'object')} found"
-    received = f", {size_words(use.bytes)}" if use.bytes else ""
+    answers = f"remotes: {use.found} of {format_count(use.asked, 'object')} found"
+    received = f", {format_size(use.bytes)}" if use.bytes else ""
     faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)
-    return f"{answers}{received}, in {seconds_words(use.seconds)}{faults}"
+    return f"{answers}{received}, in {format_seconds(use.seconds)}{faults}"
 
 
 def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
@@ -161,7 +161,7 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
             yield [f"  {name}  ran  {_first(why, is_verbose)}"]
         return
     width = max(len(shown_name(stage.kind, stage.architecture)) for stage in stages)
-    is_any_sent = any(events.costs_away(stage) or events.why_here(stage) for stage in stages)
+    is_any_sent = any(events.remote_costs_json(stage) or events.why_here(stage) for stage in stages)
     sources = dict(_sources_of_stages(found.call))
     source = ""
     for number, stage in enumerate(stages):
@@ -194,23 +194,25 @@ def _place(stage: StageEvent, is_verbose: bool) -> str:
     word = events.why_here(stage)
     if word:
         return f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
-    costs = events.costs_away(stage)
+    costs = events.remote_costs_json(stage)
     if not costs:
         return ""
-    size = f", {size_words(int(costs['sent_bytes']))} sent, {size_words(int(costs['fetched_bytes']))} fetched"
+    size = (
+        f", {format_size(int(costs['sent_bytes']))} sent, {format_size(int(costs['fetched_bytes']))} fetched"
+    )
     bytes_too = size if is_verbose else ""
     if costs["is_cached"]:
-        more = seconds_words(costs["send"] + costs["fetch"])
+        more = format_seconds(costs["send"] + costs["fetch"])
         return f"  from the action cache of {stage.where}, fetched in {more}{bytes_too}"
-    more = seconds_words(costs["queue"] + costs["send"] + costs["fetch"])
+    more = format_seconds(costs["queue"] + costs["send"] + costs["fetch"])
     parts = ", ".join(f"{part} {costs[part]:.2f}" for part in ("queue", "send", "fetch"))
     command = stage.where.removeprefix(_PREFIX)
-    on = f"behind {command}" if command != stage.where else f"on {command}"
+    on = f"via {command}" if command != stage.where else f"on {command}"
     return f"  {on}, {more} more ({parts}){bytes_too}"
 
 
 def _first(why: str, is_verbose: bool) -> str:
-    """The first of some differences, and how many more there are."""
+    """The first of several differences, and the number of the others."""
     clauses = _BETWEEN_CLAUSES.split(why)
     if is_verbose or len(clauses) == 1:
         return why

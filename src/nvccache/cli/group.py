@@ -1,6 +1,6 @@
-"""The commands as a whole: how they are found, listed and completed, and how they end.
+"""The command line as a whole: finds, lists and completes commands, and turns errors into messages.
 
-An error is one sentence, never a traceback, even if it is a bug of ours; `NVCCACHE_STRICT=1` shows more.
+An error is one sentence, never a traceback, even for a bug in nvccache; `NVCCACHE_STRICT=1` shows more.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VARIABLE = "_NVCCACHE_COMPLETE"
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run one command line; its exit status. ^C is left to the caller."""
+    """Run one command line; returns its exit status. ^C is left to the caller."""
     try:
         commands.main(args=arguments, prog_name="nvccache", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -57,7 +57,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _give_up_output() -> None:
-    """Discard what could not be written: at its end, Python would try again and complain."""
+    """Discard output that could not be written: on exit, Python would try again and report an error."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -73,14 +73,14 @@ def in_one_sentence() -> Iterator[None]:
         raise
     except click.ClickException as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-            raise  # its text is ours
+            raise  # it shows our own help text
         if isinstance(error, click.UsageError):
             raise WrongUsage(_sentence_of(error), ctx=error.ctx) from None
         raise Failure(error.format_message()) from None
     except (JournalError, StoreError) as error:
         raise Failure(str(error)) from None
     except OSError as error:
-        if _is_of_click(error):  # which prints help without `say`
+        if _is_of_click(error):  # click prints help without `say`
             raise OutputError(error) from None
         if not error.filename and not _has_working_directory():
             raise Failure("the working directory was removed", "`cd` to one that exists") from None
@@ -138,7 +138,7 @@ class _Help(click.HelpFormatter):
         super().__init__(width=max(38, min(shutil.get_terminal_size().columns, _WIDEST) - 2))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        """Write terms and their texts; a term over a third of the width stands on a line of its own."""
+        """Write terms and their texts; a term wider than a third of the width gets a line of its own."""
         super().write_dl(rows, min(col_max, self.width // 3), col_spacing)
 
 
@@ -147,21 +147,21 @@ class _Context(click.Context):
 
 
 class LazyGroup(click.Group):
-    """Loads a command when it is asked for, and suggests the nearest name for one that does not exist."""
+    """Imports a command when it is needed, and suggests the nearest name for an unknown one."""
 
     context_class = _Context
 
     def __init__(self, *, modules: Mapping[str, str] | None = None, hint: str = "", **others: Any) -> None:
         super().__init__(**others)
         self._modules = modules or {}  # command -> its module, except commands added by decorators
-        self._hint = hint  # with a name that is not a command
+        self._hint = hint  # for an unknown command
 
     def sections(self, ctx: click.Context) -> Mapping[str, Iterable[str]]:
-        """What help lists the commands under."""
+        """The headings of the help, with the commands under each."""
         return {"Commands": self.list_commands(ctx)}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands. A summary that is too long is wrapped, and not cut as click does it."""
+        """List the commands. A long summary is wrapped, not truncated as by click."""
         width = max(map(len, self.list_commands(ctx)))
         for title, names_of_section in self.sections(ctx).items():
             found = [(name, self.get_command(ctx, name)) for name in names_of_section]
@@ -190,7 +190,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names."""
+        """The command named by the first argument."""
         word, known = args[0], self.list_commands(ctx)
         if word in known or word[:1] == "-" or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -200,7 +200,7 @@ class LazyGroup(click.Group):
 
 
 class AllCommands(LazyGroup):
-    """The commands of `nvccache` itself. A compiler may stand in place of one."""
+    """The commands of `nvccache` itself. A compiler may be given instead of one."""
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, "NVCC ARGS...")
@@ -212,13 +212,13 @@ class AllCommands(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names, which may be a compiler during completion."""
+        """The command named by the first argument, which may be a compiler during completion."""
         if ctx.resilient_parsing and args[0] not in COMMANDS:
             ctx.meta[_IS_COMPILING] = True
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What Tab offers: commands first, and files after a compiler."""
+        """Completions: commands, or files after a compiler."""
         if ctx.meta.get(_IS_COMPILING) or "/" in incomplete:
             return [CompletionItem(incomplete, type="file")]
         return super().shell_complete(ctx, incomplete)
@@ -241,9 +241,9 @@ def _not_installed(name: str) -> click.Command:
             "`pip install --force-reinstall nvccache` adds it; `nvccache events --json` has the same data",
         )
 
-    words = click.Argument(["_"], nargs=-1, type=click.UNPROCESSED)
-    anything = {"ignore_unknown_options": True}
-    return click.Command(name, anything, refuse, [words], help="Not installed.", add_help_option=False)
+    arguments = click.Argument(["_"], nargs=-1, type=click.UNPROCESSED)
+    context = {"ignore_unknown_options": True}
+    return click.Command(name, context, refuse, [arguments], help="Not installed.", add_help_option=False)
 
 
 @click.group(
@@ -313,5 +313,5 @@ def script_of(shell: str) -> str:
     completer = kind(commands, {}, "nvccache", VARIABLE)
     # Not `source()`: for bash it runs `bash --version`, and bash may be missing.
     script = completer.source_template % completer.source_vars()
-    # Where nothing of ours matches, bash completes file names.
+    # If there are no completions of ours, bash completes file names.
     return script.replace("complete -o nosort -F", "complete -o nosort -o default -F")

@@ -1,7 +1,7 @@
-"""`nvccache install DIR`, and facts of this installation: its launcher, and how to add an extra to it.
+"""`nvccache install DIR`, and facts about this installation: its launcher, and how to add an extra to it.
 
-The `nvcc` shim is a symbolic link to the launcher, so the launcher does the same under either name: it starts
-Python isolated, handles ^C meanwhile, and runs the real nvcc if Python or nvccache cannot be used.
+The `nvcc` shim is a symbolic link to the launcher, which does the same under both names: it starts Python
+isolated, handles ^C until then, and runs the real nvcc if Python or nvccache cannot be used.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def install(folder: str | None, as_json: bool) -> None:
         raise Failure(f"cannot write `{path}`: {error.strerror}") from None
     if as_json:
         nvcc = find_nvcc(os.environ, config.load(os.environ).nvcc)
-        say_json({"shim": path, "nvcc": nvcc, "cmake_launcher": _words_for_cmake()})
+        say_json({"shim": path, "nvcc": nvcc, "cmake_launcher": _launcher_for_cmake()})
         return
     say(f"linked `{path}` to `{program}`", *_usage(folder))
 
@@ -79,7 +79,7 @@ def _usual_folder() -> str:
 
 
 def _import_folders() -> list[str]:
-    """The directories that hold nvccache and what it imports; the interpreter adds its own library."""
+    """The directories of nvccache and the packages that it imports, without the standard library."""
     folders = []
     for name in _IMPORTED:
         found = importlib.util.find_spec(name)
@@ -111,7 +111,7 @@ def _usage(folder: str) -> list[str]:
         lines += ["The real nvcc is not on PATH. Set its path:"]
         lines += [f"  export NVCCACHE_NVCC={shlex.quote(nvcc)}"]
     lines += ["CMake needs no shim, except for device links:"]
-    lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_words_for_cmake())} ..."]
+    lines += [f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(_launcher_for_cmake())} ..."]
     return lines
 
 
@@ -124,8 +124,8 @@ def launcher() -> str:
     return ""
 
 
-def _words_for_cmake() -> str:
-    """The launcher for a build system, a list with `;` as in CMake."""
+def _launcher_for_cmake() -> str:
+    """The launcher as a list for CMake, separated by `;`."""
     if launcher():
         return launcher()
     interpreter = os.path.abspath(sys.executable)

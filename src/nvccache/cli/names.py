@@ -1,7 +1,7 @@
-"""The commands of `nvccache` by name, and which of them a mistyped name most likely means.
+"""The names of commands, and the one that a misspelled name most likely means.
 
-The shim looks here on every call that it launches, before it looks for a compiler of that name, so nothing
-costly is imported until a name is in doubt. To add one: docs/development/adding-a-command.md.
+The launcher looks up every name here before it searches for a compiler of that name, so that nothing costly
+is imported unless a name is ambiguous. To add a command: docs/development/adding-a-command.md.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ GROUPS = {
 }
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 _ALIKE = 0.75
-# Parts of a name such as `x86_64-linux-gnu-g++-12`: a word with one of these means a compiler.
+# Parts of a name such as `x86_64-linux-gnu-g++-12`: a name with one of these is a compiler's.
 _COMPILERS = """
 c++ cc ccache cl clang clang++ g++ gcc hipcc icc icpc icpx icx mpic++ mpicc mpicxx nvc nvc++ nvcc sccache
 """
 
 
-def nearest(word: str, names: Iterable[str] = COMMANDS) -> str:
+def nearest(name: str, names: Iterable[str] = COMMANDS) -> str:
     """The most similar name; empty if none is similar."""
     import difflib
 
-    found = difflib.get_close_matches(word.lower(), list(names), 1, _ALIKE)
+    found = difflib.get_close_matches(name.lower(), list(names), 1, _ALIKE)
     return found[0] if found else ""
 
 
-def is_command(word: str, environ: Mapping[str, str]) -> bool:
-    """Whether a word that could be a compiler is not on PATH, but resembles the name of a command."""
+def is_command(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether a name that could be a compiler's is not on PATH, but resembles a command."""
     import re
 
-    if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", word.lower())):
+    if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", name.lower())):
         return False
-    return bool(nearest(word)) and not real_nvcc.find(word, "", environ)
+    return bool(nearest(name)) and not real_nvcc.find(name, "", environ)

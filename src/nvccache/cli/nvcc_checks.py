@@ -1,4 +1,4 @@
-"""What `nvccache doctor` checks of nvcc and its tools, the host compiler, the observer and the machine."""
+"""The checks of `nvccache doctor` for nvcc and its tools, the host compiler, the observer and the machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def of_nvcc(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def of_launcher() -> Iterator[Finding]:
-    """What runs as `nvccache`, whether it is isolated, and whether our modules have byte code."""
+    """The program behind `nvccache`, whether Python is isolated, and whether our modules have byte code."""
     if not sys.flags.isolated:
         text = "Python was started without `-I`, so PYTHONPATH and similar variables take effect"
         details = ("start `nvccache`, or `python -I -m nvccache`",)
@@ -69,7 +69,7 @@ def of_launcher() -> Iterator[Finding]:
 
 
 def _of_build(name: str) -> tuple[str, ...]:
-    """What src/native/hatch_build.py noted when it built a part."""
+    """The notes of src/native/hatch_build.py about a part that it built."""
     path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
@@ -88,7 +88,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """The tools that this nvcc starts, by its own dry run, and whether they are of one release."""
+    """The tools in the dry run of this nvcc, and whether they are of one release."""
     found = _dry_run(nvcc, environ)
     if not isinstance(found, Transcript):
         yield Finding(BAD, "dry run", f"`nvcc --dryrun` was not understood: {found.reason} {found.detail}")
@@ -98,9 +98,9 @@ def of_parts(nvcc: str, environ: Mapping[str, str]) -> Iterator[Finding]:
     library = os.path.join(found.variables.get("TOP", ""), "nvvm", "lib64", "libnvvm.so")
     if not os.path.isfile(library):
         yield Finding(ODD, "libnvvm", f"no `{os.path.normpath(library)}`: nvcc cannot link with -dlto")
-    word = _host_word(found)
-    if word:
-        yield from _host_compiler(word, everything)
+    name = _host_compiler_name(found)
+    if name:
+        yield from _host_compiler(name, everything)
 
 
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -127,11 +127,11 @@ def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def host_compiler_of(nvcc: str, environ: Mapping[str, str]) -> str:
-    """The path of the host compiler that this nvcc starts; empty if its dry run does not say."""
+    """The path of the host compiler in the dry run of this nvcc; empty if it is unknown."""
     found = _dry_run(nvcc, environ)
     if not isinstance(found, Transcript):
         return ""
-    return toolchain.resolve(_host_word(found), {**environ, **found.variables}.get("PATH", "")) or ""
+    return toolchain.resolve(_host_compiler_name(found), {**environ, **found.variables}.get("PATH", "")) or ""
 
 
 def _dry_run(nvcc: str, environ: Mapping[str, str]) -> Transcript | Bypass:
@@ -142,16 +142,16 @@ def _dry_run(nvcc: str, environ: Mapping[str, str]) -> Transcript | Bypass:
         return dryrun.transcribe(nvcc, ["-c", source, "-o", f"{folder}/probe.o"], folder, environ)
 
 
-def _host_word(found: Transcript) -> str:
-    """The host compiler as a dry run names it, from the first command that preprocesses."""
+def _host_compiler_name(found: Transcript) -> str:
+    """The host compiler's name in a dry run, from the first command that preprocesses."""
     commands = [command for command in found.steps if isinstance(command, Command)]
     return next((command.argv[0] for command in commands if "-E" in command.argv), "")
 
 
-def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
-    driver = toolchain.resolve(word, environ.get("PATH", ""))
+def _host_compiler(name: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    driver = toolchain.resolve(name, environ.get("PATH", ""))
     if not driver:
-        yield Finding(BAD, "host compiler", f"no program `{word}`")
+        yield Finding(BAD, "host compiler", f"no program `{name}`")
         return
     yield Finding(GOOD, "host compiler", f"{version_text(driver).partition(chr(10))[0] or '?'} at `{driver}`")
     for program in (driver, *_programs_of(driver)):
@@ -163,7 +163,7 @@ def _host_compiler(word: str, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def version_text(program: str) -> str:
-    """What a program prints about its version; empty if it cannot be run."""
+    """The output of `--version`; empty if the program cannot be run."""
     try:
         shown = subprocess.run(
             [program, "--version"], capture_output=True, check=False, stdin=subprocess.DEVNULL
@@ -174,11 +174,11 @@ def version_text(program: str) -> str:
 
 
 def _programs_of(driver: str) -> list[str]:
-    """The programs that a driver such as gcc starts and names on request."""
+    """The programs that a driver such as gcc starts, as shown by `-print-prog-name`."""
     found = []
     for name in ("cc1plus", "as"):
-        asked = [driver, f"-print-prog-name={name}"]
-        shown = subprocess.run(asked, capture_output=True, check=False).stdout
+        command = [driver, f"-print-prog-name={name}"]
+        shown = subprocess.run(command, capture_output=True, check=False).stdout
         path = os.fsdecode(shown.strip())
         path = path if "/" in path else shutil.which(path) or ""
         if os.path.isfile(path):
@@ -187,7 +187,7 @@ def _programs_of(driver: str) -> list[str]:
 
 
 def of_observer(settings: Config) -> Iterator[Finding]:
-    """Whether what a compile reads can be observed, without which there are no direct hits."""
+    """Whether the inputs of a compile can be observed; without that there are no direct hits."""
     with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
         obstacle = "" if settings.observe else f"{settings.origins['observe']} turns it off"
         obstacle = obstacle or observer.obstacle(folder, Store(folder))
@@ -217,10 +217,7 @@ def of_machine(settings: Config) -> Iterator[Finding]:
 
 
 def why_not_observed(path: str) -> str:
-    """Why our library cannot be loaded into a program, a clause; empty if it can.
-
-    Also empty for what is not a program for this machine.
-    """
+    """Why our library cannot be loaded into a program, a clause; empty if it can, or for no program."""
     try:
         status = os.stat(path)
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and status.st_uid != os.getuid():

@@ -1,9 +1,9 @@
-"""How commands print: line by line, with everything escaped that a terminal would obey.
+"""The output of commands: prints lines, with control characters escaped.
 
-No other module writes to a command's streams: what is printed comes from records, file names and variables,
-and so from others. Text is for people, and coloured on terminals; JSON is for scripts; a file that the user
-names is replaced in one step; progress shows on standard error, on terminals only. Output that cannot be
-written ends the command in one sentence, see `OutputError`.
+No other module writes to a command's streams, since printed text may come from untrusted records, file names
+and variables. Text is coloured on terminals; JSON is for scripts; output files are replaced atomically;
+progress is only shown if standard error is a terminal. Failing to write ends the command with one sentence,
+see `OutputError`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 OnProgress = Callable[[int, int], None]  # (done, of how many)
-Part = str | tuple[str, str]  # of a line: a text, or a text and its colour
+Part = str | tuple[str, str]  # of a line: text, or (text, colour)
 
 PATIENCE = 0.4  # seconds after which a progress bar is shown
 GREEN, YELLOW, RED = "green", "yellow", "red"
@@ -40,7 +40,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 class Failure(click.ClickException):
-    """A command failed: one sentence, and perhaps a hint on a line of its own."""
+    """A command failed: one sentence, and optionally a hint on a line of its own."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class Failure(click.ClickException):
 
 
 class WrongUsage(Failure):
-    """A command line that is not understood; by default the hint leads to the help."""
+    """A wrong command line; by default the hint refers to the help."""
 
     exit_code = 2
 
@@ -72,7 +72,7 @@ class OutputError(Failure):
 
     @property
     def status(self) -> int:
-        """With `| head`, what shells show for a program that SIGPIPE ended."""
+        """With `| head`, the status that shells report for a program killed by SIGPIPE."""
         return 128 + signal.SIGPIPE if self.is_unread else self.exit_code
 
     def show(self, file: IO[str] | None = None) -> None:
@@ -95,12 +95,12 @@ def say_parts(*parts: Part) -> None:
 
 
 def say_json(document: object, is_one_line: bool = False) -> None:
-    """Print one JSON object; all of it is ASCII, so that no locale can spoil it."""
+    """Print one JSON object, in ASCII, so that it does not depend on the locale."""
     say(*json.dumps(document, indent=None if is_one_line else 2).splitlines())
 
 
 def warn(*lines: str) -> None:
-    """Print lines to standard error, apart from the command's own output."""
+    """Print lines to standard error."""
     for line in lines:
         _warn(f"nvccache: {line}")
 
@@ -123,7 +123,7 @@ def _echo(*parts: Part, err: bool = False) -> None:
 
 
 def has_colours(stream: IO[str] | None) -> bool:
-    """Whether to colour a stream: as variables ask, NO_COLOR first; else if it is a terminal with colours."""
+    """Whether to colour a stream: as set by variables, NO_COLOR first, else if it is a colour terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
@@ -142,9 +142,9 @@ def is_terminal(stream: IO[str] | None) -> bool:
 
 @contextlib.contextmanager
 def bar(title: str, is_long: bool = False) -> Iterator[OnProgress]:
-    """Yield a function that shows progress; if standard error is no terminal, it does nothing.
+    """Yield a function that shows progress, if standard error is a terminal.
 
-    Work that `is_long` is shown at once, even if the function is never called.
+    If `is_long`, the bar appears at once, even if the function is never called.
     """
     if not is_terminal(sys.stderr) or os.environ.get("TERM", "dumb") == "dumb":
         yield lambda done, total: None
@@ -167,7 +167,7 @@ def bar(title: str, is_long: bool = False) -> Iterator[OnProgress]:
 
 
 def _drawn(title: str) -> Progress:
-    """A bar on the screen, of unknown length."""
+    """A visible bar of unknown length."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -181,11 +181,11 @@ def _drawn(title: str) -> Progress:
 
 @contextlib.contextmanager
 def replacing(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """A new file that replaces another one at the end, so that a full disk leaves the old one.
+    """A new file that replaces `path` when complete, so that a full disk leaves the old file intact.
 
-    Without a mode, it gets the mode of any new file. Raises OSError.
+    By default it gets the mode of any new file. Raises OSError.
     """
-    import tempfile  # costs more than all else that `--version` imports
+    import tempfile  # takes longer than all other imports of `--version`
 
     descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
     try:
@@ -206,9 +206,9 @@ def replacing(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
 
 
 def replace_file(path: str, content: str) -> None:
-    """Replace a file in one step; raises Failure.
+    """Replace a file atomically; raises Failure.
 
-    Devices, pipes and the targets of links are written to instead; `-` is standard output.
+    Devices, pipes and the targets of links are written to directly; `-` is standard output.
     """
     try:
         with _opened(path) as stream:
@@ -216,7 +216,7 @@ def replace_file(path: str, content: str) -> None:
     except OSError as error:
         what = "no process reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
         raise Failure(f"cannot write `{path}`: {what}") from None
-    except RuntimeError:  # click's, of a stream that is closed
+    except RuntimeError:  # from click, for a closed stream
         raise Failure("standard output is closed") from None
 
 
@@ -233,18 +233,18 @@ def _opened(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that `nvccache doctor` has found."""
+    """One result of `nvccache doctor`."""
 
     state: str  # GOOD, ODD or BAD
     topic: str
     text: str
     details: tuple[str, ...] = ()  # lines
-    mend: tuple[str, ...] = ()  # command lines, each of which fixes it
+    mend: tuple[str, ...] = ()  # command lines, any one of which fixes it
 
 
 def show_finding(finding: Finding) -> None:
     state = (f"{finding.state:<5}", _COLOURS[finding.state])
     say_parts(state, f" {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
     lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.mend)]
-    # Only the first line begins with a state, whatever text is quoted in the others.
+    # Only the first line begins with a state; the others may quote any text, and are indented.
     say(*[f"{'':<5} {'':<{_TOPIC_WIDTH}} {line}" for line in lines])

@@ -1,11 +1,11 @@
-"""`nvccache pack FILE`, `nvccache unpack FILE...`: entries of the cache as one file, such as CI jobs keep.
+"""`nvccache pack FILE`, `nvccache unpack FILE...`: exports entries to one file, for CI jobs to keep.
 
     nvccache pack-v1 <size of the index> <digest of the index>\n
     index, compressed: a line `<bucket> <key> <size> <digest>` for each object
-    the objects, in that order, sealed as they would lie on a remote
+    the objects, in that order, sealed as on a remote
 
-So the contents are known before any object is read, and two indexes suffice to make a pack of what an older
-one lacks. A pack is trusted no more than a remote (transfer.py).
+The contents are known before any object is read, and comparing indexes suffices to pack what an older pack
+lacks. A pack is trusted no more than a remote (transfer.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import zstandard
 
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure, OnProgress, bar, json_option, replacing, say, say_json
-from nvccache.cli.units import age_option, count_words, size_words
+from nvccache.cli.units import age_option, format_count, format_size
 from nvccache.config import Config
 from nvccache.files import keys
 from nvccache.records.tiered_store import LARGEST
@@ -42,9 +42,9 @@ from nvccache.store.store import Store
 _HEAD = re.compile(rb"nvccache pack-v1 (\d{1,10}) ([0-9a-f]{16,128})\n")
 _LONGEST_HEAD = 256
 _LINE = re.compile(r"([a-z-]{1,40}-v\d{1,4}) ([0-9a-f]{16,128}) (\d{1,10}) ([0-9a-f]{16,128})")
-_LARGEST_INDEX = 1 << 29  # bytes; a line has some 160
+_LARGEST_INDEX = 1 << 29  # bytes; a line has about 160
 _LONGEST_LINE = 320
-_SMALLEST = 128  # bytes of a sealed object: its key and its digest alone
+_SMALLEST = 128  # bytes of a sealed object: at least its key and digest
 _LEVEL = 3
 
 
@@ -77,7 +77,7 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
             known |= {(packed.item, packed.digest) for packed in index_of(stream)}
     cache = our_settings.untouched(settings.dir)
     transfer = Transfer(cache)
-    with eviction.told_in_one_sentence(cache.directory):
+    with eviction.as_store_errors(cache.directory):
         oldest = 0.0 if age is None else time.time() - age
         items = [item for item, used in transfer.items() if used >= oldest]
     try:
@@ -90,12 +90,12 @@ def pack(file: str, bases: tuple[str, ...], age: float | None, as_json: bool) ->
         say_json({"file": os.path.abspath(file), **size})
     else:
         left_out = f"; {size['left_out']} in the base" if bases else ""
-        say(f"`{file}`: {count_words(size['objects'], 'object')}, {size_words(size['bytes'])}{left_out}")
+        say(f"`{file}`: {format_count(size['objects'], 'object')}, {format_size(size['bytes'])}{left_out}")
 
 
 @dataclass
 class Unpacked:
-    """What happened to the objects of one pack."""
+    """Counts of the objects of one pack, by what happened to them."""
 
     file: str
     objects: int = 0
@@ -144,7 +144,7 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
                 made.refused += 1
                 continue
             if cache.fault:
-                raise Failure(f"nothing can be stored: {cache.trouble}")
+                raise Failure(f"nothing can be stored: {cache.fault_message}")
             made.objects += is_new
             made.present += not is_new
             made.bytes += len(content) if is_new else 0
@@ -155,7 +155,7 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
 def _show(made: Unpacked) -> None:
     present = f"; {made.present} already present" if made.present else ""
     refused = f"; {made.refused} refused as damaged or forged" if made.refused else ""
-    say(f"`{made.file}`: {count_words(made.objects, 'object')}, {size_words(made.bytes)}{present}{refused}")
+    say(f"`{made.file}`: {format_count(made.objects, 'object')}, {format_size(made.bytes)}{present}{refused}")
 
 
 @contextlib.contextmanager
@@ -194,7 +194,7 @@ def write(
     known: set[tuple[Item, str]],
     on_progress: OnProgress,
 ) -> int:
-    """Write a pack of all items except the known ones; the number of objects. Raises OSError."""
+    """Write a pack of all items except the known ones; returns the number of objects. Raises OSError."""
     lines = []
     with tempfile.TemporaryFile(dir=os.path.dirname(path) or ".") as objects:
         for number, item in enumerate(items, 1):

@@ -1,4 +1,4 @@
-"""What `nvccache doctor` finds out about remotes and about machines that run stages: whether they work."""
+"""The checks of `nvccache doctor` for remotes and for machines that run stages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nvccache import endpoint, remote_url
 from nvccache.cli import remote_status, remotes
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.remote_status import Status
-from nvccache.cli.units import count_words, moment
+from nvccache.cli.units import format_count, moment
 from nvccache.config import Config
 from nvccache.remote.breaker import LONGEST, OF_EXECUTOR, Breaker, Outage
 from nvccache.store import directory
 
 _SLOW_SECONDS = 0.5
 _LONG_AGO = 24 * 3600.0  # seconds
-# Faults that a command line fixes; for the others the advice is a clause.
+# Faults for which the advice is a command line; for others it is a clause.
 _COMMANDS = ("not_installed", "full")
 
 
@@ -57,10 +57,10 @@ def _of_uploads(status: Status) -> Iterator[Finding]:
         advice = remotes.advice(outage.word, status.url, outage.text)
         details = (f"to fix it: {advice}",) if advice else ()
         state = BAD if outage.word in ("denied", "bad_credentials") else ODD
-        words = f"the last upload to `{status.url}` failed: {outage.text}"
-        yield Finding(state, "uploads", words, details, ("nvccache remote test",))
+        text = f"the last upload to `{status.url}` failed: {outage.text}"
+        yield Finding(state, "uploads", text, details, ("nvccache remote test",))
     elif status.pending:
-        objects = count_words(status.pending, "object")
+        objects = format_count(status.pending, "object")
         yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push --pending",))
 
 
@@ -84,7 +84,7 @@ def of_executor(settings: Config) -> Iterator[Finding]:
 
 
 def outage_of(settings: Config) -> Outage | None:
-    """Why compiles send nothing now; None if they do, or if nothing is set."""
+    """The outage because of which compiles send nothing now; None if they send, or nothing is set."""
     if not settings.executor:
         return None
     outage = Breaker(OF_EXECUTOR.format(endpoint.parse(settings.executor).identity)).outage()

@@ -16,7 +16,7 @@ from nvccache.cli import remotes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure, WrongUsage, bar, json_option, say, say_json
 from nvccache.cli.remotes import Chosen
-from nvccache.cli.units import age_option, count_words, size_option, size_words
+from nvccache.cli.units import age_option, format_count, format_size, size_option
 from nvccache.files import flock
 from nvccache.records import send_queued
 from nvccache.records.tiered_store import LARGEST
@@ -30,23 +30,23 @@ from nvccache.store.store import Store
 
 Item = TypeVar("Item")
 
-_AT_ONCE = 12  # requests
+_AT_ONCE = 12  # concurrent requests
 _STALL_SECONDS = 120.0
-_MOST_IN_A_ROW = 20  # errors of single objects, after which the remote is at fault
+_MOST_IN_A_ROW = 20  # errors of single objects; after more, the remote is at fault
 _LOCK_SECONDS = 660.0  # a live uploader ends sooner
-_NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # nothing else on a remote is ours
+_NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # other names on a remote are not ours
 
 
 @dataclass
 class Moved:
-    """What happened to the objects to move, on one remote."""
+    """Counts of the objects to move on one remote, by what happened to them."""
 
     url: str
     objects: int = 0  # moved, or with --dry-run to be moved
     bytes: int = 0
-    present: int = 0  # that were already present
-    refused: int = 0  # that were damaged or could not be moved
-    left: int = 0  # that were not reached, because of a fault
+    present: int = 0  # already
+    refused: int = 0  # damaged, or could not be moved
+    left: int = 0  # not tried, because of a fault
     fault: str = ""
     text: str = ""
 
@@ -85,7 +85,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
 
     def send(remote: Remote, moved: Moved) -> None:
         try:
-            with eviction.told_in_one_sentence(chosen.root):
+            with eviction.as_store_errors(chosen.root):
                 if everything or age is not None:
                     _send_all(chosen, remote, moved, age, dry_run)
                 else:
@@ -157,7 +157,7 @@ def _each(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Do the work of a command for each remote and show the result; status 1 if something is bad."""
+    """Do the work of a command for each remote, show the results, exit with status 1 if one is bad."""
     found = []
     for remote in chosen:
         moved = Moved(remote.shown)
@@ -178,7 +178,7 @@ def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -
     if dry_run:
         moved.objects = uploads.waiting(chosen.root, remote.identity)
         return
-    # With nothing to send there may be nowhere to create a lock.
+    # With nothing to send, the directory for the lock may not exist.
     if not uploads.pending(chosen.root, remote.identity):
         return
     with bar(f"sending to {remote.shown}", is_long=True) as on_progress:
@@ -208,34 +208,35 @@ def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, d
     if dry_run:
         moved.objects, moved.present, moved.left = len(missing), len(items) - len(missing), 0
         return
-    # A record on the remote may lack pairs of ours, so ours is sent anyway. It promises the others: so last.
-    promises = [item for item in items if transfer.is_sent_last(item)]
-    others = [item for item in missing if not transfer.is_sent_last(item)]
-    moved.present = len(items) - len(others) - len(promises)
-    for some in (others, promises):
+    # Records are sent even if present: the remote's may lack pairs of ours. They come last: they refer to
+    # blobs.
+    records = [item for item in items if transfer.is_sent_last(item)]
+    blobs = [item for item in missing if not transfer.is_sent_last(item)]
+    moved.present = len(items) - len(blobs) - len(records)
+    for some in (blobs, records):
         if not moved.fault:
             _move(f"sending to {remote.shown}", lambda item: transfer.send(item, service), some, moved)
     moved.left = len(items) - moved.objects - moved.present - moved.refused
 
 
 def _there(remote: Remote, service: Service, names: list[str]) -> Container[str]:
-    """Which names a remote has; raises ServiceError."""
+    """The names that a remote has; raises ServiceError."""
     try:
         return remotes.listed(remote, service)
     except ServiceError as error:
         if error.word != "broken":
             raise
-    asked = Moved(remote.shown)
+    queried = Moved(remote.shown)
     there: set[str] = set()
 
-    def ask(name: str) -> int:
+    def query(name: str) -> int:
         if service.has(name):
             there.add(name)
         return 0
 
-    _move(f"asking {remote.shown}", ask, names, asked)
-    if asked.fault:
-        raise ServiceError(asked.fault)
+    _move(f"querying {remote.shown}", query, names, queried)
+    if queried.fault:
+        raise ServiceError(queried.fault)
     return there
 
 
@@ -243,7 +244,7 @@ def _fetch_all(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> N
     chosen.root.prepare()
     cache = Store(chosen.root)
     transfer = Transfer(cache, chosen.settings.max_size)
-    with eviction.told_in_one_sentence(chosen.root):
+    with eviction.as_store_errors(chosen.root):
         here = {envelope.name_of(*item) for item, _ in transfer.items() if not transfer.is_sent_last(item)}
     service = remotes.service(remote)
     there = remotes.listed(remote, service)
@@ -259,7 +260,7 @@ def _fetch_all(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> N
             return 0
         is_new = transfer.take_in(content, name)
         if cache.fault:
-            raise Failure(f"nothing can be stored: {cache.trouble}")
+            raise Failure(f"nothing can be stored: {cache.fault_message}")
         return len(content) if is_new else 0
 
     _move(f"fetching from {remote.shown}", fetch, missing, moved)
@@ -298,7 +299,7 @@ def doomed_of(there: dict[str, tuple[int, float]], age: float | None, most: int 
 
 
 def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved: Moved) -> None:
-    """Do the work for each item; it returns the bytes that it moved, 0 if the object was already present."""
+    """Do the work for each item; `work` returns the bytes moved, 0 if the object was already present."""
     failed = 0
     left = len(items)
     with bar(title) as on_progress:
@@ -328,11 +329,11 @@ def _show(moved: Moved, done: str, verb: str) -> None:
     if not any((moved.objects, moved.present, moved.is_bad)):
         say(f"`{moved.url}`: no objects to be {done}")
         return
-    size = f", {size_words(moved.bytes)}" if moved.bytes else ""
+    size = f", {format_size(moved.bytes)}" if moved.bytes else ""
     present = f"; {moved.present} already present" if moved.present else ""
     refused = f"; {moved.refused} refused" if moved.refused else ""
     left = f"; {moved.left} left" if moved.left else ""
-    say(f"`{moved.url}`: {verb} {count_words(moved.objects, 'object')}{size}{present}{refused}{left}")
+    say(f"`{moved.url}`: {verb} {format_count(moved.objects, 'object')}{size}{present}{refused}{left}")
     if moved.fault:
         hint = remotes.advice(moved.fault, moved.url, moved.text)
         say(f"  {moved.text}", *([f"  to fix it: {hint}"] if hint else []))

@@ -1,4 +1,4 @@
-"""`nvccache remote status` and `test`: whether remotes answer, how fast, and what this user may do there."""
+"""`nvccache remote status` and `test`: whether remotes respond, how fast, and the rights of this user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from nvccache.cli import remotes
 from nvccache.cli.output import GREEN, RED, YELLOW, bar, json_option, say, say_json, say_parts
-from nvccache.cli.units import count_words, moment, size_words
+from nvccache.cli.units import format_count, format_size, moment
 from nvccache.remote import envelope, uploads
 from nvccache.remote.breaker import Breaker, Outage
 from nvccache.remote.service import Service, ServiceError
@@ -21,7 +21,7 @@ from nvccache.store.directory import Directory
 
 READ, WRITE, READ_BACK, LIST, DELETE = "read", "write", "read back", "list", "delete"
 _NEEDED = (READ, WRITE, READ_BACK)  # only `status --list`, `pull` and `prune` need the others
-_SECONDS = 5.0  # for an answer: a compile does not wait that long
+_SECONDS = 5.0  # for a response; longer than a compile waits
 _LIST_SECONDS = 30.0
 _ABSENT = ("remote-status", "0" * 64)  # bucket and key of an object that does not exist
 _PROBE = b"nvccache remote test"
@@ -29,15 +29,15 @@ _PROBE = b"nvccache remote test"
 
 @dataclass
 class Status:
-    """What is known of one remote."""
+    """The state of one remote."""
 
     url: str
     is_writable: bool
-    has_seconds: float | None = None  # to ask whether an object exists
+    has_seconds: float | None = None  # to query whether an object exists
     get_seconds: float | None = None  # to get a missing object
     fault: str = ""  # of outcomes.REMOTE_FAULTS, or empty
     text: str = ""
-    outage: Outage | None = None  # why compiles skip it
+    outage: Outage | None = None  # because of which compiles skip it
     write_outage: Outage | None = None  # the same for sending to it
     pending: int = 0  # objects of this cache that are still to be sent
     objects: int | None = None
@@ -49,7 +49,7 @@ class Status:
 
     @property
     def is_read(self) -> bool:
-        """Whether compiles can read it; then a fault is one of listing."""
+        """Whether compiles can read it; any fault is one of listing then."""
         return self.get_seconds is not None
 
 
@@ -74,7 +74,7 @@ def status(lists: bool, as_json: bool) -> None:
 
 
 def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
-    """The status of a remote, which is asked even during an outage."""
+    """The status of a remote, which is queried even during an outage."""
     found = Status(remote.shown, remote.is_writable)
     found.outage = Breaker(remote.identity).outage()
     found.write_outage = Breaker(remote.identity, for_writing=True).outage()
@@ -82,7 +82,7 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     name = envelope.name_of(*_ABSENT)
     try:
         service = remotes.service(remote, _LIST_SECONDS if lists else _SECONDS)
-        service.has(name)  # the first answer includes connecting
+        service.has(name)  # the first response includes connecting
         started = time.monotonic()
         service.has(name)
         found.has_seconds = time.monotonic() - started
@@ -109,22 +109,22 @@ def _show_status(found: Status) -> None:
         hint = remotes.advice(found.fault, found.url, found.text)
         say(*([f"     to fix it: {hint}"] if hint else []))
     elif found.has_seconds is not None and found.get_seconds is not None:
-        asked, got = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
-        say(f"     answers in {asked}; looking up a missing object takes {got}")
+        has, get = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
+        say(f"     answers in {has}; looking up a missing object takes {get}")
         say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
-    for words, outage in (("skipped", found.outage), ("not written to", found.write_outage)):
+    for effect, outage in (("skipped", found.outage), ("not written to", found.write_outage)):
         if outage:
             since, until = (moment(seconds, "%H:%M:%S") for seconds in (outage.since, outage.until))
-            say_parts("     ", (words, YELLOW), f" by compiles from {since} until {until}: {outage.text}")
+            say_parts("     ", (effect, YELLOW), f" by compiles from {since} until {until}: {outage.text}")
     if found.objects is not None:
-        say(f"     {count_words(found.objects, 'object')}, {size_words(found.bytes or 0)}")
+        say(f"     {format_count(found.objects, 'object')}, {format_size(found.bytes or 0)}")
     if found.pending:
-        say(f"     {count_words(found.pending, 'object')} still to be sent")
+        say(f"     {format_count(found.pending, 'object')} still to be sent")
 
 
 @dataclass
 class Right:
-    """One right that was tried."""
+    """The result of trying one right."""
 
     right: str
     is_there: bool  # whether this user has it
@@ -150,7 +150,7 @@ def test(as_json: bool) -> None:
     shown = []
     is_bad = False
     for remote in chosen.remotes:
-        with bar(f"asking {remote.shown}", is_long=True):
+        with bar(f"querying {remote.shown}", is_long=True):
             is_written = remote.is_writable and not chosen.settings.readonly
             rights = list(_tried(remote, is_written))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)
@@ -191,7 +191,7 @@ def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
 
 
 def _end_outages(remote: Remote, rights: set[str]) -> None:
-    """Let compiles use at once what works again."""
+    """End outages of what works again, so that compiles use it at once."""
     if READ in rights:
         Breaker(remote.identity).close()
     if READ_BACK in rights:

@@ -1,4 +1,4 @@
-"""`nvccache remote`: the remote caches; what all its commands share."""
+"""`nvccache remote`: the group of commands for remote caches, and what they share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from nvccache.store.directory import Directory
 
 HINT = "set `NVCCACHE_REMOTE`, as in `NVCCACHE_REMOTE=s3://bucket/prefix`"
 _NO_LIST = "it cannot list its objects"
-_PREFIX = "1/"  # of all names of ours (remote/envelope.py)
-_SECONDS = 30.0  # for a server to answer a command
+_PREFIX = "1/"  # of all our names (remote/envelope.py)
+_SECONDS = 30.0  # for a server's response to a command
 _ADVICE = {
     "denied": "grant this user write access, or remove `,rw` from NVCCACHE_REMOTE",
     "tls": "set SSL_CERT_FILE to a file of trusted certificates",
@@ -45,7 +45,7 @@ _CREDENTIALS = {
     "azblob": "set AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY",
 }
 _OF_KEYS = "allow this user the keys of the prefix on the server, and writing if the URL ends with `,rw`"
-# Where the end of a message says more than the kind of fault.
+# Advice for messages with these ends, which are more specific than the kind of fault.
 _OF_ENDS = (
     (_NO_LIST, ""),
     ("(NoSuchBucket)", "check the bucket in the URL, and the endpoint"),
@@ -64,7 +64,7 @@ _COMMANDS = {
 
 @dataclass
 class Chosen:
-    """The settings of a command, the remotes they name, and the cache directory."""
+    """The settings of a command, the remotes in them, and the cache directory."""
 
     settings: Config
     remotes: list[Remote]
@@ -83,7 +83,7 @@ class Chosen:
 
 
 def load() -> Chosen:
-    """The remotes that are set; raises Failure if there are none, or the setting is wrong."""
+    """The remotes in the settings; raises Failure if there are none, or the setting is wrong."""
     settings = our_settings.load()
     if not settings.remote:
         if any(problem.setting == "remote" for problem in settings.problems):
@@ -100,7 +100,7 @@ def service(remote: Remote, seconds: float = _SECONDS) -> Service:
     `seconds` is the time for one answer, or a part of one.
     """
     if remote.scheme == "file" and not remote.is_writable and not os.path.isdir(remote.path):
-        # A compile takes it as empty: it may be created or mounted later.
+        # A compile treats it as empty: it may be created or mounted later.
         raise ServiceError("unreachable", "there is no such directory")
     return connect(remote, os.environ, seconds)
 
@@ -120,16 +120,16 @@ def names_in(folder: str, service: Service) -> dict[str, tuple[int, float]]:
 
 
 def outage_json(outage: Outage | None) -> dict[str, object] | None:
-    """Since and until when compiles skip a service, and why, in the documented form."""
+    """An outage, in the documented form."""
     names = ("since", "until", "word", "text", "trips")
     return {name: getattr(outage, name) for name in names} if outage else None
 
 
 def advice(word: str, shown: str, text: str) -> str:
-    """What fixes a fault with the message `text` of the remote with this URL; empty if unknown."""
-    for end, mends in _OF_ENDS:
+    """How to fix a fault with the message `text` of the remote with this URL; empty if unknown."""
+    for end, found in _OF_ENDS:
         if text.endswith(end):
-            return mends
+            return found
     if word == "bad_credentials":
         return _CREDENTIALS.get(shown.partition(":")[0], "set the credentials of the service")
     return adding("remote") if word == "not_installed" else _ADVICE.get(word, "")

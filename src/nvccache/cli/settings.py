@@ -1,6 +1,6 @@
-"""The settings for a command, and the cache that they name.
+"""The settings of a command, and its cache.
 
-Unlike a compile, a command reports wrong settings on standard error.
+Commands report wrong settings on standard error; compiles do not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_CACHE = "there is no home directory and `NVCCACHE_DIR` is not set"
 
 
 def load(needs_cache: bool = False) -> Config:
-    """The settings; raises Failure if a cache is needed and there can be none."""
+    """The settings; raises Failure if a cache is needed and there is no directory for one."""
     settings = config.load(os.environ)
     warn(*log.sentences(settings))
     if needs_cache and not settings.dir:
@@ -26,7 +26,7 @@ def load(needs_cache: bool = False) -> Config:
 
 
 def refuse_if_wrong(settings: Config, *names: str) -> None:
-    """Raises Failure if one of these is wrong, so that nothing is removed by its default."""
+    """Raises Failure if one of these is wrong: its default must not decide what is removed."""
     for problem in settings.problems:
         if problem.setting in names:
             raise Failure(f"{problem.where}: {problem.text}; nothing was removed")
@@ -44,7 +44,7 @@ def why_not_counted(settings: Config) -> str:
 
 
 def changing(settings: Config, name: str, value: str = "") -> str:
-    """The command line that changes a setting in the place where it is set, or without a value removes it."""
+    """The command line that changes a setting where it is set, or without a value removes it."""
     variable = config.SETTINGS[name].variable
     if settings.origins[name] == variable:
         return f"export {variable}={value}" if value else f"unset {variable}"
@@ -52,7 +52,7 @@ def changing(settings: Config, name: str, value: str = "") -> str:
 
 
 def shown(name: str, value: object) -> object:
-    """The value of a setting that may be shown: a URL without its password."""
+    """The value of a setting for output: a URL without its password."""
     if config.SETTINGS[name].parse is config.as_remotes and value:
         from nvccache import remote_url
 
@@ -65,7 +65,7 @@ class _UntouchedDirectory(Directory):
 
     __slots__ = ()
 
-    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
+    def touch(self, descriptor: int, status: os.stat_result) -> None:
         pass
 
 

@@ -1,4 +1,4 @@
-"""`nvccache stats`: the outcomes of calls, what was saved, and the size of the cache, in four formats."""
+"""`nvccache stats`: the outcomes of calls, the time saved, and the size of the cache, in four formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli import stats_formats, stats_text, units
 from nvccache.cli.output import WrongUsage, replace_file, say
 from nvccache.cli.stats_text import Figures
-from nvccache.cli.units import count_words, size_words
+from nvccache.cli.units import format_count, format_size
 from nvccache.plan import stages
 from nvccache.remote import uploads
 from nvccache.store import cachedir_tag, event_totals, eviction, layout
@@ -149,7 +149,7 @@ def _usage(settings: config.Config) -> Amount | None:
 
 
 def _outage(settings: config.Config) -> dict[str, object] | None:
-    """Since and until when nothing is sent to other machines, and why; None if stages are sent."""
+    """The outage because of which no stage is sent to other machines; None if there is none."""
     if not settings.executor:
         return None
 
@@ -159,14 +159,14 @@ def _outage(settings: config.Config) -> dict[str, object] | None:
 
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:
-    """The selected calls that are in the totals: those before `--zero` are not."""
+    """The selected calls that the totals include: not those before `--zero`."""
     return event_totals.counted(units.events_of(root, since), root) if root else []
 
 
 def _totals(settings: config.Config, reset: bool) -> Figures:
     root = settings.journal_root
     if not root:
-        return event_totals.nothing(stages.counted())
+        return event_totals.zeros(stages.counted())
     if reset:
         our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
         return event_totals.reset(root, stages.counted())
@@ -186,6 +186,6 @@ def _cache(settings: config.Config, size: Figures) -> stats_text.Row:
         return "cache", "none", our_settings.NO_CACHE + counted
     if not os.path.lexists(os.path.join(settings.dir, cachedir_tag.NAME)):
         return "cache", "none", f"there is no cache in `{settings.dir}` yet{counted}"
-    limit = f"of {size_words(size['max_bytes'])}, " if size["max_bytes"] else ""
-    files = count_words(size["entries"], "file")
-    return "cache size", size_words(size["bytes"]), f"{limit}{files} in `{settings.dir}`{counted}"
+    limit = f"of {format_size(size['max_bytes'])}, " if size["max_bytes"] else ""
+    files = format_count(size["entries"], "file")
+    return "cache size", format_size(size["bytes"]), f"{limit}{files} in `{settings.dir}`{counted}"

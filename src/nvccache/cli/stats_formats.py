@@ -1,11 +1,11 @@
-"""The figures of `nvccache stats` for other programs: Prometheus, and a summary that GitHub shows."""
+"""The figures of `nvccache stats` for other programs: Prometheus, and GitHub's job summary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nvccache.cli.stats_text import Figures, seconds_away
-from nvccache.cli.units import seconds_words, size_words
+from nvccache.cli.stats_text import Figures, seconds_by_part
+from nvccache.cli.units import format_seconds, format_size
 
 
 def prometheus(statistics: Figures) -> list[str]:
@@ -18,15 +18,15 @@ def prometheus(statistics: Figures) -> list[str]:
         for result in ("replayed", "hit", "miss")
     }
     counters = (
-        ("calls_total", "Calls by what became of them.", _by("outcome", calls)),
+        ("calls_total", "Calls by outcome.", _by("outcome", calls)),
         ("bypasses_total", "Calls that were left to nvcc.", _by("reason", statistics["bypass_reasons"])),
         (
             "store_faults_total",
             "Calls whose results could not all be stored.",
             _by("fault", statistics["store_faults"]),
         ),
-        ("remote_names_asked_total", "Names that remotes were asked for.", remote["asked"]),
-        ("remote_names_found_total", "Names that remotes had.", remote["found"]),
+        ("remote_names_asked_total", "Names queried on remotes.", remote["asked"]),
+        ("remote_names_found_total", "Names found on remotes.", remote["found"]),
         ("remote_received_bytes_total", "Bytes received.", remote["bytes_received"]),
         ("remote_waited_seconds_total", "Time waited for remotes.", remote["seconds_waited"]),
         ("remote_faults_total", "Calls with a fault of a remote.", _by("fault", remote["faults"])),
@@ -42,7 +42,11 @@ def prometheus(statistics: Figures) -> list[str]:
             "Stages that were sent and ran here.",
             _by("reason", executor["reasons"]),
         ),
-        ("executor_seconds_total", "Time that stages spent elsewhere.", _by("part", seconds_away(executor))),
+        (
+            "executor_seconds_total",
+            "Time that stages spent elsewhere.",
+            _by("part", seconds_by_part(executor)),
+        ),
         ("executor_sent_bytes_total", "Bytes sent with stages.", executor["bytes_sent"]),
         ("executor_received_bytes_total", "Bytes received of stages.", executor["bytes_received"]),
         ("stages_total", "Stages of compiles.", results),
@@ -52,7 +56,7 @@ def prometheus(statistics: Figures) -> list[str]:
     gauges = (
         ("remote_pending_objects", "Objects still to be sent.", uploads["pending"]),
         ("executor_left_alone", "Whether nothing is sent now.", statistics["executor_outage"] is not None),
-        # Filling a cache makes it fall.
+        # A gauge: it decreases while a cache is filled.
         ("wall_seconds_saved", "Wall time saved.", statistics["wall_seconds_saved"]),
         ("cache_bytes", "Size of the cache.", size["bytes"]),
         ("cache_max_bytes", "Its limit, or 0.", size["max_bytes"]),
@@ -68,7 +72,7 @@ def prometheus(statistics: Figures) -> list[str]:
 
 
 def _by(label: str, counts: Mapping[str, float]) -> dict[str, float]:
-    """The samples of a metric, by the text between its braces."""
+    """The samples of a metric, by their label (the text in braces)."""
 
     def escaped(text: str) -> str:
         return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
@@ -84,17 +88,17 @@ def github(statistics: Figures) -> list[str]:
     if last:
         rows.insert(0, ("last build", last["hits"], last["cacheable"], last["wall_seconds_saved"]))
     size = statistics["store"]
-    limit = f" of {size_words(size['max_bytes'])}" if size["max_bytes"] else ""
+    limit = f" of {format_size(size['max_bytes'])}" if size["max_bytes"] else ""
     found = ["### nvccache", "", "| | hits | of calls | rate | wall time saved |", "|---|--:|--:|--:|--:|"]
     for name, some, of_all, saved in rows:
         share = f"{100 * some / of_all:.1f} %" if of_all else "-"
-        found.append(f"| {name} | {some} | {of_all} | {share} | {seconds_words(max(0.0, saved))} |")
+        found.append(f"| {name} | {some} | {of_all} | {share} | {format_seconds(max(0.0, saved))} |")
     found += ["", "| stage | replayed | hits | misses | spent | saved |", "|---|--:|--:|--:|--:|--:|"]
     for stage, counts in statistics["stages"].items():
         if counts["replayed"] or counts["hit"] or counts["miss"]:
-            times = f"{seconds_words(counts['seconds'])} | {seconds_words(counts['seconds_saved'])}"
+            times = f"{format_seconds(counts['seconds'])} | {format_seconds(counts['seconds_saved'])}"
             found.append(f"| {stage} | {counts['replayed']} | {counts['hit']} | {counts['miss']} | {times} |")
     if statistics["bypass_reasons"]:
         found += ["", "| left to nvcc | calls |", "|---|--:|"]
         found += [f"| {word} | {count} |" for word, count in statistics["bypass_reasons"].items()]
-    return [*found, "", f"Cache: {size_words(size['bytes'])}{limit} in {size['entries']} files."]
+    return [*found, "", f"Cache: {format_size(size['bytes'])}{limit} in {size['entries']} files."]

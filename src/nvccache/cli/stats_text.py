@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nvccache import config, outcomes
-from nvccache.cli.units import count_words, moment, seconds_words, size_words
+from nvccache.cli.units import format_count, format_seconds, format_size, moment
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
 
-Figures = Mapping[str, Any]  # what docs/reference/json.md describes of `nvccache stats --json`
+Figures = Mapping[str, Any]  # the document of `nvccache stats --json`, or a part: docs/reference/json.md
 
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
@@ -32,7 +32,7 @@ def rates(totals: Figures) -> Figures:
 
 
 def build(found: Sequence[Event]) -> Figures:
-    """The totals of some calls, in short."""
+    """The main totals of some calls."""
     totals = event_totals.of_events(found)
     return {
         **rates(totals),
@@ -45,11 +45,11 @@ def build(found: Sequence[Event]) -> Figures:
     }
 
 
-Row = tuple[str, str, str]  # what is counted, how much, and what that is made of
+Row = tuple[str, str, str]  # label, amount, details
 
 
 def summary(statistics: Figures, cache: Row) -> list[str]:
-    """At most twelve lines, the headline first; what is zero is left out."""
+    """At most twelve lines, the headline first, without zeros."""
     calls, executor = statistics["calls"], statistics["executor"]
     rows = []
     for label, names in (("hits", _HITS), ("ran", (outcomes.PARTIAL_HIT, outcomes.MISS))):
@@ -58,9 +58,11 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
     rows += _counted("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)})
     remote, pending = statistics["remote"], statistics["uploads"]["pending"]
     if remote["calls"] or pending:
-        waiting = f"; {count_words(pending, 'object')} still to be sent" if pending else ""
-        received = f"{size_words(remote['bytes_received'])}, {seconds_words(remote['seconds_waited'])} waited"
-        detail = f"of {count_words(remote['asked'], 'name')} found, {received}{waiting}"
+        waiting = f"; {format_count(pending, 'object')} still to be sent" if pending else ""
+        received = (
+            f"{format_size(remote['bytes_received'])}, {format_seconds(remote['seconds_waited'])} waited"
+        )
+        detail = f"of {format_count(remote['asked'], 'name')} found, {received}{waiting}"
         rows.append(("remotes", str(remote["found"]), detail))
     if executor["sent"] or statistics["executor_outage"]:
         paused = "; none are sent now" if statistics["executor_outage"] else ""
@@ -96,7 +98,7 @@ def _aligned(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
-    """A row for what is not zero: the sum, and the most frequent kinds."""
+    """A row with the sum and the most frequent kinds; none if the sum is zero."""
     found = sorted(((count, word) for word, count in counts.items() if count), key=lambda one: -one[0])
     if not found:
         return []
@@ -105,10 +107,10 @@ def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
     return [(label, str(sum(count for count, _ in found)), ", ".join(kinds))]
 
 
-def saved_words(seconds: float) -> str:
-    """What a cache saved; filling one costs a little."""
-    spent = f"{seconds_words(-seconds)} spent on filling it"
-    return spent if seconds < 0 else f"{seconds_words(seconds)} saved"
+def format_saved(seconds: float) -> str:
+    """The time saved; negative while a cache is being filled."""
+    spent = f"{format_seconds(-seconds)} spent on filling it"
+    return spent if seconds < 0 else f"{format_seconds(seconds)} saved"
 
 
 def _headline(statistics: Figures, cache: Row) -> list[Row]:
@@ -118,15 +120,15 @@ def _headline(statistics: Figures, cache: Row) -> list[Row]:
         since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
         rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
         wall = statistics["wall_seconds_saved"]
-        spent = f"; filling the cache took {seconds_words(-wall)}" if wall < 0 else ""
+        spent = f"; filling the cache took {format_seconds(-wall)}" if wall < 0 else ""
         net = "" if wall < 0 else " net of filling the cache"
-        saved = f"of wall time{net}, {seconds_words(statistics['seconds_saved'])} of tool time{spent}"
-        rows.append(("time saved", seconds_words(max(0.0, wall)), saved))
+        saved = f"of wall time{net}, {format_seconds(statistics['seconds_saved'])} of tool time{spent}"
+        rows.append(("time saved", format_seconds(max(0.0, wall)), saved))
     elif not sum(statistics["calls"].values()):
         rows.append(("calls", "0", "none are counted yet"))
     rows.append(cache)
     if last and last["cacheable"]:
-        saved = seconds_words(max(0.0, last["wall_seconds_saved"]))
+        saved = format_seconds(max(0.0, last["wall_seconds_saved"]))
         ago = _ago(max(0.0, time.time() - last["until"]))
         rows.append(("last build", _share(last), f"{_hits(last)}, {saved} saved, {ago}"))
     return rows
@@ -137,15 +139,15 @@ def _share(rates: Figures) -> str:
 
 
 def _hits(rates: Figures) -> str:
-    return f"{rates['hits']} of {count_words(rates['cacheable'], 'call')}"
+    return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
 
 
 def _ago(seconds: float) -> str:
     if seconds < 2:
         return "just now"
     if seconds < 86400:
-        return f"{seconds_words(int(seconds)).replace('.00', '')} ago"
-    return f"{count_words(int(seconds // 86400), 'day')} ago"
+        return f"{format_seconds(int(seconds)).replace('.00', '')} ago"
+    return f"{format_count(int(seconds // 86400), 'day')} ago"
 
 
 def _calls(calls: dict[str, int]) -> list[str]:
@@ -176,41 +178,41 @@ def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> l
 def _stages(stages: Figures) -> list[str]:
     found = ["", f"{'stages':<18}{'replayed':>9}{'hits':>9}{'misses':>9}{'spent':>14}{'saved':>14}"]
     for stage, counts in stages.items():
-        spent, saved = seconds_words(counts["seconds"]), seconds_words(counts["seconds_saved"])
+        spent, saved = format_seconds(counts["seconds"]), format_seconds(counts["seconds_saved"])
         numbers = f"{counts['replayed']:>9}{counts['hit']:>9}{counts['miss']:>9}"
         found.append(f"  {stage:<16}{numbers}{spent:>14}{saved:>14}")
     return found
 
 
 def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
-    """What remotes were asked for, and what is still to be sent to them; nothing where there are none."""
+    """Queries of remotes, and pending uploads; empty without remotes."""
     found = []
     if remote["calls"]:
-        calls, names = count_words(remote["calls"], "call"), count_words(remote["asked"], "name")
-        received = f"{remote['found']} found, {size_words(remote['bytes_received'])}"
+        calls, names = format_count(remote["calls"], "call"), format_count(remote["asked"], "name")
+        received = f"{remote['found']} found, {format_size(remote['bytes_received'])}"
         found += [f"  {'looked up':<18}{names} in {calls}: {received}"]
-        found += [f"  {'waited':<18}{seconds_words(remote['seconds_waited'])}"]
+        found += [f"  {'waited':<18}{format_seconds(remote['seconds_waited'])}"]
     if uploads["pending"]:
-        found += [f"  {'still to be sent':<18}{count_words(uploads['pending'], 'object')}"]
+        found += [f"  {'still to be sent':<18}{format_count(uploads['pending'], 'object')}"]
     title = ["", "remotes"] if found else []
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 
 
 def _executor(executor: Figures, outage: dict[str, object] | None) -> list[str]:
-    """The stages that were sent to other machines; nothing where there are none."""
+    """The stages that were sent to other machines; empty if there are none."""
     if not executor["sent"] and not outage:
         return []
     cached = executor["from_action_cache"]
     had = f", {cached} of them from the action cache" if cached else ""
-    stages = count_words(executor["sent"], "stage")
+    stages = format_count(executor["sent"], "stage")
     found = ["", "other machines", f"  {'sent':<16}{stages}: {executor['came_back']} came back{had}"]
     if executor["came_back"]:
-        seconds = [f"{part} {seconds_words(amount)}" for part, amount in seconds_away(executor).items()]
+        seconds = [f"{part} {format_seconds(amount)}" for part, amount in seconds_by_part(executor).items()]
         found.append(f"  {'spent':<16}{', '.join(seconds)}")
-        sent, received = size_words(executor["bytes_sent"]), size_words(executor["bytes_received"])
+        sent, received = format_size(executor["bytes_sent"]), format_size(executor["bytes_received"])
         found.append(f"  {'bytes':<16}{sent} sent, {received} received")
     if cached:
-        saved = seconds_words(executor["seconds_saved"])
+        saved = format_seconds(executor["seconds_saved"])
         found.append(f"  {'action cache':<16}{saved} that no worker had to run")
     if outage:
         until = moment(float(str(outage["until"])), "%H:%M:%S")
@@ -223,15 +225,15 @@ def _executor(executor: Figures, outage: dict[str, object] | None) -> list[str]:
 
 
 def _in_vain(in_vain: Figures) -> list[str]:
-    """Stages that ran before nvcc's module id was known, and had to run again."""
+    """Stages that ran with a guessed module id, and had to run again."""
     if not in_vain["runs"]:
         return []
-    runs = count_words(in_vain["runs"], "stage")
-    return ["", f"{'in vain':<18}{runs} ran {seconds_words(in_vain['seconds'])} with a wrong module id"]
+    runs = format_count(in_vain["runs"], "stage")
+    return ["", f"{'in vain':<18}{runs} ran {format_seconds(in_vain['seconds'])} with a wrong module id"]
 
 
-def seconds_away(executor: Figures) -> dict[str, float]:
-    """The seconds of stages that came back, by what they were spent on."""
+def seconds_by_part(executor: Figures) -> dict[str, float]:
+    """The seconds that stages spent on other machines, by part."""
     return {
         "queue": executor["seconds_queued"],
         "send": executor["seconds_sending"],
@@ -241,13 +243,13 @@ def seconds_away(executor: Figures) -> dict[str, float]:
 
 
 def sizes(kinds: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """How much room each kind of file takes in the cache."""
+    """The size of each kind of file in the cache."""
     found = [""] if kinds else []
     for kind, size in kinds.items():
         ratio = size["unpacked_bytes"] / size["bytes"] if size["bytes"] else 1.0
         packed = f", compressed {ratio:.1f} times" if size["unpacked_bytes"] != size["bytes"] else ""
-        number = count_words(size["files"], "file")
-        found.append(f"  {kind:<16}{size_words(size['bytes']):>12} in {number}{packed}")
+        number = format_count(size["files"], "file")
+        found.append(f"  {kind:<16}{format_size(size['bytes']):>12} in {number}{packed}")
     return found
 
 
@@ -304,7 +306,7 @@ def table(groups: Sequence[Figures], by: str) -> list[str]:
     sent_head = f"{'sent':>9}" if is_any_sent else ""
     found = [f"{counted:>9}{'hits':>9}{sent_head}{'spent':>14}{'wall saved':>14}  {by}"]
     for group in groups[:_MOST_GROUPS]:
-        spent, saved = seconds_words(group["seconds"]), seconds_words(max(0.0, group["wall_seconds_saved"]))
+        spent, saved = format_seconds(group["seconds"]), format_seconds(max(0.0, group["wall_seconds_saved"]))
         counts = f"{group['calls']:>9}{group['hits']:>9}" + (f"{group['sent']:>9}" if is_any_sent else "")
         found.append(f"{counts}{spent:>14}{saved:>14}  {group['name']}")
     if len(groups) > _MOST_GROUPS:

@@ -1,4 +1,4 @@
-"""Sizes, durations and moments, as users write and read them."""
+"""Parses and formats sizes, durations and times for users."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def age_option(_: click.Context, param: click.Parameter, value: str | None) -> f
     raise click.BadParameter(f"`{value}` is not an age such as `30d`, `12h` or `90m`", param=param)
 
 
-def size_words(size: int) -> str:
+def format_size(size: int) -> str:
     """`1536` -> `1.5 KiB`."""
     if size < 1024:
         return f"{size} bytes" if size != 1 else "1 byte"
@@ -57,7 +57,7 @@ def size_words(size: int) -> str:
     return f"{amount:.1f} {unit}"
 
 
-def seconds_words(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """`3.14159` -> `3.14 s`, `7384.0` -> `2 h 3 min`."""
     if seconds < 60:
         return f"{seconds:.2f} s"
@@ -72,7 +72,7 @@ def shown_path(path: str) -> str:
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
-def count_words(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -84,7 +84,7 @@ def since_option(context: click.Context, param: click.Parameter, value: str | No
 
 
 def time_of(context: click.Context, param: click.Parameter, value: str) -> float:
-    """The Unix time that an age, or a date and time, names."""
+    """The Unix time for an age, or for a date and time."""
     try:
         return datetime.fromisoformat(value).timestamp()
     except (ValueError, OverflowError, OSError):

@@ -1,11 +1,11 @@
-"""`nvccache verify`: whether the cache is undamaged, and whether it gives what nvcc compiles now.
+"""`nvccache verify`: checks that the cache is undamaged, and that its results equal those of nvcc.
 
-Every record and blob of this version is checked against its checksum. A compile checks those that it uses,
-and skips damaged ones; this command checks all.
+All records and blobs of this version are checked against their checksums. A compile checks only those that it
+uses, and skips damaged ones.
 
-An object's record has the command line of its compile, except values of macros and arguments for other
-programs, which may be secrets. So a compile of this user can be repeated if its command line is complete and
-names the output; others are counted, with the reason. A command line that is given is run as it is. Outputs
+An object record has the command line of the compile, except values of macros and arguments for other
+programs, which may be secrets. A compile of this user can be repeated if its command line is complete and
+names the output; others are counted, with the reason. A command line that is given is run verbatim. Outputs
 go into a temporary directory, and the cache is only read.
 """
 
@@ -38,7 +38,7 @@ from nvccache.cli.output import (
     say_json,
     say_parts,
 )
-from nvccache.cli.units import count_words, size_words
+from nvccache.cli.units import format_count, format_size
 from nvccache.commandline import invocation, redaction, tokens
 from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.config import PREFIX, Config
@@ -89,7 +89,7 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
     if command:
         tried = [_retry(command[0], command[1:], os.getcwd(), _environ())]
     is_damaged = checked is not None and len(checked.damaged) > checked.removed
-    # Of a sample some may be skipped; a command that is given is to be compared.
+    # Some of a sample may be skipped, but a given command line must be compared.
     wrong = (DIFFERENT, SKIPPED) if command else (DIFFERENT,)
     is_wrong = is_damaged or any(each.state in wrong for each in tried)
     if as_json:
@@ -104,7 +104,7 @@ def verify(repair: bool, sample: int | None, as_json: bool, command: tuple[str, 
 def _sample(settings: Config, count: int) -> list[Tried]:
     """Compiles of this user, each object once, in random order, until `count` have been compared."""
     cache = our_settings.untouched(settings.dir)
-    with eviction.told_in_one_sentence(cache.directory), bar("reading") as on_progress:
+    with eviction.as_store_errors(cache.directory), bar("reading") as on_progress:
         objects = list(contents.read(cache, on_progress).objects.values())
     random.shuffle(objects)
     tried: list[Tried] = []
@@ -125,7 +125,7 @@ def _sample(settings: Config, count: int) -> list[Tried]:
 
 
 def _environ() -> dict[str, str]:
-    """The caller's environment, with only those settings that name the cache and what it may share."""
+    """The caller's environment, with only those settings that select the cache and its sharing."""
     kept = ("NVCCACHE_DIR", "NVCCACHE_BASE_DIR")
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(PREFIX) or name in kept
@@ -144,13 +144,13 @@ def _show(settings: Config, checked: Checked | None, tried: list[Tried], repair:
         say_parts((f"{each.state:<10}", _COLOURS[each.state]), f" {' '.join(each.argv)}")
         say(f"           in `{each.directory}`: {each.text}")
     for reason, number in sorted(skipped.items()):
-        say_parts((f"{SKIPPED:<10}", YELLOW), f" {count_words(number, 'compile')}: {reason}")
+        say_parts((f"{SKIPPED:<10}", YELLOW), f" {format_count(number, 'compile')}: {reason}")
     if tried and all(each.state == SKIPPED for each in tried):
         say("nothing was compared")
 
 
 def _show_files(settings: Config, checked: Checked, repair: bool) -> None:
-    size = f"{count_words(checked.files, 'file')}, {size_words(checked.bytes)}"
+    size = f"{format_count(checked.files, 'file')}, {format_size(checked.bytes)}"
     if checked.damaged:
         did = (
             f", {checked.removed} of them removed" if repair else "; `nvccache verify --repair` removes them"
@@ -162,7 +162,7 @@ def _show_files(settings: Config, checked: Checked, repair: bool) -> None:
     else:
         say_parts(("good", GREEN), f"       {size} in `{settings.dir}`")
     if checked.unreadable:
-        files = count_words(checked.unreadable, "file")
+        files = format_count(checked.unreadable, "file")
         say_parts(("note", YELLOW), f"       you cannot read {files} of other users")
 
 
@@ -179,10 +179,10 @@ class Checked:
 
 
 def _check(settings: Config, is_repairing: bool) -> Checked:
-    """Look at every file."""
+    """Check every file."""
     cache = our_settings.untouched(settings.dir)
     checked = Checked()
-    with eviction.told_in_one_sentence(cache.directory), bar("verifying") as on_progress:
+    with eviction.as_store_errors(cache.directory), bar("verifying") as on_progress:
         names = [(path, size) for path, size, _ in layout.entries(cache.directory)]
         for done, (path, size) in enumerate(names, 1):
             if path.partition("/")[0] in store.BUCKETS:
@@ -203,7 +203,7 @@ def _check_file(cache: Store, path: str, size: int, is_repairing: bool, checked:
         checked.unreadable += 1
         is_good = True
     except (OSError, ValueError):
-        is_good = False  # also if the disk cannot read it
+        is_good = False  # also after a read error of the disk
     checked.files, checked.bytes = checked.files + 1, checked.bytes + size
     if not is_good:
         checked.damaged.append(path)
@@ -217,7 +217,7 @@ def _is_good(cache: Store, path: str) -> bool:
     """Raises OSError and ValueError."""
     bucket, _, name = path.split("/")
     if path.removesuffix(COMPRESSED) != cache.name(bucket, name.removesuffix(COMPRESSED)):
-        return False  # in a folder where it is never looked up
+        return False  # in a directory where it is never looked up
     if bucket == store.BLOB:
         return _is_blob(cache, path, name)
     if name.endswith(COMPRESSED):
@@ -230,7 +230,7 @@ def _is_good(cache: Store, path: str) -> bool:
 
 
 def _is_blob(cache: Store, path: str, name: str) -> bool:
-    """Whether a compile would accept it, and its digest is right; raises OSError and ValueError."""
+    """Whether a compile would accept it and its digest is correct; raises OSError and ValueError."""
     digest = name.removesuffix(COMPRESSED)
     read = store.compressed_blob if name.endswith(COMPRESSED) else store.raw_blob
     content, _ = read(cache.directory, path, digest)
@@ -260,7 +260,7 @@ def _argv_of(record: ObjectRecord) -> list[str] | str:
         for part in (argument.split(" ") if argument.startswith("-") else [argument])
     ]
     scanned = tokens.scan(argv)
-    # Otherwise a file name with a blank looks like two arguments.
+    # A file name with a blank looks like two arguments.
     if isinstance(scanned, tokens.UnknownOption) or [redaction.shown(each) for each in scanned] != arguments:
         return "its arguments cannot be separated"
     return argv
@@ -311,7 +311,7 @@ def _compare(
         return done.returncode, content
 
     from_cache = made([*ours, nvcc], of_cache)
-    calls = counted(of_cache)["calls"]  # of this compile alone
+    calls = counted(of_cache)["calls"]  # only this compile
     if not any(calls[name] for name in _HIT):
         return SKIPPED, "the cache has no result for it"
     keep = f"{folder}/keep"

@@ -72,7 +72,7 @@ def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
         try:
             report = within_scratch(path, tokens, lambda: _compile(request, cache, path, at_once, explaining))
         except LostResultError:
-            cache.forget_read_records()  # the next call would fail by the same one
+            cache.remove_read_records()  # the next call would fail by the same one
             raise
     report.store_fault = cache.fault
     report.remote = cache.remote_use() if isinstance(cache, TieredStore) else None
@@ -253,8 +253,8 @@ def _keep_up(cache: store.Store, config: Config, report: Report) -> None:
         report.to_send = list(cache.published)
     if cache.is_stale:
         cache.mark_used(cache.used)
-    if cache.trouble:
-        log.write(config.log, f"store: {cache.trouble}")
+    if cache.fault_message:
+        log.write(config.log, f"store: {cache.fault_message}")
     if cache.added:
         fault = eviction.count_and_limit(cache.directory, cache.added, config.max_size)
         cache.fault = cache.fault or fault

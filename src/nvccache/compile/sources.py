@@ -111,17 +111,17 @@ class OtherProcesses(Source):
         """The stage has been stored, or never will be. On any thread."""
         claim, task.claim = task.claim, None
         if claim and self._claims:
-            self._claims.give_up(claim)
+            self._claims.release(claim)
 
     def beat(self) -> None:
         if self._claims:
-            self._claims.beat()
+            self._claims.heartbeat()
 
     def close(self) -> None:
         while self._waits:
-            self._waits.pop().leave()
+            self._waits.pop().close()
         if self._claims:
-            self._claims.give_up_all()
+            self._claims.release_all()
 
 
 class _Waiting(Promise):
@@ -138,7 +138,7 @@ class _Waiting(Promise):
         self.task.was_elsewhere = True
 
     def has_ended(self) -> bool:
-        state = self._wait.look()
+        state = self._wait.poll()
         if state == inflight.HELD:
             return False
         self.task.shares = state == inflight.FREE
@@ -151,7 +151,7 @@ class _Waiting(Promise):
     def cancel(self) -> None:
         if self._wait in self._waits:
             self._waits.discard(self._wait)
-            self._wait.leave()
+            self._wait.close()
 
 
 class Room:

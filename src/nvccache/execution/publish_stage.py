@@ -33,7 +33,7 @@ def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known
     reason = _reason_against(call, stage, action, made) or _publish(call, stage, action, made, learnt)
     if reason:
         learnt.reasons_against_record.append(reason)
-        call.store.trouble = f"{stage.kind} is not stored: {reason}"
+        call.store.fault_message = f"{stage.kind} is not stored: {reason}"
     return learnt
 
 
@@ -86,7 +86,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt:
     processes = [process for log in made.logs for process in log.read().processes]
     grown = process_checks.grown_file(processes, call.plan.scratch)
     if grown:  # a hit would lack its lines among those of stages that ran; a replayed call lacks all of them
-        call.store.trouble = f"{stage.kind} is not stored: it appends to `{grown}`"
+        call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
         learnt.is_bound = ids.generates(stage)
         return ""

@@ -44,7 +44,7 @@ class Costs:
     where: str = ""  # the executor, for people
 
     def text(self) -> str:
-        """As the event log has it, see events.Away."""
+        """As the event log has it, see events.RemoteCosts."""
         values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
         return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
 

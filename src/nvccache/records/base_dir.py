@@ -69,13 +69,13 @@ class Relocation:
             common += 1
         return f"{MARK}{len(self._parts) - common}" + "".join(["/" + part for part in parts[common:]])
 
-    def decode(self, kept: str) -> str:
+    def decode(self, encoded: str) -> str:
         """The path in this checkout that an encoded path means; raises ValueError if it is above the base."""
-        if not kept.startswith(MARK):
-            return kept
-        if kept.startswith(MARK + MARK):
-            return kept[1:]
-        up, slash, rest = kept[1:].partition("/")
+        if not encoded.startswith(MARK):
+            return encoded
+        if encoded.startswith(MARK + MARK):
+            return encoded[1:]
+        up, slash, rest = encoded[1:].partition("/")
         if not self.checkout or not up.isdecimal() or int(up) > len(self._parts):
             raise ValueError("a path above the base directory")
         return "/".join([self._above, *self._parts[: len(self._parts) - int(up)]]) + slash + rest
@@ -90,9 +90,9 @@ class Relocation:
             while end < len(text) and text[end] not in _DELIMITERS:
                 end += 1
             if start == 0 or text[start - 1] in _DELIMITERS or text[start - 2 : start] in _JOINED_OPTIONS:
-                kept = self.encode(text[start:end])
-                text = text[:start] + kept + text[end:]
-                end = start + len(kept)
+                encoded = self.encode(text[start:end])
+                text = text[:start] + encoded + text[end:]
+                end = start + len(encoded)
             start = text.find(self.checkout, end)
         return text
 
@@ -119,11 +119,11 @@ class Relocation:
         return found
 
 
-def path_from(kept: str, cwd: str) -> str:
+def path_from(encoded: str, cwd: str) -> str:
     """The path that an encoded path means in this working directory."""
-    up, _, rest = kept[1:].partition("/")
-    if not kept.startswith(MARK) or not up.isdecimal():
-        return os.path.join(cwd, kept.removeprefix(MARK))
+    up, _, rest = encoded[1:].partition("/")
+    if not encoded.startswith(MARK) or not up.isdecimal():
+        return os.path.join(cwd, encoded.removeprefix(MARK))
     return os.path.normpath(os.path.join(cwd, *[".."] * int(up), rest))
 
 

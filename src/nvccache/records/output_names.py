@@ -37,16 +37,16 @@ DIRECTIVES = frozenset(
     b"include -include sinclude load -load define endef undefine override export unexport private vpath"
     b" ifdef ifndef ifeq ifneq else endif".split()
 )
-_OF_MODES = ("compile", "device-c", "device-w", "ptx", "cubin", "fatbin")
-SPELLINGS_OF_MODES = {word: name for name in _OF_MODES for word in WORDS[name]}
+_MODES = ("compile", "device-c", "device-w", "ptx", "cubin", "fatbin")
+SPELLINGS_OF_MODES = {spelling: name for name in _MODES for spelling in WORDS[name]}
 OUTPUT = WORDS["output-file"]
 DEPENDENCY_FILE = WORDS["dependency-output"]
 DIRECTORY = WORDS["output-directory"]
 OPTIONS_FILE = WORDS["options-file"]
 DEVICE_LINK = WORDS["device-link"]
 TARGET = WORDS["dependency-target-name"]
-WITH_DEPENDENCIES = frozenset(word for name in ASK_FOR_DEPENDENCIES for word in WORDS[name])
-QUERIES = frozenset(word for names in OPTIONS_OF_QUERIES.values() for name in names for word in WORDS[name])
+WITH_DEPENDENCIES = frozenset(spelling for name in ASK_FOR_DEPENDENCIES for spelling in WORDS[name])
+QUERIES = frozenset(token for names in OPTIONS_OF_QUERIES.values() for name in names for token in WORDS[name])
 # Options without a separate value: the argument after one is never its value.
 _WITHOUT_VALUE = (
     "generate-dependency-targets debug device-debug generate-line-info disable-warnings m64 dlink-time-opt"
@@ -61,7 +61,7 @@ COMPLETE = WITH_DEPENDENCIES.union(
     QUERIES,
     SPELLINGS_OF_MODES,
     DEVICE_LINK,
-    (word for name in _WITHOUT_VALUE.split() for word in WORDS[name]),
+    (spelling for name in _WITHOUT_VALUE.split() for spelling in WORDS[name]),
     _HOST_OPTIONS.split(),
 )
 GLUED = ("-D", "-I", "-L", "-U")

@@ -34,8 +34,8 @@ class TieredStore(Store):
 
     __slots__ = ("_tier",)
 
-    def __init__(self, place: str | Directory, tier: Tier, is_readonly: bool = False) -> None:
-        super().__init__(place, is_readonly)
+    def __init__(self, directory: str | Directory, tier: Tier, is_readonly: bool = False) -> None:
+        super().__init__(directory, is_readonly)
         self._tier = tier
 
     def has_blob(self, digest: str) -> bool:
@@ -91,14 +91,14 @@ class TieredStore(Store):
         return RemoteUse(asked, min(found, asked), size, self._tier.waited, tuple(faults))
 
 
-def of(place: Directory, config: Config, environ: Mapping[str, str]) -> TieredStore:
+def of(directory: Directory, config: Config, environ: Mapping[str, str]) -> TieredStore:
     """The cache directory with the remotes of the settings."""
     from nvccache import log, remote_url
     from nvccache.remote.tier import Tier
 
     remotes = remote_url.parse(config.remote)
     tier = Tier(remotes, environ, config.remote_timeout, lambda sentence: log.write(config.log, sentence))
-    return TieredStore(place, tier, config.readonly)
+    return TieredStore(directory, tier, config.readonly)
 
 
 def opened_blob(received: bytes, digest: str) -> tuple[bytes, bool]:

@@ -118,7 +118,7 @@ def read(root: Directory, name: str) -> list[Item]:
     """The items in a queued file, none where it is no file of ours. Raises OSError."""
     try:
         content, _ = root.read(f"{FOLDER}/{name}", _LARGEST)
-    except (FileNotFoundError, directories.StrangeFileError):
+    except (FileNotFoundError, directories.UntrustedFileError):
         return []
     lines = map(_LINE.fullmatch, content.decode(errors="replace").split("\n"))
     return [(line[1], line[2]) for line in lines if line]

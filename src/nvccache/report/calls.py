@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from nvccache.log import printable
-from nvccache.store.events import Away
+from nvccache.store.events import RemoteCosts
 
 VERSION = 2  # of the events; those of version 1 are understood as well
 HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
@@ -42,7 +42,7 @@ class Stage:
     slot: int  # -1 where none was held
     where: str
     cpu: float = 0.0  # seconds; 0 where they are not known
-    away: Mapping[str, float] | None = None  # what it cost on another machine (events.Away)
+    away: Mapping[str, float] | None = None  # what it cost on another machine (events.RemoteCosts)
     why_here: str = ""  # why it ran here though it was sent
     in_vain: float = 0.0  # seconds that its tool ran before with another module id than nvcc's
 
@@ -211,7 +211,7 @@ def _away(stage: Mapping[str, object]) -> Mapping[str, float] | None:
     costs = _mapping(stage["away"])
     return {
         name: _number(costs, name, _LARGEST_BYTES if name.endswith("_bytes") else _LARGEST_SECONDS)
-        for name in (field.name for field in Away.FIELDS)
+        for name in (field.name for field in RemoteCosts.FIELDS)
     }
 
 

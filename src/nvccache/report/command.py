@@ -12,7 +12,7 @@ import click
 from nvccache.cli import settings as our_settings
 from nvccache.cli import units
 from nvccache.cli.output import WrongUsage, replace_file, say, say_json, warn
-from nvccache.cli.units import count_words
+from nvccache.cli.units import format_count
 from nvccache.config import Config
 from nvccache.machine import cgroups
 from nvccache.report import calls as of_events
@@ -101,7 +101,7 @@ def _read(source: str) -> list[Call]:
         raise click.ClickException(f"`{source}` is not what `nvccache events --json` prints")
     for lines, what in ((damaged, "no event"), (newer, "of a newer version of nvccache")):
         if lines:
-            counted = f"{count_words(len(lines), 'line')} of `{source}` left out: {what}"
+            counted = f"{format_count(len(lines), 'line')} of `{source}` left out: {what}"
             warn(f"{counted} (the first is line {lines[0]})")
     return found
 

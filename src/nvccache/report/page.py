@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nvccache import __version__, outcomes
-from nvccache.cli.units import count_words, moment
+from nvccache.cli.units import format_count, moment
 from nvccache.plan.stages import shown_name
 from nvccache.report import figures, page_parts, verdict
 from nvccache.report.calls import Call
@@ -110,7 +110,7 @@ def _title(builds: Sequence[Sequence[Call]]) -> str:
 
 
 def _when(calls: Sequence[Call], project: str) -> str:
-    counted = count_words(sum(not call.is_step for call in calls), "call")
+    counted = format_count(sum(not call.is_step for call in calls), "call")
     return f"{counted} in {project}" if project else counted
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from nvccache import outcomes
-from nvccache.cli.units import count_words, seconds_words, size_words
+from nvccache.cli.units import format_count, format_seconds, format_size
 from nvccache.plan.stages import shown_name
 from nvccache.report.calls import OTHER_STEP, RESULTS, SHARED, Stage
 from nvccache.report.figures import LONGEST_LIST, Figures, Tally
@@ -155,7 +155,7 @@ def _breakable(path: str) -> str:
 
 def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
     """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
-    counted = f"{figures.hits:,} of {count_words(figures.cacheable, 'compile')} {_were(figures.hits, 'hit')}"
+    counted = f"{figures.hits:,} of {format_count(figures.cacheable, 'compile')} {_were(figures.hits, 'hit')}"
     parts = [counted] if figures.cacheable else []
     for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
         if count := figures.by_outcome[outcome]:
@@ -184,7 +184,7 @@ def verdict_facts(verdict: Verdict) -> list[str]:
     if verdict.cores and verdict.elapsed:
         busy = min(float(verdict.cores), verdict.busy / verdict.elapsed)
         facts.append(
-            f"On average {busy:.1f} of {count_words(verdict.cores, 'core')} had work;"
+            f"On average {busy:.1f} of {format_count(verdict.cores, 'core')} had work;"
             f" for {duration(verdict.one_busy)} at most one had."
         )
     if verdict.own or verdict.waited:
@@ -192,7 +192,7 @@ def verdict_facts(verdict: Verdict) -> list[str]:
         facts.append(f"nvccache itself took {duration(verdict.own)} over all calls{waited}.")
     if verdict.steps:
         facts.append(
-            f"{count_words(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)}"
+            f"{format_count(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)}"
             f" in total; no nvcc ran for {duration(verdict.steps_alone)} of the build."
         )
     return facts
@@ -312,9 +312,9 @@ def _away_words(stage: Stage) -> str:
         return ""
     parts = ("send", "fetch") if costs["is_cached"] else ("queue", "send", "run", "fetch")
     spent = ", ".join(f"{part} {duration(costs[part])}" for part in parts)
-    sizes = f"{size_words(int(costs['sent_bytes']))} sent, {size_words(int(costs['fetched_bytes']))} fetched"
+    sent, fetched = (format_size(int(costs[name])) for name in ("sent_bytes", "fetched_bytes"))
     source = "from the action cache of the engine: " if costs["is_cached"] else ""
-    return f"{source}{spent}; {sizes}"
+    return f"{source}{spent}; {sent} sent, {fetched} fetched"
 
 
 def cause_table(figures: Figures) -> str:
@@ -370,7 +370,7 @@ def duration(seconds: float) -> str:
     sign, seconds = ("\N{MINUS SIGN}" if seconds < 0 else ""), abs(seconds)
     if seconds < 0.9995:
         return f"{sign}{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
-    return sign + seconds_words(seconds)
+    return sign + format_seconds(seconds)
 
 
 def _percent(part: float | None) -> str:
@@ -382,7 +382,7 @@ def _bar(seconds: float, most: float, kind: str) -> Number:
 
 
 def _of(total: int, noun: str) -> str:
-    return f"The first {LONGEST_LIST} of {count_words(total, noun)}." if total > LONGEST_LIST else ""
+    return f"The first {LONGEST_LIST} of {format_count(total, noun)}." if total > LONGEST_LIST else ""
 
 
 def _tally_table(title: str, heads: tuple[str, str], tallies: dict[str, Tally], noun: str) -> str:
@@ -417,11 +417,11 @@ def _size_table(title: str, head: str, sizes: dict[str, Size], total: Size, note
         [
             Text(name),
             Number(f"{size.files:,}"),
-            Number(size_words(size.bytes), size.bytes / total.bytes if total.bytes else 0.0, "hit"),
+            Number(format_size(size.bytes), size.bytes / total.bytes if total.bytes else 0.0, "hit"),
         ]
         for name, size in sizes.items()
     ]
-    rows.append([Text("all"), Number(f"{total.files:,}"), Number(size_words(total.bytes))])
+    rows.append([Text("all"), Number(f"{total.files:,}"), Number(format_size(total.bytes))])
     return table(title, (head, "files", "size"), rows, note)
 
 

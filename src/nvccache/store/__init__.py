@@ -1,5 +1,4 @@
-"""The cache directory: whose it is, how anything in it is opened, what is kept there, and what goes first.
+"""The cache directory: ownership, safe access, layout, locks, claims on running stages, event log, eviction.
 
-Owns records, blobs, locks, claims of stages that are running, the journal of calls and eviction. Does not
-know what a record means.
+Does not know what a record means.
 """

@@ -1,7 +1,7 @@
-"""CACHEDIR.TAG: what makes a directory ours, and tells backup programs to leave it out.
+"""CACHEDIR.TAG marks a directory as ours, and backup programs skip directories that have it.
 
-A directory that holds something and has no tag of ours is somebody else's: nothing in it is read, written or
-removed. Part of the hot path.
+A directory that is not empty and lacks our tag is foreign: nothing in it is read, written or removed.
+Part of the hot path.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 NAME = "CACHEDIR.TAG"
 SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
-_ON_ITS_WAY = ".nvccache-tag-"  # followed by something random, until it is renamed
-_OF_FILE_SYSTEMS = ("lost+found",)  # what an empty directory may hold
-_SCRATCH = "nvccache-"  # what calls make where TMPDIR is the directory, up to 16 hexadecimal digits
-_DEEPEST = 4  # how far down an empty directory may be made of empty ones
+_TEMPORARY_PREFIX = ".nvccache-tag-"  # of a tag that is being written; random characters follow
+_FILE_SYSTEM_FOLDERS = ("lost+found",)  # allowed in an empty directory
+_SCRATCH_PREFIX = "nvccache-"  # of scratch directories, if TMPDIR is the cache directory; then 16 characters
+_MAX_DEPTH = 4  # of empty directories nested in an empty directory
 
 
 class ForeignDirectoryError(OSError):
-    """The directory holds something and is no cache of ours."""
+    """The directory is not empty and lacks our tag."""
 
 
 def is_in(folder: int) -> bool:
-    """Whether an open directory has our tag; raises PermissionError where that cannot be told."""
+    """Whether an open directory has our tag; raises PermissionError if the tag cannot be read."""
     try:
         descriptor = os.open(NAME, os.O_RDONLY | untrusted.FILE, dir_fd=folder)
     except PermissionError:
@@ -43,26 +43,26 @@ def is_in(folder: int) -> bool:
 
 
 def is_free(folder: int) -> bool:
-    """Whether no file of anybody's is in an open directory; raises OSError.
+    """Whether an open directory holds no files but ours; raises OSError.
 
-    Empty directories are nothing: they stay when a cache is removed while a call is about to write to it.
-    Directories of our own, tagged or scratch, may lie in one that becomes ours only now.
+    Empty subdirectories are allowed: a call that is about to write can leave some when the cache is removed.
+    So are our own scratch directories and other cache directories.
     """
-    return not any(_holds_file(name, folder, _DEEPEST) for name in _names_in(folder))
+    return not any(_holds_file(name, folder, _MAX_DEPTH) for name in _names_in(folder))
 
 
 def _holds_file(name: str, folder: int, depth: int) -> bool:
-    if name.startswith(_ON_ITS_WAY) or name in _OF_FILE_SYSTEMS:
+    if name.startswith(_TEMPORARY_PREFIX) or name in _FILE_SYSTEM_FOLDERS:
         return False
-    if name.startswith(_SCRATCH) and len(name) == len(_SCRATCH) + 16:
+    if name.startswith(_SCRATCH_PREFIX) and len(name) == len(_SCRATCH_PREFIX) + 16:
         return False
     if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) or not depth:
         return True
-    below = os.open(name, untrusted.FOLDER, dir_fd=folder)
+    child = os.open(name, untrusted.FOLDER, dir_fd=folder)
     try:
-        return not is_in(below) and any(_holds_file(inner, below, depth - 1) for inner in _names_in(below))
+        return not is_in(child) and any(_holds_file(inner, child, depth - 1) for inner in _names_in(child))
     finally:
-        os.close(below)
+        os.close(child)
 
 
 def _names_in(folder: int) -> Iterator[str]:
@@ -74,8 +74,8 @@ def _names_in(folder: int) -> Iterator[str]:
 
 
 def add(folder: int, mode: int, is_exact: bool) -> None:
-    """Make a directory ours; another call may do so at the same time. Raises OSError."""
-    fresh = _ON_ITS_WAY + os.urandom(8).hex()
+    """Write the tag into a directory; other calls may do so at the same time. Raises OSError."""
+    fresh = _TEMPORARY_PREFIX + os.urandom(8).hex()
     untrusted.write_new(fresh, SIGNATURE, folder, mode, is_exact)
     try:
         os.rename(fresh, NAME, src_dir_fd=folder, dst_dir_fd=folder)

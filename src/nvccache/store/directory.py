@@ -1,16 +1,16 @@
-"""The cache directory as a place that is not trusted: the one way to open anything below it.
+"""Opens everything in the cache directory, which is not trusted.
 
-Whoever may write into the directory may have put links, FIFOs, devices or files of any size where ours
-belong. So every folder is opened from the one above it and no link is followed; a file is opened without
-waiting, and must be a regular one, of somebody who is trusted. Paths are relative to the directory, such as
-`record-v1/ab/<key>`; the directory itself may be reached by a link, since its path is the user's.
+Other users with write access may have put links, FIFOs, devices or files of any size where ours belong. So
+each folder is opened relative to its parent, and links are not followed. Files are opened without blocking,
+and must be regular files of a trusted owner. Paths are relative to the directory, such as
+`record-v1/ab/<key>`. The path of the directory itself may contain links, since the user chose it.
 
-The directory is ours if it has our CACHEDIR.TAG; one that is empty may be claimed. Knows nothing of what the
-files mean. Part of the hot path.
+The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Does not know what the files
+mean. Part of the hot path.
 
-Trusted are this user, root and the owner of the directory; where group or others may write into the
-directory, everybody is. What is made in such a directory has the directory's own permissions for group and
-others, so that those who share it can use it; `umask` says otherwise.
+Trusted owners are this user, root and the owner of the directory. If group or others may write to the
+directory, all owners are trusted, and new files get the directory's permissions for group and others, so
+that its users can share them; the setting `umask` overrides this.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from nvccache.config import Config
 
 TEMPORARY = "tmp"
-# What opening a link, a folder, a socket or a device without a driver ends in.
-_STRANGE = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
+# From opening a link, a folder, a socket or a device without a driver.
+_NOT_REGULAR = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
 _FOREVER = float("inf")
-_TRIES = 5  # while other processes make and remove the same
+_TRIES = 5  # while other processes create and remove the same file
 
 
-class StrangeFileError(OSError):
-    """What lies there is no file of ours: a link, a device, too large, or of somebody who is not trusted."""
+class UntrustedFileError(OSError):
+    """Not a file of ours: a link, a device, too large, or of an owner who is not trusted."""
 
 
 class StoreError(Exception):
@@ -46,7 +46,7 @@ class StoreError(Exception):
 
 
 class NoCacheError(StoreError):
-    """There is no directory, or an empty one that nothing was stored in yet."""
+    """There is no directory, or nothing has been stored in it yet."""
 
 
 class LockTimeoutError(StoreError):
@@ -54,7 +54,7 @@ class LockTimeoutError(StoreError):
 
 
 def is_private(path: str) -> bool:
-    """Whether nobody but this user may put anything into a cache directory."""
+    """Whether only this user can write to a cache directory."""
     try:
         status = os.stat(path)
     except OSError:
@@ -63,7 +63,7 @@ def is_private(path: str) -> bool:
 
 
 class _Folder:
-    """An open folder: closed at the end of a block, unless it is kept open for the next one."""
+    """An open folder: closed at the end of a `with` block, unless it is kept open for later ones."""
 
     __slots__ = ("_descriptor", "_is_kept")
 
@@ -80,9 +80,9 @@ class _Folder:
 
 
 class Directory:
-    """One cache directory. All methods raise OSError; what is not there is FileNotFoundError.
+    """One cache directory. All methods raise OSError; FileNotFoundError if something does not exist.
 
-    The directory and the folders in it are kept open: they are entered once, each from the one above.
+    The directory and its top-level folders are opened once and stay open.
     """
 
     __slots__ = ("_descriptors", "_open_folders", "_permissions", "path", "seconds_waited")
@@ -91,8 +91,8 @@ class Directory:
         self.path = path
         self.seconds_waited = 0.0  # for locks; see locks.py
         self._permissions = untrusted.Permissions(umask)
-        self._open_folders: dict[str, int] = {}  # descriptors of the directory, "", and of the folders in it
-        self._descriptors: list[int] = []  # those, and what they were before the directory was made anew
+        self._open_folders: dict[str, int] = {}  # descriptors by name; the directory itself is ""
+        self._descriptors: list[int] = []  # the same, and those from before the directory was recreated
 
     def __del__(self) -> None:
         for descriptor in self._descriptors:
@@ -102,13 +102,14 @@ class Directory:
                 pass
 
     def prepare(self) -> None:
-        """Make the directory if there is none, and claim it if it is empty."""
+        """Create the directory if it does not exist, and claim it if it is empty."""
         self._enter("", make=True)
 
     def problem(self, folders: tuple[str, ...]) -> str:
-        """Why compiles are better done without this cache, a word of outcomes.REASONS; or empty.
+        """Why compiles should not use this cache, a word of outcomes.REASONS; or empty.
 
-        The digests of programs are in one of its `folders`: without them a call costs more than it saves.
+        All `folders` must be readable: one holds the digests of programs, and a call that has to compute
+        those costs more than it saves.
         """
         try:
             top = self._enter("")
@@ -116,7 +117,7 @@ class Directory:
                 if not _can_be_read(folder, top):
                     return "unusable_cache"
         except FileNotFoundError:
-            return ""  # it will be made
+            return ""  # it will be created
         except ForeignDirectoryError:
             return "foreign_directory"
         except OSError:
@@ -126,70 +127,70 @@ class Directory:
     def open(
         self, path: str, flags: int = os.O_RDONLY, make: bool = False, for_writers: bool = False
     ) -> tuple[int, os.stat_result]:
-        """A regular file and its status; with `make` it is made, with its folders, if it is not there.
+        """A descriptor of a regular file, and its status; `make` creates missing files and folders.
 
-        With `for_writers` those who may not write it may not read it either.
+        With `for_writers` the new file can be read only by those who can write it.
         """
         folder, _, name = path.rpartition("/")
         with self._within(folder, make) as within:
-            permitted = self._permissions.of_lock() if for_writers else self._permissions.of_file(0o666)
-            descriptor = self._open(name, flags, within, permitted if make else None)
+            mode = self._permissions.of_lock() if for_writers else self._permissions.of_file(0o666)
+            descriptor = self._open(name, flags, within, mode if make else None)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise StrangeFileError(f"`{path}` is no regular file")
+                raise UntrustedFileError(f"`{path}` is not a regular file")
             if not self._permissions.trusts(status):
-                raise StrangeFileError(f"`{path}` belongs to somebody else")
+                raise UntrustedFileError(f"`{path}` belongs to another user")
         except OSError:
             os.close(descriptor)
             raise
         return descriptor, status
 
-    def read(self, path: str, most: int) -> tuple[bytes, os.stat_result]:
-        """The bytes of a file, which may have `most`, and its status. The file counts as used just now."""
+    def read(self, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
+        """The content of a file of at most `max_bytes`, and its status. Marks the file as used."""
         descriptor, status = self.open(path)
         try:
-            if status.st_size > most:
-                raise StrangeFileError(f"`{path}` is larger than anything of ours")
+            if status.st_size > max_bytes:
+                raise UntrustedFileError(f"`{path}` is larger than any file of ours")
             content = untrusted.read_all(descriptor, status.st_size)
-            self.count_as_used(descriptor, status)
+            self.touch(descriptor, status)
             return content, status
         finally:
             os.close(descriptor)
 
-    def count_as_used(self, descriptor: int, status: os.stat_result) -> None:
-        """Have an open file count as used just now; raises nothing."""
+    def touch(self, descriptor: int, status: os.stat_result) -> None:
+        """Mark an open file as used; raises nothing."""
         untrusted.touch(descriptor, status)
 
     def mark_used(self, path: str) -> None:
-        """Mark a file as used just now that is relied upon without being read; raises nothing."""
+        """Mark a file as used that is needed but not read; raises nothing."""
         try:
             descriptor, status = self.open(path)
         except OSError:
             return
-        self.count_as_used(descriptor, status)
+        self.touch(descriptor, status)
         os.close(descriptor)
 
     def write(self, path: str, content: bytes, mode: int = 0o666) -> None:
-        """Make a file appear at once and whole, or not at all; what is there is replaced."""
+        """Write a file atomically, replacing any older one."""
         folder, _, name = path.rpartition("/")
         temporary = os.urandom(16).hex()
-        aside = self._enter(TEMPORARY, make=True)
-        untrusted.write_new(temporary, content, aside, *self._permissions.of_file(mode))
+        temporary_folder = self._enter(TEMPORARY, make=True)
+        untrusted.write_new(temporary, content, temporary_folder, *self._permissions.of_file(mode))
         try:
             with self._within(folder, make=True) as within:
-                os.rename(temporary, name, src_dir_fd=aside, dst_dir_fd=within)
+                os.rename(temporary, name, src_dir_fd=temporary_folder, dst_dir_fd=within)
                 try:
-                    self._check_that_it_is_ours()
+                    self._check_tag()
                 except FileNotFoundError:
                     untrusted.remove(name, within)
                     raise
         except BaseException:
-            untrusted.remove(temporary, aside)
+            untrusted.remove(temporary, temporary_folder)
             raise
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file that could be read."""
+        """Whether there is a file that can be opened for reading."""
         try:
             os.close(self.open(path)[0])
         except OSError:
@@ -197,7 +198,7 @@ class Directory:
         return True
 
     def status(self, path: str) -> os.stat_result:
-        """The status of what is there, links not followed."""
+        """The status of a directory entry; links are not followed."""
         folder, _, name = path.rpartition("/")
         with self._within(folder) as within:
             return os.stat(name, dir_fd=within, follow_symlinks=False)
@@ -208,17 +209,17 @@ class Directory:
             os.unlink(name, dir_fd=within)
 
     def rename(self, path: str, name: str) -> None:
-        """Give a file another name in its folder."""
+        """Rename a file within its folder."""
         folder, _, old = path.rpartition("/")
         with self._within(folder) as within:
             os.rename(old, name, src_dir_fd=within, dst_dir_fd=within)
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
-        """The names in a folder, and their status, links not followed; nothing if there is no such folder."""
+        """Names in a folder with their status, links not followed; empty if the folder does not exist."""
         return [(name, status) for name, status in self.each(folder) if status]
 
     def each(self, folder: str, until: float = _FOREVER) -> Iterator[tuple[str, os.stat_result | None]]:
-        """The same, one after the other; no status is asked for after `until`, of the monotonic clock."""
+        """The same, lazily; the status is None for entries reached after `until`, of the monotonic clock."""
         try:
             with self._within(folder) as within:
                 descriptor = os.open(".", untrusted.LISTED, dir_fd=within)
@@ -232,62 +233,61 @@ class Directory:
         finally:
             os.close(descriptor)
 
-    def _open(self, name: str, flags: int, within: int, permitted: tuple[int, bool] | None) -> int:
-        """Open a file, and make it with what is `permitted`, if that is not None."""
+    def _open(self, name: str, flags: int, within: int, mode: tuple[int, bool] | None) -> int:
+        """Open a file; create a missing one with `mode` (see Permissions.of_file), unless that is None."""
         for _ in range(_TRIES):
             try:
-                # Without O_CREAT, which Linux refuses for files of others in directories like /tmp.
+                # Without O_CREAT, which Linux refuses for files of other users in directories like /tmp.
                 return os.open(name, flags | untrusted.FILE, dir_fd=within)
             except FileNotFoundError:
-                if not permitted:
+                if not mode:
                     raise
             except OSError as error:
-                if error.errno in _STRANGE:
-                    raise StrangeFileError(f"`{name}` is no regular file") from None
+                if error.errno in _NOT_REGULAR:
+                    raise UntrustedFileError(f"`{name}` is not a regular file") from None
                 raise
             try:
-                untrusted.write_new(name, b"", within, *permitted)
+                untrusted.write_new(name, b"", within, *mode)
             except FileExistsError:
                 continue
             try:
-                self._check_that_it_is_ours()
+                self._check_tag()
             except FileNotFoundError:
                 untrusted.remove(name, within)
                 raise
-        raise StrangeFileError(f"`{name}` comes and goes")
+        raise UntrustedFileError(f"`{name}` is created and removed all the time")
 
     def _within(self, folder: str, make: bool = False) -> _Folder:
-        """A folder that is open in a block."""
+        """A folder, open for the length of a `with` block."""
         first, slash, second = folder.partition("/")
-        above = self._enter(first, make)
+        parent = self._enter(first, make)
         if not slash:
-            return _Folder(above, True)
-        return _Folder(self._enter_below(second, above, make), False)
+            return _Folder(parent, True)
+        return _Folder(self._enter_below(second, parent, make), False)
 
     def _enter(self, folder: str, make: bool = False) -> int:
-        """The descriptor of the directory itself, "", or of a folder in it; it is kept open."""
+        """The descriptor of the directory itself (`""`) or of a top-level folder; it is kept open."""
         if make and folder:
             self._enter("", make)
-        held = self._open_folders.get(folder)
-        # Whoever removes the cache during a build leaves us with folders that have no name any more, and with
-        # a directory that lost its tag first.
-        if held is not None and (not make or self._is_left(folder, held)):
-            return held
+        known = self._open_folders.get(folder)
+        # If the cache is removed during a build, open folders are unlinked, and the directory loses its tag.
+        if known is not None and (not make or self._still_exists(folder, known)):
+            return known
         if not folder:
-            self._open_folders = {}  # what was open stays so: another thread may be using it
+            self._open_folders = {}  # not closed: another thread may be using them
             return self._enter_top(make)
         descriptor = self._enter_below(folder, self._enter("", make), make)
         if not self._permissions.trusts(os.fstat(descriptor)):
             os.close(descriptor)
-            raise StrangeFileError(f"`{folder}` belongs to somebody else")
+            raise UntrustedFileError(f"`{folder}` belongs to another user")
         return self._keep(folder, descriptor)
 
-    def _is_left(self, folder: str, held: int) -> bool:
-        return bool(os.fstat(held).st_nlink) and (folder != "" or cachedir_tag.is_in(held))
+    def _still_exists(self, folder: str, descriptor: int) -> bool:
+        return bool(os.fstat(descriptor).st_nlink) and (folder != "" or cachedir_tag.is_in(descriptor))
 
-    def _check_that_it_is_ours(self) -> None:
-        """Raise FileNotFoundError if the cache has been removed while something was put into it."""
-        top = self._open_folders.get("")  # None while another thread opens it anew
+    def _check_tag(self) -> None:
+        """Raise FileNotFoundError if the cache was removed while something was written to it."""
+        top = self._open_folders.get("")  # None while another thread is reopening it
         if top is None or not cachedir_tag.is_in(top):
             raise FileNotFoundError(f"`{self.path}` has been removed")
 
@@ -317,21 +317,21 @@ class Directory:
         return descriptor
 
     def _claim(self, top: int, make: bool) -> None:
-        """Raise ForeignDirectoryError unless it is ours, FileNotFoundError if it could become ours."""
+        """With `make`, tag an empty directory; without, raise FileNotFoundError. Or ForeignDirectoryError."""
         if cachedir_tag.is_in(top):
             return
         if not cachedir_tag.is_free(top):
-            if cachedir_tag.is_in(top):  # another call has claimed it meanwhile
+            if cachedir_tag.is_in(top):  # another call has just claimed it
                 return
             raise ForeignDirectoryError(
                 f"`{self.path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
             )
         if not make:
-            raise FileNotFoundError(f"`{self.path}` is no cache yet")
+            raise FileNotFoundError(f"`{self.path}` is not a cache yet")
         cachedir_tag.add(top, *self._permissions.of_file(0o666))
 
-    def _enter_below(self, name: str, above: int, make: bool) -> int:
-        return untrusted.enter(name, above, self._permissions if make else None)
+    def _enter_below(self, name: str, parent: int, make: bool) -> int:
+        return untrusted.enter(name, parent, self._permissions if make else None)
 
 
 def of(config: Config) -> Directory:
@@ -339,13 +339,13 @@ def of(config: Config) -> Directory:
     return Directory(config.dir, config.umask)
 
 
-def at(place: str | Directory) -> Directory:
-    """A cache directory by its path, or itself."""
-    return Directory(place) if isinstance(place, str) else place
+def at(cache: str | Directory) -> Directory:
+    """The Directory for a path; a Directory is returned as it is."""
+    return Directory(cache) if isinstance(cache, str) else cache
 
 
 def _can_be_read(folder: str, top: int) -> bool:
-    """Whether a folder may be searched, or there is none; raises OSError."""
+    """Whether a folder can be listed and searched, or does not exist; raises OSError."""
     try:
         status = os.stat(folder, dir_fd=top, follow_symlinks=False)
     except FileNotFoundError:
@@ -363,4 +363,4 @@ def _with_status(
             is_late = time.monotonic() > until
             yield entry.name, None if is_late else entry.stat(follow_symlinks=False)
         except OSError:
-            continue  # it has just been removed
+            continue  # just removed

@@ -1,16 +1,16 @@
-"""The event log's record of one call: what it consists of, and how every call appends one, without a lock.
+"""One line of the event log: the fields of a call's event, and how a call appends it without a lock.
 
 Part of the hot path; events.py reads logs, event_totals.py adds them up. A line is
 
-    the fields of Event, then those of each stage, `.`
+    the fields of Event, one field per stage, `.`
 
-tab separated. The unit separator is between parts of a list, of a stage, and of what was asked of remotes.
-What would end a field or a line is percent-encoded.
+separated by tabs. The unit separator is between the items of a list, the fields of a stage, and those of
+RemoteUse. Separators in texts are percent-encoded.
 
-Event, RemoteUse and StageEvent are tables with a row for each fact: its name, its type, how it is written and
-read, what it is where it is not told, and the counter of the totals that it adds to. **A new fact is a row at
-the end of its table**, of Event one whose text has no unit separator: in a line that was written without it,
-it has its default, and who reads a line with more facts than it knows passes these over.
+Event, RemoteUse and StageEvent are tables with a row for each field: name, type, encoding, default, and the
+counter of the totals that it adds to. **Add a new field at the end of its table**; in Event its text must not
+contain a unit separator. Fields missing from an older line have their defaults; unknown fields of a newer
+line are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 
 from nvccache.store import directory
-from nvccache.store.directory import Directory, StrangeFileError
+from nvccache.store.directory import Directory, UntrustedFileError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,40 +29,44 @@ if TYPE_CHECKING:
 
 FOLDER = "journal"
 LOG = "calls-v6.log"
-CLOSED = b"\nclosed\t.\n"  # ends a log: what comes after it is not counted, and its writer knows
-LARGE = 1024**2  # bytes of log at which a call folds it: some thousand calls
+CLOSED = b"\nclosed\t.\n"  # ends a log; a writer that finds its line behind this appends it to the next log
+LARGE = 1024**2  # bytes at which a call folds the log: some thousand calls
 SEPARATOR = "\x1f"
-GAP = "\x1a"  # stands before a letter of GAPS, in a line that the launcher completes
+GAP = "\x1a"  # before a letter of GAPS, in a line that the launcher completes
 HIT, RAN, FAILED, SHARED = "hit", "ran", "failed", "shared"  # results of a stage
-LOCAL = "local"  # where a stage ran that ran here
+LOCAL = "local"  # `where` of a stage that ran on this machine
 APPEND_TRIES = 5
-TAIL = 1 << 13  # bytes of log: some calls
-_LONGEST_CLAUSE = 400  # characters; a reason is a clause, and a line is appended in one piece
+TAIL = 1 << 13  # bytes at the end of the log: several calls
+_LONGEST_CLAUSE = 400  # characters of a reason; keeps lines short enough for a single write
 _MOST_SOURCES = 32
 _SPECIAL = {"%": "%25", "\t": "%09", "\n": "%0A", SEPARATOR: "%1F", GAP: "%1A"}
 _LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 
 
-class SecondNameError(StrangeFileError):
-    """A log has a name outside the cache as well, as in a backup made of hard links."""
+class SecondNameError(UntrustedFileError):
+    """A log has a second hard link, such as one made by a backup program."""
 
 
 class Field:
-    """One fact of an event, a row of the tables below.
+    """One field of an event, a row of the tables below.
 
-    `write` makes its text, and `read` its value again, or raises ValueError. `adds` is a counter of
-    event_totals.py: a number itself is added, and of words one to the counter of each; `default` says which
-    it is. `gap` marks what only the launcher knows of a call that it replays.
+    `write` encodes a value as text; `read` decodes it, or raises ValueError. `counter` names a counter of
+    event_totals.py: numbers are added to it, and words are counted under their own names; the type of
+    `default` decides. `gap` marks fields that the launcher fills in when it replays a call.
     """
 
-    __slots__ = ("adds", "default", "gap", "name", "read", "write")
+    __slots__ = ("counter", "default", "gap", "name", "read", "write")
 
     def __init__(
-        self, kind: tuple[Callable[[Any], str], Callable[[str], Any]], default: object, adds: str, gap: bool
+        self,
+        kind: tuple[Callable[[Any], str], Callable[[str], Any]],
+        default: object,
+        counter: str,
+        gap: bool,
     ) -> None:
         self.write, self.read = kind
         self.default = default
-        self.adds = adds
+        self.counter = counter
         self.gap = gap
 
     def __set_name__(self, _: type, name: str) -> None:
@@ -70,13 +74,13 @@ class Field:
 
 
 class Record:
-    """What has the fields of a table. LEAST are how many of them lines of any version have."""
+    """Base of the tables. Lines of every version have the first MIN_FIELDS fields."""
 
     FIELDS: tuple[Field, ...] = ()
-    LEAST = 0
+    MIN_FIELDS = 0
 
     def __init_subclass__(cls) -> None:
-        """Gather the rows; in their place stand the defaults, for what an instance is not told."""
+        """Collect the rows, and replace them by their defaults as class attributes."""
         cls.FIELDS = tuple(value for value in vars(cls).values() if isinstance(value, Field))
         for field in cls.FIELDS:
             setattr(cls, field.name, field.default)
@@ -87,7 +91,7 @@ class Record:
     @classmethod
     def of(cls: type[R], texts: Sequence[str]) -> R:
         """The inverse of `texts`; raises ValueError."""
-        if len(texts) < cls.LEAST:
+        if len(texts) < cls.MIN_FIELDS:
             raise ValueError(texts)
         made = cls.__new__(cls)
         for field, text in zip(cls.FIELDS, texts, strict=False):
@@ -98,15 +102,15 @@ class Record:
 def row(
     kind: tuple[Callable[[Any], str], Callable[[str], Any]],
     default: object = "",
-    adds: str = "",
+    counter: str = "",
     gap: bool = False,
 ) -> Any:
-    """A row of a table, whose value is of the type that its annotation says."""
-    return Field(kind, default, adds, gap)
+    """A row of a table; returns Any because the annotation gives the type of the value."""
+    return Field(kind, default, counter, gap)
 
 
 def quote(text: str) -> str:
-    """A text as it stands in a line."""
+    """Percent-encode the separators in a text."""
     for special, code in _SPECIAL.items():
         if special in text:
             text = text.replace(special, code)
@@ -121,7 +125,7 @@ def _unquoted(text: str) -> str:
 
 
 def _number(text: str, largest: float = _LARGEST_SECONDS) -> float:
-    """Raises ValueError for what cannot be a time, nan included: it would swallow every sum."""
+    """Raises ValueError for impossible values, and for nan, which would spoil every sum."""
     value = float(text)
     if not -largest < value < largest:
         raise ValueError(text)
@@ -129,7 +133,7 @@ def _number(text: str, largest: float = _LARGEST_SECONDS) -> float:
 
 
 def _moment(text: str) -> float:
-    """No call began before 1970, and `--since` would see it as little as the report does."""
+    """Raises ValueError for times before 1970, which neither `--since` nor the report could show."""
     if (value := _number(text, _LARGEST_TIME)) < 0:
         raise ValueError(text)
     return value
@@ -149,7 +153,7 @@ def _result(text: str) -> str:
     return text
 
 
-# Of each kind of fact how it is written and how it is read.
+# The kinds of fields: encoder and decoder.
 WORD = (str, str)
 WORDS = (",".join, lambda text: tuple(word for word in text.split(",") if word))
 TEXT = (quote, _unquoted)
@@ -172,11 +176,11 @@ REMOTE = (
 
 
 class RemoteUse(Record):
-    """What a call asked of remotes."""
+    """A call's queries to remotes."""
 
-    LEAST = 5
-    asked: int = row(COUNT, 0, "remote.asked")  # names
-    found: int = row(COUNT, 0, "remote.found")  # of these
+    MIN_FIELDS = 5
+    asked: int = row(COUNT, 0, "remote.asked")  # names queried
+    found: int = row(COUNT, 0, "remote.found")
     bytes: int = row(COUNT, 0, "remote.bytes_received")
     seconds: float = row(SECONDS, 0.0, "remote.seconds_waited")
     faults: tuple[str, ...] = row(WORDS, (), "remote.faults")  # of outcomes.REMOTE_FAULTS, each once
@@ -192,22 +196,22 @@ class RemoteUse(Record):
 
 
 class StageEvent(Record):
-    """What became of one stage of a call. Seconds are wall-clock seconds, but for `cpu`."""
+    """One stage of a call. Seconds are wall-clock seconds, except `cpu`."""
 
-    LEAST = 12
+    MIN_FIELDS = 12
     kind: str = row(WORD)
     architecture: str = row(WORD)
-    result: str = row(RESULT)  # SHARED where another process ran it meanwhile
-    why: str = row(CLAUSE)  # why it was not found
-    start: float = row(SECONDS, 0.0)  # after that of the call
+    result: str = row(RESULT)  # SHARED if another process ran it
+    why: str = row(CLAUSE)  # the cause of a miss
+    start: float = row(SECONDS, 0.0)  # after the start of the call
     seconds: float = row(SECONDS, 0.0)  # spent by the tool, or saved
     wall: float = row(SECONDS, 0.0)  # its share of the time in which tools of its call ran (StageClock)
     slot: int = row(INTEGER, -1)  # the job slot, or -1
-    where: str = row(WORD)  # LOCAL, an executor as it is shown, or empty for a hit
-    # What it cost there (events.Away), or why it ran here though it was sent, of outcomes.EXECUTOR_FAULTS.
+    where: str = row(WORD)  # LOCAL, the executor's display name, or empty for a hit
+    # The costs on another machine (events.RemoteCosts), or why it ran here instead, of EXECUTOR_FAULTS.
     away: str = row(WORD)
-    cpu: float = row(SECONDS, 0.0)  # seconds on a CPU, 0 where that is not known
-    # For which its tool ran before with a module id that was not nvcc's.
+    cpu: float = row(SECONDS, 0.0)  # CPU seconds, 0 if unknown
+    # Spent on an earlier run of its tool, with a module id that turned out not to be nvcc's.
     in_vain: float = row(SECONDS, 0.0, "in_vain.seconds")
 
     def __init__(
@@ -233,36 +237,36 @@ class StageEvent(Record):
 
     @property
     def cost(self) -> float:
-        """What its tool takes: others that run meanwhile make its seconds more, and not those of a CPU."""
+        """CPU seconds if known: wall-clock seconds grow with the load of the machine."""
         return self.cpu or self.seconds
 
 
 class Event(Record):
-    """What became of one call. Seconds are wall-clock seconds."""
+    """One call. Seconds are wall-clock seconds."""
 
-    LEAST = 16
+    MIN_FIELDS = 16
     started: float = row(MOMENT, 0.0, gap=True)
     seconds: float = row(SECONDS, 0.0, "seconds", gap=True)
-    outcome: str = row(WORD, adds="calls")
-    reason: str = row(WORD)  # why it was a bypass, or `outcomes.LINKED`
+    outcome: str = row(WORD, counter="calls")
+    reason: str = row(WORD)  # of a bypass, or `outcomes.LINKED`
     directory: str = row(TEXT)
-    product: str = row(TEXT)  # the absolute path of what the call makes, empty where that is not known
-    sources: Sequence[str] = row(TEXTS, ())  # the inputs as they were typed
+    product: str = row(TEXT)  # the absolute path, empty if unknown
+    sources: Sequence[str] = row(TEXTS, ())  # the inputs as typed
     cause: str = row(CLAUSE)  # why the call was not replayed
     pid: int = row(INTEGER, 0, gap=True)
-    store_fault: str = row(WORD, adds="store_faults")  # of outcomes.STORE_FAULTS, or empty
-    # The settings that are wrong, so that their defaults were in force, with commas between them.
-    wrong_settings: str = row(WORD, adds="wrong_settings")
-    # By how much the build became shorter: what the stages that did not run took of the wall clock when they
-    # ran, less what nvccache itself took, divided by `jobs`.
+    store_fault: str = row(WORD, counter="store_faults")  # of outcomes.STORE_FAULTS, or empty
+    # The invalid settings, replaced by their defaults; separated by commas.
+    wrong_settings: str = row(WORD, counter="wrong_settings")
+    # By how much the build became shorter: the wall-clock time that the skipped stages took when they ran,
+    # less the time of nvccache itself, divided by `jobs`.
     wall_saved: float = row(SECONDS, 0.0, "wall_seconds_saved", gap=True)
-    tool_saved: float = row(SECONDS, 0.0, "seconds_saved")  # what the tools of these stages took
-    remote: RemoteUse | None = row(REMOTE, None)  # None where no remote was asked
-    build: str = row(WORD, gap=True)  # see machine/callers.py, as of the next
-    jobs: int = row(AT_LEAST_ONE, 1, gap=True)  # of the build, that share the clock
+    tool_saved: float = row(SECONDS, 0.0, "seconds_saved")  # what the tools of the skipped stages took
+    remote: RemoteUse | None = row(REMOTE, None)  # None if no remote was queried
+    build: str = row(WORD, gap=True)  # see machine/callers.py, also for `jobs`
+    jobs: int = row(AT_LEAST_ONE, 1, gap=True)  # of the build that share the clock
 
     stages: list[StageEvent]
-    replayed: Sequence[str] = ()  # further stages, as texts
+    replayed: Sequence[str] = ()  # further stages, encoded
 
     def __init__(self, outcome: str = "", reason: str = "", started: float = 0.0) -> None:
         self.outcome = outcome
@@ -276,14 +280,14 @@ class Event(Record):
         return self.started + self.seconds
 
 
-# The letters of what only the launcher knows, in a line that it completes.
+# The letters of the fields that the launcher fills in.
 GAPS = {name: chr(97 + at) for at, name in enumerate(field.name for field in Event.FIELDS if field.gap)}
-BUILD_FIELD = [field.name for field in Event.FIELDS].index("build")  # the next one is that of its jobs
+BUILD_FIELD = [field.name for field in Event.FIELDS].index("build")  # `jobs` is the next one
 
 
-def append(place: str | Directory, event: Event) -> None:
-    """Record one call; an event log that cannot be written is not worth a word."""
-    root = directory.at(place)
+def append(cache: str | Directory, event: Event) -> None:
+    """Append the event of one call; a log that cannot be written is ignored."""
+    root = directory.at(cache)
     line = line_of(event)
     try:
         root.prepare()
@@ -294,10 +298,10 @@ def append(place: str | Directory, event: Event) -> None:
         pass
 
 
-def jobs_seen(place: str | Directory, build: str) -> int:
-    """The most jobs that the last calls of a build have seen; 0 where the log does not tell."""
+def most_jobs(cache: str | Directory, build: str) -> int:
+    """The highest number of jobs in a build's latest events; 0 if the log has none."""
     try:
-        descriptor, status = directory.at(place).open(f"{FOLDER}/{LOG}")
+        descriptor, status = directory.at(cache).open(f"{FOLDER}/{LOG}")
         try:
             tail = os.pread(descriptor, TAIL, max(0, status.st_size - TAIL))
         finally:
@@ -306,28 +310,28 @@ def jobs_seen(place: str | Directory, build: str) -> int:
         return 0
     lines = (line.split(b"\t") for line in tail.split(b"\n") if line.endswith(b"\t."))
     wanted = build.encode()
-    told = (line[BUILD_FIELD + 1][:9] for line in lines if line[BUILD_FIELD : BUILD_FIELD + 1] == [wanted])
-    return max((int(jobs) for jobs in told if jobs.isdigit()), default=0)
+    found = (line[BUILD_FIELD + 1][:9] for line in lines if line[BUILD_FIELD : BUILD_FIELD + 1] == [wanted])
+    return max((int(jobs) for jobs in found if jobs.isdigit()), default=0)
 
 
-def is_large(place: str | Directory) -> bool:
-    """Whether the log is to be folded, at the price of one stat."""
+def is_large(cache: str | Directory) -> bool:
+    """Whether the log should be folded; costs one stat."""
     try:
-        return directory.at(place).status(f"{FOLDER}/{LOG}").st_size >= LARGE
+        return directory.at(cache).status(f"{FOLDER}/{LOG}").st_size >= LARGE
     except OSError:
         return False
 
 
 def open_log(root: Directory, path: str, flags: int, make: bool = False) -> int:
-    """A descriptor of a log that is written to; raises OSError.
+    """Open a log for writing; raises OSError.
 
-    Not of one with a second name: that may be a file of somebody's outside the cache. It names what was
-    compiled, which concerns nobody but those who share the cache.
+    Refuses a log with a second hard link, which may be a file outside the cache. Logs name what was compiled,
+    so only users who can write to the cache may read them.
     """
     descriptor, status = root.open(path, flags, make, for_writers=True)
     if status.st_nlink > 1:
         os.close(descriptor)
-        raise SecondNameError(f"`{path}` has another name elsewhere")
+        raise SecondNameError(f"`{path}` has another hard link")
     return descriptor
 
 
@@ -336,14 +340,14 @@ def line_of(event: Event) -> bytes:
 
 
 def replayed_line(event: Event) -> str:
-    """The line of the calls that the launcher replays, with gaps for what only it knows."""
+    """The line for replays of a call, with gaps that the launcher fills in."""
     texts = zip(event.FIELDS, event.texts(), strict=True)
     return _line([GAP + GAPS[field.name] if field.gap else text for field, text in texts], event)
 
 
 def _line(texts: list[str], event: Event) -> str:
-    """A line. Its leading newline and its last field keep one that was torn by a full disk from spoiling its
-    neighbour, or from being read as a shorter one."""
+    """A line. If the one before was cut off by a full disk, the leading newline separates it from this one;
+    without its last field `.`, it is not taken for a shorter line."""
     stages = [*map(_text_of_stage, event.stages), *filter(_is_field, event.replayed)]
     return "\n" + "\t".join([*texts, *stages, ".\n"])
 
@@ -353,7 +357,7 @@ def _is_field(text: str) -> bool:
 
 
 def text_of_hit(stage: StageEvent) -> str:
-    """A stage as it is in the events of the calls that replay it."""
+    """A stage as encoded in the events of calls that replay it."""
     return _text_of_stage(
         StageEvent(stage.kind, HIT, stage.seconds, stage.wall, stage.architecture, stage.cpu)
     )
@@ -364,11 +368,11 @@ def _text_of_stage(stage: StageEvent) -> str:
 
 
 def _append_line(root: Directory, line: bytes) -> bool:
-    """Append `line`; False when the log was closed by a fold before the line got into it."""
+    """Append `line`; False if a fold closed the log before."""
     path = f"{FOLDER}/{LOG}"
     try:
         descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
-    except StrangeFileError:  # planted, or a link of a backup: it goes, and what it leads to stays as it is
+    except UntrustedFileError:  # planted, or linked by a backup: only this name is removed
         root.unlink(path)
         descriptor = open_log(root, path, os.O_RDWR | os.O_APPEND, make=True)
     try:
@@ -380,7 +384,7 @@ def _append_line(root: Directory, line: bytes) -> bool:
         except FileNotFoundError:
             named = None
         if named and (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino):
-            return True  # a fold renames before it closes, so nothing is closed yet
+            return True  # a fold renames the log before it closes it, so this one is still open
         start = os.lseek(descriptor, 0, os.SEEK_CUR) - len(line)
         return CLOSED not in os.pread(descriptor, start, 0)
     finally:

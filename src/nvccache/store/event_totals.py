@@ -1,11 +1,11 @@
-"""The totals: what all calls so far add up to.
+"""The totals of all calls.
 
     $NVCCACHE_DIR/journal/
-      totals-v1.json         named counters, the log folded last, and since when is counted
+      totals-v1.json         named counters, the last folded log, and since when calls are counted
 
-A call that finds the log large folds it: takes it out of use, adds it to the totals and keeps it for
-events.py, which draws the rest of the folder. Whoever reads the counts adds what is not in the totals yet,
-and writes nothing. Owns the format of the totals, and the sums that no single row of a table makes.
+A call that finds the log large folds it: closes it, adds it to the totals and keeps it for events.py, which
+draws the rest of the folder. Readers add the logs that are not in the totals yet, and write nothing. Owns
+the format of the totals, and the counters that do not belong to a single field.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import time
 from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store import events, locks
-from nvccache.store.directory import Directory, StrangeFileError
+from nvccache.store.directory import Directory, UntrustedFileError
 from nvccache.store.event_line import CLOSED, FOLDER, LOG, Event, Record, RemoteUse, StageEvent, open_log
-from nvccache.store.events import KEPT, LARGEST_LOG, Away, JournalError, cause, names, where
+from nvccache.store.events import KEPT, LARGEST_LOG, JournalError, RemoteCosts, cause, names, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 _TOTALS = "totals-v1.json"
-# Of the counters those that are no sums: when the first call counted began, and when they were set to zero.
+# Counters that are not sums: when the first counted call began, and when all were reset.
 _FIRST, _ZEROED = "first", "zeroed"
-_SNAPSHOT_TRIES = 50  # a fold comes between once in a MiB of log
+_SNAPSHOT_TRIES = 50  # a fold interferes once per MiB of log
 _LOCK, _LOCK_SECONDS = f"{locks.FOLDER}/journal.lock", 10.0
 _LARGEST_TOTALS = 1 << 24
 _MOST_KEPT = 1 << 25  # bytes of events
-_TABLES: tuple[type[Record], ...] = (RemoteUse, Away, StageEvent, Event)
-# All counters but those of kinds of stages, each with the type of its sum; of words each has a counter.
+_TABLES: tuple[type[Record], ...] = (RemoteUse, RemoteCosts, StageEvent, Event)
+# All counters except those by kind of stage. The type is that of the sum; `str` has a counter for each word.
 _COUNTERS: dict[str, type] = {
     "calls": str,
     "bypass_reasons": str,
@@ -48,36 +48,38 @@ _COUNTERS: dict[str, type] = {
     "executor.seconds_saved": float,
     "in_vain.runs": int,
     **{
-        field.adds: type(field.default) if isinstance(field.default, (int, float)) else str
+        field.counter: type(field.default) if isinstance(field.default, (int, float)) else str
         for record in _TABLES
         for field in record.FIELDS
-        if field.adds
+        if field.counter
     },
 }
-_ADDING = {record: [(field.name, field.adds) for field in record.FIELDS if field.adds] for record in _TABLES}
-_OF_A_STAGE = {"hit": int, "miss": int, "replayed": int, "seconds": float, "seconds_saved": float}
+_SUMMED = {
+    table: [(field.name, field.counter) for field in table.FIELDS if field.counter] for table in _TABLES
+}
+_STAGE_COUNTERS = {"hit": int, "miss": int, "replayed": int, "seconds": float, "seconds_saved": float}
 
 
-def read(place: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
-    """What all calls add up to, and of these kinds of stages; raises JournalError.
+def read(cache: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
+    """The totals of all calls, and of these kinds of stages; raises JournalError.
 
-    Nothing is written. A missing journal is all zeros.
+    Writes nothing. All zeros if there is no journal.
     """
-    root = directories.at(place)
+    root = directories.at(cache)
     try:
         return _totals(_counters(root), stages)
     except OSError as error:
         raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
 
 
-def nothing(stages: Iterable[str] = ()) -> dict[str, Any]:
-    """The totals where calls are counted nowhere."""
+def zeros(stages: Iterable[str] = ()) -> dict[str, Any]:
+    """Totals without any call."""
     return _totals({}, stages)
 
 
-def reset(place: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
-    """Set every count to zero and return what was counted until now; raises JournalError."""
-    root = directories.at(place)
+def reset(cache: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
+    """Reset all counters and return the totals until now; raises JournalError."""
+    root = directories.at(cache)
     if not names(root):
         return _totals({}, stages)
     try:
@@ -88,33 +90,33 @@ def reset(place: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
             return _totals(counters, stages)
     except OSError as error:
         if isinstance(error.__context__, PermissionError):
-            error = error.__context__  # there is no lock, since none may be made
+            error = error.__context__  # the lock file could not be created
         raise JournalError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
 
 
-def counted(found: Iterable[Event], place: str | Directory) -> list[Event]:
-    """Those of the events that are in the totals: what ended before these were set to zero is not."""
+def counted(found: Iterable[Event], cache: str | Directory) -> list[Event]:
+    """The events that are in the totals: those of calls that ended after the last reset."""
     try:
-        zeroed = _read_totals(directories.at(place))[1].get(_ZEROED, 0)
+        zeroed = _read_totals(directories.at(cache))[1].get(_ZEROED, 0)
     except OSError:
         zeroed = 0
     return [event for event in found if event.ended >= zeroed]
 
 
-def fold(place: str | Directory) -> None:
-    """Fold what has been appended, unless somebody else is doing it: one fold is as good as another."""
-    root = directories.at(place)
+def fold(cache: str | Directory) -> None:
+    """Fold the log, unless another process is doing so."""
+    root = directories.at(cache)
     with contextlib.suppress(OSError), locks.held(root, _LOCK, 0.0):
         _fold(root)
 
 
 def is_current(name: str) -> bool:
-    """Whether a file of the log's folder is one that this version reads."""
+    """Whether a file in the log's folder belongs to this version."""
     return name in (LOG, _TOTALS) or name.startswith(KEPT)
 
 
 def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> dict[str, Any]:
-    """What some events add up to."""
+    """The totals of these events."""
     counters: dict[str, float] = {}
     for event in found:
         _add(counters, event)
@@ -124,8 +126,8 @@ def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> dict[str, A
 def _fold(root: Directory) -> tuple[str, dict[str, float]]:
     """Add every complete line to the totals; the lock must be held. Raises OSError.
 
-    Returns the name of the log folded last, and the counters. That name is written with the counters in
-    one file, so what a fold that was killed did not come to add is added by the next one, and once.
+    Returns the name of the last folded log, and the counters. Both are in one file, so a fold after one that
+    was killed adds what is missing, and nothing twice.
     """
     folded, counters = _read_totals(root)
     with contextlib.suppress(FileNotFoundError):
@@ -142,7 +144,7 @@ def _fold(root: Directory) -> tuple[str, dict[str, float]]:
 
 
 def _name_after(folded: str) -> str:
-    """A name for a log after that of the log folded last, even under a clock that was put back."""
+    """A name that sorts after the last folded log, even if the clock was set back."""
     try:
         last = int(_id(folded).partition("-")[0], 16)
     except ValueError:
@@ -151,7 +153,7 @@ def _name_after(folded: str) -> str:
 
 
 def _not_in(folded: str, found: Iterable[str]) -> list[str]:
-    """The logs that are out of use and not in the totals yet."""
+    """The closed logs that are not in the totals yet."""
     return [name for name in found if name.startswith(KEPT) and _id(name) > _id(folded)]
 
 
@@ -160,7 +162,7 @@ def _id(name: str) -> str:
 
 
 def _drop_oldest(root: Directory) -> None:
-    """Keep the events bounded; what cannot be removed is no reason not to count."""
+    """Limit the size of closed logs; counting goes on even if one cannot be removed."""
     kept = 0
     for name, status in sorted(root.list(FOLDER), reverse=True):
         if name.startswith(KEPT):
@@ -171,13 +173,10 @@ def _drop_oldest(root: Directory) -> None:
 
 
 def _close_log(root: Directory, name: str) -> bytes:
-    """Close the log to writers that still have it open, and return what got into it before.
-
-    One that cannot be ours is not written to, and holds nothing that counts.
-    """
+    """Close a log to writers that still have it open, and return its content; empty if it is not ours."""
     try:
         descriptor = open_log(root, f"{FOLDER}/{name}", os.O_RDWR | os.O_APPEND)
-    except StrangeFileError:
+    except UntrustedFileError:
         return b""
     with open(descriptor, "rb") as log:
         if os.write(descriptor, CLOSED) < len(CLOSED):
@@ -187,7 +186,7 @@ def _close_log(root: Directory, name: str) -> bytes:
 
 
 def _counters(root: Directory) -> dict[str, float]:
-    """The counters as of now, with nothing written; raises OSError and JournalError."""
+    """The counters as of now; writes nothing. Raises OSError and JournalError."""
     for _ in range(_SNAPSHOT_TRIES):
         before = _read_totals(root), names(root)
         (folded, known), found = before
@@ -197,8 +196,8 @@ def _counters(root: Directory) -> dict[str, float]:
                 content, _ = root.read(f"{FOLDER}/{name}", LARGEST_LOG)
                 _add_lines(counters, content.partition(CLOSED)[0])
         except FileNotFoundError:
-            continue  # folded under our eyes
-        except StrangeFileError:
+            continue  # a concurrent fold renamed it
+        except UntrustedFileError:
             pass
         if (_read_totals(root), names(root)) == before:
             break
@@ -218,7 +217,7 @@ def _add(counters: dict[str, float], event: Event) -> None:
 
 
 def _amounts(event: Event) -> Iterator[tuple[str, float]]:
-    """What one call adds to which counter."""
+    """The counters that one call adds to, with amounts."""
     yield from _of_fields(event)
     if event.outcome == outcomes.BYPASS:
         yield f"bypass_reasons.{event.reason}", 1
@@ -239,43 +238,43 @@ def _amounts(event: Event) -> Iterator[tuple[str, float]]:
 
 
 def _of_fields(record: Record) -> Iterator[tuple[str, float]]:
-    """What the tables say of its fields."""
-    for name, adds in _ADDING[type(record)]:
+    """The counters of its fields, with amounts."""
+    for name, counter in _SUMMED[type(record)]:
         value = getattr(record, name)
         if isinstance(value, (int, float)):
             if value:
-                yield adds, value
+                yield counter, value
         else:
-            words = value.split(",") if isinstance(value, str) else value
-            yield from ((f"{adds}.{word}", 1) for word in words if word)
+            members = value.split(",") if isinstance(value, str) else value
+            yield from ((f"{counter}.{member}", 1) for member in members if member)
 
 
 def _of_executor(stage: StageEvent) -> Iterator[tuple[str, float]]:
-    """What a stage that was sent to another machine adds; nothing for others."""
-    if word := events.why_here(stage):
-        yield from (("executor.sent", 1), ("executor.ran_here", 1), (f"executor.reasons.{word}", 1))
-    if costs := events.away(stage):
+    """The counters of a stage that was sent to another machine, with amounts; nothing for others."""
+    if reason := events.why_here(stage):
+        yield from (("executor.sent", 1), ("executor.ran_here", 1), (f"executor.reasons.{reason}", 1))
+    if costs := events.remote_costs(stage):
         yield from (("executor.sent", 1), ("executor.came_back", 1))
         yield f"executor.seconds_{'saved' if costs.is_cached else 'running'}", costs.run
         yield from _of_fields(costs)
 
 
 def _read_totals(root: Directory) -> tuple[str, dict[str, float]]:
-    """The log folded last and the counters; nothing of a damaged file is kept. Raises OSError."""
+    """The last folded log and the counters; empty if the file is damaged. Raises OSError."""
     import json
 
     try:
         stored = json.loads(root.read(f"{FOLDER}/{_TOTALS}", _LARGEST_TOTALS)[0])
         counters = {str(name): _amount(value) for name, value in stored["counters"].items()}
         return str(stored["folded"]), counters
-    except (FileNotFoundError, StrangeFileError):
+    except (FileNotFoundError, UntrustedFileError):
         return "", {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "", {}
 
 
 def _amount(value: float) -> float:
-    """The value itself, an int kept an int; raises ValueError or TypeError for what cannot be a sum."""
+    """The value, of unchanged type; raises ValueError or TypeError for what cannot be a sum."""
     if not -1e15 < value < 1e15:
         raise ValueError(value)
     return value
@@ -289,25 +288,25 @@ def _write_totals(root: Directory, folded: str, counters: dict[str, float]) -> N
 
 
 def _totals(counters: dict[str, float], stages: Iterable[str]) -> dict[str, Any]:
-    """The counters this version and the caller know, all of them present, in the shape that `stats` prints.
+    """All counters that this version and the caller know, in the shape that `stats` prints.
 
-    What another version counted stays in the file for that version.
+    Counters of other versions stay in the file, but are not returned.
     """
 
-    def shown(name: str, kind: type) -> object:
+    def total(name: str, kind: type) -> object:
         if kind is str:
-            words = (counter for counter in sorted(counters) if counter.startswith(f"{name}."))
-            return {counter.removeprefix(f"{name}."): int(counters[counter]) for counter in words}
+            members = (counter for counter in sorted(counters) if counter.startswith(f"{name}."))
+            return {counter.removeprefix(f"{name}."): int(counters[counter]) for counter in members}
         return int(counters.get(name, 0)) if kind is int else round(counters.get(name, 0), 6)
 
     made: dict[str, Any] = {}
     for counter, kind in _COUNTERS.items():
         section, _, name = counter.rpartition(".")
-        (made.setdefault(section, {}) if section else made)[name] = shown(counter, kind)
-    # An outcome of another version counts as a call, as it does in the event log.
+        (made.setdefault(section, {}) if section else made)[name] = total(counter, kind)
+    # Outcomes of other versions are kept, so that `calls` agrees with the event log.
     made["calls"] = {**dict.fromkeys(outcomes.OUTCOMES, 0), **made["calls"]}
     made["stages"] = {
-        stage: {name: shown(f"stages.{stage}.{name}", kind) for name, kind in _OF_A_STAGE.items()}
+        stage: {name: total(f"stages.{stage}.{name}", kind) for name, kind in _STAGE_COUNTERS.items()}
         for stage in stages
     }
     made["since"] = round(counters.get(_FIRST, 0), 3)

@@ -1,11 +1,11 @@
-"""The event log, read: one event a call, oldest first.
+"""Reads the event log: one event per call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v6.log           one line a call, appended with a single write (event_line.py)
-      events-v6.<id>.log     logs out of use (event_totals.py), kept until they have 32 MiB together
+      calls-v6.log           one line per call, appended with a single write (event_line.py)
+      events-v6.<id>.log     closed logs (event_totals.py); the oldest are removed above 32 MiB in all
 
-Owns the JSON form. Whoever shares the cache may have written anything into a log: what is no whole line of
-ours is passed over.
+Owns the JSON form. Other users of the cache may have written anything into a log: lines that are not
+complete and well-formed are skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import time
 
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory, StrangeFileError
+from nvccache.store.directory import Directory, UntrustedFileError
 from nvccache.store.event_line import (
     AMOUNT,
     CLOSED,
@@ -49,30 +49,30 @@ if TYPE_CHECKING:
 
 VERSION = 2  # of the JSON form
 KEPT = "events-v6."
-LARGEST_LOG = 1 << 26  # bytes; a log is folded when it has one MiB
-PAUSE_SECONDS = 60.0  # without any call that belongs to no build, after which the next one begins another
-_AHEAD_SECONDS = 3600.0  # by which the clock of another machine may be ahead
+LARGEST_LOG = 1 << 26  # bytes; a log is folded at 1 MiB
+PAUSE_SECONDS = 60.0  # between calls without a build tool, after which a new build begins
+_AHEAD_SECONDS = 3600.0  # by which another machine's clock may be ahead
 
 
 class JournalError(Exception):
-    """The event log cannot be used; the message is one sentence for the user."""
+    """The event log is unusable; the message is one sentence for the user."""
 
 
-def read(place: str | Directory, since: float = 0.0) -> Iterator[Event]:
-    """The events that began at the Unix time `since` or later; raises JournalError.
+def read(cache: str | Directory, since: float = 0.0) -> Iterator[Event]:
+    """The events of calls that began at the Unix time `since` or later, in the order in which they ended.
 
-    They come in the order in which the calls ended. A missing log has none.
+    A missing log has none. Raises JournalError.
     """
-    root = directories.at(place)
+    root = directories.at(cache)
     for name in _logs(root):
         for event in parse(_content(root, name)):
             if event.started >= since:
                 yield event
 
 
-def newest(place: str | Directory, text: str = "") -> Iterator[Event]:
-    """The events, the last call first, as far as their line holds this text; raises JournalError."""
-    root = directories.at(place)
+def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
+    """The events whose line contains this text, latest first; raises JournalError."""
+    root = directories.at(cache)
     wanted = quote(text).encode(errors="surrogateescape")
     for name in reversed(_logs(root)):
         content = _content(root, name)
@@ -82,24 +82,24 @@ def newest(place: str | Directory, text: str = "") -> Iterator[Event]:
                 yield event
 
 
-def last_call(place: str | Directory, product: str = "") -> Event | None:
-    """The last call that made this product, or the last of all that made one; None if it is not known."""
-    made = (event for event in newest(place, product) if event.product and product in ("", event.product))
+def last_call(cache: str | Directory, product: str = "") -> Event | None:
+    """The last call that made this product, or any product; None if there is none in the log."""
+    made = (event for event in newest(cache, product) if event.product and product in ("", event.product))
     return next(made, None)
 
 
 def builds(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[list[Call]]:
-    """The calls of each build, the oldest first, by when they began.
+    """The calls grouped by build, both ordered by start time.
 
-    A build is what one run of a build tool calls, however long that pauses. Of calls that none has made,
-    another build begins after `pause` seconds in which none was under way, and where a product is made again.
+    All calls of one run of a build tool are a build, whatever pauses it makes. Among calls without a build
+    tool, a new build begins after `pause` seconds without a running call, or when a product is made again.
     """
     named: dict[str, list[Call]] = {}
     found: list[list[Call]] = []
-    loose: list[Call] = []
-    over = 0.0  # when the last of the loose calls ended
+    loose: list[Call] = []  # of the current build, without a build tool
+    over = 0.0  # when the last of them ended
     made: set[str] = set()  # their products
-    # A call under a clock that was wrong would be of the last build for ever.
+    # A call recorded under a clock far ahead would belong to the latest build for good.
     latest = time.time() + _AHEAD_SECONDS
     past = (call for call in calls if call.started <= latest)
     for call in sorted(past, key=lambda call: (call.started, call.ended)):
@@ -119,12 +119,12 @@ def builds(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[list[Cal
 
 
 def last_build(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[Call]:
-    """The calls of the build that began last."""
+    """The calls of the latest build."""
     return next(reversed(builds(calls, pause)), [])
 
 
 def parse(lines: bytes) -> Iterator[Event]:
-    """The events in a piece of a log."""
+    """The events in part of a log."""
     for line in lines.partition(CLOSED)[0].split(b"\n"):
         event = _event_of(line)
         if event:
@@ -132,16 +132,16 @@ def parse(lines: bytes) -> Iterator[Event]:
 
 
 class Follower:
-    """Yields what is appended from now on, also after the log was folded."""
+    """Returns the events appended from now on, even if the log is folded meanwhile."""
 
-    def __init__(self, place: str | Directory) -> None:
-        self._root = directories.at(place)
+    def __init__(self, cache: str | Directory) -> None:
+        self._root = directories.at(cache)
         self._descriptor = -1
         self._rest = b""
         self._open(at_end=True)
 
     def new(self) -> list[Event]:
-        """The events since the last question; raises OSError."""
+        """The events since the last call of this method; raises OSError."""
         found = self._read()
         if self._is_folded():
             found += self._read()
@@ -154,7 +154,7 @@ class Follower:
     def _open(self, at_end: bool) -> bool:
         try:
             self._descriptor, _ = self._root.open(f"{FOLDER}/{LOG}")
-        except (FileNotFoundError, StrangeFileError):
+        except (FileNotFoundError, UntrustedFileError):
             return False
         os.lseek(self._descriptor, 0, os.SEEK_END if at_end else os.SEEK_SET)
         return True
@@ -179,35 +179,35 @@ class Follower:
         return (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino)
 
 
-class Away(Record):
-    """What a stage cost that ran on another machine, as StageEvent.away has it, with blanks between."""
+class RemoteCosts(Record):
+    """The costs of a stage that ran on another machine; StageEvent.away holds them, separated by blanks."""
 
-    LEAST = 7
+    MIN_FIELDS = 7
     queue: float = row(AMOUNT, 0.0, "executor.seconds_queued")
     send: float = row(AMOUNT, 0.0, "executor.seconds_sending")
-    run: float = row(AMOUNT, 0.0)  # of what the engine had: when it ran, for whoever sent it then
+    run: float = row(AMOUNT, 0.0)  # of a result from the action cache: of the original run
     fetch: float = row(AMOUNT, 0.0, "executor.seconds_fetching")
     sent_bytes: float = row(AMOUNT, 0, "executor.bytes_sent")
     fetched_bytes: float = row(AMOUNT, 0, "executor.bytes_received")
-    is_cached: float = row(AMOUNT, 0, "executor.from_action_cache")  # 1 if the engine had the result, or 0
+    is_cached: float = row(AMOUNT, 0, "executor.from_action_cache")  # 1 or 0
 
 
 def to_json(event: Event) -> dict[str, object]:
-    """One event in the documented form; `stages` holds one object a stage."""
+    """One event in the documented form; `stages` holds one object per stage."""
     return {
         "version": VERSION,
         **_facts(event),
         "wrong_settings": [name for name in event.wrong_settings.split(",") if name],
         "remote": remote_json(event.remote),
         "stages": [
-            {**_facts(stage), "away": costs_away(stage), "why_here": why_here(stage)}
+            {**_facts(stage), "away": remote_costs_json(stage), "why_here": why_here(stage)}
             for stage in event.stages
         ],
     }
 
 
 def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
-    """What a call asked of remotes, in the documented form."""
+    """A call's queries to remotes, in the documented form."""
     return {**_facts(use), "faults": list(use.faults)} if use else None
 
 
@@ -215,35 +215,35 @@ def _facts(record: Record) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in record.FIELDS}
 
 
-def away(stage: StageEvent) -> Away | None:
-    """What a stage cost that ran on another machine; None for others."""
+def remote_costs(stage: StageEvent) -> RemoteCosts | None:
+    """The costs of a stage that ran on another machine; None for others."""
     if stage.where in ("", LOCAL):
         return None
     try:
-        return Away.of(stage.away.split(" "))
+        return RemoteCosts.of(stage.away.split(" "))
     except ValueError:
         return None
 
 
-def costs_away(stage: StageEvent) -> dict[str, float] | None:
-    """The same by name."""
-    costs = away(stage)
+def remote_costs_json(stage: StageEvent) -> dict[str, float] | None:
+    """As `remote_costs`, by name."""
+    costs = remote_costs(stage)
     return _facts(costs) if costs else None
 
 
 def why_here(stage: StageEvent) -> str:
-    """Why a stage ran here though it was sent, a word; or empty."""
+    """Why a stage that was sent to another machine ran here, one word; or empty."""
     return stage.away if stage.where == LOCAL else ""
 
 
 def tool_spent(stage: StageEvent) -> float:
-    """The seconds that a tool took for a stage, on whatever machine; none where the engine had the result."""
-    costs = away(stage)
+    """The seconds that a tool ran for a stage, on any machine; 0 for a result from the action cache."""
+    costs = remote_costs(stage)
     return 0.0 if stage.is_hit or (costs and costs.is_cached) else stage.cost
 
 
 def names(root: Directory) -> list[str]:
-    """The files of the log's folder; raises JournalError."""
+    """The names of the files in the log's folder; raises JournalError."""
     try:
         return sorted(name for name, _ in root.list(FOLDER))
     except OSError as error:
@@ -259,7 +259,7 @@ def cause(error: OSError) -> str:
 
 
 def stage_of(text: str) -> StageEvent | None:
-    """The inverse of event_line.text_of_hit; None for what is no stage."""
+    """The inverse of event_line.text_of_hit; None if the text is malformed."""
     try:
         return StageEvent.of(text.split(SEPARATOR))
     except ValueError:
@@ -267,16 +267,16 @@ def stage_of(text: str) -> StageEvent | None:
 
 
 def _logs(root: Directory) -> list[str]:
-    """The logs, the newest last: their names begin with when they were taken out of use."""
+    """The logs, newest last: the names of closed ones begin with the time of closing."""
     found = names(root)
     return [*(name for name in found if name.startswith(KEPT)), *(name for name in found if name == LOG)]
 
 
 def _content(root: Directory, name: str) -> bytes:
-    """What is in a log; nothing if there is none, or none of ours."""
+    """The content of a log; empty if it does not exist or is not ours."""
     try:
         return root.read(f"{FOLDER}/{name}", LARGEST_LOG)[0].partition(CLOSED)[0]
-    except (FileNotFoundError, StrangeFileError):
+    except (FileNotFoundError, UntrustedFileError):
         return b""
     except OSError as error:
         raise JournalError(f"cannot read `{where(root)}`: {cause(error)}") from None
@@ -286,9 +286,9 @@ def _event_of(line: bytes) -> Event | None:
     *fields, end = os.fsdecode(line).split("\t")
     if end != ".":
         return None
-    head = Event.LEAST
+    head = Event.MIN_FIELDS
     while head < len(fields) and SEPARATOR not in fields[head]:
-        head += 1  # a fact of a version after the first, perhaps of one after this
+        head += 1  # a field that a later version than the first has added, perhaps one newer than this
     try:
         event = Event.of(fields[:head])
         event.stages = [StageEvent.of(field.split(SEPARATOR)) for field in fields[head:]]

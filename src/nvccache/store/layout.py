@@ -1,14 +1,14 @@
-"""Every name that may be in the cache directory, what is left alone there, and how many bytes there are.
+"""The names that nvccache uses in the cache directory, and the running count of the bytes there.
 
-store.py draws the layout and says what the buckets hold. Whatever is named as buckets and their entries are
-was put there by this version or another one.
+store.py draws the layout and says what the buckets hold. Files with other names are left alone; the patterns
+match the files of other versions as well.
 
-    $NVCCACHE_DIR/journal/usage-v4    the slice to count next, when one was counted last, bytes of each slice
+    $NVCCACHE_DIR/journal/usage-v4    next slice to count, time of the last count, bytes of each slice
 
-A slice is what lies in the folders of one name, `ab`, in all buckets; the last one is what lies beside the
-buckets. Whoever stores something adds to the numbers. One slice after the other is counted anew
-(eviction.py), which puts right what killed calls have not added. A file with numbers that cannot be is
-thrown away, and all is counted again.
+A slice is the contents of all folders with one name, such as `ab`, in all buckets; the last slice is what is
+outside the buckets. A call that stores something adds to the count. Slices are recounted in turn
+(eviction.py), which corrects for calls that were killed before they added theirs. A file with impossible
+numbers is discarded, and everything is recounted.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from nvccache.store.directory import TEMPORARY, Directory
 from nvccache.store.event_line import FOLDER as JOURNAL
 from nvccache.values import dataclass
 
-# In a folder, where files of others may be replaced: the directory itself may be like /tmp.
+# In a folder: the directory itself may be like /tmp, where files of other users cannot be replaced.
 USAGE = f"{JOURNAL}/usage-v4"
 _VERSIONED = r"[a-z]+(?:-[a-z]+)*-v\d{1,4}"
 BUCKET = re.compile(_VERSIONED)
 SHARD = re.compile(r"[0-9a-f]{2}")
 _KEY = r"(?:[0-9a-f]{32}){1,2}"
 ENTRY = re.compile(_KEY + f"(?:{re.escape(store.COMPRESSED)})?")
-# What is beside the buckets: in which folder, and which names.
-BESIDE = {
+# The names outside the buckets, by folder.
+OUTSIDE_BUCKETS = {
     "": re.compile(f"{_VERSIONED}|{re.escape(cachedir_tag.NAME)}"),
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
     JOURNAL: re.compile(_VERSIONED + r"(?:\.[0-9a-z.-]{1,64})?"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
-    # What has still to be sent to remotes (remote/uploads.py).
+    # Queued uploads (remote/uploads.py).
     "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)"),
     inflight.FOLDER: re.compile(_KEY),
 }
-_LARGEST = 1 << 40  # bytes; more is no size, but says that it is not known
-_HEAD = 18  # bytes of a zstd frame that hold the size of its content
+_LARGEST = 1 << 40  # bytes; zstandard returns values above this for an unknown size
+_HEAD = 18  # bytes at the start of a zstd frame that hold the size of its content
 SHARDS = 256  # of the count
 LAST_SLICE = SHARDS  # the number of the last slice
 SLICES = SHARDS + 1
-_STRIDE = 98  # from one slice to the next: calls at the same time look after slices that are far apart
+_STRIDE = 98  # from one slice to the next, so that concurrent calls scan slices that are far apart
 _UNKNOWN = -1
 _MOST_BYTES = 10**15
 _LONGEST = 1 << 13  # bytes of the file
@@ -56,14 +56,14 @@ _LOCK_SECONDS = 0.1
 
 
 def entries(root: Directory) -> Iterator[tuple[str, int, float]]:
-    """What lies in the buckets: path, size, and when it was used last. Raises OSError."""
+    """The files in the buckets: path, size, and time of last use. Raises OSError."""
     for bucket in _folders(root, "", BUCKET):
         for shard in _folders(root, bucket, SHARD):
             yield from _files(root, f"{bucket}/{shard}", ENTRY)
 
 
 def folders(root: Directory) -> dict[str, list[str]]:
-    """The folders in all buckets by their own names, `ab`. Raises OSError."""
+    """The folders in all buckets, by their own names such as `ab`. Raises OSError."""
     found: dict[str, list[str]] = {}
     for bucket in _folders(root, "", BUCKET):
         for name, _ in root.each(bucket, until=0.0):
@@ -73,9 +73,9 @@ def folders(root: Directory) -> dict[str, list[str]]:
 
 
 def in_folder(root: Directory, folder: str, until: float) -> Iterator[tuple[str, int, float | None]]:
-    """The files of a folder as in `entries`; without a size and a time those that are found too late.
+    """The files of a folder as from `entries`; size 0 and time None for those reached after `until`.
 
-    What is no folder, or one of somebody else, has none.
+    Yields nothing if `folder` is not a folder, or one of an untrusted user.
     """
     try:
         for name, status in root.each(folder, until):
@@ -87,17 +87,17 @@ def in_folder(root: Directory, folder: str, until: float) -> Iterator[tuple[str,
         return
 
 
-def beside(root: Directory) -> Iterator[tuple[str, int, float]]:
-    """What of ours is in no bucket: path, size, and when it was touched last."""
-    for folder, pattern in BESIDE.items():
+def outside_buckets(root: Directory) -> Iterator[tuple[str, int, float]]:
+    """Our files outside the buckets: path, size, and modification time."""
+    for folder, pattern in OUTSIDE_BUCKETS.items():
         try:
             yield from _files(root, folder, pattern)
         except OSError:
-            continue  # a link or a file in its place
+            continue  # a link or a file instead of a folder
 
 
-def is_left_behind(path: str) -> bool:
-    """Whether a file beside the buckets is of no use, once nobody has touched it for long."""
+def is_garbage(path: str) -> bool:
+    """Whether a file outside the buckets is of no use once it is old."""
     folder, _, name = path.rpartition("/")
     if folder == JOURNAL:
         return not event_totals.is_current(name) and path != USAGE
@@ -126,12 +126,12 @@ class Size:
     unpacked: int = 0
 
 
-def by_kind(place: str | Directory) -> dict[str, Size]:
+def by_kind(cache: str | Directory) -> dict[str, Size]:
     """Sizes by bucket without its version; blobs as `blob`, or `blob (zstd)` where compressed.
 
     Raises OSError.
     """
-    root = directories.at(place)
+    root = directories.at(cache)
     found: dict[str, Size] = {}
     for path, size, _ in entries(root):
         bucket = path.partition("-v")[0]
@@ -144,7 +144,7 @@ def by_kind(place: str | Directory) -> dict[str, Size]:
 
 
 def _unpacked(root: Directory, path: str) -> int:
-    """The size of what a file holds, or 0 where it does not say."""
+    """The decompressed size of a file; 0 if its header does not have it."""
     import zstandard
 
     try:
@@ -161,7 +161,7 @@ def _unpacked(root: Directory, path: str) -> int:
 
 
 class Count:
-    """The numbers of all slices."""
+    """The running count: bytes of all slices."""
 
     __slots__ = ("bytes", "counted_at", "next")
 
@@ -172,7 +172,7 @@ class Count:
 
     @property
     def total(self) -> int:
-        """The least that the directory holds."""
+        """A lower bound: slices that have not been counted are missing."""
         return sum(size for size in self.bytes if size != _UNKNOWN)
 
     @property
@@ -180,22 +180,22 @@ class Count:
         return _UNKNOWN not in self.bytes
 
     def add(self, added: Mapping[str, int]) -> None:
-        """Add what the folders of these names, `ab`, have grown by."""
+        """Add the bytes by which folders have grown, by their names such as `ab`."""
         for shard, size in added.items():
-            # A name that a remote has made up is no key, and in no slice.
+            # A name that comes from a remote may be no key, and belongs to no slice.
             number = int(shard, 16) if SHARD.fullmatch(shard) else _UNKNOWN
             if number != _UNKNOWN and self.bytes[number] != _UNKNOWN:
                 self.bytes[number] = max(0, self.bytes[number] + size)
 
-    def take(self, counted: Mapping[int, int], before: Count, now: float) -> None:
-        """Take what was counted since the count was as `before`, with what others have added meanwhile."""
+    def merge(self, counted: Mapping[int, int], before: Count, now: float) -> None:
+        """Take over recounted slices, and keep what other calls added since the count was `before`."""
         for number, size in counted.items():
             added = self.bytes[number] - before.bytes[number] if before.bytes[number] != _UNKNOWN else 0
             self.bytes[number] = size + max(0, added)
         self.counted_at = int(now)
 
-    def take_turn(self) -> int:
-        """The slice to look after now; the next call gets another one."""
+    def advance(self) -> int:
+        """The slice to scan now; the next call gets another one."""
         first = self.next
         self.next = (first + _STRIDE) % SLICES
         return first
@@ -207,11 +207,8 @@ class Count:
 
 
 @contextlib.contextmanager
-def changed_count(root: Directory) -> Iterator[Count]:
-    """The count, to be changed in a block and written after it.
-
-    The lock is held for no longer than that, and not waited for long. Raises LockTimeoutError and OSError.
-    """
+def count_for_update(root: Directory) -> Iterator[Count]:
+    """The count, locked for a `with` block and then written. Raises LockTimeoutError and OSError."""
     with locks.briefly(root, _LOCK, _LOCK_SECONDS):
         count = read_count(root)
         yield count
@@ -220,8 +217,8 @@ def changed_count(root: Directory) -> Iterator[Count]:
 
 def read_count(root: Directory) -> Count:
     try:
-        words = root.read(USAGE, _LONGEST)[0].split()
-        following, counted_at, *sizes = [int(word) for word in words if len(word) < 20]
+        numbers = root.read(USAGE, _LONGEST)[0].split()
+        following, counted_at, *sizes = [int(number) for number in numbers if len(number) < 20]
     except (OSError, ValueError):
         return Count()
     count = Count()

@@ -1,10 +1,10 @@
 """The locks of the cache directory, with a time limit: one for each of its sixteen shards, and two more.
 
-Those who add and those who remove hold the lock of the shard, so that a file found present is not
-removed while an entry that needs it is being written. Readers take none.
+A process holds a shard's lock while it adds or removes files, so that no file disappears while an entry
+that refers to it is being written. Readers take no lock.
 
-The files are opened like all others of the directory, and what is open is locked: by calls with `flock`, by
-who cleans or folds with filelock, which a miss has no time to load. To the kernel both are one lock.
+Compiles lock with `flock`; cleaning and folding use filelock, which takes too long to load for a miss. To the
+kernel both are the same lock.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from nvccache.files import flock
-from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
+from nvccache.store.directory import Directory, LockTimeoutError, UntrustedFileError
 
 FOLDER = "locks"
-# For all locks of a call together. A publisher that has waited so long gives up, and at once where the holder
-# is known to have been stopped: the result is right without the cache.
+# The total for all locks of a call. After that, or at once if the holder is known to be suspended, a call
+# gives up storing: its result is correct without the cache.
 _LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
 
 def to_publish(directory: Directory, shard: str) -> AbstractContextManager[None]:
-    """Hold the lock of one of the sixteen shards while something is added.
+    """Hold the lock of one of the sixteen shards while adding files.
 
-    Raises LockTimeoutError when the call has waited long enough, and OSError; so do the next two.
+    Raises OSError, and LockTimeoutError once the call has used up its waiting time.
     """
     return _held(directory, shard, flock.take)
 
 
 def to_remove(directory: Directory, shard: str) -> AbstractContextManager[None]:
-    """The same lock, for who removes."""
-    return _held(directory, shard, _take_by_filelock)
+    """The same lock, for removing files."""
+    return _held(directory, shard, _take_with_filelock)
 
 
 def briefly(directory: Directory, shard: str, seconds: float) -> AbstractContextManager[None]:
-    """The same lock, for what a call can do as well another time: waited for so long at most."""
+    """The same lock, for work that a later call can do as well: waits at most this long."""
     return _held(directory, shard, flock.take, seconds)
 
 
 @contextlib.contextmanager
 def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
-    """Hold a lock that is waited for at most so long; raises OSError, TimeoutError included."""
-    descriptor = _acquire(directory, path, seconds, _take_by_filelock)
+    """Hold the lock of a file, waiting at most this long; raises OSError, TimeoutError included."""
+    descriptor = _acquire(directory, path, seconds, _take_with_filelock)
     try:
         yield
     finally:
@@ -54,22 +54,22 @@ def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
 
 
 def open_to_lock(directory: Directory, path: str) -> int:
-    """A descriptor of a file that is there to be locked, made if need be; raises OSError.
+    """A descriptor of a lock file, created if missing; raises OSError.
 
-    Who may only read the cache cannot open it: a lock that is held keeps others from storing.
+    Users with read access only cannot open it: by holding the lock they would keep others from storing.
     """
     for _ in range(2):
         try:
             descriptor, status = directory.open(path, os.O_RDWR, make=True, for_writers=True)
         except PermissionError:
-            # Whoever may read the file of another user may lock it.
+            # A file of another user can be locked if it can be read.
             descriptor, status = directory.open(path)
         if status.st_nlink <= 1:
             return descriptor
-        # A backup made of hard links has it as well, or somebody hostile has put it there.
+        # A hard link: made by a backup program, or planted by an attacker.
         os.close(descriptor)
         directory.unlink(path)
-    raise StrangeFileError(f"`{path}` has another name elsewhere")
+    raise UntrustedFileError(f"`{path}` has another hard link")
 
 
 @contextlib.contextmanager
@@ -93,7 +93,7 @@ def _held(
         flock.let_go(descriptor)
 
 
-def _take_by_filelock(descriptor: int) -> bool:
+def _take_with_filelock(descriptor: int) -> bool:
     from filelock import lock_descriptor
 
     return lock_descriptor(descriptor, blocking=False)

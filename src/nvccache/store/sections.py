@@ -3,9 +3,9 @@
     nvccache <kind> <length> <length> ... \\n <section><section>...
 
 Part of the hot path, which cannot afford to load a parser. A kind of record is declared once, as a Schema:
-the name and type of each section, in their order. A further field is one line there, and another name of the
-kind. Whoever reads a record checks its checksum first (store.py), so that what fails here was written by
-another version or by somebody hostile: ValueError, and the record is as good as absent.
+name and type of each section, in order. To add a field, add a line to the Schema and change the name of the
+kind. Checksums are verified before (store.py), so a record that fails to parse was written by another
+version or an attacker: that raises ValueError, and the record counts as absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST_NUMBER = 1e9
 
 
 class Schema:
-    """What a kind of record consists of: the name and the type of each field."""
+    """The fields of one kind of record: name and type of each."""
 
     __slots__ = ("_fields", "kind", "names")
 
@@ -34,17 +34,17 @@ class Schema:
         self._fields = fields
 
     def encode(self, values: Mapping[str, Any]) -> bytes:
-        """The record of these values, one for each field."""
-        assert len(values) == len(self._fields), "a field has no value, or a value no field"
+        """The record with these values, one for each field."""
+        assert len(values) == len(self._fields), "fields and values do not match"
         return pack(self.kind, [encode(values[name]) for name, (encode, _) in self._fields])
 
     def decode(self, record: bytes) -> dict[str, Any]:
-        """The values of a record; raises ValueError for what is no whole record of this kind."""
+        """The values of a record; raises ValueError unless it is a complete record of this kind."""
         parts = unpack(self.kind, record, len(self._fields))
         return {name: decode(part) for (name, (_, decode)), part in zip(self._fields, parts, strict=True)}
 
     def sections_of(self, record: bytes) -> dict[str, bytes]:
-        """The fields of a record as they are, not decoded; raises ValueError."""
+        """The encoded fields of a record; raises ValueError."""
         return dict(zip(self.names, unpack(self.kind, record, len(self.names)), strict=True))
 
     def joined(self, fields: Mapping[str, bytes]) -> bytes:
@@ -61,21 +61,21 @@ def unpack(kind: str, record: bytes, count: int) -> list[bytes]:
     """The `count` sections of a record; raises ValueError for anything else."""
     found = unpack_all(kind, record)
     if len(found) != count:
-        raise ValueError("not such a record")
+        raise ValueError("not a record of this kind")
     return found
 
 
 def unpack_all(kind: str, record: bytes) -> list[bytes]:
-    """The sections of a record that has any number of them; raises ValueError."""
+    """All sections of a record; raises ValueError for anything else."""
     end = record.find(b"\n")
     magic, found, *lengths = record[:end].split(b" ") if end > 0 else (b"", b"")
     if magic != _MAGIC or found != kind.encode():
-        raise ValueError("not such a record")
+        raise ValueError("not a record of this kind")
     sections = []
     position = end + 1
     for digits in lengths:
         if not digits.isdigit() or len(digits) > 12:
-            raise ValueError("a length is no number")
+            raise ValueError("a length is not a number")
         sections.append(record[position : position + int(digits)])
         position += int(digits)
     if position != len(record):
@@ -92,27 +92,27 @@ def split(section: bytes) -> list[str]:
     """The inverse of `join`; raises ValueError."""
     *strings, rest = os.fsdecode(section).split("\0")
     if rest:
-        raise ValueError("a string without an end")
+        raise ValueError("a string is not terminated")
     return strings
 
 
 def split_bytes(section: bytes) -> list[bytes]:
-    """As `split`, not decoded."""
+    """As `split`, but not decoded."""
     *strings, rest = section.split(b"\0")
     if rest:
-        raise ValueError("a string without an end")
+        raise ValueError("a string is not terminated")
     return strings
 
 
 def in_tuples(strings: list[str], width: int) -> list[tuple[str, ...]]:
     """The strings in groups of `width`; raises ValueError."""
     if len(strings) % width:
-        raise ValueError("a tuple is cut short")
+        raise ValueError("a tuple is incomplete")
     return list(zip(*[iter(strings)] * width, strict=True))
 
 
 def tuples_of(width: int) -> FieldType:
-    """The type of a list of tuples of so many strings."""
+    """The field type for a list of tuples of `width` strings."""
     return (
         lambda tuples: join([string for group in tuples for string in group]),
         lambda section: in_tuples(split(section), width),
@@ -120,19 +120,19 @@ def tuples_of(width: int) -> FieldType:
 
 
 def decode_number(raw: bytes | float) -> float:
-    """Seconds, or their like; raises ValueError for what would spoil every sum, such as nan."""
+    """Seconds and the like; raises ValueError for nan, infinity and others that would spoil every sum."""
     number = float(raw)
     if not -_LARGEST_NUMBER < number < _LARGEST_NUMBER:
-        raise ValueError("no such number")
+        raise ValueError("not a sane number")
     return number
 
 
-# Types of fields: how a value becomes a section, and how it is had back, which raises ValueError.
+# Field types: how to encode a value as a section and how to decode it, which raises ValueError.
 BYTES: FieldType = (bytes, bytes)
 STRING: FieldType = (os.fsencode, os.fsdecode)
 ASCII: FieldType = (os.fsencode, lambda section: section.decode("ascii"))
 STRINGS: FieldType = (join, split)
-PATHS: FieldType = (join, split_bytes)  # had back as bytes, which is all that system calls want
+PATHS: FieldType = (join, split_bytes)  # decoded as bytes, which system calls take as they are
 PAIRS: FieldType = tuples_of(2)
 TRIPLES: FieldType = tuples_of(3)
 NUMBER: FieldType = (lambda number: f"{number:.6f}".encode(), decode_number)

@@ -1,22 +1,22 @@
-"""The cache directory: what is kept, where, and how it is read.
+"""The cache directory: its layout, and how entries are stored and found.
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v10/ab/<key>        a call as it was typed: stat signatures of what it read, what it gave
-      record-v1/ab/<key>         what a call or a stage was observed to read, and what it gave (record.py)
-      blob-v3/ab/<digest>        an output the user may get, as it is, so that it can be reflinked
-      blob-v3/ab/<digest>.zst    an intermediate, compressed; both end with their sum if they are large
-      memo-v1/ab/<key>           what would be found out again, such as the digests of files of a directory
+      replay-v10/ab/<key>        a call as typed: stat signatures of its inputs, and its result
+      record-v1/ab/<key>         observed inputs of a call or stage, and its result (record.py)
+      blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
+      blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
+      memo-v1/ab/<key>           can be computed again, such as the digests of the files in a directory
       object-v5/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
-      journal/usage-v4           bytes, as counted so far; see layout.py
-      tmp/                       files on their way to their names, and nothing else
-      locks/<shard>.lock         for who adds or removes (locks.py); locks/running/ see inflight.py
+      journal/usage-v4           running count of bytes; see layout.py
+      tmp/                       files that are being written
+      locks/<shard>.lock         held while adding or removing (locks.py); for locks/running/ see inflight.py
 
 Part of the hot path; directory.py opens and writes the files. Everything but `usage-v4` is immutable:
-written under a temporary name, then renamed. Readers take no lock; what has vanished or does not match its
-checksum is removed and counts as absent. A bucket whose meaning changes gets a new number; those of other
-versions are not read.
+written under a temporary name, then renamed. Readers take no lock; a file that does not match its checksum
+is removed and counts as absent. A bucket whose meaning changes gets a new number; buckets of other versions
+are not read.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v1", "memo-v1", "replay-v10", "object-v5"
 BUCKETS = (BLOB, RECORD, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
-# They tell how a user compiles, or hold values of variables, and are read by that user alone.
-_SECRET = frozenset((OBJECT, REPLAY))
-_SUMMED_BY_THEMSELVES = frozenset((REPLAY,))  # the launcher reads them: records/replay_layout.py
-LARGEST_RECORD = 1 << 26  # bytes; that of a unit with 1 600 headers has 300 000
-_BLOCK = 1 << 12  # bytes, below which a file takes no less room for being compressed
+# Readable by their user only: they hold command lines or values of environment variables.
+_PRIVATE = frozenset((OBJECT, REPLAY))
+_SELF_CHECKED = frozenset((REPLAY,))  # with their own checksums, for the launcher: records/replay_layout.py
+LARGEST_RECORD = 1 << 26  # bytes; the record of a TU with 1 600 headers has 300 000
+_BLOCK = 1 << 12  # bytes; compressing a smaller file saves no disk space
 _LARGEST_BLOB = 1 << 32
 _LARGEST_COMPRESSED = 1 << 28
-_LARGEST_TEXT = 1 << 30  # bytes of an intermediate; a frame of 100 KB can claim gigabytes
+_LARGEST_TEXT = 1 << 30  # bytes of an intermediate; a zstd frame of 100 KB can expand to gigabytes
 _COMPRESSION_LEVEL = 1
-# Bytes of an output or an intermediate from which its file ends with a sum, which is checked in place of the
-# digest; XXH3 takes a fifth of the time of BLAKE3, but has to be loaded.
+# Bytes of a blob from which its file ends with an XXH3 sum, verified instead of the digest: that takes a
+# fifth of the time of BLAKE3, but has to be loaded.
 SUMMED_FROM = 1 << 21
-TAIL = keys.LENGTH + 34  # bytes: the digest, a blank, the sum and a newline
-REFRESHED_AFTER = 6 * 3600  # seconds for which what a hit rests on is not marked as used again
+TAIL = keys.LENGTH + 34  # bytes: digest, blank, sum, newline
+REFRESHED_AFTER = 6 * 3600  # seconds until the entries that a hit rests on are marked as used again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Store:
-    """One cache directory. Nothing here raises OSError for what is only a cache's trouble."""
+    """One cache directory. Cache faults do not raise OSError; they are noted in `fault`."""
 
     __slots__ = (
         "_has_stopped",
@@ -64,31 +64,31 @@ class Store:
         "added",
         "directory",
         "fault",
+        "fault_message",
         "is_readonly",
         "is_stale",
         "published",
         "root",
-        "trouble",
         "used",
     )
 
-    def __init__(self, place: str | Directory, is_readonly: bool = False) -> None:
-        self.directory = directory.at(place)
+    def __init__(self, cache: str | Directory, is_readonly: bool = False) -> None:
+        self.directory = directory.at(cache)
         self.root = self.directory.path
         self.is_readonly = is_readonly
-        self.added: dict[str, int] = {}  # bytes by which the folders of a name have grown
-        self.trouble = ""  # the last reason why something could not be stored, a sentence
-        self.fault = ""  # the first such reason that is the directory's, a word of outcomes.STORE_FAULTS
-        self.used: dict[str, None] = {}  # the files that this call rests on, by their paths in the directory
-        self.is_stale = False  # whether one of them had not been marked as used for long
-        self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of what was made and put here
-        self._has_stopped = False
-        self._memos: dict[str, str] = {}  # those that were found or added
+        self.added: dict[str, int] = {}  # bytes by which folders have grown, by their names such as `ab`
+        self.fault_message = ""  # why something could not be stored, or was removed: the last, a sentence
+        self.fault = ""  # the first fault of the directory, a word of outcomes.STORE_FAULTS
+        self.used: dict[str, None] = {}  # the files that this call rests on; paths in the directory
+        self.is_stale = False  # whether one of them has not been marked as used for REFRESHED_AFTER
+        self.published: dict[tuple[str, str], None] = {}  # (bucket, key) of entries made by this call
+        self._has_stopped = False  # after a lock timeout: nothing more is stored
+        self._memos: dict[str, str] = {}  # found or added
 
     def find_record(self, bucket: str, key: str) -> bytes | None:
-        """A record's body, if its first line, the checksum of the body under its key, is right.
+        """A record's body, if it matches the checksum in the first line, which covers body and key.
 
-        Who reads a replay record has to check it.
+        Replay records are not checked here; their readers must do that.
         """
         name = self.name(bucket, key)
         try:
@@ -97,7 +97,7 @@ class Store:
             return None
         self.is_stale |= _is_old(status)
         checksum, _, body = content.partition(b"\n")
-        if bucket in _SUMMED_BY_THEMSELVES:
+        if bucket in _SELF_CHECKED:
             body = content
         elif checksum != _checksum(key, body):
             self.remove_damaged(bucket, key)
@@ -113,18 +113,18 @@ class Store:
         lock: bool = True,
         is_received: bool = False,
     ) -> None:
-        """Put a record in the place of an older one. Nothing depends on what is put there without a lock.
+        """Write a record, replacing any older one; `lock` is needed if another entry may depend on it.
 
-        A body that depends on the older one is made while nobody else adds to its shard.
+        If `body` is a function, it is called under the lock, so that it can read the older record.
         """
         if bucket == RECORD and not is_received:
             self.published[bucket, key] = None
 
         def content() -> bytes:
             made = body() if callable(body) else body
-            return made if bucket in _SUMMED_BY_THEMSELVES else _checksum(key, made) + b"\n" + made
+            return made if bucket in _SELF_CHECKED else _checksum(key, made) + b"\n" + made
 
-        mode = 0o600 if bucket in _SECRET else 0o666
+        mode = 0o600 if bucket in _PRIVATE else 0o666
         shard = key[0] if lock else ""
         self._publish(self.name(bucket, key), content, shard, LARGEST_RECORD, replace=True, mode=mode)
 
@@ -151,7 +151,7 @@ class Store:
             try:
                 content, status = read(self.directory, name, digest)
             except (FileNotFoundError, PermissionError):
-                continue  # it may be of use to another user
+                continue  # not ours to remove: other users may be able to read it
             except (OSError, ValueError):
                 content = None
             if content is not None:
@@ -162,11 +162,11 @@ class Store:
         return None
 
     def read_blobs(self, digests: Iterable[str]) -> Iterator[bytes | None]:
-        """The contents of several, as each is asked for."""
+        """The contents of several blobs, each read when it is needed."""
         return map(self.read_blob, digests)
 
     def read_raw_blob(self, digest: str) -> bytes | None:
-        """The same of what this cache has uncompressed, for a record that says so."""
+        """As `read_blob`, but only if the blob is stored uncompressed; it is not added to `used`."""
         name = self.name(BLOB, digest)
         try:
             return raw_blob(self.directory, name, digest)[0]
@@ -186,9 +186,9 @@ class Store:
         self._publish(name, lambda: content, digest[0], most)
 
     def name(self, bucket: str, name: str) -> str:
-        """Where a record or a blob lies in the directory; a name that is none leads nowhere."""
+        """The path of a record or blob in the directory; a malformed name becomes all zeros."""
         if len(name) != keys.LENGTH or not name.isalnum() or not name.isascii():
-            name = "0" * keys.LENGTH  # a record that was tampered with must not lead out of the cache
+            name = "0" * keys.LENGTH  # a name from a malicious record must not lead out of the cache
         return f"{bucket}/{name[:2]}/{name}"
 
     def path(self, bucket: str, name: str) -> str:
@@ -197,27 +197,27 @@ class Store:
     def remove_damaged(self, bucket: str, key: str) -> None:
         self._remove(self.name(bucket, key))
 
-    def forget_read_records(self) -> None:
-        """Remove the records that this call has read, since one of them was seen to be wrong."""
+    def remove_read_records(self) -> None:
+        """Remove the records that this call has read, since one of them proved wrong."""
         for name in [name for name in self.used if name.startswith(f"{RECORD}/")]:
             self._remove(name)
 
     def rely_on(self, digest: str) -> None:
-        """Count a blob among what this call rests on, though it is not read."""
+        """Add a blob that is not read to the files that this call rests on."""
         name = self.name(BLOB, digest)
         self.used[name] = self.used[name + COMPRESSED] = None
 
     def mark_used(self, names: Iterable[str]) -> None:
-        """Mark files as used just now that are relied upon without being read.
+        """Mark files as used that a call rests on but does not read.
 
-        A hit reads its record and its products; what these rest on is asked only when a file has changed.
+        A hit reads only its record and its products; the entries they rest on are needed when a file changes.
         """
         if self.is_readonly:
             return
         for name in names:
             bucket, _, rest = name.partition("/")
             known = self.name(bucket, rest[3:].removesuffix(COMPRESSED))
-            # Anything else was written there by somebody hostile.
+            # Any other name is an attacker's.
             if bucket in BUCKETS and name.removesuffix(COMPRESSED) == known:
                 self.directory.mark_used(name)
 
@@ -230,10 +230,10 @@ class Store:
         replace: bool = False,
         mode: int = 0o666,
     ) -> None:
-        """Write a file, unless it is there and is to stay, or has more bytes than would be read again.
+        """Write a file, unless it exists and `replace` is false, or it has more than `most` bytes.
 
-        `shard` is empty for a file that no entry depends on: renaming alone is enough for those. What depends
-        on the file that is there is made under the lock.
+        `shard` is empty for a file that no entry depends on: the rename alone is enough, without a lock.
+        `content` is called under the lock.
         """
         if self.is_readonly or self._has_stopped:
             return
@@ -250,7 +250,7 @@ class Store:
                         self.directory.mark_used(name)
             self.used[name] = None
         except (OSError, StoreError) as error:
-            self.trouble = str(error)
+            self.fault_message = str(error)
             self.fault = self.fault or fault_of(error)
             self._has_stopped = isinstance(error, LockTimeoutError)
 
@@ -265,7 +265,7 @@ class Store:
         self._count(name, len(content) - replaced)
 
     def _remove(self, name: str) -> None:
-        self.trouble = f"removed damaged {self.root}/{name}"
+        self.fault_message = f"removed damaged {self.root}/{name}"
         if not self.is_readonly:
             try:
                 size = self.directory.status(name).st_size
@@ -280,25 +280,25 @@ class Store:
 
 
 def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
-    """A blob with this digest, else None, and its status. Raises OSError and ValueError."""
+    """An uncompressed blob, or None if it does not match its digest; and its status. Raises OSError."""
     descriptor, status = root.open(name)
     try:
-        content = _whole(descriptor, status.st_size, digest)
+        content = _read_checked(descriptor, status.st_size, digest)
         if content is not None:
-            root.count_as_used(descriptor, status)
+            root.touch(descriptor, status)
         return content, status
     finally:
         os.close(descriptor)
 
 
-def _whole(descriptor: int, size: int, digest: str) -> bytes | None:
-    """The content of an open file of `size` bytes, if its digest, or its sum, is right; raises OSError."""
+def _read_checked(descriptor: int, size: int, digest: str) -> bytes | None:
+    """The content of an open file of `size` bytes, if it matches its digest or sum; raises OSError."""
     if size < SUMMED_FROM:
         content = untrusted.read_all(descriptor, size)
         return content if keys.digest_bytes(content) == digest else None
     length = size - TAIL
     tail = os.pread(descriptor, TAIL, max(0, length))
-    # Looked at first: nobody's gigabytes of nothing are taken into memory.
+    # Checked before reading, so that a planted sparse file of gigabytes does not fill memory.
     if length > _LARGEST_BLOB or not tail.startswith(digest.encode()):
         return None
     content = untrusted.read_all(descriptor, length)
@@ -306,18 +306,18 @@ def _whole(descriptor: int, size: int, digest: str) -> bytes | None:
 
 
 def without_tail(stored: bytes, digest: str) -> bytes | None:
-    """What stands before the tail of a file that has one, if its sum is right."""
+    """The content of a file with a tail, without that; None if the sum does not match."""
     content, tail = stored[:-TAIL], stored[-TAIL:]
     return content if tail_of(digest, content) == tail else None
 
 
 def tail_of(digest: str, stored: bytes) -> bytes:
-    """What a large blob ends with: whose file it is, and what damage would change."""
+    """The last line of a large blob's file: its digest, which says which blob it is, and a sum."""
     return f"{digest} {keys.sum_of(stored)}\n".encode()
 
 
 def compressed_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:
-    """The same for one that is compressed."""
+    """As `raw_blob`, for a compressed one; also raises ValueError."""
     content, status = root.read(name, _LARGEST_COMPRESSED)
     return decompress(content, digest), status
 
@@ -331,7 +331,7 @@ def _checksum(key: str, body: bytes) -> bytes:
 
 
 def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
-    """What the file of a blob holds."""
+    """The bytes of a blob's file."""
     stored = content
     if compress:
         import zstandard
@@ -341,12 +341,12 @@ def as_stored(content: bytes, digest: str, compress: bool) -> bytes:
 
 
 def decompress(content: bytes, digest: str) -> bytes | None:
-    """What was compressed, if it has this digest; raises ValueError for what is no compressed blob."""
+    """The content of a compressed blob, or None if it does not match its digest; raises ValueError."""
     import zstandard
 
     try:
         size = zstandard.get_frame_parameters(content).content_size
-        if size > _LARGEST_TEXT:  # so is a size that is not known
+        if size > _LARGEST_TEXT:  # true of an unknown size as well
             return None
         is_summed = size >= SUMMED_FROM
         frame = without_tail(content, digest) if is_summed else content
@@ -359,7 +359,7 @@ def decompress(content: bytes, digest: str) -> bytes | None:
 
 
 def fault_of(error: Exception) -> str:
-    """The word of outcomes.STORE_FAULTS for what kept something from being stored."""
+    """The word of outcomes.STORE_FAULTS for an error."""
     if isinstance(error, LockTimeoutError):
         return "lock_timeout"
     if isinstance(error, ForeignDirectoryError):

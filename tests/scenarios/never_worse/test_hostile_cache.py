@@ -54,9 +54,9 @@ NAMES = {  # of each pattern of the layout, some that it allows
 
 
 def test_the_names_are_those_of_the_layout() -> None:
-    assert NAMES.keys() == layout.BESIDE.keys()
+    assert NAMES.keys() == layout.OUTSIDE_BUCKETS.keys()
     for folder, names in NAMES.items():
-        assert all(layout.BESIDE[folder].fullmatch(name) for name in names)
+        assert all(layout.OUTSIDE_BUCKETS[folder].fullmatch(name) for name in names)
 
 
 class Outside:

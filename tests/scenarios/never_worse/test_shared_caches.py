@@ -49,13 +49,13 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
         first.add_record(RECORD, KEY, b"of the first")
         event_line.append(str(root), event_line.Event("miss"))
         claim = Claims(str(root)).take(KEY)
-        assert claim and not first.trouble
+        assert claim and not first.fault_message
         os.seteuid(unprivileged.NOBODY)
         second = Store(str(root))
         assert second.find_record(RECORD, KEY) == b"of the first"
         second.add_record(RECORD, KEY, b"of the second")
         second.add_record(RECORD, OTHER_KEY, b"of the second")
-        assert not second.trouble
+        assert not second.fault_message
         event_line.append(str(root), event_line.Event("miss"))
         assert event_totals.read(str(root))["calls"]["miss"] == 2
         assert eviction.clear(str(root)).files == 2
@@ -130,5 +130,5 @@ def test_a_lock_that_cannot_be_given_up_does_not_undo_what_was_done(tmp_path: Pa
 
     with monkeypatch.context() as broken:
         broken.setattr("fcntl.flock", fail)
-        claims.give_up(claim)
+        claims.release(claim)
         assert claims.take(OTHER_KEY) is None

@@ -118,7 +118,7 @@ def test_what_a_launcher_took_away_is_told_by_its_program(workspace):
     sent.use_launcher(workspace, 'exec "$@"')
     workspace.write("a.cu", sent.SOURCE)
     assert workspace.cached("-c", "a.cu", "-o", "a.o", *sent.TWO).status == 0
-    assert printed(workspace, "explain", "a.o").count("  behind srun, ") == 4
+    assert printed(workspace, "explain", "a.o").count("  via srun, ") == 4
     found = stats(workspace)["executor"]
     assert (found["sent"], found["came_back"], found["from_action_cache"]) == (4, 4, 0)
     assert found["seconds_running"] > 0 < found["bytes_received"]

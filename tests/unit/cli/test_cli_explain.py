@@ -212,7 +212,7 @@ def test_each_stage_shows_where_it_ran_and_what_that_cost(nvccache, cache_dir):
         f"  cicc compute_70   ran        6.50 s  on {engine}, 0.88 s more"
         " (queue 0.25, send 0.12, fetch 0.50)",
         f"  cicc compute_75   ran       30.00 s  from the action cache of {engine}, fetched in 0.25 s",
-        "  cicc compute_80   ran        6.00 s  behind srun, 0.75 s more (queue 0.00, send 0.50, fetch 0.25)",
+        "  cicc compute_80   ran        6.00 s  via srun, 0.75 s more (queue 0.00, send 0.50, fetch 0.25)",
         f"  cicc compute_86   ran        2.00 s  here, though it was sent: {unserved}",
         "  cicc compute_90   ran        1.50 s  here, though it was sent: of_tomorrow",
         "  cicc compute_100  ran        1.00 s  here",

@@ -45,7 +45,7 @@ def test_a_misspelt_command_is_no_missing_compiler(word):
 def test_a_compiler_that_is_missing_is_reported_as_one(word):
     done = run([word, "-c", "a.cu"], "/nonexistent")
     assert done.returncode == 127
-    assert done.stderr == f"nvccache: there is no compiler `{word}` behind nvccache on PATH\n"
+    assert done.stderr == f"nvccache: there is no compiler `{word}` on PATH besides nvccache\n"
 
 
 def test_a_compiler_of_a_name_like_a_command_is_run(tmp_path):

@@ -304,7 +304,7 @@ class TestOtherProcesses:
         """What has the other process end the first stage, which it runs."""
         other = Claims(root)
         claim = other.take(KEY.format(1))
-        return lambda: other.give_up(claim)
+        return lambda: other.release(claim)
 
     def test_what_another_runs_is_waited_for_and_taken(self, root, give_up):
         execution = execution_of(HOST, CUDAFE)
@@ -344,7 +344,7 @@ class TestOtherProcesses:
         assert begun(execution) == ["host_preprocess"]
 
     def test_who_stands_still_is_not_waited_for(self, root, give_up, monkeypatch):
-        monkeypatch.setattr(inflight, "_PATIENCE_SECONDS", 0.2)
+        monkeypatch.setattr(inflight, "_STALL_SECONDS", 0.2)
         execution = execution_of(HOST)
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]

@@ -269,7 +269,7 @@ def test_what_is_no_record_is_absent_and_removed(header, cache, body):
     put(cache, body)
     assert kept(cache) == []
     assert not is_there(cache)
-    assert "damaged" in cache.trouble
+    assert "damaged" in cache.fault_message
     put(cache, body)
     assert add(cache, read(header)) == key
     assert found(cache) == key

@@ -144,8 +144,8 @@ def test_the_layout_knows_every_name(directory):
     lock = uploads.take_lock(directory, FAR)
     assert lock is not None
     flock.let_go(lock)
-    found = sorted(path for path, _, _ in layout.beside(directory) if path.startswith("remote/"))
+    found = sorted(path for path, _, _ in layout.outside_buckets(directory) if path.startswith("remote/"))
     assert len(found) == 2
-    assert layout.BESIDE[uploads.FOLDER].pattern == uploads.NAME.pattern
+    assert layout.OUTSIDE_BUCKETS[uploads.FOLDER].pattern == uploads.NAME.pattern
     # What waits for a day goes; a lock may be held.
-    assert [layout.is_left_behind(path) for path in found] == [path.endswith(".queue") for path in found]
+    assert [layout.is_garbage(path) for path in found] == [path.endswith(".queue") for path in found]

@@ -12,7 +12,7 @@ import unprivileged
 from nvccache.files import keys
 from nvccache.store import cachedir_tag, locks, store
 from nvccache.store.cachedir_tag import ForeignDirectoryError
-from nvccache.store.directory import Directory, StrangeFileError
+from nvccache.store.directory import Directory, UntrustedFileError
 from nvccache.store.store import BUCKETS, RECORD, Store
 
 KEY = keys.digest_bytes(b"a key")
@@ -115,14 +115,14 @@ def test_what_is_no_regular_file_is_not_waited_for(root, cache):
     (root / NAME).unlink()
     os.mkfifo(root / NAME)
     for flags in (os.O_RDONLY, os.O_RDWR):
-        with pytest.raises(StrangeFileError):
+        with pytest.raises(UntrustedFileError):
             cache.open(NAME, flags)
 
 
 def test_a_file_is_read_up_to_what_it_may_have(root, cache):
     cache.write(NAME, bytes(100))
     assert cache.read(NAME, 100)[0] == bytes(100)
-    with pytest.raises(StrangeFileError):
+    with pytest.raises(UntrustedFileError):
         cache.read(NAME, 99)
 
 
@@ -180,7 +180,7 @@ def test_files_of_others_are_believed_where_others_may_write(root, mode, is_beli
     if is_believed:
         assert cache.read(NAME, 100)[0] == b"content"
     else:
-        with pytest.raises(StrangeFileError, match="somebody else"):
+        with pytest.raises(UntrustedFileError, match="another user"):
             cache.read(NAME, 100)
 
 
@@ -214,7 +214,7 @@ def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_
         cache.add_record(RECORD, KEY, b"body")
     finally:
         os.umask(previous)
-    assert not cache.trouble
+    assert not cache.fault_message
     for name in (RECORD, f"{RECORD}/{KEY[:2]}", "locks", "tmp"):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_folders), name
     for name in (NAME, cachedir_tag.NAME):
@@ -243,7 +243,7 @@ def test_folders_are_for_the_group_where_their_bit_for_it_may_not_be_set(root, i
         monkeypatch.setattr(os, "getegid", lambda: root.stat().st_gid + 1)
     cache = Store(str(root))
     cache.add_record(RECORD, KEY, b"body")
-    assert bool(cache.trouble) is not is_of_group
+    assert bool(cache.fault_message) is not is_of_group
     if is_of_group:
         for name in (RECORD, f"{RECORD}/{KEY[:2]}"):
             assert oct((root / name).stat().st_mode & 0o7777) == oct(0o770)

@@ -26,16 +26,16 @@ def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
 
 
 def test_the_last_calls_of_a_build_tell_how_many_jobs_it_has(cache_dir):
-    assert event_line.jobs_seen(cache_dir, "7-1") == 0
+    assert event_line.most_jobs(cache_dir, "7-1") == 0
     for build, jobs in (("7-1", 3), ("7-1", 2), ("8-9", 5), ("", 9)):
         event_line.append(cache_dir, event(outcomes.MISS, build=build, jobs=jobs, cause="\t7-1\t4\t" * 9))
-    assert [event_line.jobs_seen(cache_dir, build) for build in ("7-1", "8-9", "9-1")] == [3, 5, 0]
+    assert [event_line.most_jobs(cache_dir, build) for build in ("7-1", "8-9", "9-1")] == [3, 5, 0]
     with open(os.path.join(cache_dir, "journal", event_line.LOG), "ab") as log:
         log.write(b"\n" + b"x\t" * 14 + b"7-1\tmany\t.\n" + b"\n7-1\t.\n")
-    assert event_line.jobs_seen(cache_dir, "7-1") == 3
+    assert event_line.most_jobs(cache_dir, "7-1") == 3
     with open(os.path.join(cache_dir, "journal", event_line.LOG), "ab") as log:
         log.write(b"\n" + b"x\t" * 14 + b"7-1\t" + b"9" * 5000 + b"\t.\n")
-    assert event_line.jobs_seen(cache_dir, "7-1") == 999_999_999
+    assert event_line.most_jobs(cache_dir, "7-1") == 999_999_999
 
 
 @pytest.mark.parametrize(

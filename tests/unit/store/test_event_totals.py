@@ -451,4 +451,4 @@ def test_what_went_wrong_beside_the_compile_is_counted_and_told(cache_dir):
     found = events.last_call(cache_dir, "/a.o")
     assert (found.store_fault, found.wrong_settings) == ("disk_full", "jobs,max_size")
     assert told(found) == STAGES
-    assert event_totals.nothing()["store_faults"] == {}
+    assert event_totals.zeros()["store_faults"] == {}

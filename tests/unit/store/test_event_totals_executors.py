@@ -59,7 +59,7 @@ def cache_dir(tmp_path):
 
 
 def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir):
-    assert event_totals.read(cache_dir)["executor"] == event_totals.nothing()["executor"] == NOTHING
+    assert event_totals.read(cache_dir)["executor"] == event_totals.zeros()["executor"] == NOTHING
     for count in (1, 2, 3):
         event_line.append(cache_dir, made())
         assert event_totals.of_events(events.read(cache_dir))["executor"] == times(count)

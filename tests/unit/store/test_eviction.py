@@ -23,8 +23,8 @@ DAY = 24 * 3600.0
 @pytest.fixture(autouse=True)
 def in_no_hurry(monkeypatch) -> None:
     """On a busy machine, too, as much is done as the number of files allows."""
-    monkeypatch.setattr(eviction, "_SECONDS_TO_LOOK", 60)
-    monkeypatch.setattr(eviction, "_SECONDS_TO_REMOVE", 60)
+    monkeypatch.setattr(eviction, "_SCAN_SECONDS", 60)
+    monkeypatch.setattr(eviction, "_REMOVAL_SECONDS", 60)
     monkeypatch.setattr(eviction, "_LOCK_SECONDS", 0.5)
     monkeypatch.setattr(layout, "_LOCK_SECONDS", 0.5)
 
@@ -305,7 +305,7 @@ def test_what_was_never_added_is_found_by_and_by(root, monkeypatch):
 
 
 def test_a_call_looks_at_a_part_of_a_large_cache_and_the_next_at_another(root, monkeypatch):
-    monkeypatch.setattr(eviction, "_FILES_OF_CALL", 10)
+    monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
     digests = [_add(root, number, age=number) for number in range(100)]
     calls = 0
     while not _count(root).is_complete:
@@ -317,7 +317,7 @@ def test_a_call_looks_at_a_part_of_a_large_cache_and_the_next_at_another(root, m
 
 def test_a_large_file_does_not_cost_those_beside_it(root, monkeypatch):
     """Of each slice as much goes as if all were looked at."""
-    monkeypatch.setattr(eviction, "_FILES_OF_CALL", 10)
+    monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
     digests = [_add(root, number, age=100) for number in range(100)]
     large = root / BLOB / digests[0][:2] / digests[0]
     large.write_bytes(bytes(100 * SIZE))
@@ -335,7 +335,7 @@ def test_what_is_found_too_late_is_estimated(root, monkeypatch):
     """So that a slow file system does not keep a slice from being counted for ever."""
     for number in range(40):
         Store(str(root)).add_blob(f"{number:064x}", bytes(SIZE), compress=False)
-    monkeypatch.setattr(eviction, "_LEAST_OF_CALL", 0)
+    monkeypatch.setattr(eviction, "_LEAST_FILES_PER_CALL", 0)
     looked = []
 
     def ticking() -> float:
@@ -343,14 +343,14 @@ def test_what_is_found_too_late_is_estimated(root, monkeypatch):
         return float(len(looked))
 
     monkeypatch.setattr(directory.time, "monotonic", ticking)
-    look = eviction._Look(Directory(str(root)), 0, 1, until=20.0, now=0.0)
+    look = eviction._Scan(Directory(str(root)), 0, 1, until=20.0, now=0.0)
     assert 0 < len(look.files) < 30
     assert look.sizes == {0: 40 * SIZE}
     assert look.slices == len(look.files) / 40
     looked.clear()
-    assert not eviction._Look(Directory(str(root)), 0, 1, until=0.0, now=0.0).sizes
-    monkeypatch.setattr(eviction, "_LEAST_OF_CALL", 1)
-    assert eviction._Look(Directory(str(root)), 0, 1, until=0.0, now=0.0).sizes == {0: 40 * SIZE}
+    assert not eviction._Scan(Directory(str(root)), 0, 1, until=0.0, now=0.0).sizes
+    monkeypatch.setattr(eviction, "_LEAST_FILES_PER_CALL", 1)
+    assert eviction._Scan(Directory(str(root)), 0, 1, until=0.0, now=0.0).sizes == {0: 40 * SIZE}
 
 
 @pytest.mark.parametrize("ahead", [DAY, 80 * 365 * DAY])
@@ -415,7 +415,7 @@ for number in range(80):
     assert cache.read_blob(digest) in (content, None)
     eviction.count_and_limit(root, cache.added, max_bytes=50_000)
     cache.added = {}
-assert not cache.trouble, cache.trouble
+assert not cache.fault_message, cache.fault_message
 """
 
 

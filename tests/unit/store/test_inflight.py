@@ -22,11 +22,11 @@ from nvccache.store import inflight
 from nvccache.store.inflight import Claims
 claims = Claims(sys.argv[1])
 claim = claims.take(sys.argv[2])
-inflight._BEAT_SECONDS = 0.0
+inflight._HEARTBEAT_SECONDS = 0.0
 print("held", flush=True)
 while True:
     time.sleep(0.05)
-    claims.beat()
+    claims.heartbeat()
 """
 
 
@@ -53,7 +53,7 @@ def test_a_stage_is_claimed_once(claims, tmp_path):
     assert isinstance(claims.take(KEY), Claim)
     other = Claims(str(tmp_path / "cache")).take(KEY)
     assert isinstance(other, Wait)
-    assert other.look() == HELD
+    assert other.poll() == HELD
 
 
 def test_another_stage_is_free(claims):
@@ -64,33 +64,33 @@ def test_another_stage_is_free(claims):
 def test_who_waits_learns_that_the_holder_came_to_an_end(claims, tmp_path):
     claim = claims.take(KEY)
     waiting = Claims(str(tmp_path / "cache")).take(KEY)
-    claims.give_up(claim)
-    assert waiting.look() == ENDED
+    claims.release(claim)
+    assert waiting.poll() == ENDED
     assert files_in(tmp_path) == []
 
 
 def test_a_claim_given_up_can_be_taken_again(claims):
-    claims.give_up(claims.take(KEY))
+    claims.release(claims.take(KEY))
     assert isinstance(claims.take(KEY), Claim)
 
 
 def test_giving_up_all_leaves_nothing(claims, tmp_path):
     claims.take(KEY)
     claims.take(KEY[::-1])
-    claims.give_up_all()
+    claims.release_all()
     assert files_in(tmp_path) == []
 
 
 def test_a_killed_holder_frees_its_claim_for_one(claims, holder):
     first, second = claims.take(KEY), claims.take(KEY)
-    assert first.look() == second.look() == HELD
+    assert first.poll() == second.poll() == HELD
     holder.kill()
     holder.wait()
-    assert first.look() == FREE
-    assert second.look() == HELD, "the first one has it now"
-    first.leave()
-    assert second.look() == FREE
-    second.leave()
+    assert first.poll() == FREE
+    assert second.poll() == HELD, "the first one has it now"
+    first.close()
+    assert second.poll() == FREE
+    second.close()
     assert isinstance(claims.take(KEY), Claim)
 
 
@@ -99,9 +99,9 @@ def stop(holder: subprocess.Popen) -> None:
     os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
 
 
-def look_until_it_is_free(waiting: Wait) -> None:
+def poll_until_free(waiting: Wait) -> None:
     tries = 1000
-    while (found := waiting.look()) == HELD and (tries := tries - 1):
+    while (found := waiting.poll()) == HELD and (tries := tries - 1):
         time.sleep(0.02)
     assert found == FREE
 
@@ -111,7 +111,7 @@ def test_a_holder_that_was_suspended_is_not_waited_for(claims, holder, monkeypat
     monkeypatch.setattr(claims, "patience", 1e6)
     waiting = claims.take(KEY)
     stop(holder)
-    look_until_it_is_free(waiting)
+    poll_until_free(waiting)
 
 
 def test_one_that_shows_no_sign_of_life_is_not_waited_for(claims, holder, monkeypatch):
@@ -119,14 +119,14 @@ def test_one_that_shows_no_sign_of_life_is_not_waited_for(claims, holder, monkey
     monkeypatch.setattr(claims, "patience", 0.2)
     waiting = claims.take(KEY)
     stop(holder)
-    look_until_it_is_free(waiting)
+    poll_until_free(waiting)
 
 
 def test_who_stands_still_is_waited_for_once(claims, holder, tmp_path, monkeypatch):
     first, second = claims.take(KEY), claims.take(KEY)
     stop(holder)
-    look_until_it_is_free(first)
-    assert second.look() == FREE
+    poll_until_free(first)
+    assert second.poll() == FREE
     anew = Claims(str(tmp_path / "cache"))
     assert isinstance(anew.take(KEY), Claim)
     holder.send_signal(signal.SIGCONT)
@@ -135,34 +135,34 @@ def test_who_stands_still_is_waited_for_once(claims, holder, tmp_path, monkeypat
 
 def test_a_claim_that_was_passed_on_is_not_given_up_by_its_former_holder(claims, tmp_path, monkeypatch):
     monkeypatch.setattr(flock, "is_held_by_stopped", lambda descriptor: True)
-    monkeypatch.setattr(inflight, "_BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(inflight, "_HEARTBEAT_SECONDS", 0.0)
     former, other = Claims(str(tmp_path / "cache")), Claims(str(tmp_path / "cache"))
     claim = former.take(KEY)
-    look_until_it_is_free(claims.take(KEY))
+    poll_until_free(claims.take(KEY))
     assert isinstance(claims.take(KEY), Claim)
-    former.give_up(claim)
+    former.release(claim)
     assert isinstance(other.take(KEY), Wait)
 
 
 def test_a_holder_that_goes_on_is_waited_for(claims, holder, monkeypatch):
-    monkeypatch.setattr(inflight, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(inflight, "_STALL_SECONDS", 1.0)
     waiting = claims.take(KEY)
     for _ in range(20):
         time.sleep(0.1)
-        assert not holder.poll() and waiting.look() == HELD
+        assert not holder.poll() and waiting.poll() == HELD
 
 
 def test_nobody_is_waited_for_without_end(claims, holder, monkeypatch):
-    monkeypatch.setattr(inflight, "_LONGEST_SECONDS", 0.0)
-    assert claims.take(KEY).look() == ENDED
+    monkeypatch.setattr(inflight, "_MAX_WAIT_SECONDS", 0.0)
+    assert claims.take(KEY).poll() == ENDED
 
 
 def test_the_stamp_moves_while_a_claim_is_held(claims, tmp_path, monkeypatch):
-    monkeypatch.setattr(inflight, "_BEAT_SECONDS", 0.0)
+    monkeypatch.setattr(inflight, "_HEARTBEAT_SECONDS", 0.0)
     claims.take(KEY)
     (path,) = files_in(tmp_path)
     os.utime(path, (1, 1))
-    claims.beat()
+    claims.heartbeat()
     assert path.stat().st_mtime > 1
 
 
@@ -175,5 +175,5 @@ def test_a_file_left_by_a_killed_holder_is_taken_over(claims, holder, tmp_path):
     holder.kill()
     holder.wait()
     assert len(files_in(tmp_path)) == 1
-    claims.give_up(claims.take(KEY))
+    claims.release(claims.take(KEY))
     assert files_in(tmp_path) == []

@@ -31,7 +31,7 @@ def test_the_page_draws_the_event_log():
 def test_every_name_of_this_version_is_one_that_may_be_removed():
     assert all(layout.BUCKET.fullmatch(bucket) for bucket in store.BUCKETS)
     for name in (LOG, f"{events.KEPT}1-1.log", "totals-v1.json"):
-        assert layout.BESIDE[FOLDER].fullmatch(name)
+        assert layout.OUTSIDE_BUCKETS[FOLDER].fullmatch(name)
 
 
 def test_buckets_of_former_versions_are_removed_too():
@@ -42,7 +42,7 @@ def test_buckets_of_former_versions_are_removed_too():
         assert not layout.BUCKET.fullmatch(bucket)
 
 
-@pytest.mark.parametrize("pattern", [layout.ENTRY, layout.BESIDE[inflight.FOLDER]])
+@pytest.mark.parametrize("pattern", [layout.ENTRY, layout.OUTSIDE_BUCKETS[inflight.FOLDER]])
 def test_names_as_long_as_those_of_former_versions_are_removed_too(pattern):
     for length in (32, keys.LENGTH):
         assert pattern.fullmatch("0123456789abcdef" * (length // 16))

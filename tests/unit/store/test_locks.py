@@ -11,7 +11,7 @@ import pytest
 
 from nvccache.files import flock
 from nvccache.store import event_line, event_totals, eviction, locks
-from nvccache.store.directory import Directory, LockTimeoutError, StrangeFileError
+from nvccache.store.directory import Directory, LockTimeoutError, UntrustedFileError
 from nvccache.store.event_line import Event
 from nvccache.store.store import RECORD, Store
 
@@ -67,7 +67,7 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(directory, tmp_path, take
     directory.prepare()
     os.mkdir(f"{directory.path}/locks")
     os.symlink(tmp_path / "made", f"{directory.path}/locks/a.lock")
-    with pytest.raises(StrangeFileError), take(directory, "a"):
+    with pytest.raises(UntrustedFileError), take(directory, "a"):
         pass
     assert not (tmp_path / "made").exists()
 

@@ -95,7 +95,7 @@ def test_a_damaged_record_is_absent_and_removed(root, cache, bucket, damage):
     path.write_bytes(damage(path.read_bytes()))
     assert cache.find_record(bucket, KEY) is None
     assert not path.exists()
-    assert "damaged" in cache.trouble
+    assert "damaged" in cache.fault_message
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -209,7 +209,7 @@ def test_a_directory_that_cannot_be_written_is_read_without_an_error(root, cache
         assert there.find_record(RECORD, KEY) == BODY
         assert there.read_blob(DIGEST) == CONTENT
         there.add_memo(OTHER_KEY, "x")
-        assert there.trouble
+        assert there.fault_message
         assert Store(copy).find_memo(OTHER_KEY) == ""
 
 

@@ -35,7 +35,7 @@ def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache,
     (root / blocked).parent.mkdir(parents=True, exist_ok=True)
     (root / blocked).write_text("in the way")
     cache.add_record(RECORD, KEY, b"body")
-    assert cache.trouble
+    assert cache.fault_message
     assert cache.find_record(RECORD, KEY) is None
 
 
@@ -61,7 +61,7 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
     cache.add_memo(OTHER_KEY, "x")
     monkeypatch.setattr(os, "rename", fail)
     cache.add_record(RECORD, KEY, b"body")
-    assert "No space left" in cache.trouble
+    assert "No space left" in cache.fault_message
     assert cache.fault == "disk_full"
     assert not _temporary_files(root)
 
@@ -70,7 +70,7 @@ def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monke
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
     with locks.to_publish(Directory(str(root)), KEY[0]):
         cache.add_record(RECORD, KEY, b"body")
-        assert "holds the lock" in cache.trouble
+        assert "holds the lock" in cache.fault_message
         assert cache.fault == "lock_timeout"
         with (
             pytest.raises(StoreError, match="holds the lock"),
@@ -86,7 +86,7 @@ def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeyp
         for body in (b"first", b"second"):
             cache.add_record(REPLAY, KEY, body, lock=False)
             assert cache.find_record(REPLAY, KEY) == body
-    assert not cache.trouble
+    assert not cache.fault_message
 
 
 def test_a_blob_that_is_there_stays_and_a_record_is_replaced(root, cache):
@@ -104,7 +104,7 @@ def test_what_would_not_be_read_again_is_not_written(root, cache, lock, monkeypa
     for body in (bytes(101), lambda: bytes(101)):
         cache.add_record(REPLAY, KEY, body, lock=lock)
     assert not (root / cache.name(REPLAY, KEY)).exists()
-    assert not cache.trouble
+    assert not cache.fault_message
 
 
 def test_what_is_compressed_comes_back(cache):
@@ -144,7 +144,7 @@ for number in range(60):
     cache.add_record("replay-v10", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
     found = cache.read_blob(digest)
     assert found == content, number
-assert not cache.trouble, cache.trouble
+assert not cache.fault_message, cache.fault_message
 """
 
 

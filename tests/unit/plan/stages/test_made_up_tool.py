@@ -118,7 +118,7 @@ def test_its_key_has_its_components(added, tmp_path):
 
 def test_it_is_counted(added):
     assert stages.counted()[-1] == "weave"
-    assert event_totals.nothing(stages.counted())["stages"]["weave"]["hit"] == 0
+    assert event_totals.zeros(stages.counted())["stages"]["weave"]["hit"] == 0
 
 
 def test_its_results_are_found_until_its_component_changes(added, place):
