@@ -67,9 +67,9 @@ def _write_query(stdout: bytes, stderr: bytes) -> bool:
     """Write the output of a query; False if that failed: nvcc then writes it and reports the error."""
     from nvccache.machine import streams
 
-    before = streams.size_and_place() if stdout else None
+    before = streams.size_and_position() if stdout else None
     if not write(1, stdout):
-        streams.take_back(before)
+        streams.restore_output(before)
         return False
     write(2, stderr)
     return True

@@ -203,9 +203,9 @@ def _staged_compile(request: Request, began: Began) -> int:
         try:
             return _compile_request(request, began)
         finally:
-            process.stop_as_usual()
+            process.restore_stop_signals()
     except process.Interrupted as stop:
-        process.await_children()
+        process.reap_children()
         process.die_of(stop.signum)
         return 128 + stop.signum
 
@@ -221,7 +221,7 @@ def _compile_request(request: Request, began: Began) -> int:
         from nvccache.machine import process
 
         # Most likely nvcc will fail, too: run as a child, so that its status can be counted.
-        status = process.run_through([nvcc, *arguments], request.guarded_environ)
+        status = process.run_attached([nvcc, *arguments], request.guarded_environ)
         if status:
             event.outcome, event.reason = outcomes.FAILED, ""
         call_end.record(config, event, began)

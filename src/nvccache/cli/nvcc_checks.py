@@ -202,7 +202,7 @@ def of_machine(settings: Config) -> Iterator[Finding]:
     """How many stages may run at once."""
     cores = cgroups.Share().cores
     pool = slots.pool_directory()
-    for path, owner in slots.squatted():
+    for path, owner in slots.unusable_directories():
         if pool != path:
             instead = f"`{pool}` is used instead" if pool else "remove it, or have its owner do so"
             yield Finding(

@@ -81,7 +81,7 @@ class Jobs:
         for job in self._running:
             job.thread.join(_LEAVING_SECONDS)
             while job.thread.is_alive():
-                if job.handle.has_gone:
+                if job.handle.has_exited:
                     sweep()
                 job.thread.join(_LEAVING_SECONDS)
         self._running.clear()

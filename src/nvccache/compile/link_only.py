@@ -38,7 +38,7 @@ def carry_out(request: Request, known: Answer) -> Report | None:
     config = request.config
     cache = Store(directory.of(config), config.readonly)
     path = scratch.choose(request.environ)
-    if not scratch.can_be_named(path):
+    if not scratch.is_quotable(path):
         return None
     try:
         report = within_scratch(path, None, lambda: _link(request, known, path, cache))
@@ -63,15 +63,15 @@ def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | 
             stream.write(content)
     if products.restore(known, cache) != products.RESTORED:
         return None
-    temporary = scratch.temporary_below(path)
+    temporary = scratch.temporary_directory(path)
     os.mkdir(temporary)
     environ = {**request.guarded_environ, **transcript.variables_of_commands, "TMPDIR": temporary}
     completed = process.run(argv, environ, on_terminal=bool(request.terminal))
     if completed.status != 0:
         return None
     report = Report(
-        known.result.stdout + scratch.hide(completed.stdout, path, request.environ),
-        known.result.stderr + scratch.hide(completed.stderr, path, request.environ),
+        known.result.stdout + scratch.hide_paths(completed.stdout, path, request.environ),
+        known.result.stderr + scratch.hide_paths(completed.stderr, path, request.environ),
     )
     report.is_linked = True
     report.stages = [stage for stage in map(events.stage_of, known.result.stages) if stage]

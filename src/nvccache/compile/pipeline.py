@@ -64,7 +64,7 @@ def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
     if problem:
         return _left_to_nvcc(Bypass(problem, config.dir), request)
     path = scratch.choose(request.environ)
-    if not scratch.can_be_named(path):
+    if not scratch.is_quotable(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request)
     tokens = jobserver.find(request.environ)
     at_once = _slots(request, tokens)

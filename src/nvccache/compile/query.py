@@ -54,7 +54,7 @@ def carry_out(
     request: Request, relocation: Relocation, cache: Store, path: str, observing: Watch, since_ns: int
 ) -> tuple[Report, Run]:
     """Have nvcc answer, with temporary files of its own below `path`; raises OSError."""
-    temporary = scratch.temporary_below(path)
+    temporary = scratch.temporary_directory(path)
     os.mkdir(temporary)
     product = os.path.abspath(request.invocation.output) if request.invocation.output else ""
     lay_there = bool(product) and os.path.lexists(product)
@@ -64,14 +64,14 @@ def carry_out(
         on_terminal=bool(request.terminal),
     )
     report = Report(
-        scratch.hide(completed.stdout, path, request.environ),
-        scratch.hide(completed.stderr, path, request.environ),
+        scratch.hide_paths(completed.stdout, path, request.environ),
+        scratch.hide_paths(completed.stderr, path, request.environ),
     )
     report.status, report.is_query, report.busy = completed.status, True, completed.seconds
     report.product = product
     if completed.status < 0:
         report.leave_to_nvcc = "odd_failure"
-    elif not streams.are_suited(bool(report.stdout), bool(report.stderr)):
+    elif not streams.can_be_written(bool(report.stdout), bool(report.stderr)):
         report.leave_to_nvcc = "query_streams"
     return report, Run(request, relocation, cache, path, since_ns, completed, log, product, lay_there)
 

@@ -132,9 +132,9 @@ class Schedule:
         if not begins_again:
             for source in self._sources:
                 source.stop()
-        self._jobs.stop(signum, lambda: watchdog.end_tools(scratch))
+        self._jobs.stop(signum, lambda: watchdog.kill_tools(scratch))
         if not is_wanted:
-            watchdog.end_tools(scratch)  # also what tools that have ended by themselves left behind
+            watchdog.kill_tools(scratch)  # also what tools that have ended by themselves left behind
         self._background.finish(is_wanted)
         for learnt in self._learnt:
             self._call.known.add(learnt)

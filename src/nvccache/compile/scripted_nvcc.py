@@ -54,7 +54,7 @@ def carry_out(script: Request) -> Request | Report:
     cache = Store(directory.of(config), config.readonly)
     problem = cache.directory.problem(store.BUCKETS)
     path = scratch.choose(script.environ)
-    if problem or not scratch.can_be_named(path):
+    if problem or not scratch.is_quotable(path):
         return Report(leave_to_nvcc=problem or "shell_expansion")
     behind = within_scratch(path, None, lambda: _rehearse(script, path, cache))
     if isinstance(behind, str):

@@ -43,7 +43,7 @@ class Context:
 
 def environ_of_tools(context: Context) -> dict[str, str]:
     """The environment that the tools of a call are given; makes the directory for their own files."""
-    temporary = scratch.temporary_below(context.plan.scratch)
+    temporary = scratch.temporary_directory(context.plan.scratch)
     os.makedirs(temporary, exist_ok=True)
     return {**context.environ, "TMPDIR": temporary}
 

@@ -58,7 +58,7 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
         return f"a product of {stage.kind} may name the scratch directory"  # in debug information
     printed = made.completed.stdout + made.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
-    if any(scratch.is_named(output.destination, printed) for output in (*stage.outputs, *read)):
+    if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
         return f"what {stage.kind} says names a product"  # which is called otherwise the next time
     observations = [log.read() for log in made.logs]
     is_its_own = object_place.is_its_own(made.in_place, observations)

@@ -64,7 +64,7 @@ class StagedCall:
         if os.fsencode(self.plan.scratch) in text:
             for output in (output for _, output in self.outputs.values() if output.destination):
                 text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))
-        return scratch.hide(text, self.plan.scratch, self.context.environ)
+        return scratch.hide_paths(text, self.plan.scratch, self.context.environ)
 
     def read_by(self, stage: Stage) -> list[str]:
         """The intermediates a stage reads: those its command names, and those that they include."""

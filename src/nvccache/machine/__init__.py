@@ -1,4 +1,4 @@
-"""The machine below a call: processes, signals, terminals, job slots, memory, what a killed call leaves.
+"""Processes, signals, terminals, job slots, memory, and cleaning up after killed calls.
 
-Knows nothing of nvcc. On the way of a compile process.py alone starts processes.
+Does not know nvcc. During a compile only process.py starts processes.
 """

@@ -1,13 +1,13 @@
-"""Which build a call belongs to, and with how many jobs it shares the clock. Part of the hot path.
+"""Which build a call belongs to, and how many jobs run in parallel. Part of the hot path.
 
-A build is one run of make, ninja or another program of BUILD_TOOLS: of a call's ancestors in its session the
-outermost one, so that a make that make has started, and a ninja below it, belong to the same build. A call
-without one belongs to none, and events.py tells builds apart by other means.
+A build is one run of make, ninja or another program of BUILD_TOOLS: the outermost among a call's ancestors in
+its session, so that recursive makes, and a ninja below make, belong to one build. A call without a build tool
+belongs to none; events.py groups these by time.
 
-Each process on the way up to that build tool splits its time among its children. So the product of their
-numbers is what a call's seconds are divided by to say how much longer the build took for it; those of all
-calls at any moment add up to no more than the moment. Without a build tool the way ends where the session
-begins. What cannot be counted is taken for as many jobs as there are cores.
+Each process from the build tool down to the call runs its children in parallel. A call's seconds are divided
+by the product of their numbers to estimate how much longer it made the build; at any moment the shares of
+all calls add up to at most 1. Without a build tool, the leader of the session is the top. If the jobs cannot
+be counted, the number of cores is assumed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ BUILD_TOOLS = frozenset(
     "make gmake bmake ninja ninja-build samu n2 cmake meson scons waf xmake buck2".split()
 )
 MOST_ANCESTORS = 32
-MOST_THREADS = 64  # of one process, each with children of its own
+MOST_THREADS = 64  # of one process; each has its own list of children
 _LARGEST = 1 << 16  # bytes
 
 
 class Callers:
-    """The ancestors of this process that matter: looked at when the call begins, and counted again later."""
+    """The ancestors of this process up to its build tool, found at the start of the call."""
 
     __slots__ = ("_jobs", "_pids", "build")
 
     def __init__(self, proc: str = "/proc") -> None:
-        self.build = ""  # names the build, if there is one
+        self.build = ""  # an identifier, empty without a build tool
         self._pids: list[str] = []
         try:
             self._find(proc)
@@ -38,14 +38,14 @@ class Callers:
             self._pids = []
         self._jobs = self._count(proc)
 
-    def jobs(self, seen: int = 0, proc: str = "/proc") -> int:
-        """How many jobs of the build ran at once, as far as cores let them; `seen` were some by calls before.
+    def jobs(self, earlier: int = 0, proc: str = "/proc") -> int:
+        """How many jobs of the build ran in parallel, at most the number of cores.
 
-        One of the first calls sees few others when it begins, and one of the last sees few when it ends, or
-        none at all.
+        The most that were running at the start of the call, at its end, or according to `earlier` calls: the
+        first calls of a build find few others at their start, and the last ones few or none at their end.
         """
         counted = (self._jobs, self._count(proc))
-        most = max(*counted, seen)
+        most = max(*counted, earlier)
         if most == 1 and all(counted):
             return 1
         cores = cgroups.Share().cores
@@ -54,23 +54,23 @@ class Callers:
     def _find(self, proc: str) -> None:
         """Raises OSError, ValueError or IndexError."""
         _, parent, session, _ = _status(proc, "self")
-        passed: list[str] = []
-        while len(passed) < MOST_ANCESTORS and parent != "0":
-            name, above, of_session, started = _status(proc, parent)
+        ancestors: list[str] = []
+        while len(ancestors) < MOST_ANCESTORS and parent != "0":
+            name, grandparent, of_session, started = _status(proc, parent)
             if of_session != session:
                 break
-            passed.append(parent)
+            ancestors.append(parent)
             if name in BUILD_TOOLS:
                 self.build = f"{parent}-{started}"
-                self._pids = list(passed)
+                self._pids = list(ancestors)
             if parent == session:
-                # Without a build tool, all up to here: a shell with jobs in the background, or xargs.
-                self._pids = self._pids or passed
+                # Without a build tool, all of them: a shell with background jobs, or xargs.
+                self._pids = self._pids or ancestors
                 break
-            parent = above
+            parent = grandparent
 
     def _count(self, proc: str) -> int:
-        """The jobs there are; 0 if they cannot be counted."""
+        """The number of jobs now; 0 if they cannot be counted."""
         product = 1
         try:
             for pid in self._pids:
@@ -81,7 +81,7 @@ class Callers:
 
 
 def _status(proc: str, pid: str) -> tuple[str, str, str, str]:
-    """A process's name, its parent, its session, and when it began, in ticks."""
+    """A process's name, parent, session, and start time in ticks."""
     head, _, rest = _read(f"{proc}/{pid}/stat").rpartition(")")
     fields = rest.split()
     return head.partition("(")[2], fields[1], fields[3], fields[19]

@@ -13,10 +13,10 @@ OWN = "/proc/self/cgroup"
 
 
 def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator[str]:
-    """Where the limits of a controller (`cpu`, `memory`) may stand: of a process's group, and of those above.
+    """Where the limits of a controller (`cpu`, `memory`) may be: the process's group and all above it.
 
-    A container often sees its own group at the root of the mount, and yet its path on the host: so the
-    root is there as well, and directories that do not exist limit nothing.
+    In a container the group is often mounted as the root, while its path is that on the host. So the root is
+    included, and some of the directories may not exist.
     """
     for line in read(own).splitlines():
         _, _, named = line.partition(":")
@@ -28,13 +28,13 @@ def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator
 
 
 class Share:
-    """What this process may use of the machine, and with whom it shares that."""
+    """The cores that this process may use, and the control group that limits them."""
 
     __slots__ = ("affinity", "cores", "group")
 
     def __init__(self, own: str = OWN, mount: str = MOUNT) -> None:
         self.affinity = sorted(os.sched_getaffinity(0))
-        self.group = ""  # that whose quota allows less than the affinity does
+        self.group = ""  # with the lowest quota, if that is below the affinity; an inode and `-`
         self.cores = len(self.affinity)  # at least 1
         for directory in directories("cpu", own, mount):
             quota = _quota(directory)
@@ -44,7 +44,7 @@ class Share:
 
 
 def _name(directory: str) -> str:
-    """What a group is told by: its inode, since containers see their groups under one path."""
+    """Identifies a group by its inode, since the groups of different containers can have the same path."""
     try:
         return f"{os.stat(directory).st_ino}-"
     except OSError:
@@ -52,14 +52,14 @@ def _name(directory: str) -> str:
 
 
 def _quota(directory: str) -> int | None:
-    """The quota of one group, in cores and rounded up."""
-    words = read(f"{directory}/cpu.max").split()
-    if not words:
-        words = read(f"{directory}/cpu.cfs_quota_us").split()
-        words += read(f"{directory}/cpu.cfs_period_us").split()
-    if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or not int(words[1]):
+    """The quota of one group, in cores, rounded up."""
+    fields = read(f"{directory}/cpu.max").split()
+    if not fields:
+        fields = read(f"{directory}/cpu.cfs_quota_us").split()
+        fields += read(f"{directory}/cpu.cfs_period_us").split()
+    if len(fields) != 2 or not fields[0].isdecimal() or not fields[1].isdecimal() or not int(fields[1]):
         return None
-    return -(-int(words[0]) // int(words[1]))
+    return -(-int(fields[0]) // int(fields[1]))
 
 
 def _upwards(mounts: Iterable[str], path: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The client side of the GNU make jobserver: finding it in the environment, taking and giving tokens.
 
-A token is one byte in a pipe or fifo that make and all its clients share; who has read it may run one
-more job, and writes the same byte back afterwards. Knows nothing of what is run, nor of the watchdog, which
-hears what is held and gives it back for a call that was killed.
+A token is one byte in a pipe or fifo that make and all its clients share. A client that has read one may run
+one more job, and writes the same byte back afterwards. The watchdog is notified of each token, and returns
+those of a call that was killed.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 
-# `--jobserver-fds` is what make called it before 4.2.
+# `--jobserver-fds` is the name before make 4.2.
 _OPTION = re.compile(r"--jobserver-(?:auth|fds)=(.*)", re.DOTALL)
-# make puts a backslash before blanks and backslashes in a word, as in the path of a fifo.
+# make escapes blanks and backslashes in a word, such as the path of a fifo, by a backslash.
 _WORD = re.compile(r"(?:[^\s\\]|\\.)+", re.DOTALL)
 _FULL_PIPE_SECONDS = 0.01
-_TAKEN, _RETURNED = b"T", b"R"  # before the token, in what is told of it
+_TAKEN, _RETURNED = b"T", b"R"  # first byte of a message; the second is the token
 MESSAGE_BYTES = 2
 
 
 class Jobserver:
-    """One open jobserver; its descriptor is no one else's and is closed by exec.
+    """One open jobserver; its descriptor is private to this process and closed by exec.
 
-    A signal handler that raises must neither lose a token nor double one. So what is read and written is
-    noted by the same call of C, in whose midst no handler runs.
+    A signal handler that raises must neither lose nor duplicate a token. So tokens are read and noted in a
+    single C call (`extend` of a `map`), which no Python signal handler can interrupt; the same for writing.
     """
 
-    __slots__ = ("_taken", "_written", "descriptor", "tell")
+    __slots__ = ("_taken", "_written", "descriptor", "notify")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self.tell: Callable[[bytes], None] = lambda message: None  # hears of each token
+        self.notify: Callable[[bytes], None] = lambda message: None  # called for each token
         self._taken: list[bytes] = []
-        self._written: list[int] = []  # bytes, by each write
+        self._written: list[int] = []  # the results of `write`, one for each token given back
 
     def take(self) -> bool:
-        """Take one more token, if there is one at this moment."""
+        """Take one more token, if one is available now."""
         try:
             self._taken.extend(map(os.read, (self.descriptor,), (1,)))
         except OSError:
             return False
-        self.tell(_TAKEN + self._taken[-1])
+        self.notify(_TAKEN + self._taken[-1])
         return True
 
     def give_back(self) -> None:
-        """Write one of the tokens back, the very byte that was read; without one nothing happens."""
+        """Write back one of the tokens taken, the same byte; does nothing if there is none."""
         if len(self._written) >= len(self._taken):
             return
         token = self._taken[len(self._written)]
-        self.tell(_RETURNED + token)
+        self.notify(_RETURNED + token)
         while True:
             try:
                 self._written.extend(map(os.write, (self.descriptor,), (token,)))
             except BlockingIOError:
-                # Where a user has too many pipes, Linux gives one a single page: full until read empty.
+                # Linux gives a single page to pipes of a user who has too many: full until it is drained.
                 time.sleep(_FULL_PIPE_SECONDS)
             except OSError:
                 return  # the jobserver is broken
@@ -68,8 +68,8 @@ class Jobserver:
         for _ in self._taken[len(self._written) :]:
             self.give_back()
 
-    def hear(self, message: bytes) -> None:
-        """Note what the process that takes and gives back has told."""
+    def apply(self, message: bytes) -> None:
+        """Apply a message from the process that takes and gives back tokens."""
         if message[:1] == _TAKEN:
             self._taken.append(message[1:])
         else:
@@ -77,26 +77,26 @@ class Jobserver:
 
 
 def find(environ: Mapping[str, str]) -> Jobserver | None:
-    """The jobserver that MAKEFLAGS names, if this process has been let in on it.
+    """The jobserver that MAKEFLAGS names, if this process may use it.
 
-    Opened anew for reading and writing in one, so that it can be read without waiting: the descriptors
-    that make hands on share their flags with make itself, which does wait, and with all its other jobs.
+    Reopened for reading and writing, so that it can be non-blocking: inherited descriptors share their flags
+    with make, whose reads block, and with all its other jobs.
     """
     name = _name(environ.get("MAKEFLAGS", ""))
     if not name:
         return None
     if name.startswith("fifo:"):
         return _open(name.removeprefix("fifo:"))
-    reading, _, writing = name.partition(",")
-    if not (reading.isdecimal() and writing.isdecimal()):
-        return None  # negative: make says so that this job is not let in
-    if not _is_pipe_of_make(int(reading), int(writing)):
+    read_end, _, write_end = name.partition(",")
+    if not (read_end.isdecimal() and write_end.isdecimal()):
+        return None  # negative: make's sign that this job may not use it
+    if not _is_pipe_of_make(int(read_end), int(write_end)):
         return None
-    return _open(f"/proc/self/fd/{int(reading)}")
+    return _open(f"/proc/self/fd/{int(read_end)}")
 
 
 def _name(makeflags: str) -> str:
-    """What the last word about a jobserver says; variables follow after `--`, and they are no options."""
+    """The value of the last jobserver option; what follows `--` are variables, not options."""
     name = ""
     for word in _WORD.findall(makeflags):
         if word == "--":
@@ -107,20 +107,19 @@ def _name(makeflags: str) -> str:
     return name
 
 
-def _is_pipe_of_make(reading: int, writing: int) -> bool:
-    """Whether the two are the ends of one pipe that was handed to this process.
+def _is_pipe_of_make(read_end: int, write_end: int) -> bool:
+    """Whether these are the two ends of one pipe that this process has inherited.
 
-    A recipe line without `+` gets the words in MAKEFLAGS and not the descriptors; their numbers may be
-    closed, or be those of other files by now. What Python opened itself is closed by exec, what make
-    handed on cannot have been.
+    A recipe line without `+` gets the option in MAKEFLAGS but not the descriptors: their numbers may be
+    closed, or belong to other files. Files that Python opened are not inheritable, those from make are.
     """
-    ends = ((reading, os.O_RDONLY), (writing, os.O_WRONLY))
+    ends = ((read_end, os.O_RDONLY), (write_end, os.O_WRONLY))
     try:
         for descriptor, mode in ends:
             flags = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
             if flags not in (mode, os.O_RDWR) or not os.get_inheritable(descriptor):
                 return False
-        first, second = os.fstat(reading), os.fstat(writing)
+        first, second = os.fstat(read_end), os.fstat(write_end)
     except (OSError, OverflowError):
         return False
     return stat.S_ISFIFO(first.st_mode) and os.path.samestat(first, second)

@@ -1,8 +1,8 @@
-"""Running the tools: the one place that starts them, and the owner of stop signals.
+"""Runs all tools, and handles stop signals.
 
-A tool inherits standard input, has its two output streams captured as bytes, and is ended together
-with this process: what stops nvccache never leaves a compiler running behind it. Compiler drivers and
-wrapper scripts do not end what they have started, so the whole family is told.
+A tool inherits standard input, and its two output streams are captured as bytes. If nvccache is stopped, no
+compiler keeps running: since compiler drivers and wrapper scripts do not stop their children, the signal goes
+to the whole process tree.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Completed:
-    """What a tool left behind."""
+    """The result of running a tool."""
 
     status: int  # its exit code, or minus the signal that ended it
     stdout: bytes
     stderr: bytes
     seconds: float
-    cpu: float = 0.0  # seconds, with what it started and waited for; 0 if that is not known
+    cpu: float = 0.0  # seconds, including children that it waited for; 0 if unknown
 
 
 class Interrupted(BaseException):
-    """This process was told to stop; carries the signal. Not an Exception: nothing may swallow it."""
+    """A stop signal reached this process. Not an Exception: nothing may swallow it."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
         self.signum = signum
 
 
-# Isolated from the directory and the variables of the caller; modules are found where ours were found.
+# For `python -I`, which ignores the caller's directory and variables; appends the path of our modules.
 _DETACHED = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); module = sys.argv.pop(1);"
     " runpy.run_module(module, run_name='__main__', alter_sys=True)"
 )
-# What make tells those that it starts: tokens of its jobserver are for them alone.
-_OF_CALLER = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
+# From make for its own children, which alone may take tokens of its jobserver.
+_CALLER_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
 _OWN_PREFIX = "_NVCCACHE_"
-_SPARED: set[int] = set()
+_EXEMPT: set[int] = set()
 _POLL_MILLISECONDS = 50
-_AT_ONCE = 1 << 16  # bytes
-_MOST_READS = 32  # when a tool has ended: twice the largest pipe, for something else may write on
+_READ_BYTES = 1 << 16
+_MAX_FINAL_READS = 32  # after a tool has ended: twice the largest pipe, since others may keep writing
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -69,15 +69,15 @@ def raise_on_stop_signals() -> None:
             signal.signal(signum, _on_stop_signal)
 
 
-def stop_as_usual() -> None:
-    """Undo `raise_on_stop_signals`: there is nothing left to put away."""
+def restore_stop_signals() -> None:
+    """Undo `raise_on_stop_signals`, once there is nothing left to clean up."""
     for signum in _STOP_SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, signal.SIG_DFL)
 
 
 def _on_stop_signal(signum: int, frame: FrameType | None) -> None:
-    """Here and not where the child is waited for, since a signal can come before its id is known."""
+    """Signals the tools here, since the code that waits for a child may not have its pid yet."""
     for stop_signal in _STOP_SIGNALS:
         if signal.getsignal(stop_signal) is not signal.SIG_IGN:
             signal.signal(stop_signal, _on_further_stop_signal)
@@ -91,32 +91,32 @@ def _on_further_stop_signal(signum: int, frame: FrameType | None) -> None:
 
 
 def _signal_descendants(signum: int) -> None:
-    for member in family_of(os.getpid())[1:]:
+    for member in process_tree(os.getpid())[1:]:
         with contextlib.suppress(OSError):
-            if member not in _SPARED:
+            if member not in _EXEMPT:
                 os.kill(member, signum)
 
 
-def spare(pid: int) -> None:
-    """Leave a child alone that puts away after this process: a signal is not for it."""
-    _SPARED.add(pid)
+def exempt(pid: int) -> None:
+    """Do not forward stop signals to this child, which cleans up after this process."""
+    _EXEMPT.add(pid)
 
 
-def family_of(pid: int) -> list[int]:
-    """A process and all that it and its children have started, it first."""
+def process_tree(pid: int) -> list[int]:
+    """A process and all its descendants; the process comes first."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
                 parents[int(name)] = int(stream.read().rpartition(b")")[2].split()[1])
-    family = [pid]
-    for member in family:
-        family += [child for child, parent in parents.items() if parent == member]
-    return family
+    tree = [pid]
+    for member in tree:
+        tree += [child for child, parent in parents.items() if parent == member]
+    return tree
 
 
 class Child(subprocess.Popen[bytes]):
-    """A tool that runs. Unlike its base it keeps how long it had a CPU, which is told when it is reaped."""
+    """A running tool. Adds to its base the CPU time, which the kernel reports when a child is reaped."""
 
     cpu = 0.0
 
@@ -125,7 +125,7 @@ class Child(subprocess.Popen[bytes]):
         super().__init__(argv, **options)
 
     def poll(self) -> int | None:
-        """Its status if it has ended; None also while another thread waits for it."""
+        """Its status; None if it is running, or while another thread waits for it."""
         if self.returncode is None and self._reaping.acquire(blocking=False):
             try:
                 self._reap(os.WNOHANG)
@@ -134,7 +134,7 @@ class Child(subprocess.Popen[bytes]):
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, however long that takes."""
+        """Wait until it ends; `timeout` is ignored."""
         with self._reaping:
             self._reap(0)
         return self.returncode
@@ -144,7 +144,7 @@ class Child(subprocess.Popen[bytes]):
             return
         try:
             pid, status, usage = os.wait4(self.pid, options)
-        except ChildProcessError:  # SIGCHLD is ignored, and nothing is told of children
+        except ChildProcessError:  # SIGCHLD is ignored, so children leave no status
             _ = super().poll() if options else super().wait()
             return
         if pid == self.pid:
@@ -153,56 +153,56 @@ class Child(subprocess.Popen[bytes]):
 
 
 class Handle:
-    """A tool that may have to be ended by another thread than the one that waits for it."""
+    """A tool that another thread than the one waiting for it may have to end."""
 
-    __slots__ = ("_child", "_lock", "_told", "is_ended")
+    __slots__ = ("_child", "_lock", "_on_end", "is_ended")
 
     def __init__(self) -> None:
         self.is_ended = False
-        self._told: Callable[[], None] | None = None
+        self._on_end: Callable[[], None] | None = None
         self._child: Child | None = None
         self._lock = threading.Lock()
 
     def end(self, signum: int = signal.SIGKILL) -> None:
-        """End the tool and what it has started, now or as soon as it starts."""
+        """End the tool and its descendants, now or as soon as it starts."""
         with self._lock:
             self.is_ended = True
-            if self._told:
-                self._told()
+            if self._on_end:
+                self._on_end()
             if self._child and self._child.poll() is None:
-                for member in family_of(self._child.pid):
+                for member in process_tree(self._child.pid):
                     with contextlib.suppress(OSError):
                         os.kill(member, signum)
 
     @property
-    def has_gone(self) -> bool:
+    def has_exited(self) -> bool:
         """Whether the tool itself has ended."""
         return self._child is not None and self._child.poll() is not None
 
-    def tell(self, ended: Callable[[], None]) -> None:
-        """Have what runs on another machine be told when this is ended, or now if it has been."""
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Call `ended` when `end` is called, or now if it was; for a run on another machine."""
         with self._lock:
-            self._told = ended
+            self._on_end = ended
         if self.is_ended:
             ended()
 
-    def hold(self, child: Child) -> None:
-        """Take a tool that has just started."""
+    def attach(self, child: Child) -> None:
+        """Set the tool, which has just started."""
         with self._lock:
             self._child = child
         if self.is_ended:
             self.end()
 
 
-def await_children() -> None:
-    """Wait for what a stop signal has told to end: one may have started before anyone waited for it."""
+def reap_children() -> None:
+    """Wait for all children after a stop signal: one may have started without any thread waiting for it."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
 
 
 def die_of(signum: int) -> None:
-    """End this process by the signal, so that its parent sees what it would see of nvcc."""
+    """End this process by the signal, so that its parent sees the same as with nvcc."""
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
 
@@ -215,32 +215,32 @@ def run(
     handle: Handle | None = None,
     on_terminal: bool = False,
     stdin: int | None = None,
-    most_said: int = 0,
+    max_output: int = 0,
 ) -> Completed:
-    """Run one tool to its end; raises OSError when it cannot be started.
+    """Run one tool until it ends; raises OSError if it cannot be started.
 
-    `argv[0]` is what the tool sees as its own name; `executable` is the file to run; `on_terminal` gives it
-    a terminal like ours for its standard error; `stdin` is what it has in the place of ours.
-    Of each stream the last `most_said` bytes are kept, if given.
+    `executable` is the file to run, if not `argv[0]`; `on_terminal` gives the tool a terminal like ours as
+    standard error; `stdin` replaces our standard input. Of each stream only the last `max_output` bytes are
+    kept, unless that is 0.
     """
     started = time.monotonic()
     terminal = _terminal_like_ours() if on_terminal else None
-    stderr = terminal.tools if terminal else subprocess.PIPE
+    stderr = terminal.tool_end if terminal else subprocess.PIPE
     with _start(argv, executable, environ, cwd, stderr, stdin) as child:
         try:
             if handle:
-                handle.hold(child)
+                handle.attach(child)
             if terminal:
-                terminal.begin()
+                terminal.close_tool_end()
             assert child.stdout
-            told_on = terminal.ours if terminal else child.stderr.fileno() if child.stderr else -1
-            written = _written_by(child, (child.stdout.fileno(), told_on), most_said)
+            messages = terminal.our_end if terminal else child.stderr.fileno() if child.stderr else -1
+            written = _read_output(child, (child.stdout.fileno(), messages), max_output)
         except BaseException:
             child.terminate()
             raise
         finally:
             if terminal:
-                terminal.end()
+                terminal.close()
     return Completed(child.returncode, written[0], written[1], time.monotonic() - started, child.cpu)
 
 
@@ -252,10 +252,10 @@ def _start(
     stderr: int,
     stdin: int | None,
 ) -> Child:
-    """Start a tool with the descriptors that it would have from nvcc; raises OSError."""
+    """Start a tool with the descriptors that it would inherit from nvcc; raises OSError."""
 
     def start(argv: Sequence[str], executable: str | None) -> Child:
-        # What this process has opened is closed on exec; what it was given is for the tools, too.
+        # Files that this process has opened are closed on exec; those it inherited are for the tools too.
         return Child(
             argv,
             executable=executable,
@@ -275,18 +275,18 @@ def _start(
         script = executable or shutil.which(argv[0], path=environ.get("PATH", ""))
         if error.errno != errno.ENOEXEC or not script:
             raise
-    return start(["/bin/sh", script, *argv[1:]], None)  # a script without #!, as the shell of nvcc starts it
+    return start(["/bin/sh", script, *argv[1:]], None)  # a script without #!, as nvcc's shell runs it
 
 
-def _written_by(child: Child, descriptors: Sequence[int], most: int) -> list[bytes]:
-    """What a tool writes until it ends, or the last `most` bytes of it, if given.
+def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> list[bytes]:
+    """The output of a tool until it ends; of each stream only the last `max_bytes`, unless that is 0.
 
-    What it leaves behind, such as a compile server, may keep the descriptors open for ever; nvcc does not
-    wait for that.
+    Like nvcc, does not wait for the end of the streams: processes that the tool started, such as a compile
+    server, may keep them open.
     """
     written = {descriptor: bytearray() for descriptor in descriptors}
     still_open = set(descriptors)
-    end = _descriptor_of(child)
+    end = _pidfd_of(child)
     waiting = select.poll()
     for descriptor in (*descriptors, end):
         if descriptor >= 0:
@@ -299,8 +299,8 @@ def _written_by(child: Child, descriptors: Sequence[int], most: int) -> list[byt
                 if not _read_into(written[descriptor], descriptor, has_ended):
                     still_open.discard(descriptor)
                     waiting.unregister(descriptor)
-                if most:
-                    del written[descriptor][:-most]
+                if max_bytes:
+                    del written[descriptor][:-max_bytes]
             if has_ended:
                 break
     finally:
@@ -311,25 +311,25 @@ def _written_by(child: Child, descriptors: Sequence[int], most: int) -> list[byt
 
 
 def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:
-    """Read a part of what is there, or all of it once the tool has ended; whether more may come."""
+    """Read once, or everything if the tool has ended; returns whether more may come."""
     os.set_blocking(descriptor, False)
     try:
-        for _ in range(_MOST_READS if has_ended else 1):
-            part = os.read(descriptor, _AT_ONCE)
+        for _ in range(_MAX_FINAL_READS if has_ended else 1):
+            part = os.read(descriptor, _READ_BYTES)
             if not part:
                 return False
             written += part
     except BlockingIOError:
         pass
     except OSError as error:
-        if error.errno != errno.EIO:  # the last writer to a terminal has gone
+        if error.errno != errno.EIO:  # a terminal without writers
             raise
         return False
     return True
 
 
-def _descriptor_of(child: Child) -> int:
-    """What can be read once a process has ended; -1 where there is no such thing."""
+def _pidfd_of(child: Child) -> int:
+    """A pidfd, which becomes readable when the process ends; -1 if there are none."""
     try:
         return os.pidfd_open(child.pid)
     except (AttributeError, OSError):  # before Linux 5.3, or another C library
@@ -342,8 +342,8 @@ def _terminal_like_ours() -> Pseudoterminal:
     return Pseudoterminal()
 
 
-def run_through(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a command on this process's own streams; its exit code, or minus its signal."""
+def run_attached(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a command with this process's standard streams; returns its exit code, or minus its signal."""
     with subprocess.Popen(argv, env=dict(environ)) as child:
         try:
             return child.wait()
@@ -353,19 +353,18 @@ def run_through(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def start_detached(
-    module: str, arguments: Sequence[str], environ: Mapping[str, str], handed_over: Sequence[int] = ()
+    module: str, arguments: Sequence[str], environ: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> bool:
-    """Have Python run a module of ours as a process that nobody waits for; whether it could be started.
+    """Run a module of ours in a background process; returns whether it could be started.
 
-    Make, Ninja, a CI job and `$(...)` wait for each process that holds their pipes, locks or jobserver, or is
-    of their process group: what is started here has none of these. It is handed over these open descriptors,
-    under the same numbers, and no others.
+    Make, Ninja, CI jobs and `$(...)` wait for all processes that hold their pipes, locks or jobserver, or are
+    in their process group; the new process does neither. It inherits only the descriptors in `pass_fds`.
     """
     root = os.path.dirname(os.path.dirname(os.path.abspath(nvccache.__file__)))
     kept = {
         name: value
         for name, value in environ.items()
-        if name not in _OF_CALLER and not name.startswith(_OWN_PREFIX)
+        if name not in _CALLER_VARIABLES and not name.startswith(_OWN_PREFIX)
     }
     try:
         child = subprocess.Popen(
@@ -375,10 +374,10 @@ def start_detached(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=handed_over,
+            pass_fds=pass_fds,
             start_new_session=True,
         )
     except (OSError, ValueError):
         return False
-    child.returncode = 0  # else Python warns, when this process ends, that the other has not
+    child.returncode = 0  # or Python warns when this process ends that the child is still running
     return True

@@ -1,9 +1,9 @@
-"""The scratch directory of a call: where it is, that nobody uses one that was left behind, and that it goes.
+"""The scratch directory of a call, and the removal of stale ones.
 
-Where everything was killed at once, the watchdog included, a directory stays. The next call that makes one
-of its own removes it. A directory in use is locked by its call; the kernel frees the lock of the dead. That
-is only known on this machine, while it is up, so the name says which that was; others go when they are old.
-The name says whose it is, too: there may be many that others have left, or put there.
+If a call and its watchdog are both killed, the next call that creates a directory removes theirs. A directory
+in use is locked by its call; the kernel releases the locks of dead processes. Locks are known only to the
+machine, until it reboots, so the name includes a hash of its boot id; directories of other machines are
+removed when they are old. The name includes the uid, since TMPDIR may hold many directories of other users.
 
     $TMPDIR/nvccache-<uid>-<machine><random>
 """
@@ -19,41 +19,41 @@ from collections.abc import Callable, Mapping
 from nvccache.files import flock, keys
 
 _NAME = r"nvccache-(\d+)-([0-9a-f]{6})[0-9a-f]{10}"
-_OLD = 24 * 3600.0  # seconds without a new file
-_SWEEP_SECONDS = 0.1  # for what is left to be looked through, at the end of a call that waits for it
+_STALE_SECONDS = 24 * 3600.0  # without a new file
+_SWEEP_SECONDS = 0.1  # a call waits at its end for the sweep
 _TRIES, _PAUSE_SECONDS = 100, 0.002
-# nvcc and its tools write file names into commands and C text; these they do not quote as they should.
+# nvcc and its tools write file names into commands and C text, and do not quote these correctly.
 _UNQUOTABLE = frozenset('\\"$`\n')
 
 
 def choose(environ: Mapping[str, str]) -> str:
-    """The absolute path of a scratch directory, which is not made yet: a signal must not leave it behind."""
+    """The absolute path of a new scratch directory; it is created later, by `make`, under the watchdog."""
     parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
     return os.path.join(parent, new_name())
 
 
-def can_be_named(path: str) -> bool:
-    """Whether nvcc can have its intermediate files there."""
+def is_quotable(path: str) -> bool:
+    """Whether nvcc quotes this path correctly, so that its intermediate files can be there."""
     return _UNQUOTABLE.isdisjoint(path)
 
 
-def temporary_below(path: str) -> str:
-    """Where the tools put what they leave behind when they fail; it goes with the scratch directory."""
+def temporary_directory(path: str) -> str:
+    """The TMPDIR of the tools: files that they leave there when they fail go with the scratch directory."""
     return os.path.join(path, "tmp")
 
 
-def hide(text: bytes, path: str, environ: Mapping[str, str]) -> bytes:
-    """Diagnostics with intermediates under their base names: the directory's name means nothing.
+def hide_paths(text: bytes, path: str, environ: Mapping[str, str]) -> bytes:
+    """Diagnostics without the path of the scratch directory: intermediates appear under their base names.
 
-    What the tools themselves have put away for a while is said to lie where `environ`, the user's, has it.
+    Paths of the tools' own temporary files appear in the TMPDIR of `environ`, the user's environment.
     """
-    users = environ.get("TMPDIR") or "/tmp"
-    text = text.replace(os.fsencode(temporary_below(path)) + b"/", os.fsencode(users) + b"/")
+    users_directory = environ.get("TMPDIR") or "/tmp"
+    text = text.replace(os.fsencode(temporary_directory(path)) + b"/", os.fsencode(users_directory) + b"/")
     return text.replace(os.fsencode(path) + b"/", b"")
 
 
-def is_named(path: str, text: bytes) -> bool:
-    """Whether diagnostics hold the base name of a product, by itself or at the end of another path."""
+def is_mentioned(path: str, text: bytes) -> bool:
+    """Whether diagnostics contain the base name of a product, on its own or at the end of a path."""
     name = os.fsencode(os.path.basename(path))
     if not name or name not in text:
         return False
@@ -61,27 +61,27 @@ def is_named(path: str, text: bytes) -> bool:
 
 
 def new_name() -> str:
-    """A name that nobody can foresee, for a directory of this machine."""
-    return f"nvccache-{os.geteuid()}-{_machine()}{os.urandom(5).hex()}"
+    """An unpredictable name for a directory of this user on this machine."""
+    return f"nvccache-{os.geteuid()}-{_boot()}{os.urandom(5).hex()}"
 
 
-def _machine() -> str:
-    """This machine since it was started, containers included."""
+def _boot() -> str:
+    """Identifies this boot of this machine; the same in all its containers."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as stream:
             return keys.digest_bytes(stream.read())[:6]
     except OSError:
-        return os.urandom(3).hex()  # no machine: what is left goes when it is old
+        return os.urandom(3).hex()  # matches no machine, so that only age makes it stale
 
 
 def make(path: str) -> int:
-    """Make a directory that is locked until the returned descriptor is closed; raises OSError."""
+    """Create a directory that is locked until the returned descriptor is closed; raises OSError."""
     os.mkdir(path, 0o700)
     for _ in range(_TRIES):
         descriptor = _lock(path)
         if descriptor >= 0:
             return descriptor
-        # Another call has taken it for one that was left, before it was locked.
+        # Another call took it for a stale one, before it was locked.
         time.sleep(_PAUSE_SECONDS)
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
@@ -89,7 +89,7 @@ def make(path: str) -> int:
 
 
 def _lock(path: str) -> int:
-    """The descriptor of the locked directory; negative if it has been, or is being, removed."""
+    """Lock a directory and return its descriptor; -1 if another call has removed it or is doing so."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -101,56 +101,53 @@ def _lock(path: str) -> int:
     except FileNotFoundError:
         pass
     except OSError:
-        return descriptor  # no locks on this file system: nobody will take it for one that was left, either
+        return descriptor  # a file system without locks, where no call can take it for a stale one either
     os.close(descriptor)
     return -1
 
 
-def sweep(parent: str, spared: str) -> None:
-    """Remove what calls of this user have left in a directory, but for the one named `spared`.
-
-    What there is no time for is left to the next call.
-    """
-    machine = _machine()
+def sweep(parent: str, excluded: str) -> None:
+    """Remove this user's stale scratch directories from `parent`, until time is up."""
+    machine = _boot()
     ends_at = time.monotonic() + _SWEEP_SECONDS
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            match = re.fullmatch(_NAME, entry.name) if entry.name != spared else None
+            match = re.fullmatch(_NAME, entry.name) if entry.name != excluded else None
             if match and int(match[1]) == os.geteuid():
                 with contextlib.suppress(OSError):
-                    _remove_if_left(entry.path, is_from_here=match[2] == machine)
+                    _remove_if_stale(entry.path, is_from_here=match[2] == machine)
             if time.monotonic() > ends_at:
                 return
 
 
 def remove(path: str) -> None:
-    """Remove a directory and what is in it, as far as that is possible; no link is followed.
+    """Remove as much of a directory tree as possible; links are not followed.
 
-    As `shutil.rmtree` does, whose module loads all that there is for archives.
+    Not by `shutil.rmtree`, since importing shutil loads the archive modules.
     """
     with contextlib.suppress(FileNotFoundError):
         for _, folders, files, descriptor in os.fwalk(path, topdown=False):
             for name in files:
-                _drop(os.unlink, name, descriptor)
+                _try(os.unlink, name, descriptor)
             for name in folders:
-                _drop(os.rmdir, name, descriptor)
-                _drop(os.unlink, name, descriptor)  # a link to a directory
-    _drop(os.rmdir, path, None)
+                _try(os.rmdir, name, descriptor)
+                _try(os.unlink, name, descriptor)  # a link to a directory
+    _try(os.rmdir, path, None)
 
 
-def _drop(removing: Callable[..., None], name: str, descriptor: int | None) -> None:
+def _try(removing: Callable[..., None], name: str, descriptor: int | None) -> None:
     with contextlib.suppress(OSError):
         removing(name, dir_fd=descriptor)
 
 
-def _remove_if_left(path: str, is_from_here: bool) -> None:
-    """Raises OSError where it is no directory."""
+def _remove_if_stale(path: str, is_from_here: bool) -> None:
+    """Raises OSError if it is not a directory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
         if found.st_uid != os.geteuid():
             return
-        if not is_from_here and time.time() - found.st_mtime < _OLD:
+        if not is_from_here and time.time() - found.st_mtime < _STALE_SECONDS:
             return
         if flock.take(descriptor):
             remove(path)

@@ -1,14 +1,13 @@
-"""Standard output and error of the caller: what may be written there, and what the terminal there is like.
+"""The caller's standard output and error: replaying output to them, and the properties of a terminal there.
 
-A recorded answer is written there as nvcc writes its own. What cannot be written is left to nvcc, which fails
-in its own way: with SIGPIPE where nobody reads, with a message or none where a disk is full.
+Output is replayed as nvcc would write it. If it cannot be written, nvcc runs instead and fails in its own
+way: by SIGPIPE if the reader is gone, with or without a message if a disk is full.
 
-Compilers colour and fold what they say where standard error is a terminal. So the tools are given one as well
-(process.py), and a result with diagnostics is kept by what the terminal was like (record.py). A result
-without diagnostics looks the same everywhere. Builds through Ninja, or in continuous integration, have a pipe
-there.
-What decides was seen with g++ 12, clang 14 and the EDG front ends (cudafe++, cicc) of CUDA 11.8 to 13.5:
-variables, and how wide standard error or standard input is.
+Compilers colour and wrap diagnostics if standard error is a terminal. So the tools get a terminal too
+(process.py), and results with diagnostics are recorded for the properties of that terminal (record.py).
+Results without diagnostics are the same everywhere. Builds by Ninja or in CI have a pipe there.
+The relevant properties were determined with g++ 12, clang 14 and the EDG front ends (cudafe++, cicc) of CUDA
+11.8 to 13.5: environment variables, and the width of standard error or standard input.
 
 Part of the hot path of queries.
 """
@@ -35,11 +34,11 @@ _VARIABLES = tuple(
 _NO_SIZE = bytes(8)  # of struct winsize: four numbers of two bytes
 
 
-def are_suited(has_output: bool, has_messages: bool) -> bool:
-    """Whether both can be written as nvcc writes them.
+def can_be_written(has_output: bool, has_messages: bool) -> bool:
+    """Whether stdout and stderr can be replayed as nvcc would write them.
 
-    Not to a terminal, which a wrapper may look for, nor where a descriptor was closed, whose number may be
-    that of a file of ours now. In one file the order of both would count, which is not recorded.
+    Not stdout to a terminal, which a wrapper may query; not to a closed descriptor, whose number one of our
+    files may have now; not both to one file, since their order is not recorded.
     """
     if sys.stdout is None or sys.stderr is None:
         return False
@@ -48,14 +47,14 @@ def are_suited(has_output: bool, has_messages: bool) -> bool:
     return not (has_output and has_messages and os.path.sameopenfile(_OUTPUT, _ERROR))
 
 
-def size_and_place() -> tuple[int, int] | None:
-    """Of standard output, where that is a file; raises OSError."""
+def size_and_position() -> tuple[int, int] | None:
+    """The size and offset of standard output if it is a regular file; raises OSError."""
     status = os.fstat(_OUTPUT)
     return (status.st_size, os.lseek(_OUTPUT, 0, os.SEEK_CUR)) if stat.S_ISREG(status.st_mode) else None
 
 
-def take_back(before: tuple[int, int] | None) -> None:
-    """Have standard output as it was, if it is a file: there was no room for all; raises OSError."""
+def restore_output(before: tuple[int, int] | None) -> None:
+    """Undo a partial write to standard output, if that is a regular file; raises OSError."""
     if before:
         os.ftruncate(_OUTPUT, before[0])
         os.lseek(_OUTPUT, before[1], os.SEEK_SET)
@@ -63,10 +62,9 @@ def take_back(before: tuple[int, int] | None) -> None:
 
 @contextlib.contextmanager
 def silenced_stderr(is_silenced: bool) -> Iterator[None]:
-    """Have standard error lead nowhere in a block, unless it is a terminal, whose size tools ask for.
+    """Redirect standard error to /dev/null, unless it is a terminal, whose size tools query.
 
-    The client of remotes, which is written in Rust, tells there of a thread that it cannot have, before it
-    raises what can be caught.
+    The Rust client of remotes prints a message there if it cannot start a thread, before it raises an error.
     """
     try:
         kept = os.dup(2) if is_silenced and not os.isatty(2) else -1
@@ -86,7 +84,7 @@ def silenced_stderr(is_silenced: bool) -> Iterator[None]:
 
 
 def describe(environ: Mapping[str, str]) -> str:
-    """What the terminal at standard error is like; nothing like it is empty."""
+    """The properties of the terminal at standard error, to be compared; never empty."""
     named = [f"{name}={environ[name]}" for name in _VARIABLES if name in environ]
     return "\0".join(["terminal", size_of(2).hex(), size_of(0).hex(), *named])
 
@@ -105,26 +103,26 @@ class Pseudoterminal:
     """A terminal for the standard error of one tool, like the one that this process has."""
 
     def __init__(self) -> None:
-        """Raises OSError where the system has no terminal left."""
+        """Raises OSError if the system has no pseudoterminal left."""
         import fcntl
         import pty
         import termios
 
-        self.ours, self.tools = pty.openpty()  # what is written to the tool's end can be read from ours
-        modes = termios.tcgetattr(self.tools)
-        modes[1] &= ~termios.OPOST  # line ends stay as they are
-        termios.tcsetattr(self.tools, termios.TCSANOW, modes)
+        self.our_end, self.tool_end = pty.openpty()
+        modes = termios.tcgetattr(self.tool_end)
+        modes[1] &= ~termios.OPOST  # keep line ends unchanged
+        termios.tcsetattr(self.tool_end, termios.TCSANOW, modes)
         size = size_of(2)
         if size:
-            fcntl.ioctl(self.tools, termios.TIOCSWINSZ, size)
-        self._is_ours_alone = False
+            fcntl.ioctl(self.tool_end, termios.TIOCSWINSZ, size)
+        self._is_tool_end_closed = False
 
-    def begin(self) -> None:
-        """The tool has its end now, and this process gives up its own."""
-        self._is_ours_alone = True
-        os.close(self.tools)
+    def close_tool_end(self) -> None:
+        """Close this process's copy, once the tool has its own."""
+        self._is_tool_end_closed = True
+        os.close(self.tool_end)
 
-    def end(self) -> None:
-        if not self._is_ours_alone:
-            os.close(self.tools)
-        os.close(self.ours)
+    def close(self) -> None:
+        if not self._is_tool_end_closed:
+            os.close(self.tool_end)
+        os.close(self.our_end)

@@ -1,10 +1,10 @@
-"""The watchdog: a process that outlives its call when that is killed, and clears away what it leaves.
+"""The watchdog: a process that cleans up after its call if that is killed.
 
-Owns the fork, and what the call tells it by a pipe: each token of make's jobserver that it takes or gives
-back, and at last that the watchdog is dismissed. Where the pipe ends before, the call has been killed: the
-watchdog ends its tools, removes the scratch directory and gives the tokens back. Knows nothing of stages; it
-knows the tools of its call by a variable that names the scratch directory, or a path in it: TMPDIR, the
-observer's LD_PRELOAD, or SCRATCH_VARIABLE. Whatever they start inherits these.
+The call reports through a pipe: each token of make's jobserver that it takes or gives back, and finally that
+the watchdog is dismissed. If the pipe ends before that, the call was killed: the watchdog kills its tools,
+removes the scratch directory and gives the tokens back. Does not know stages: it finds the call's tools by
+an environment variable with the scratch directory or a path in it: TMPDIR, the observer's LD_PRELOAD, or
+SCRATCH_VARIABLE. Their children inherit these.
 """
 
 from __future__ import annotations
@@ -27,103 +27,103 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-# Set for the dry run, which has the user's own TMPDIR and may not be observed.
+# Set for dry runs, which have the user's TMPDIR and may run without the observer.
 SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"
-_DISMISSED = b"D."  # as long as what is told of a token
+_DISMISSED = b"D."  # MESSAGE_BYTES long, like the messages about tokens
 _KILL_SECONDS = 10.0  # a tool that waits for a dead disk cannot be killed
 _PAUSE_SECONDS = 0.02
 
 
 class Watchdog:
-    """The call's side. No method raises OSError, also when the watchdog itself has been killed."""
+    """The call's side. No method raises OSError, even if the watchdog has been killed."""
 
-    __slots__ = ("_line", "pid")
+    __slots__ = ("_pipe", "pid")
 
-    def __init__(self, pid: int, line: int) -> None:
+    def __init__(self, pid: int, pipe: int) -> None:
         self.pid = pid
-        self._line = line
+        self._pipe = pipe
 
     @classmethod
     def start(cls, path: str, jobserver: Jobserver | None) -> Watchdog | None:
-        """Fork the watchdog of the call whose scratch directory, an absolute path, is or will be `path`.
+        """Fork the watchdog of a call with scratch directory `path`, which is absolute; None if that fails.
 
-        To be called before the directory is made and before any thread is started. When this returns, what is
-        meant for the process group does not reach the watchdog any more. None when there can be none.
+        Call this before creating the directory and before starting any thread. When it returns, signals to
+        the process group no longer reach the watchdog.
         """
         try:
-            theirs, ours = os.pipe()
+            read_end, write_end = os.pipe()
         except OSError:
             return None
         try:
-            os.set_blocking(ours, False)  # a watchdog that was stopped must not stop its call
+            os.set_blocking(write_end, False)  # a suspended watchdog must not block its call
             try:
-                pid = _fork(path, theirs, jobserver)
+                pid = _fork(path, read_end, jobserver)
             finally:
-                os.close(theirs)
-            found = cls(pid, ours)
+                os.close(read_end)
+            found = cls(pid, write_end)
             if jobserver:
-                jobserver.tell = found.tell
+                jobserver.notify = found.send
             return found
         except BaseException as error:
-            # Else the watchdog would wait for us, while who handles an interruption waits for all children.
-            os.close(ours)
+            # Or the watchdog would wait for this process, whose signal handling waits for all children.
+            os.close(write_end)
             if isinstance(error, OSError):
                 return None
             raise
 
-    def tell(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
         with contextlib.suppress(OSError):
-            os.write(self._line, message)
+            os.write(self._pipe, message)
 
     def dismiss(self) -> None:
-        """Have the watchdog end, and wait for that; again is once.
+        """Tell the watchdog to exit, and wait for it; idempotent.
 
-        To be called when no tool runs any more and the scratch directory is gone.
+        Call this when no tool is running and the scratch directory is gone.
         """
         with contextlib.suppress(OSError):
-            os.kill(self.pid, signal.SIGCONT)  # it may have been stopped, and its pipe be full
-            os.set_blocking(self._line, True)
-        self.tell(_DISMISSED)
+            os.kill(self.pid, signal.SIGCONT)  # it may be suspended, with a full pipe
+            os.set_blocking(self._pipe, True)
+        self.send(_DISMISSED)
         with contextlib.suppress(OSError):
             os.waitpid(self.pid, 0)
         with contextlib.suppress(OSError):
-            os.close(self._line)
+            os.close(self._pipe)
 
 
-def _fork(path: str, line: int, jobserver: Jobserver | None) -> int:
-    """The watchdog's id; it never returns from here. Raises OSError, and what a signal handler raises.
+def _fork(path: str, pipe: int, jobserver: Jobserver | None) -> int:
+    """Returns the watchdog's pid, in the call only. Raises OSError, and what a signal handler raises.
 
-    Signals are blocked around the fork and stay so in the watchdog, so that none of the call's handlers
-    ever runs in it, and no signal but SIGKILL ends it. One for the process group of the call is not for it.
+    Signals are blocked around the fork and stay blocked in the watchdog, so that none of the call's handlers
+    runs there, and only SIGKILL ends it. Its own process group keeps it from signals to the call's.
     """
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         pid = os.fork()
         if pid == 0:
-            _live(path, line, jobserver)
-        with contextlib.suppress(OSError):  # it has been killed
+            _run(path, pipe, jobserver)
+        with contextlib.suppress(OSError):  # it was killed
             os.setpgid(pid, pid)
         return pid
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _live(path: str, line: int, jobserver: Jobserver | None) -> NoReturn:
-    """The watchdog's whole life; nothing of the call's own code runs after it."""
+def _run(path: str, pipe: int, jobserver: Jobserver | None) -> NoReturn:
+    """The watchdog's main function; never returns into the call's code."""
     try:
-        gc.disable()  # what the call left lying about is not ours to finalize
-        _detach({line, jobserver.descriptor if jobserver else line})
+        gc.disable()  # must not run finalizers of the call's objects
+        _detach({pipe, jobserver.descriptor if jobserver else pipe})
         scratch.sweep(*os.path.split(path))
-        if not _is_dismissed(line, jobserver):
-            end_tools(path)
-            _put_away(path, jobserver)  # the tokens last, so that never more runs than make allows
+        if not _is_dismissed(pipe, jobserver):
+            kill_tools(path)
+            _clean_up(path, jobserver)  # after killing: never more jobs than make allows
     finally:
         os._exit(0)
 
 
 def _detach(kept: set[int]) -> None:
-    """Let go of all that is the caller's: descriptors first, for others wait for their end or their locks."""
+    """Release what was inherited; descriptors first, since others wait for pipes to end and for locks."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor not in kept:
             with contextlib.suppress(OSError):
@@ -134,29 +134,29 @@ def _detach(kept: set[int]) -> None:
     os.chdir("/")
 
 
-def _is_dismissed(line: int, jobserver: Jobserver | None) -> bool:
-    """Listen until the call dismisses us, or is gone."""
-    while message := os.read(line, MESSAGE_BYTES):
+def _is_dismissed(pipe: int, jobserver: Jobserver | None) -> bool:
+    """Read messages until the call dismisses the watchdog (True) or has died (False)."""
+    while message := os.read(pipe, MESSAGE_BYTES):
         if message == _DISMISSED:
             return True
         if jobserver:
-            jobserver.hear(message)
+            jobserver.apply(message)
     return False
 
 
-def end_tools(path: str) -> None:
-    """Kill until none is left, seen twice: what is in the middle of an exec shows no environment."""
+def kill_tools(path: str) -> None:
+    """Kill all tools, until two rounds have found none: a process during exec shows no environment."""
     name = os.fsencode(path)
     marks = (name + b"/", name + b"\0")
     deadline = time.monotonic() + _KILL_SECONDS
-    rounds_without = 0
-    while rounds_without < 2 and time.monotonic() < deadline:
-        rounds_without = 0 if _kill_marked(marks) else rounds_without + 1
+    empty_rounds = 0
+    while empty_rounds < 2 and time.monotonic() < deadline:
+        empty_rounds = 0 if _kill_marked(marks) else empty_rounds + 1
         time.sleep(_PAUSE_SECONDS)
 
 
 def _kill_marked(marks: tuple[bytes, ...]) -> bool:
-    """Kill every process that has one of these in its environment; whether there was any."""
+    """Kill all processes with one of these marks in their environment; True if there were any."""
     is_any = False
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -171,26 +171,26 @@ def _kill_marked(marks: tuple[bytes, ...]) -> bool:
 
 
 def within_scratch(path: str, jobserver: Jobserver | None, work: Callable[[], Result]) -> Result:
-    """Do some work while there is a scratch directory. Raises OSError where it cannot be made."""
+    """Call `work` while the scratch directory exists; raises OSError if it cannot be created."""
     watchdog, lock = None, -1
     try:
         watchdog = Watchdog.start(path, jobserver)
         if watchdog:
-            process.spare(watchdog.pid)
+            process.exempt(watchdog.pid)
         lock = scratch.make(path)
         return work()
     finally:
         try:
-            _put_away(path, jobserver, watchdog)
-        except process.Interrupted:  # which comes once
-            _put_away(path, jobserver, watchdog)
+            _clean_up(path, jobserver, watchdog)
+        except process.Interrupted:  # raised at most once
+            _clean_up(path, jobserver, watchdog)
             raise
         finally:
             if lock >= 0:
                 os.close(lock)
 
 
-def _put_away(path: str, jobserver: Jobserver | None, watchdog: Watchdog | None = None) -> None:
+def _clean_up(path: str, jobserver: Jobserver | None, watchdog: Watchdog | None = None) -> None:
     scratch.remove(path)
     if jobserver:
         jobserver.give_back_all()

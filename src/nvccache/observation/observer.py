@@ -161,7 +161,7 @@ class Watch:
 
     def _end(self, handle: Handle) -> None:
         handle.end()
-        watchdog.end_tools(self._scratch)  # also what it has left behind
+        watchdog.kill_tools(self._scratch)  # also what it has left behind
 
     def rehearse(
         self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool, of_nvcc: bool = False

@@ -118,7 +118,7 @@ def _bypass(reason: str, detail: str = "") -> Bypass:
 def _can_be_written(has_output: bool, has_messages: bool) -> bool:
     from nvccache.machine import streams
 
-    return streams.are_suited(has_output, has_messages)
+    return streams.can_be_written(has_output, has_messages)
 
 
 def _fronts(request: Request) -> Iterator[Front]:

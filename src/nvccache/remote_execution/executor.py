@@ -96,7 +96,7 @@ class Executor:
         from nvccache.remote_execution.engine import EngineTry
 
         attempt = EngineTry(self._endpoint, sent, self._locks)
-        handle.tell(attempt.end)
+        handle.on_end(attempt.end)
         return attempt
 
     def checked(self, stage: Stage, back: CameBack) -> CameBack:

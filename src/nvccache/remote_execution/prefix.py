@@ -139,7 +139,7 @@ class LauncherTry:
             # There are launchers that read all of a standard input, and it is the build's.
             done = process.run(
                 words, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL,
-                most_said=_MOST_SAID,
+                max_output=_MOST_SAID,
             )  # fmt: skip
         except OSError as error:
             raise ExecutorError(faults.UNREACHABLE, f"`{words[0]}`: {error.strerror}") from None

@@ -38,7 +38,7 @@ def of_path(programs, *names, **variables):
 def test_who_has_taken_the_name_of_the_pool_is_named(tmp_path, monkeypatch):
     (tmp_path / f"nvccache-{os.geteuid()}").write_text("")
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
-    monkeypatch.setattr(slots.squatted, "__defaults__", ((str(tmp_path),),))
+    monkeypatch.setattr(slots.unusable_directories, "__defaults__", ((str(tmp_path),),))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     taken, good = nvcc_checks.of_machine(config.load(os.environ))
     assert (taken.state, good.state) == (ODD, GOOD)

@@ -52,7 +52,7 @@ def test_an_ended_job_ends_its_tool_and_what_that_has_started():
     job = jobs.start(lambda handle: process.run(SLEEPER, {}, handle=handle))
     family: list[int] = []
     while len(family) < 3:
-        family = process.family_of(process.os.getpid())
+        family = process.process_tree(process.os.getpid())
     jobs.stop(signal.SIGKILL, lambda: None)
     assert job.result.status < 0
     argv = ["ps", "-o", "stat=", "-p", str(family[-1])]

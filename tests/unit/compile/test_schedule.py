@@ -190,7 +190,7 @@ def test_passes_behind_a_failure_are_ended():
 
     def run(wanted, handle):
         if wanted is behind:
-            handle.tell(was_ended.set)
+            handle.on_end(was_ended.set)
             has_begun.set()
             assert was_ended.wait(30)
         else:

@@ -119,7 +119,7 @@ def test_a_guess_that_is_seen_to_be_wrong_is_ended(idle: Slots, seen: bool) -> N
 
     def run_until_ended(wanted: Stage, handle):
         if wanted == CICC:
-            handle.tell(ended.set)
+            handle.on_end(ended.set)
         return run(wanted, handle)
 
     execution.run = run_until_ended

@@ -105,7 +105,7 @@ def test_what_earlier_calls_of_the_build_have_seen_counts_as_well(processes):
     """The last one may be alone, from when it begins."""
     processes.start("ninja", 5)
     found = processes.call()
-    assert [found.jobs(seen, str(processes.proc)) for seen in (0, 3, 99)] == [1, 3, 16]
+    assert [found.jobs(earlier, str(processes.proc)) for earlier in (0, 3, 99)] == [1, 3, 16]
 
 
 def test_no_more_jobs_than_cores_share_the_clock(processes):

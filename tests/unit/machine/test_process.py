@@ -29,7 +29,7 @@ def ending(request, monkeypatch) -> None:
 
 def test_of_who_talks_without_end_the_last_words_are_kept():
     text = f"head -c {MUCH} /dev/zero; printf out; head -c {MUCH} /dev/zero >&2; printf err >&2"
-    done = process.run([SH, "-c", text], dict(os.environ), most_said=1000)
+    done = process.run([SH, "-c", text], dict(os.environ), max_output=1000)
     assert (len(done.stdout), len(done.stderr)) == (1000, 1000)
     assert (done.stdout[-3:], done.stderr[-3:]) == (b"out", b"err")
 

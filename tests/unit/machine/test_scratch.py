@@ -102,7 +102,7 @@ def test_what_others_left_stays(left):
 def test_names_of_others_are_not_even_looked_at(left, monkeypatch):
     other = left.with_name(left.name.replace(f"-{os.geteuid()}-", f"-{os.geteuid() + 1}-"))
     left.rename(other)
-    monkeypatch.setattr(scratch, "_remove_if_left", lambda path, is_from_here: pytest.fail(path))
+    monkeypatch.setattr(scratch, "_remove_if_stale", lambda path, is_from_here: pytest.fail(path))
     sweep(other.parent)
 
 

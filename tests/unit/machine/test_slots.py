@@ -12,7 +12,7 @@ import pytest
 
 from nvccache.machine import slots
 from nvccache.machine.cgroups import Share
-from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of, squatted
+from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of, unusable_directories
 
 
 def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
@@ -121,7 +121,7 @@ def test_a_directory_that_may_be_someone_elses_is_not_used(tmp_path, monkeypatch
         monkeypatch.setattr(os, "geteuid", lambda: uid)
     bases = (str(tmp_path),)
     assert pool_directory(bases) == ""
-    assert [name for name, _ in squatted(bases)] == [str(path)]
+    assert [name for name, _ in unusable_directories(bases)] == [str(path)]
     for name, value, directory in (
         ("HOME", str(tmp_path), f"{tmp_path}/.cache/nvccache-slots-{os.uname().nodename}"),
         ("XDG_RUNTIME_DIR", str(tmp_path), f"{tmp_path}/nvccache"),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-ASK = "import sys; from nvccache.machine import streams; sys.exit(not streams.are_suited(%s))"
+ASK = "import sys; from nvccache.machine import streams; sys.exit(not streams.can_be_written(%s))"
 
 
 def suits(arguments: str, shell: str = '"$@"') -> bool:
@@ -49,8 +49,8 @@ def test_a_terminal_gets_no_recorded_answer(tmp_path):
 def test_what_did_not_fit_is_taken_back(tmp_path, mode):
     """An answer stands behind what others have written there."""
     script = (
-        "import os; from nvccache.machine import streams; before = streams.size_and_place();"
-        " os.write(1, b'half of it'); streams.take_back(before); os.write(1, b'whole')"
+        "import os; from nvccache.machine import streams; before = streams.size_and_position();"
+        " os.write(1, b'half of it'); streams.restore_output(before); os.write(1, b'whole')"
     )
     path = tmp_path / "said"
     with path.open(mode) as stream:
@@ -61,7 +61,7 @@ def test_what_did_not_fit_is_taken_back(tmp_path, mode):
 
 
 def test_a_pipe_has_no_place():
-    script = "from nvccache.machine import streams; print(streams.size_and_place())"
+    script = "from nvccache.machine import streams; print(streams.size_and_position())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert done.stdout == b"None\n"
 

@@ -32,9 +32,9 @@ def started(monkeypatch):
     """The uploaders that were started, and whether the lock was held then."""
     calls = []
 
-    def start(module, arguments, environ, handed_over):
+    def start(module, arguments, environ, pass_fds):
         calls.append((module, arguments, environ))
-        (lock,) = handed_over
+        (lock,) = pass_fds
         assert arguments[2] == str(lock)
         os.dup(lock)  # what the uploader has
         return True

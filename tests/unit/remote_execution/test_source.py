@@ -61,7 +61,7 @@ class FakeExecutor:
 
     def attempt(self, stage, handle):
         self.events.append(f"sent {stage.kind}")
-        handle.tell(self.home.set)
+        handle.on_end(self.home.set)
         self._handle = handle
         return self
 
@@ -217,7 +217,7 @@ def test_what_has_still_to_be_sent_when_it_is_overtaken_is_no_loss(monkeypatch):
     there = FakeExecutor(expected=0.1)
 
     def attempt(stage, handle):
-        handle.tell(there.home.set)
+        handle.on_end(there.home.set)
         assert there.home.wait(10)
         raise ExecutorError(faults.OVERTAKEN)
 

@@ -343,10 +343,10 @@ def test_what_is_found_too_late_is_estimated(root, monkeypatch):
         return float(len(looked))
 
     monkeypatch.setattr(directory.time, "monotonic", ticking)
-    look = eviction._Scan(Directory(str(root)), 0, 1, until=20.0, now=0.0)
-    assert 0 < len(look.files) < 30
-    assert look.sizes == {0: 40 * SIZE}
-    assert look.slices == len(look.files) / 40
+    scan = eviction._Scan(Directory(str(root)), 0, 1, until=20.0, now=0.0)
+    assert 0 < len(scan.files) < 30
+    assert scan.sizes == {0: 40 * SIZE}
+    assert scan.slices == len(scan.files) / 40
     looked.clear()
     assert not eviction._Scan(Directory(str(root)), 0, 1, until=0.0, now=0.0).sizes
     monkeypatch.setattr(eviction, "_LEAST_FILES_PER_CALL", 1)
