@@ -34,7 +34,7 @@ NO_TOKEN = "wants a token"
 TALKS = "tells of an action without end"
 OTHER_CLASS = "has another processor"
 EXECUTES_NOTHING = "stores content and no more"
-OTHER_DIGESTS = "names content by BLAKE3"
+OTHER_DIGESTS = "uses BLAKE3 digests"
 NO_TIMES = "does not tell when an action began"
 
 

@@ -30,8 +30,8 @@ from pathlib import Path
 from executor_simulation import Machines, Stage, simulate
 
 from nvccache import endpoint
-from nvccache.remote_execution.engine import EngineTry
-from nvccache.remote_execution.work import PLACE, Work, of_tool
+from nvccache.remote_execution.engine import EngineExecution
+from nvccache.remote_execution.work import SCRATCH_NAME, Work, of_tool
 from nvccache.store import events
 from nvccache.store.store import Store
 from nvccache.toolkit import discovery, loader
@@ -117,8 +117,8 @@ def _of_tool(nvcc: str, argv: list[str], url: str, folder: Path, rounds: int) ->
         word for word in argv if word.endswith(".ii" if name == "cicc" else ".ptx") and word != output
     )
     relative = output.rpartition("/")[2]
-    arguments = [word.replace(f"{folder}/", f"{PLACE}/") for word in argv[1:]]
-    arguments = [f"{PLACE}/{relative}" if word == output else word for word in arguments]
+    arguments = [word.replace(f"{folder}/", f"{SCRATCH_NAME}/") for word in argv[1:]]
+    arguments = [f"{SCRATCH_NAME}/{relative}" if word == output else word for word in arguments]
     changed = folder / f"changed{Path(source).suffix}"
     times: tuple[list[float], ...] = ([], [], [])
     for number in range(rounds + 1):
@@ -132,7 +132,7 @@ def _of_tool(nvcc: str, argv: list[str], url: str, folder: Path, rounds: int) ->
         subprocess.run(bare, cwd=folder, check=True, capture_output=True)
         marks.append(time.monotonic())
         for _ in range(2):
-            EngineTry(endpoint.parse(url), work, "").run()
+            EngineExecution(endpoint.parse(url), work, "").run()
             marks.append(time.monotonic())
         for found, start, end in zip(times, marks, marks[1:], strict=False):
             found.append((end - start) * 1e3)

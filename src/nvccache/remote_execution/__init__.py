@@ -1,6 +1,5 @@
-"""Stages on other machines: an engine that speaks the Remote Execution API, or a launcher such as `srun`.
+"""Runs stages on other machines: on an engine with the Remote Execution API, or by a launcher such as `srun`.
 
-Owns how a stage is described to other machines, how it is sent and what comes back. Does not know which
-stage comes when, nor what becomes of what a stage has made. grpcio and protobuf are imported when something
-is sent.
+Owns how a stage is described, sent and received. Knows neither the order of stages nor what happens to
+their outputs. grpcio and protobuf are imported with the first stage that is sent.
 """

@@ -1,4 +1,4 @@
-"""What `nvccache doctor` says of machines that run stages: whether they work, and why not."""
+"""`nvccache doctor` for remote execution: whether it works, and if not, why."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from nvccache.remote_execution import faults, prefix, work
 from nvccache.remote_execution.faults import ExecutorError
 
 _ADVICE = {
-    faults.UNREACHABLE: "see whether the server runs, and whether it can be reached from here",
-    faults.TIMEOUT: "see whether the server is overloaded, or something on the way takes what is sent",
-    faults.TLS: "name the file with the certificate of its authority by `ca=` in NVCCACHE_EXECUTOR",
-    faults.DENIED: "have the server permit it to this token or certificate, or name another instance",
-    faults.BAD_CREDENTIALS: "name a file with a token by `token_file=`, or certificates by `cert=`, `key=`",
-    faults.FULL: "wait, or give the server more room",
-    faults.OTHER_VERSION: "name an instance that executes by `instance=`, or another server",
-    faults.BROKEN: "see whether the address is that of an engine, and its `instance=` right",
+    faults.UNREACHABLE: "check that the server runs and can be reached from here",
+    faults.TIMEOUT: "check whether the server is overloaded, or a firewall drops the packets",
+    faults.TLS: "set `ca=` in NVCCACHE_EXECUTOR to the file with the certificate of its authority",
+    faults.DENIED: "have the server permit this token or certificate to execute, or name another instance",
+    faults.BAD_CREDENTIALS: "set `token_file=` to a file with a token, or `cert=` and `key=` to certificates",
+    faults.FULL: "wait, or give the server more storage",
+    faults.OTHER_VERSION: "set `instance=` to an instance that executes, or name another server",
+    faults.BROKEN: "check that the address is that of an engine, and that `instance=` is right",
 }
 
 
 def of_executor(settings: Config) -> Iterator[Finding]:
-    """What is so of NVCCACHE_EXECUTOR, which is set."""
+    """Requires that NVCCACHE_EXECUTOR is set."""
     if not is_program(work.CHECK):
         text = "nothing is sent: nvccache was built without a static C library"
         yield Finding(
             BAD, "executor", text, (), ("pip install --force-reinstall --no-binary nvccache nvccache",)
         )
     where = endpoint.parse(settings.executor)
-    yield _of_launcher(where, settings) if where.is_launcher else _of_engine(where, settings)
+    yield _check_launcher(where, settings) if where.is_launcher else _check_engine(where, settings)
 
 
-def _of_engine(where: Endpoint, settings: Config) -> Finding:
+def _check_engine(where: Endpoint, settings: Config) -> Finding:
     began = time.monotonic()
     try:
         from nvccache.remote_execution.client import Client
@@ -52,20 +52,20 @@ def _of_engine(where: Endpoint, settings: Config) -> Finding:
         with contextlib.closing(client.connection):
             client.check()
     except ExecutorError as error:
-        return _of_trouble(where, error, settings)
+        return _finding_of(where, error, settings)
     answers = f"`{where.shown}` answers in {(time.monotonic() - began) * 1e3:.0f} ms"
-    return Finding(GOOD, "executor", f"{answers}; it executes, and names content by SHA-256")
+    return Finding(GOOD, "executor", f"{answers}; it executes and uses SHA-256 digests")
 
 
-def _of_trouble(where: Endpoint, error: ExecutorError, settings: Config) -> Finding:
-    text = f"`{where.shown}` cannot be used: {error.word}"
-    if error.word == faults.NOT_INSTALLED:
+def _finding_of(where: Endpoint, error: ExecutorError, settings: Config) -> Finding:
+    text = f"`{where.shown}` cannot be used: {error.fault}"
+    if error.fault == faults.NOT_INSTALLED:
         return Finding(BAD, "executor", text, (str(error),), (adding("exec"),))
-    advice = [f"to fix it: {_ADVICE[error.word]}; or do without"] if error.word in _ADVICE else []
+    advice = [f"to fix it: {_ADVICE[error.fault]}; or do without"] if error.fault in _ADVICE else []
     return Finding(BAD, "executor", text, (str(error), *advice), (changing(settings, "executor"),))
 
 
-def _of_launcher(where: Endpoint, settings: Config) -> Finding:
+def _check_launcher(where: Endpoint, settings: Config) -> Finding:
     program, folder = where.launcher[0], settings.executor_dir
     elsewhere = changing(settings, "executor_dir", "/ANOTHER/PATH")
     if not shutil.which(program):
@@ -73,26 +73,26 @@ def _of_launcher(where: Endpoint, settings: Config) -> Finding:
         text = f"there is no program `{program}`"
         return Finding(BAD, "executor", text, details, (changing(settings, "executor"),))
     if not folder:
-        text = "`NVCCACHE_EXECUTOR_DIR` is not set: a launcher needs a directory that all machines see"
-        mend = changing(settings, "executor_dir", "/PATH/ON/ALL/MACHINES")
-        return Finding(BAD, "executor", text, (), (mend,))
+        text = "`NVCCACHE_EXECUTOR_DIR` is not set: a launcher needs a directory that all machines share"
+        fix = changing(settings, "executor_dir", "/PATH/ON/ALL/MACHINES")
+        return Finding(BAD, "executor", text, (), (fix,))
     if not prefix.PLAIN.fullmatch(folder):
-        text = f"`{folder}` has a character that a launcher may take for something else"
+        text = f"`{folder}` has a character that a launcher may interpret"
         return Finding(BAD, "executor", text, (), (elsewhere,))
-    why = _why_not_written(folder)
-    objection = f"`{folder}` cannot be written to: {why}" if why else prefix.objection_to(folder)
-    if objection:
+    why = _why_not_writable(folder)
+    problem = f"`{folder}` cannot be written to: {why}" if why else prefix.why_unusable(folder)
+    if problem:
         owned = f'sudo install -d -o "$(id -un)" -m 700 {shlex.quote(folder)}'
-        return Finding(BAD, "executor", objection, (), (owned, elsewhere))
-    text = f"`{program}` starts stages, whose files lie in `{folder}`"
+        return Finding(BAD, "executor", problem, (), (owned, elsewhere))
+    text = f"`{program}` starts stages, with their files in `{folder}`"
     later = "" if os.path.isdir(folder) else "; it is made when the first one is sent"
     return Finding(GOOD, "executor", text + later)
 
 
-def _why_not_written(folder: str) -> str:
+def _why_not_writable(folder: str) -> str:
     """Why a launcher's directory cannot be written to, or made; empty if it can.
 
-    Tried, since on a file server rights do not tell. One that is not there yet is not made for that.
+    Tried by writing, since on a file server permission bits prove nothing. A missing directory is not made.
     """
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)

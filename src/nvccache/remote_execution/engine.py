@@ -1,11 +1,11 @@
-"""One stage by an engine of the Remote Execution API: described, asked for, sent, waited for, fetched.
+"""Runs one stage on an engine of the Remote Execution API.
 
-A stage is an action: command, input tree, outputs, properties of a worker.
+A stage is an action: a command, an input tree, output paths and required worker properties. The input tree:
 
     bin/class-check   bin/TOOL   lib/LIBRARY…   nvccache-…/INPUT…
 
-The command is run at the root of the tree, and every name in it is relative: that works in a directory as
-well as in a sandbox. What a stage writes and nobody reads is no output: it can be the largest file of all.
+The command runs at the root of the tree and all its paths are relative, so no sandbox is needed. A file that
+no other stage reads is not declared as an output, since it can be the largest of all.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from nvccache.remote_execution import client, faults, protocol
 from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import Digest, messages, serialized
-from nvccache.remote_execution.work import PLACE, CameBack, Work, failure
+from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work, failure
 from nvccache.values import dataclass
 
-_LARGE = 4 << 20  # bytes that two calls do not send at the same time
-_SLOW_BYTES = 4 << 20  # a second, of a network that is worth it
+_LARGE = 4 << 20  # bytes, from which on only one call at a time sends a blob
+_SLOW_BYTES = 4 << 20  # per second, of the slowest network that is worth using
 _MOST_OUTPUT = 1 << 32
 _MOST_STREAM = 1 << 26  # of standard output or error
-# The property of a worker that has the tools itself: the SHA-256 of each.
+# Where tools are installed on the workers, each has this property with the SHA-256 of each tool.
 TOOL_PROPERTY = "nvccache-tool"
-# As the lexicon of platform properties that comes with the interface spells them.
+# As spelled by the platform lexicon that is published with the API.
 _ISA = {"x86_64": "x86-64", "aarch64": "arm-a64"}
 
 
-class EngineTry:
-    """One stage on its way; `end` may be called by another thread."""
+class EngineExecution:
+    """One stage; another thread may call `end`."""
 
     def __init__(self, endpoint: Endpoint, work: Work, locks: str) -> None:
         self._endpoint = endpoint
@@ -47,14 +47,14 @@ class EngineTry:
         self._client: Client | None = None
         self._operation = ""
         self._stage = 0
-        self._executing = 0.0  # since when, by our clock
-        self._is_late = self.is_ended = False
+        self._executing_since = 0.0  # by this machine's monotonic clock
+        self._is_queue_timeout = self.is_ended = False
         self.has_answered = False  # whether the engine has answered at all
-        self.allowance = 0.0  # seconds that sending may take, where much has to be sent first
+        self.allowance = 0.0  # extra seconds for sending missing blobs
 
     @property
     def is_queued(self) -> bool:
-        """Whether it waits for a worker, by what the engine has answered."""
+        """Whether it waits for a worker, according to the engine."""
         return self._stage in client.QUEUED
 
     def end(self) -> None:
@@ -62,7 +62,7 @@ class EngineTry:
         if self._client:
             self._client.connection.cancel()
 
-    def run(self) -> CameBack:
+    def run(self) -> RemoteResult:
         """Raises ExecutorError or OSError."""
         self._client = Client(self._endpoint)
         try:
@@ -70,26 +70,26 @@ class EngineTry:
                 raise ExecutorError(faults.OVERTAKEN)
             return self._run(self._client)
         finally:
-            if self._operation and (self.is_ended or self._is_late):
-                self._client.stop(self._operation)
+            if self._operation and (self.is_ended or self._is_queue_timeout):
+                self._client.cancel_operation(self._operation)
             self._client.connection.close()
 
-    def _run(self, engine: Client) -> CameBack:
+    def _run(self, engine: Client) -> RemoteResult:
         engine.check()
         self.has_answered = True
         described = describe(self._work, self._endpoint)
         started = time.monotonic()
-        result = engine.cached(described.digest)
+        result = engine.cached_result(described.digest)
         if result is not None:
             try:
-                return self._take(engine, result, True, 0.0, started)
-            except ExecutorError as error:  # evicted, or a failure that an engine keeps
-                if error.word == faults.OVERTAKEN:
+                return self._collect(engine, result, True, 0.0, started)
+            except ExecutorError as error:  # its blobs were evicted, or the engine caches failures
+                if error.fault == faults.OVERTAKEN:
                     raise
         self._send(engine, described)
         sent = time.monotonic()
-        answer = self._execute(engine, described)
-        return self._take(engine, answer.result, answer.cached_result, sent - started, sent)
+        response = self._execute(engine, described)
+        return self._collect(engine, response.result, response.cached_result, sent - started, sent)
 
     def _send(self, engine: Client, described: Described) -> None:
         digests = [blob.digest for blob in described.blobs.values()]
@@ -98,7 +98,7 @@ class EngineTry:
         self.allowance = sum(sizes) / _SLOW_BYTES
         large = [digest for digest in digests if digest[0] in missing and digest[1] > _LARGE]
         if large:
-            # Many calls that begin together would each send the same tool.
+            # Calls that start at the same time would each send the same tool.
             lock = self._lock(large[0][0])
             try:
                 engine.send(described.blobs[name] for name in engine.missing(large))
@@ -119,36 +119,38 @@ class EngineTry:
         return lock
 
     def _execute(self, engine: Client, described: Described) -> Any:
-        watching = threading.Timer(self._endpoint.queue, self._look_at_queue)
-        watching.daemon = True
-        watching.start()
+        timer = threading.Timer(self._endpoint.queue, self._check_queue)
+        timer.daemon = True
+        timer.start()
         try:
             return engine.execute(described.digest, self._watch, self._endpoint.deadline)
         except ExecutorError:
-            if self._is_late:
+            if self._is_queue_timeout:
                 seconds = self._endpoint.queue
                 raise ExecutorError(faults.NO_WORKERS, f"it waited {seconds:g} s for a worker") from None
             raise
         finally:
-            watching.cancel()
+            timer.cancel()
 
     def _watch(self, operation: Any) -> None:
         self._operation = operation.name
         self._stage = messages.ExecuteOperationMetadata.FromString(operation.metadata.value).stage
-        if self._stage == client.EXECUTING and not self._executing:
-            self._executing = time.monotonic()
+        if self._stage == client.EXECUTING and not self._executing_since:
+            self._executing_since = time.monotonic()
 
-    def _look_at_queue(self) -> None:
+    def _check_queue(self) -> None:
         if self.is_queued and self._client:
-            self._is_late = True
+            self._is_queue_timeout = True
             self._client.connection.cancel()
 
-    def _take(self, engine: Client, result: Any, is_cached: bool, send: float, since: float) -> CameBack:
-        """What has come back, if it is whole."""
+    def _collect(
+        self, engine: Client, result: Any, is_cached: bool, send: float, since: float
+    ) -> RemoteResult:
+        """Fetch the outputs; raises ExecutorError unless all are there."""
         done = time.monotonic()
         streams = [(result.stdout_raw, result.stdout_digest), (result.stderr_raw, result.stderr_digest)]
         digests = {file.path: (file.digest.hash, file.digest.size_bytes) for file in result.output_files}
-        wanted = {name: f"{PLACE}/{name}" for name in self._work.outputs}
+        wanted = {name: f"{SCRATCH_NAME}/{name}" for name in self._work.outputs}
         further = [(digest.hash, digest.size_bytes) for raw, digest in streams if digest.hash and not raw]
         if any(size > _MOST_OUTPUT for _, size in digests.values()) or any(
             size > _MOST_STREAM for _, size in further
@@ -159,37 +161,37 @@ class EngineTry:
             raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
-            raise ExecutorError(faults.FAILED, f"`{missing[0]}` did not come back")
+            raise ExecutorError(faults.FAILED, f"`{missing[0]}` is missing from the result")
         contents = engine.fetch([*further, *(digests[path] for path in wanted.values())])
         stdout, stderr = (raw or contents.get(digest.hash, b"") for raw, digest in streams)
-        queue, run = self._spent(result.execution_metadata, is_cached, since, done)
+        queue, run = self._durations(result.execution_metadata, is_cached, since, done)
         costs = Costs(
             queue, send, run, time.monotonic() - done, engine.sent_bytes, engine.fetched_bytes,
             result.execution_metadata.worker, is_cached, self._endpoint.shown,
         )  # fmt: skip
         outputs = {name: contents[digests[path][0]] for name, path in wanted.items()}
-        return CameBack(stdout, stderr, outputs, costs)
+        return RemoteResult(stdout, stderr, outputs, costs)
 
-    def _spent(self, metadata: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
-        """Seconds in the queue and at work, by the worker's clock or else by ours."""
+    def _durations(self, metadata: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
+        """Seconds queued and executing, by the worker's clock or else by this machine's."""
         run = _between(metadata.execution_start_timestamp, metadata.execution_completed_timestamp)
-        if is_cached:  # no clock of ours can contradict
+        if is_cached:  # nothing here to check the worker's clock against
             return 0.0, run if 0 < run <= self._endpoint.deadline else 0.0
         if run <= 0:
-            run = done - (self._executing or since)
+            run = done - (self._executing_since or since)
         run = min(run, done - since)
         return max(0.0, done - since - run), run
 
 
 def _between(start: Any, end: Any) -> float:
     if not start.seconds or not end.seconds:
-        return 0.0  # the engine does not give them
+        return 0.0  # the engine leaves them out
     return float((end.seconds - start.seconds) + (end.nanos - start.nanos) / 1e9)
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An action: its digest, and all that the engine must have to run it, by SHA-256."""
+    """An action's digest, and all blobs that the engine needs to run it, by SHA-256."""
 
     digest: Digest
     blobs: Mapping[str, Blob]
@@ -199,21 +201,21 @@ def describe(work: Work, endpoint: Endpoint) -> Described:
     """The action of a stage; raises OSError."""
     blobs: dict[str, Blob] = {}
     tree: dict[str, Any] = {}
-    is_there = endpoint.toolchain == WORKER
+    is_installed = endpoint.toolchain == WORKER
     for file in work.tool.files:
-        if is_there and file.name == work.tool.program:
+        if is_installed and file.name == work.tool.program:
             continue
         blobs[file.digest[0]] = Blob(file.digest, path=file.path)
         _put(tree, file.name, (file.digest, True))
     for name, path in sorted(work.inputs.items()):
         with open(path, "rb") as stream:
-            _put(tree, f"{PLACE}/{name}", (_add(blobs, stream.read()), False))
+            _put(tree, f"{SCRATCH_NAME}/{name}", (_add(blobs, stream.read()), False))
     root = _directory(tree, blobs)
-    wanted = sorted(f"{PLACE}/{name}" for name in work.outputs)
-    asked = [*_properties(endpoint), *([(TOOL_PROPERTY, work.tool.digest)] if is_there else [])]
-    properties = [{"name": name, "value": value} for name, value in sorted({*asked})]
+    wanted = sorted(f"{SCRATCH_NAME}/{name}" for name in work.outputs)
+    required = [*_properties(endpoint), *([(TOOL_PROPERTY, work.tool.digest)] if is_installed else [])]
+    properties = [{"name": name, "value": value} for name, value in sorted({*required})]
     command = messages.Command(
-        arguments=[*work.tool.words(is_there=is_there), *work.arguments],
+        arguments=[*work.tool.argv_prefix(is_installed=is_installed), *work.arguments],
         environment_variables=[{"name": name, "value": value} for name, value in work.environment],
         output_files=wanted,  # for engines before 2.1
         output_paths=wanted,
@@ -230,8 +232,8 @@ def describe(work: Work, endpoint: Endpoint) -> Described:
 
 def _properties(endpoint: Endpoint) -> Sequence[tuple[str, str]]:
     machine = os.uname().machine
-    asked = [("OSFamily", platform.system().lower()), ("ISA", _ISA.get(machine, machine))]
-    return [*asked, *endpoint.properties]
+    required = [("OSFamily", platform.system().lower()), ("ISA", _ISA.get(machine, machine))]
+    return [*required, *endpoint.properties]
 
 
 def _put(tree: dict[str, Any], name: str, leaf: tuple[Digest, bool]) -> None:
@@ -242,7 +244,7 @@ def _put(tree: dict[str, Any], name: str, leaf: tuple[Digest, bool]) -> None:
 
 
 def _directory(tree: Mapping[str, Any], blobs: dict[str, Blob]) -> Digest:
-    """The digest of a directory, with its message and those below it added."""
+    """The digest of a directory; adds the messages of it and its subdirectories to `blobs`."""
     directory = messages.Directory()
     for name, found in sorted(tree.items()):
         if isinstance(found, dict):

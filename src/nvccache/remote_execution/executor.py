@@ -1,12 +1,13 @@
-"""Other machines for one call: which stages may be sent, what goes with one, and what its result is worth.
+"""The executor of one call: which stages may be sent, with which files, and whether to accept a result.
 
-A stage there has nothing but what was sent: that is in its key, as are the files of its tool. So what it
-reads beside its key is known without watching it, and is what a watched run here asks for.
+A stage on another machine can read only what was sent with it: its inputs and the files of its tool, all of
+them part of its key. Its dependencies are therefore known without an observer, and equal those that the
+observer records of a local run.
 
-Beside the slots of this user and machine (machine/slots.py) lie a file for each stage that is away, and what
-keeps an engine alone that has failed, or taken several stages in a row and given none back
-(remote/breaker.py). One such stage may be its own fault, or that of one worker; where it is one after the
-other, the engine is of no use, though it answers.
+The pool directory of this user and machine (machine/slots.py) also has a lock file for each stage that runs
+elsewhere, and the breaker (remote/breaker.py). The breaker opens when the engine fails, and when several
+stages in a row got no result: one lost stage may be due to the stage or to one worker, but an engine that
+loses all of them is useless even if it answers.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from nvccache.plan.model import Output, Stage
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import PLACE, CameBack, Work
+from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work
 from nvccache.values import replace
 
 TYPE_CHECKING = False  # a call loads the one of these that it needs
 if TYPE_CHECKING:
-    from nvccache.remote_execution.engine import EngineTry
-    from nvccache.remote_execution.prefix import LauncherTry
+    from nvccache.remote_execution.engine import EngineExecution
+    from nvccache.remote_execution.prefix import LauncherExecution
 
-_JOBS = 64  # away at once where nothing else is set
+_JOBS = 64  # stages that run elsewhere at the same time, by default
 _MOST_LOST = 5  # stages in a row
 _MIB = 1 << 20
-_PLACE = PLACE.encode()
-_TELLS_PLACE = "stub"  # its lines name the file itself, and workspace.py takes that out
+_SCRATCH_NAME = SCRATCH_NAME.encode()
+_NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; workspace.py removes that
 
 
 class Executor:
-    """The engine or launcher that is set, for one call."""
+    """The configured engine or launcher, for one call."""
 
     def __init__(self, call: StagedCall, where: Endpoint, config: Config) -> None:
         self._call = call
@@ -57,105 +58,104 @@ class Executor:
         self._locks = slots.pool_directory()
         self._breaker = Breaker(OF_EXECUTOR.format(where.identity))
         self._pool = slots.Pool(self._locks, range(config.executor_jobs or _JOBS), f"away-{where.identity}-")
-        self._is_in_use: bool | None = None  # None before the breaker was looked at
+        self._is_usable: bool | None = None  # None until the breaker has been checked
 
     def expected_seconds(self, stage: Stage) -> float:
-        """What it is expected to take, or 0 where it has to run here."""
+        """The expected time of a stage, or 0 if it has to run here."""
         call = self._call
         if not self._may_be_used():
             return 0.0
         may_generate = ids.generates(stage) and not call.module_ids.known_for(stage)
         if may_generate and not call.module_ids.takes_seed(stage):
-            return 0.0  # the id would be of another process, and perhaps made once more
-        seconds = self._remembered(stage)
+            return 0.0  # the id would depend on the remote process, and a run here could make another
+        seconds = self._estimated_seconds(stage)
         is_worth_it = seconds >= self._config.executor_min_seconds
-        if not is_worth_it or work.reason_to_stay(stage, call.environ) or not self._breaker.may_ask():
+        if not is_worth_it or work.reason_not_remote(stage, call.environ) or not self._breaker.may_ask():
             return 0.0
         return seconds
 
     def remember(self, stage: Stage, seconds: float) -> None:
-        """Remember what a stage took, for the next time."""
-        # An engine need not say how long it took to make a result that it has kept.
+        """Remember how long a stage took, for the next estimate."""
+        # For a cached result an engine may leave out the time.
         if stage.tool.may_run_elsewhere and seconds > 0:
             self._call.store.add_memo(self._key(stage), f"{seconds:.3f}")
 
-    def place(self) -> PoolSlot | None:
-        """A place among those that are away at once, or None."""
+    def take_slot(self) -> PoolSlot | None:
+        """One of the slots for stages that run elsewhere, or None if all are taken."""
         return self._pool.take()
 
-    def attempt(self, stage: Stage, handle: Handle) -> EngineTry | LauncherTry:
-        """A stage that is about to be sent; raises ExecutorError, LostResultError or OSError."""
+    def prepare(self, stage: Stage, handle: Handle) -> EngineExecution | LauncherExecution:
+        """Make the inputs of a stage to send; raises ExecutorError, LostResultError or OSError."""
         call = self._call
         run_stage.make_inputs(call, stage)
         sent = self._work(stage)
         if self._endpoint.is_launcher:
-            from nvccache.remote_execution.prefix import LauncherTry
+            from nvccache.remote_execution.prefix import LauncherExecution
 
             directory, environ = self._config.executor_dir, call.context.environ
-            return LauncherTry(self._endpoint, sent, directory, environ, call.store, handle)
-        from nvccache.remote_execution.engine import EngineTry
+            return LauncherExecution(self._endpoint, sent, directory, environ, call.store, handle)
+        from nvccache.remote_execution.engine import EngineExecution
 
-        attempt = EngineTry(self._endpoint, sent, self._locks)
-        handle.on_end(attempt.end)
-        return attempt
+        execution = EngineExecution(self._endpoint, sent, self._locks)
+        handle.on_end(execution.end)
+        return execution
 
-    def checked(self, stage: Stage, back: CameBack) -> CameBack:
-        """What has come back, if it is what a run here would have given; raises ExecutorError."""
-        if self._call.terminal and back.stderr:
-            raise ExecutorError(faults.FAILED, "what it says may look different on a terminal")
-        for output in self._made_there(stage, back):
-            if output.role != _TELLS_PLACE and _PLACE in back.outputs[self._name(output)]:
-                raise ExecutorError(faults.FAILED, "its result tells where it was made")
-        return back
+    def checked(self, stage: Stage, result: RemoteResult) -> RemoteResult:
+        """The result, if a local run would have given the same; raises ExecutorError."""
+        if self._call.terminal and result.stderr:
+            raise ExecutorError(faults.FAILED, "its messages may look different on a terminal")
+        for output in self._outputs_made(stage, result):
+            if output.role != _NAMES_SCRATCH and _SCRATCH_NAME in result.outputs[self._name(output)]:
+                raise ExecutorError(faults.FAILED, "an output contains the path where it was made")
+        return result
 
-    def take(self, stage: Stage, back: CameBack) -> Made:
-        """Take in what has come back, as if the stage had run here; raises OSError."""
+    def take(self, stage: Stage, result: RemoteResult) -> Made:
+        """Write the outputs as if the stage had run here; raises OSError."""
         scratch = os.fsencode(self._call.plan.scratch)
-        for output in self._made_there(stage, back):
-            content = back.outputs[self._name(output)]
-            if output.role == _TELLS_PLACE:
-                content = content.replace(_PLACE, scratch)
+        for output in self._outputs_made(stage, result):
+            content = result.outputs[self._name(output)]
+            if output.role == _NAMES_SCRATCH:
+                content = content.replace(_SCRATCH_NAME, scratch)
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
             with open(output.path, "wb") as stream:
                 stream.write(content)
-        stdout, stderr = (text.replace(_PLACE, scratch) for text in (back.stdout, back.stderr))
-        completed = Completed(0, stdout, stderr, back.costs.run)
+        stdout, stderr = (text.replace(_SCRATCH_NAME, scratch) for text in (result.stdout, result.stderr))
+        completed = Completed(0, stdout, stderr, result.costs.run)
         run_stage.take_in(self._call, stage)
-        return Made(completed, costs=back.costs)
+        return Made(completed, costs=result.costs)
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         self._breaker.close()
 
-    def lost(self) -> None:
-        """Note that a stage was made here which the engine had begun: too many in a row end the sending."""
+    def note_loss(self) -> None:
+        """Note that a stage ran here after the engine had begun it: too many in a row open the breaker."""
         count = self._breaker.count_loss()
         if count >= _MOST_LOST:
-            self._leave_alone(faults.FAILED, f"{count} stages in a row failed there, or were faster here")
+            self._open_breaker(faults.FAILED, f"{count} stages in a row failed there or were faster here")
 
-    def failed(self, error: ExecutorError) -> None:
-        """Note why a stage has to run here; what others would meet as well ends the sending for a while."""
-        if error.word == faults.OVERTAKEN:
+    def note_failure(self, error: ExecutorError) -> None:
+        """Note why a stage has to run here; a fault that other stages would meet too opens the breaker."""
+        if error.fault == faults.OVERTAKEN:
             return
-        log.write(self._config.log, f"{self._endpoint.shown}: {error.word}: {error}")
-        if error.word in faults.OPEN_BREAKER:
-            self._leave_alone(error.word, str(error))
+        log.write(self._config.log, f"{self._endpoint.shown}: {error.fault}: {error}")
+        if error.fault in faults.OPEN_BREAKER:
+            self._open_breaker(error.fault, str(error))
 
-    def _leave_alone(self, word: str, text: str) -> None:
-        self._breaker.trip(word, text)
-        self._is_in_use = False
+    def _open_breaker(self, fault: str, text: str) -> None:
+        self._breaker.trip(fault, text)
+        self._is_usable = False
 
     def _may_be_used(self) -> bool:
-        """Whether anything is sent at present; to look does not keep other calls from trying again."""
-        if self._is_in_use is None:
+        """Whether the breaker is closed or due for a retry; does not claim the retry, unlike `may_ask`."""
+        if self._is_usable is None:
             outage = self._breaker.outage()
-            self._is_in_use = outage is None or time.time() >= outage.until
-        return self._is_in_use
+            self._is_usable = outage is None or time.time() >= outage.until
+        return self._is_usable
 
-    def _remembered(self, stage: Stage) -> float:
-        """How long a stage may be expected to take: as long as the last time, else by the size of its input.
+    def _estimated_seconds(self, stage: Stage) -> float:
+        """As long as the last time, else by the size of the inputs.
 
-        Remembered for the command and the names of what it reads, whatever these hold: an edit seldom
-        changes it much.
+        Remembered by command and input names, not contents: an edit seldom changes the time much.
         """
         try:
             return float(self._call.store.find_memo(self._key(stage)))
@@ -179,12 +179,12 @@ class Executor:
             stage = replace(stage, outputs=tuple(each for each in stage.outputs if each.role != ROLE))
         return work.of_stage(stage, argv, read, call.plan.scratch, tool, call.environ)
 
-    def _made_there(self, stage: Stage, back: CameBack) -> list[Output]:
-        """What a stage wrote: an id that it was told lies here."""
+    def _outputs_made(self, stage: Stage, result: RemoteResult) -> list[Output]:
+        """The outputs of a stage, without the module id file if it was an input instead."""
         return [
             output
             for output in stage.kept_outputs
-            if output.role != ROLE or self._name(output) in back.outputs
+            if output.role != ROLE or self._name(output) in result.outputs
         ]
 
     def _name(self, output: Output) -> str:

@@ -1,13 +1,13 @@
-"""One stage by a launcher such as `srun` or `ssh HOST`, whose words are put before its command.
+"""Runs one stage through a launcher such as `srun` or `ssh HOST`, a prefix of its command.
 
-Below NVCCACHE_EXECUTOR_DIR, which all machines have to have under the same name:
+NVCCACHE_EXECUTOR_DIR must have the same path on all machines. Layout:
 
-    tools-<digest>/bin/…, lib/…     a tool with what it needs, made once
+    tools-<digest>/bin/…, lib/…     a tool with its libraries, made once
     away-<random>/                  one stage: inputs, a script, the tool's messages, outputs, a report
 
-The script holds the whole command, so that no launcher has to pass on arguments or variables. A launcher may
-end with success and have run nothing, or only a part, and a file that has come over a network may be there
-before its content: what the worker's report does not name, or names otherwise, is not taken.
+The script contains the whole command, so the launcher need not forward arguments or variables. Some launchers
+succeed though the command ran partly or not at all, and on a network file system a file may appear before its
+content does: only outputs that match the worker's report are accepted.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import (
     CHECK_NAME,
-    PLACE,
-    CameBack,
+    SCRATCH_NAME,
+    RemoteResult,
     ShippedTool,
     Work,
     digest_of_file,
@@ -47,19 +47,19 @@ from nvccache.remote_execution.work import (
 from nvccache.store.store import Store
 from nvccache.values import dataclass
 
-PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # no launcher makes anything else of such a path
+PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # a path that no launcher's shell expands or splits
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
-_MOST_SAID = 1 << 16  # bytes of a launcher's own messages
+_MAX_MESSAGE_BYTES = 1 << 16  # of the launcher itself
 _STAGE, _NEW_TOOL = "away-", "tools-new-"
-_MOST_BYTES = 1 << 32  # of one file that comes back
+_MOST_BYTES = 1 << 32  # of one output
 _MOST_REPORT = 1 << 20
 _END = "end"  # of a report
-_LEFT_SECONDS = 2 * 86400  # twice the longest deadline: nobody uses any more what is older
+_STALE_SECONDS = 2 * 86400  # twice the longest deadline, so no call can still use it
 _swept: set[str] = set()  # directories, by this process
 
 
-def objection_to(directory: str) -> str:
-    """Why stages cannot have their files there, a clause or empty; it may have to be made. Raises OSError."""
+def why_unusable(directory: str) -> str:
+    """Why the directory cannot be used, a clause; empty if it can, or does not exist. Raises OSError."""
     if not PLAIN.fullmatch(directory):
         return "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
     try:
@@ -67,37 +67,37 @@ def objection_to(directory: str) -> str:
     except FileNotFoundError:
         return ""
     if not stat.S_ISDIR(status.st_mode):
-        return f"`{directory}` is no directory"
-    # Whoever may write there may have anything run.
+        return f"`{directory}` is not a directory"
+    # Anyone who can write there can run code as this user.
     if status.st_uid != os.geteuid():
-        return f"`{directory}` is somebody else's"
-    return f"everybody may write to `{directory}`" if status.st_mode & stat.S_IWOTH else ""
+        return f"`{directory}` belongs to another user"
+    return f"`{directory}` is writable by everyone" if status.st_mode & stat.S_IWOTH else ""
 
 
 @dataclass(slots=True)
-class LauncherTry:
-    """One stage on its way; `handle` may be ended by another thread."""
+class LauncherExecution:
+    """One stage; another thread may end `handle`."""
 
     _endpoint: Endpoint
     _work: Work
-    _directory: str  # that all machines have
+    _directory: str  # NVCCACHE_EXECUTOR_DIR
     _environ: Mapping[str, str]  # of the launcher
     _store: Store
     _handle: Handle
-    _folder: str = ""  # of the stage, once it is there
+    _folder: str = ""  # of the stage, once made
     _why_ended: str = ""
-    has_answered = True  # there is no means to find out
+    has_answered = True  # for a launcher this is unknown
     allowance = 0.0
 
     @property
     def is_queued(self) -> bool:
-        """Whether the tool has not begun: its first act is to make the file for its messages."""
+        """Whether the tool has not begun: the first thing it does is create the file for its messages."""
         return bool(self._folder) and not os.path.exists(f"{self._folder}/{_STDOUT}")
 
     def end(self) -> None:
         self._handle.end(signal.SIGTERM)
 
-    def run(self) -> CameBack:
+    def run(self) -> RemoteResult:
         """Raises ExecutorError or OSError."""
         try:
             started = time.monotonic()
@@ -110,57 +110,57 @@ class LauncherTry:
             is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise ExecutorError(faults.FULL if is_full else faults.BROKEN, str(error)) from None
         try:
-            return self._carry_out(time.monotonic() - started)
+            return self._launch(time.monotonic() - started)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _make_directory(self) -> None:
         for is_made in (False, True):
-            objection = objection_to(self._directory)
-            if objection:
-                raise ExecutorError(faults.BROKEN, objection)
+            why = why_unusable(self._directory)
+            if why:
+                raise ExecutorError(faults.BROKEN, why)
             if not is_made:
                 os.makedirs(self._directory, 0o700, exist_ok=True)
 
-    def _carry_out(self, send: float) -> CameBack:
-        watching = [
-            threading.Timer(self._endpoint.queue, self._look_at_queue),
-            threading.Timer(self._endpoint.deadline, self._end_because, (faults.TIMEOUT,)),
+    def _launch(self, send: float) -> RemoteResult:
+        timers = [
+            threading.Timer(self._endpoint.queue, self._check_queue),
+            threading.Timer(self._endpoint.deadline, self._end_with, (faults.TIMEOUT,)),
         ]
-        for timer in watching:
+        for timer in timers:
             timer.daemon = True
             timer.start()
         program, *further = self._endpoint.launcher
         if "/" in program:
-            program = os.path.abspath(program)  # in the build's directory, not in the one below
-        words = [program, *further, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
+            program = os.path.abspath(program)  # relative to the build's directory, not to `cwd` below
+        argv = [program, *further, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
         started = time.monotonic()
         try:
-            # There are launchers that read all of a standard input, and it is the build's.
+            # Some launchers would consume the build's standard input.
             done = process.run(
-                words, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL,
-                max_output=_MOST_SAID,
+                argv, self._environ, cwd=self._folder, handle=self._handle, stdin=subprocess.DEVNULL,
+                max_output=_MAX_MESSAGE_BYTES,
             )  # fmt: skip
         except OSError as error:
-            raise ExecutorError(faults.UNREACHABLE, f"`{words[0]}`: {error.strerror}") from None
+            raise ExecutorError(faults.UNREACHABLE, f"`{argv[0]}`: {error.strerror}") from None
         finally:
-            for timer in watching:
+            for timer in timers:
                 timer.cancel()
         if self._handle.is_ended:
             raise ExecutorError(self._why_ended or faults.OVERTAKEN)
-        return self._take(done.status, done.stderr, send, time.monotonic() - started)
+        return self._collect(done.status, done.stderr, send, time.monotonic() - started)
 
-    def _look_at_queue(self) -> None:
+    def _check_queue(self) -> None:
         if self.is_queued:
-            self._end_because(faults.NO_WORKERS)
+            self._end_with(faults.NO_WORKERS)
 
-    def _end_because(self, word: str) -> None:
-        self._why_ended = word
+    def _end_with(self, fault: str) -> None:
+        self._why_ended = fault
         self.end()
 
-    def _take(self, status: int, stderr: bytes, send: float, run: float) -> CameBack:
+    def _collect(self, status: int, stderr: bytes, send: float, run: float) -> RemoteResult:
         done = time.monotonic()
-        os.listdir(self._folder)  # has a network file system look again
+        os.listdir(self._folder)  # makes a network file system refresh its cache
         if not os.path.exists(f"{self._folder}/{_STDOUT}"):
             if CHECK_NAME in stderr:
                 raise failure(status, stderr)
@@ -170,34 +170,34 @@ class LauncherTry:
             )
         if status:
             raise ExecutorError(faults.FAILED, f"status {status}")
-        place = os.fsencode(f"{self._folder}/{PLACE}")
+        scratch = os.fsencode(f"{self._folder}/{SCRATCH_NAME}")
         contents = _reported_contents(f"{self._folder}/{_REPORT}", self._reported())
-        stdout, stderr, *outputs = (content.replace(place, PLACE.encode()) for content in contents)
+        stdout, stderr, *outputs = (content.replace(scratch, SCRATCH_NAME.encode()) for content in contents)
         sizes = sum(map(os.path.getsize, self._work.inputs.values())), sum(map(len, outputs))
         costs = Costs(0.0, send, run, time.monotonic() - done, *sizes, where=self._endpoint.shown)
-        return CameBack(stdout, stderr, dict(zip(self._work.outputs, outputs, strict=True)), costs)
+        return RemoteResult(stdout, stderr, dict(zip(self._work.outputs, outputs, strict=True)), costs)
 
     def _reported(self) -> list[str]:
-        """The files that the worker reports on, in this order."""
-        outputs = [f"{PLACE}/{name}" for name in self._work.outputs]
+        """The files in the worker's report, in its order."""
+        outputs = [f"{SCRATCH_NAME}/{name}" for name in self._work.outputs]
         return [f"{self._folder}/{name}" for name in (_STDOUT, _STDERR, *outputs)]
 
     def _write(self, tools: str) -> None:
-        """Write the stage's files: its inputs, and the script that runs it."""
-        place = f"{self._folder}/{PLACE}"
+        """Write the inputs of the stage and the script that runs it."""
+        scratch = f"{self._folder}/{SCRATCH_NAME}"
         for name, path in self._work.inputs.items():
-            os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
-            shutil.copyfile(path, f"{place}/{name}")
+            os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
+            shutil.copyfile(path, f"{scratch}/{name}")
         for name in self._work.outputs:
-            os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
+            os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
         streams = ["-o", f"{self._folder}/{_STDOUT}", "-e", f"{self._folder}/{_STDERR}"]
         streams += ["-r", f"{self._folder}/{_REPORT}"]
-        streams += [word for path in self._reported() for word in ("-w", path)]
-        words = [f"{name}={value}" for name, value in self._work.environment]
-        words += self._work.tool.words(f"{tools}/", streams)
-        words += [word.replace(PLACE + "/", place + "/") for word in self._work.arguments]
+        streams += [argument for path in self._reported() for argument in ("-w", path)]
+        argv = [f"{name}={value}" for name, value in self._work.environment]
+        argv += self._work.tool.argv_prefix(f"{tools}/", streams)
+        argv += [argument.replace(SCRATCH_NAME + "/", scratch + "/") for argument in self._work.arguments]
         with open(f"{self._folder}/{_SCRIPT}", "xb") as stream:
-            stream.write(b"exec env -i " + os.fsencode(shlex.join(words)) + b"\n")
+            stream.write(b"exec env -i " + os.fsencode(shlex.join(argv)) + b"\n")
 
     def _tools(self) -> str:
         """The directory with the tool, checked file by file; raises OSError."""
@@ -208,15 +208,15 @@ class LauncherTry:
             _install(tool, folder)
         for file in tool.files:
             if digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
-                raise ExecutorError(faults.WRONG_RESULT, f"`{folder}/{file.name}` is not what was put there")
+                raise ExecutorError(faults.WRONG_RESULT, f"`{folder}/{file.name}` was changed")
         return folder
 
 
 def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
-    """The contents of the files that a report is on, in its order; raises ExecutorError."""
+    """The contents of the files in a report, in its order; raises ExecutorError."""
     lines = _read_checked(report, _MOST_REPORT).decode(errors="replace").split("\n")
     if len(lines) != len(paths) + 3 or lines[-2:] != [_END, ""]:
-        raise ExecutorError(faults.FAILED, "the worker's report is not whole")
+        raise ExecutorError(faults.FAILED, "the worker's report is incomplete")
     if lines[0] != "0":
         raise ExecutorError(faults.FAILED, f"status {lines[0][:20]} on the worker")
     contents = []
@@ -226,7 +226,7 @@ def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
         content = _read_checked(path, _MOST_BYTES)
         if f"{zlib.crc32(content):08x} {len(content)}" != line:
             name = os.path.basename(path)
-            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` is not as the worker reported it")
+            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` differs from the worker's report")
         contents.append(content)
     return contents
 
@@ -235,10 +235,10 @@ def _read_checked(path: str, most: int) -> bytes:
     name = os.path.basename(path)
     try:
         if os.path.islink(path):
-            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` is a link")
+            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` is a symbolic link")
         return untrusted.read_named(path, most)
     except OSError as error:
-        raise ExecutorError(faults.FAILED, f"`{name}` did not come back: {error.strerror}") from None
+        raise ExecutorError(faults.FAILED, f"`{name}` cannot be read: {error.strerror}") from None
 
 
 def _install(tool: ShippedTool, folder: str) -> None:
@@ -248,19 +248,19 @@ def _install(tool: ShippedTool, folder: str) -> None:
             os.makedirs(os.path.dirname(f"{new}/{file.name}"), exist_ok=True)
             shutil.copyfile(file.path, f"{new}/{file.name}")
             os.chmod(f"{new}/{file.name}", 0o500)
-        with contextlib.suppress(OSError):  # another call was faster
+        with contextlib.suppress(OSError):  # another call has installed it
             os.rename(new, folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def _sweep(directory: str, now: float) -> None:
-    """Remove what calls have left that were killed; `now` is by the clock of the file system."""
+    """Remove the directories of killed calls; `now` is by the file system's clock."""
     if directory in _swept:
         return
     _swept.add(directory)
     for name in os.listdir(directory):
         path = f"{directory}/{name}"
         with contextlib.suppress(OSError):
-            if name.startswith((_STAGE, _NEW_TOOL)) and os.lstat(path).st_mtime < now - _LEFT_SECONDS:
+            if name.startswith((_STAGE, _NEW_TOOL)) and os.lstat(path).st_mtime < now - _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

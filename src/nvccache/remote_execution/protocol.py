@@ -1,11 +1,10 @@
-"""The Remote Execution API on the wire: its messages as Python classes, and a connection by gRPC.
+"""The Remote Execution API on the wire: its messages as Python classes, and a gRPC connection.
 
-The classes come from the committed descriptors (reapi.binpb) and are loaded into a pool of their own: the
-names of this package cannot meet those of another one in this process, and no generated code ties a release
-of protobuf to the one that generated it. Each call has a deadline; whatever goes wrong is an ExecutorError.
-Knows nothing of what is asked.
+The classes are built from the committed descriptors (reapi.binpb) in a descriptor pool of their own. So their
+names cannot clash with those of another package, and unlike generated code they work with any version of
+protobuf. Each call has a deadline; all failures are ExecutorErrors.
 
-To import it takes 60 to 120 ms, and raises ExecutorError where grpcio or protobuf are missing.
+Importing this takes 60 to 120 ms, and raises ExecutorError if grpcio or protobuf is missing.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from nvccache.remote_execution.faults import ExecutorError
 
 _DESCRIPTORS = os.path.join(os.path.dirname(__file__), "reapi.binpb")
 _PREFIX = "/build.bazel.remote.execution.v2."
-# grpcio is to write nothing to our streams, and to leave forks alone.
+# Keeps grpcio from writing to stderr and from installing fork handlers.
 _QUIET = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
-_WORDS = {
+_FAULTS = {
     "UNAVAILABLE": faults.UNREACHABLE,
     "DEADLINE_EXCEEDED": faults.TIMEOUT,
     "UNAUTHENTICATED": faults.BAD_CREDENTIALS,
@@ -45,7 +44,7 @@ def _load_grpc() -> Any:
     os.environ.update(_QUIET)
     try:
         import grpc
-    finally:  # the environment is the user's
+    finally:  # tools must not inherit these
         for name in _QUIET:
             del os.environ[name]
         os.environ.update(before)
@@ -53,7 +52,7 @@ def _load_grpc() -> Any:
 
 
 def _load_messages() -> Any:
-    """The classes of reapi.proto by their names in it."""
+    """The message classes of reapi.proto, as attributes."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
@@ -70,11 +69,11 @@ except ImportError as error:
     raise ExecutorError(faults.NOT_INSTALLED, f"{error.name or 'a package'} is not installed") from None
 
 
-_NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # of statuses that are part of answers
+_NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # of `Status.code` in messages
 
 
 def digest_of(content: bytes) -> Digest:
-    """The digest by which the interface names content."""
+    """The digest that names content in the API."""
     return sha256(content).hexdigest(), len(content)
 
 
@@ -83,7 +82,7 @@ def digest_message(digest: Digest) -> Any:
 
 
 def serialized(message: Any) -> bytes:
-    """A message as it is sent, and named by its digest."""
+    """The canonical encoding, which the digest of a message is taken of."""
     return bytes(message.SerializeToString(deterministic=True))
 
 
@@ -101,31 +100,31 @@ class Connection:
         self._channel.close()
 
     def cancel(self) -> None:
-        """End what is under way, from another thread."""
+        """End the current call, and any later one, from another thread."""
         self.is_cancelled = True
         call = self._call
         if call is not None:
             call.cancel()
 
-    def ask(self, path: str, request: Any, answer: Any, seconds: float, or_none: bool = False) -> Any:
-        """The answer to one request, of that class; with `or_none` None for what is not found."""
-        method = self._channel.unary_unary(_full(path), serialized, answer.FromString)
+    def request(self, path: str, request: Any, response: Any, seconds: float, or_none: bool = False) -> Any:
+        """A message of class `response`; with `or_none`, None for NOT_FOUND."""
+        method = self._channel.unary_unary(_full(path), serialized, response.FromString)
         return self._result(method.future(request, timeout=seconds, metadata=self._metadata), or_none)
 
-    def write(self, path: str, parts: Iterable[Any], answer: Any, seconds: float) -> Any:
-        """The answer to a stream of requests."""
-        method = self._channel.stream_unary(_full(path), serialized, answer.FromString)
+    def write(self, path: str, parts: Iterable[Any], response: Any, seconds: float) -> Any:
+        """Send a stream of requests; returns a message of class `response`."""
+        method = self._channel.stream_unary(_full(path), serialized, response.FromString)
         return self._result(method.future(iter(parts), timeout=seconds, metadata=self._metadata))
 
-    def read(self, path: str, request: Any, answer: Any, seconds: float) -> Iterator[Any]:
-        """The answers to one request, as they come."""
-        method = self._channel.unary_stream(_full(path), serialized, answer.FromString)
+    def read(self, path: str, request: Any, response: Any, seconds: float) -> Iterator[Any]:
+        """A stream of messages of class `response`."""
+        method = self._channel.unary_stream(_full(path), serialized, response.FromString)
         call = method(request, timeout=seconds, metadata=self._metadata)
         self._begin(call)
         try:
             yield from call
         except _grpc.RpcError as error:
-            raise self._of_error(error) from None
+            raise self._rpc_error(error) from None
         finally:
             self._call = None
 
@@ -143,25 +142,25 @@ class Connection:
         except _grpc.RpcError as error:
             if or_none and error.code().name == "NOT_FOUND":
                 return None
-            raise self._of_error(error) from None
+            raise self._rpc_error(error) from None
         finally:
             self._call = None
 
-    def of_status(self, status: Any) -> ExecutorError:
-        """The error in a status that is part of an answer."""
-        return self._as_trouble(_NAMES.get(status.code, f"code {status.code}"), status.message)
+    def error_of_status(self, status: Any) -> ExecutorError:
+        """The error for a `Status` in a message."""
+        return self._error(_NAMES.get(status.code, f"code {status.code}"), status.message)
 
-    def _of_error(self, error: Any) -> ExecutorError:
+    def _rpc_error(self, error: Any) -> ExecutorError:
         name = error.code().name if error.code() else "UNKNOWN"
-        return self._as_trouble(name, str(error.details() or ""))
+        return self._error(name, str(error.details() or ""))
 
-    def _as_trouble(self, name: str, details: str) -> ExecutorError:
-        word = _WORDS.get(name, faults.BROKEN)
-        if word == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
-            word = faults.TLS
-        if self._token:  # there are servers that repeat what they do not accept
+    def _error(self, name: str, details: str) -> ExecutorError:
+        fault = _FAULTS.get(name, faults.BROKEN)
+        if fault == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
+            fault = faults.TLS
+        if self._token:  # some servers quote what they reject
             details = details.replace(self._token, "(token)")
-        return ExecutorError(word, f"{name}: {details[:_LONGEST_TEXT]}")
+        return ExecutorError(fault, f"{name}: {details[:_LONGEST_TEXT]}")
 
 
 def _full(path: str) -> str:
@@ -172,7 +171,7 @@ def _channel(endpoint: Endpoint) -> Any:
     options = [
         ("grpc.max_receive_message_length", 64 << 20),
         ("grpc.enable_retries", 0),
-        ("grpc.keepalive_time_ms", 10_000),  # a host that has gone is noticed
+        ("grpc.keepalive_time_ms", 10_000),  # detects a dead host
         ("grpc.keepalive_timeout_ms", 5_000),
         ("grpc.http2.max_pings_without_data", 0),
     ]
@@ -197,4 +196,4 @@ def _content_of(files: Mapping[str, str], name: str) -> bytes:
     try:
         return untrusted.read_named(files[name], _LARGEST_FILE)
     except OSError as error:
-        raise ExecutorError(faults.BAD_CREDENTIALS, f"the file of `{name}`: {error.strerror}") from None
+        raise ExecutorError(faults.BAD_CREDENTIALS, f"file of `{name}`: {error.strerror}") from None

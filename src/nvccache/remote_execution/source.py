@@ -1,8 +1,7 @@
-"""Other machines as a source of results: when a stage is sent, and when it is tried here as well.
+"""Other machines as a source of results: when a stage is sent, and when it runs here as well.
 
-A stage that is away keeps its claim and has neither slot nor memory. It is sent where no core is idle here. A
-second try begins here when one is overdue, or waits for a worker while a core is idle: the first that ends
-counts.
+A stage is sent if no core is idle here. Meanwhile it keeps its claim, but no local slot and no memory. If it
+is overdue, or waits for a worker while a core is idle, it also starts here; the first to end wins.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from nvccache.machine.slots import PoolSlot, Slot
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import CameBack
+from nvccache.remote_execution.work import RemoteResult
 
 TYPE_CHECKING = False  # a call loads the one of these that it needs
 if TYPE_CHECKING:
     from nvccache.compile.tasks import SourceOf
-    from nvccache.remote_execution.engine import EngineTry
-    from nvccache.remote_execution.prefix import LauncherTry
+    from nvccache.remote_execution.engine import EngineExecution
+    from nvccache.remote_execution.prefix import LauncherExecution
 
-_PATIENCE = 1.0  # seconds in a queue before an idle core takes over
-_LATE_FACTOR, _LATE_SECONDS = 1.5, 2.0  # of what a stage is expected to take, and on top of it
-_UNMOVED_SECONDS = 3.0  # in a queue, from which on the engine is left alone
+_PATIENCE = 1.0  # seconds in the queue before an idle core takes over
+_LATE_FACTOR, _LATE_SECONDS = 1.5, 2.0  # overdue is factor * expected + seconds
+_STUCK_SECONDS = 3.0  # without an answer or a worker, after which the breaker opens
 
 
 def of_config(config: Config) -> SourceOf:
-    """What makes the source of a call, on the executor that is set."""
+    """A factory for the source of each call, on the configured executor."""
     where = endpoint.parse(config.executor)
     return lambda call: OtherMachines(Executor(call, where, config))
 
@@ -44,72 +43,72 @@ class OtherMachines(Source):
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._places: list[PoolSlot] = []
+        self._slots: list[PoolSlot] = []
 
     def offer(self, task: Task) -> RemoteRun | None:
-        """A place for a stage that is worth sending, once."""
+        """A promise for a stage that is worth sending, at most one per stage."""
         if task.stays or any(isinstance(promise, RemoteRun) for promise in task.promises):
             return None
         expected = self._executor.expected_seconds(task.stage)
-        place = self._executor.place() if expected else None
-        if not place:
+        slot = self._executor.take_slot() if expected else None
+        if not slot:
             return None
-        self._places.append(place)
-        return RemoteRun(task, self._executor, place, expected)
+        self._slots.append(slot)
+        return RemoteRun(task, self._executor, slot, expected)
 
     def note_end(self, task: Task) -> None:
-        """Remember what a stage took, for the next time, and that it failed elsewhere if only there."""
+        """Remember how long a stage took, and count a loss if it failed elsewhere and not here."""
         completed = task.completed
         if completed and completed.status == 0:
             self._executor.remember(task.stage, completed.seconds)
             if task.why_here == faults.FAILED:
-                self._executor.lost()
+                self._executor.note_loss()
 
     def close(self) -> None:
-        for place in self._places:
-            place.release()
+        for slot in self._slots:
+            slot.release()
 
 
 class RemoteRun(Promise):
     """A stage's tool runs on another machine."""
 
-    __slots__ = ("_attempt", "_executor", "_expected", "_place", "_started")
+    __slots__ = ("_execution", "_executor", "_expected", "_slot", "_started")
     poll_seconds = sources.POLL_FOR_SLOTS_SECONDS
 
-    def __init__(self, task: Task, executor: Executor, place: PoolSlot, expected: float) -> None:
+    def __init__(self, task: Task, executor: Executor, slot: PoolSlot, expected: float) -> None:
         super().__init__(task)
         self._executor = executor
-        self._place = place
+        self._slot = slot
         self._expected = expected  # seconds
         self._started = time.monotonic()
-        self._attempt: EngineTry | LauncherTry | None = None  # once its inputs are made
+        self._execution: EngineExecution | LauncherExecution | None = None  # set once the inputs are made
 
     def begin(self, jobs: Jobs) -> None:
         self.job = jobs.start(self._run)
 
-    def _run(self, handle: Handle) -> CameBack:
-        self._attempt = self._executor.attempt(self.task.stage, handle)
-        return self._executor.checked(self.task.stage, self._attempt.run())
+    def _run(self, handle: Handle) -> RemoteResult:
+        self._execution = self._executor.prepare(self.task.stage, handle)
+        return self._executor.checked(self.task.stage, self._execution.run())
 
     def admits(self, slot: Slot | None) -> bool:
-        """Beside one that is overdue, in any slot; beside one in a queue, on an idle core."""
-        allowance = self._attempt.allowance if self._attempt else 0.0
+        """Whether a local run may start as well: in any slot if overdue, on an idle core if queued."""
+        allowance = self._execution.allowance if self._execution else 0.0
         if self._seconds > self._expected * _LATE_FACTOR + _LATE_SECONDS + allowance:
             return True
         return self._is_queued and self._seconds > _PATIENCE and (slot is None or slot.is_in_pool)
 
     def end(self) -> bool:
-        """Raises what is no trouble of other machines."""
+        """Raises errors that remote execution did not cause."""
         assert self.job
-        self._place.release()
+        self._slot.release()
         if self.job.error is None:
-            self._executor.succeeded()
+            self._executor.note_success()
             return True
-        trouble = self._as_trouble(self.job.error)
-        self._executor.failed(trouble)
+        error = self._as_executor_error(self.job.error)
+        self._executor.note_failure(error)
         self.task.stays = True
         if self.task.state == State.READY and not self.task.winner:
-            self.task.why_here = trouble.word
+            self.task.why_here = error.fault
         return False
 
     def take(self) -> Made:
@@ -120,16 +119,16 @@ class RemoteRun(Promise):
         if self.job:
             self.job.handle.end()
         else:
-            self._place.release()
+            self._slot.release()
 
     def lose(self) -> None:
-        """The try here was first."""
-        has_begun = self._attempt is not None and self._attempt.has_answered and not self._is_queued
+        """The local run was first."""
+        has_begun = self._execution is not None and self._execution.has_answered and not self._is_queued
         if has_begun:
-            self._executor.lost()
-        elif self._attempt and self._seconds > _UNMOVED_SECONDS:
-            word = faults.NO_WORKERS if self._is_queued else faults.TIMEOUT
-            self._executor.failed(ExecutorError(word, f"nothing has begun after {self._seconds:.1f} s"))
+            self._executor.note_loss()
+        elif self._execution and self._seconds > _STUCK_SECONDS:
+            fault = faults.NO_WORKERS if self._is_queued else faults.TIMEOUT
+            self._executor.note_failure(ExecutorError(fault, f"it did not start in {self._seconds:.1f} s"))
         self.task.why_here = faults.OVERTAKEN
         self.cancel()
 
@@ -139,10 +138,10 @@ class RemoteRun(Promise):
 
     @property
     def _is_queued(self) -> bool:
-        return self._attempt is not None and self._attempt.is_queued
+        return self._execution is not None and self._execution.is_queued
 
-    def _as_trouble(self, error: BaseException) -> ExecutorError:
-        """What went wrong with a stage that was sent; raises what is to surface."""
+    def _as_executor_error(self, error: BaseException) -> ExecutorError:
+        """Raises what must surface: LostResultError, interrupts, and bugs if strict."""
         if isinstance(error, ExecutorError):
             return error
         if isinstance(error, OSError):

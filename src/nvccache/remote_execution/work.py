@@ -1,8 +1,7 @@
-"""One stage as another machine is to run it: whether it may be sent at all, and what goes with it.
+"""Describes one stage for another machine: whether it may be sent, and with which files.
 
-That is its tool, with the C library it computes by: the tool is started by the loader that lies beside it,
-and loads nothing from the worker; the check of the processor's class (native/class_check) goes before it.
-Each file is named by the digest of its content.
+The tool travels with its dynamic loader and libraries, and loads nothing from the worker: its results depend
+on the C library. It is started by class-check (src/native/class_check), which checks the processor class.
 """
 
 from __future__ import annotations
@@ -24,76 +23,74 @@ from nvccache.toolkit import processor, toolchain
 from nvccache.toolkit.loader import Loaded
 from nvccache.values import dataclass
 
-# Stands for the scratch directory in what is sent. The digits keep it from meeting anything of a user's.
-PLACE = "nvccache-51d0c2f3a86e4b79"
+# Stands for the scratch directory in commands and files that are sent. The digits make it unique.
+SCRATCH_NAME = "nvccache-51d0c2f3a86e4b79"
 CHECK = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "class-check")
-CHECK_NAME = b"nvccache class-check:"  # at the start of its messages
-_OTHER_CLASS, _CANNOT_RUN = 97, 98  # as src/native/class_check/class_check.c ends
+CHECK_NAME = b"nvccache class-check:"  # begins its messages
+_OTHER_CLASS, _CANNOT_RUN = 97, 98  # exit statuses of src/native/class_check/class_check.c
 _PROGRAMS, _LIBRARIES = "bin", "lib"
-# The loader would load further libraries for them.
-_OBSTACLES = ("LD_PRELOAD", "LD_AUDIT")  # LD_LIBRARY_PATH was heeded when the files were found
+# They make the loader load further libraries. LD_LIBRARY_PATH is harmless: the files were found with it.
+_PRELOAD_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
 _PRELOAD_LIST = "/etc/ld.so.preload"
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFile:
-    """One file of a tool."""
-
-    name: str  # among those that are sent
+    name: str  # in the input tree
     path: str  # on this machine
     digest: tuple[str, int]  # SHA-256 and size
 
 
 @dataclass(frozen=True, slots=True)
 class ShippedTool:
-    """A tool with all that it needs."""
+    """A tool with its loader, its libraries and class-check."""
 
     files: Sequence[ToolFile]
-    checks: Sequence[str]  # arguments of the check of the processor's class
-    program: str  # the names of two of the files
-    loader: str
-    place: str  # of the tool on this machine
+    checks: Sequence[str]  # arguments of class-check
+    program: str  # the name of one of the files
+    loader: str  # the same
+    local_path: str  # of the tool on this machine
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the tool itself."""
         return next(file.digest[0] for file in self.files if file.name == self.program)
 
-    def words(self, root: str = "", streams: Sequence[str] = (), is_there: bool = False) -> list[str]:
-        """The words before the arguments; the files lie below `root`.
+    def argv_prefix(
+        self, root: str = "", streams: Sequence[str] = (), is_installed: bool = False
+    ) -> list[str]:
+        """The part of argv before the arguments, for files below `root`.
 
-        `is_there` says that the tool itself lies where it is run as it does here.
+        With `is_installed`, the worker has the tool itself under the same path as this machine.
         """
         checking = [f"{root}{_PROGRAMS}/class-check", *streams, *self.checks, "--"]
         loading = [root + self.loader, "--inhibit-cache", "--library-path", root + _LIBRARIES]
-        return [*checking, *loading, self.place if is_there else root + self.program]
+        return [*checking, *loading, self.local_path if is_installed else root + self.program]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be run, with PLACE for the scratch directory."""
+    """A stage to run elsewhere, with SCRATCH_NAME for the scratch directory."""
 
     kind: str  # of the stage
     tool: ShippedTool
-    arguments: Sequence[str]  # without the tool's own name
+    arguments: Sequence[str]  # argv[1:]
     environment: Sequence[tuple[str, str]]
-    inputs: Mapping[str, str]  # names below PLACE -> the files that they stand for
-    outputs: Sequence[str]  # names below PLACE
+    inputs: Mapping[str, str]  # names below SCRATCH_NAME -> paths on this machine
+    outputs: Sequence[str]  # names below SCRATCH_NAME
 
 
 @dataclass(frozen=True, slots=True)
-class CameBack:
-    """What another machine has made."""
-
+class RemoteResult:
     stdout: bytes
     stderr: bytes
     outputs: Mapping[str, bytes]  # contents by name
     costs: Costs
 
 
-def reason_to_stay(stage: Stage, environ: Mapping[str, str]) -> str:
-    """Why a stage has to run here, a clause; empty if another machine makes the same of it."""
+def reason_not_remote(stage: Stage, environ: Mapping[str, str]) -> str:
+    """Why a stage has to run here, a clause; empty if another machine would give the same result."""
     grammar, tool = stage.grammar, stage.tool
     if not tool.may_run_elsewhere or not stage.is_located_anywhere or not grammar.is_cached:
         return "its tool reads more than can be sent"
@@ -102,15 +99,15 @@ def reason_to_stay(stage: Stage, environ: Mapping[str, str]) -> str:
     if grammar.sees_names or grammar.dates_sources or grammar.dates_linked_sources:
         return "its result depends on names or dates"
     if grammar.stays_in_order or grammar.runs_programs:
-        return "it does more than to read and write the files that it names"
+        return "it does more than read and write the files that it names"
     if any(output.begins_as for output in stage.outputs) or not stage.kept_outputs:
-        return "it adds to what was there before"
-    asked = [name for name in tool.variables if environ.get(name)]
-    return f"`{asked[0]}` is set" if asked else ""
+        return "it appends to an output"
+    are_set = [name for name in tool.variables if environ.get(name)]
+    return f"`{are_set[0]}` is set" if are_set else ""
 
 
-def passed_on(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The variables that a tool is given: those of the C library, and no others."""
+def forwarded_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A tool's environment: variables of the C library only."""
     names = (*environment.OF_LIBC, "GLIBC_TUNABLES")
     return sorted((name, environ[name]) for name in names if environ.get(name))
 
@@ -119,43 +116,41 @@ def of_stage(
     stage: Stage, argv: Sequence[str], read: Sequence[str], scratch: str, tool: ShippedTool,
     environ: Mapping[str, str],
 ) -> Work:  # fmt: skip
-    """A stage as it is sent; raises ExecutorError where it reads what is not of this call."""
+    """Raises ExecutorError if the stage reads files of other calls."""
     inside = scratch + "/"
     inputs = {path.removeprefix(inside): path for path in read}
     if not all(path.startswith(inside) for path in read):
-        raise ExecutorError(faults.FAILED, "it reads a file from outside the scratch directory")
+        raise ExecutorError(faults.FAILED, "it reads a file outside the scratch directory")
     arguments = []
-    for word in argv[1:]:
-        named = word.partition("=")[2] or word
+    for argument in argv[1:]:
+        named = argument.partition("=")[2] or argument
         if named in stage.possible_files and os.path.isfile(named):
             name = f"named/{len(inputs)}/{os.path.basename(named)}"
             inputs[name] = named
-            arguments.append(word.removesuffix(named) + f"{PLACE}/{name}")
+            arguments.append(argument.removesuffix(named) + f"{SCRATCH_NAME}/{name}")
         else:
-            arguments.append(word.replace(inside, PLACE + "/"))
+            arguments.append(argument.replace(inside, SCRATCH_NAME + "/"))
     outputs = [output.path.removeprefix(inside) for output in stage.kept_outputs]
-    return Work(stage.kind, tool, arguments, passed_on(environ), inputs, outputs)
+    return Work(stage.kind, tool, arguments, forwarded_variables(environ), inputs, outputs)
 
 
-def of_tool(word: str, loaded: Loaded | None, environ: Mapping[str, str], store: Store) -> ShippedTool:
-    """The files of a tool that a command word starts; raises OSError, ExecutorError if it cannot be sent."""
+def of_tool(name: str, loaded: Loaded | None, environ: Mapping[str, str], store: Store) -> ShippedTool:
+    """`name` is argv[0] of a command; raises OSError, ExecutorError if the tool cannot be sent."""
     if loaded is None or not loaded.loader:
-        raise ExecutorError(faults.FAILED, "what the tool loads is not known")
-    if any(environ.get(name) for name in _OBSTACLES) or os.path.exists(_PRELOAD_LIST):
-        raise ExecutorError(faults.FAILED, "the environment tells the dynamic loader what to load")
+        raise ExecutorError(faults.FAILED, "the tool's libraries are not known")
+    if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(_PRELOAD_LIST):
+        raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
-        raise ExecutorError(
-            faults.NOT_INSTALLED, "the check of the processor was not built: no static C library"
-        )
+        raise ExecutorError(faults.NOT_INSTALLED, "class-check was not built: no static C library")
     checks = processor.checks_of(processor.features(loaded.loader, environ, store, is_of_tool=True))
     if not checks:
-        raise ExecutorError(faults.OTHER_MACHINE, "the class of the processor here is not known")
-    program = os.path.realpath(toolchain.resolve(word, environ.get("PATH", "")))
+        raise ExecutorError(faults.OTHER_MACHINE, "this machine's processor class is not known")
+    program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     named = {f"{_PROGRAMS}/class-check": CHECK, f"{_PROGRAMS}/{os.path.basename(program)}": program}
     for path in loaded.files:
         if _is_library(path):
             named.setdefault(f"{_LIBRARIES}/{os.path.basename(path)}", path)
-    files = [ToolFile(name, path, digest_of_file(path, store)) for name, path in named.items()]
+    files = [ToolFile(key, path, digest_of_file(path, store)) for key, path in named.items()]
     loader = f"{_LIBRARIES}/{os.path.basename(loaded.loader)}"
     return ShippedTool(files, checks, f"{_PROGRAMS}/{os.path.basename(program)}", loader, program)
 
@@ -166,7 +161,7 @@ def _is_library(path: str) -> bool:
 
 
 def digest_of_file(path: str, store: Store) -> tuple[str, int]:
-    """The SHA-256 and size of a file that seldom changes, remembered in the store; raises OSError."""
+    """The SHA-256 and size of a file, as a memo by its stat signature; raises OSError."""
     real_path = os.path.realpath(path)
     shown = signatures.of(real_path)
     if shown is None:
@@ -187,9 +182,9 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
 
 
 def failure(status: int, stderr: bytes) -> ExecutorError:
-    """Why a stage that ended with this status runs here; its messages are those of the local run alone."""
+    """The error for a stage that failed; its own messages are dropped, since the local run repeats them."""
     if status == _OTHER_CLASS and CHECK_NAME in stderr:
-        return ExecutorError(faults.OTHER_MACHINE, "the worker's processor is of another class")
+        return ExecutorError(faults.OTHER_MACHINE, "the worker's processor class differs")
     if status == _CANNOT_RUN and CHECK_NAME in stderr:
         return ExecutorError(faults.BROKEN, stderr.decode(errors="replace").strip())
     return ExecutorError(faults.FAILED, f"status {status}")

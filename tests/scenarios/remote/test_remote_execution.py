@@ -23,7 +23,7 @@ from scenarios.support.toolkits import with_real_headers
 
 pytestmark = [
     pytest.mark.light_by_default,
-    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"),
+    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="class-check was not built"),
 ]
 SOURCE = """
 template <int N> __global__ void kernel(float *p) {

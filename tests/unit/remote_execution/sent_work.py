@@ -8,12 +8,10 @@ import shutil
 import pytest
 
 from nvccache.remote_execution import work
-from nvccache.remote_execution.work import PLACE, Work
+from nvccache.remote_execution.work import SCRATCH_NAME, Work
 from nvccache.toolkit import loader
 
-NEEDS_CHECK = pytest.mark.skipif(
-    not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"
-)
+NEEDS_CHECK = pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="class-check was not built")
 
 
 def copying(folder, cache):
@@ -22,8 +20,8 @@ def copying(folder, cache):
     program = shutil.which("dd") or "dd"
     environ = dict(os.environ)
     tool = work.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
-    words = [f"if={PLACE}/in.txt", f"of={PLACE}/out.txt"]
-    return Work("dd", tool, words, (), sorted_one.inputs, sorted_one.outputs)
+    argv = [f"if={SCRATCH_NAME}/in.txt", f"of={SCRATCH_NAME}/out.txt"]
+    return Work("dd", tool, argv, (), sorted_one.inputs, sorted_one.outputs)
 
 
 def sorting(folder, cache, text="b\na\n", options=()):
@@ -33,5 +31,5 @@ def sorting(folder, cache, text="b\na\n", options=()):
     tool = work.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
     source = folder / "in.txt"
     source.write_text(text)
-    arguments = [*options, f"{PLACE}/in.txt", "-o", f"{PLACE}/out.txt"]
+    arguments = [*options, f"{SCRATCH_NAME}/in.txt", "-o", f"{SCRATCH_NAME}/out.txt"]
     return Work("sort", tool, arguments, [("LC_ALL", "C")], {"in.txt": str(source)}, ["out.txt"])

@@ -34,7 +34,7 @@ def test_an_engine_that_answers_is_well(serve):
     ((state, text),) = found(engine.url)
     assert state == GOOD
     assert text.startswith(f"`{engine.url}` answers in ")
-    assert text.endswith(" ms; it executes, and names content by SHA-256")
+    assert text.endswith(" ms; it executes and uses SHA-256 digests")
     assert [name for name, _ in engine.seen] == ["GetCapabilities"]
     assert found(engine.url + "?instance=main")[0][1].startswith(f"`{engine.url}/main` answers in ")
     assert engine.seen[-1][1].instance_name == "main"
@@ -43,9 +43,9 @@ def test_an_engine_that_answers_is_well(serve):
 @pytest.mark.parametrize(
     ("trouble", "word", "detail"),
     [
-        (fake_engine.OTHER_VERSION, faults.OTHER_VERSION, "it does not speak version 2 of the interface"),
+        (fake_engine.OTHER_VERSION, faults.OTHER_VERSION, "it does not speak version 2 of the API"),
         (fake_engine.EXECUTES_NOTHING, faults.OTHER_VERSION, "it executes nothing"),
-        (fake_engine.OTHER_DIGESTS, faults.OTHER_VERSION, "it does not name content by SHA-256"),
+        (fake_engine.OTHER_DIGESTS, faults.OTHER_VERSION, "it does not use SHA-256 digests"),
         (fake_engine.NO_TOKEN, faults.BAD_CREDENTIALS, "UNAUTHENTICATED: no token"),
     ],
 )
@@ -81,7 +81,7 @@ def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch):
 def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path):
     (finding,) = findings(f"grpcs://127.0.0.1:1?ca={tmp_path}/ca.pem")
     assert finding.text == "`grpcs://127.0.0.1:1` cannot be used: bad_credentials"
-    assert finding.details[0] == "the file of `ca`: No such file or directory"
+    assert finding.details[0] == "file of `ca`: No such file or directory"
 
 
 def test_each_word_that_can_be_told_has_advice():
@@ -107,7 +107,7 @@ def test_a_launcher_needs_a_program_and_a_directory(tmp_path):
     assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
     (finding,) = findings("prefix:env")
     assert (finding.state, finding.mend) == (BAD, ("nvccache config set executor_dir /PATH/ON/ALL/MACHINES",))
-    text = f"`env` starts stages, whose files lie in `{tmp_path}"
+    text = f"`env` starts stages, with their files in `{tmp_path}"
     assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path)) == [(GOOD, f"{text}`")]
     assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a/b") == [
         (GOOD, f"{text}/a/b`; it is made when the first one is sent")
@@ -152,7 +152,7 @@ def test_a_directory_that_everybody_may_write_to_is_told(tmp_path):
     folder.mkdir()
     folder.chmod(0o777)
     (finding,) = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(folder))
-    assert finding == (BAD, f"everybody may write to `{folder}`")
+    assert finding == (BAD, f"`{folder}` is writable by everyone")
 
 
 def test_an_outage_is_told(tmp_path):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is 
 def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
     for name in ("own", "other"):
-        words = [
+        argv = [
             "openssl",
             "req",
             "-x509",
@@ -34,8 +34,8 @@ def certificates(tmp_path_factory):
             "-subj",
             "/CN=localhost",
         ]
-        words += ["-addext", "subjectAltName=DNS:localhost", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
-        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+        argv += ["-addext", "subjectAltName=DNS:localhost", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        subprocess.run(argv, cwd=folder, check=True, capture_output=True)
     (folder / "token").write_text("secret\n")
     (folder / "wrong-token").write_text("sesame\n")
     return folder
@@ -58,15 +58,15 @@ try:
     print("well")
 except ExecutorError as error:
     assert "sesame" not in str(error)
-    print(error.word)
+    print(error.fault)
 """
 
 
 def word_of(engine, folder, **files):
     """What becomes of a client, in a process of its own that must say nothing else on any stream."""
     options = "&".join(f"{name}={folder}/{file}" for name, file in files.items())
-    words = [sys.executable, "-c", ASKING, f"grpcs://localhost:{engine.port}?{options}"]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=20)
+    argv = [sys.executable, "-c", ASKING, f"grpcs://localhost:{engine.port}?{options}"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
@@ -83,7 +83,7 @@ NOT_WELCOME = {faults.TLS, faults.UNREACHABLE}  # the server only closes the con
 
 
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("files", "expected"),
     [
         pytest.param({**RIGHT, "token_file": "wrong-token"}, {faults.BAD_CREDENTIALS}, id="wrong token"),
         pytest.param(WITHOUT_TOKEN, {faults.BAD_CREDENTIALS}, id="no token"),
@@ -93,8 +93,8 @@ NOT_WELCOME = {faults.TLS, faults.UNREACHABLE}  # the server only closes the con
         pytest.param({**RIGHT, "cert": "other.pem", "key": "other.key"}, NOT_WELCOME, id="unknown client"),
     ],
 )
-def test_whoever_may_not_enter_is_told_why(engine, certificates, files, words):
-    assert word_of(engine, certificates, **files) in words
+def test_a_refused_client_learns_why(engine, certificates, files, expected):
+    assert word_of(engine, certificates, **files) in expected
 
 
 @pytest.mark.parametrize("name", ["token_file", "ca", "cert"])

@@ -16,7 +16,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 import fake_engine
 from nvccache import endpoint
 from nvccache.remote_execution import client, faults
-from nvccache.remote_execution.engine import EngineTry
+from nvccache.remote_execution.engine import EngineExecution
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.protocol import messages
 from sent_work import NEEDS_CHECK, sorting
@@ -30,13 +30,13 @@ def work(tmp_path, cache):
 
 
 def run(engine, work, options=""):
-    return EngineTry(endpoint.parse(engine.url + options), work, "").run()
+    return EngineExecution(endpoint.parse(engine.url + options), work, "").run()
 
 
 def word_of(engine, work, options=""):
     with pytest.raises(ExecutorError) as caught:
         run(engine, work, options)
-    return caught.value.word
+    return caught.value.fault
 
 
 @pytest.mark.parametrize("compresses", [False, True])
@@ -153,7 +153,7 @@ def test_a_server_that_never_answers_costs_a_deadline(serve, work, monkeypatch):
 
 
 def test_who_waits_for_another_to_send_the_same_keeps_nothing_open(work, own_pool):
-    attempt = EngineTry(endpoint.parse("grpc://engine:1?queue=0.2"), work, str(own_pool))
+    attempt = EngineExecution(endpoint.parse("grpc://engine:1?queue=0.2"), work, str(own_pool))
     held = attempt._lock("ab" * 32)
     before = os.listdir("/proc/self/fd")
     assert attempt._lock("ab" * 32) is None
@@ -171,7 +171,7 @@ def test_a_closed_port_is_told_at_once(work):
 
 def test_who_was_overtaken_ends_at_once(serve, work):
     engine = serve(fake_engine.NO_WORKERS)
-    attempt = EngineTry(endpoint.parse(engine.url), work, "")
+    attempt = EngineExecution(endpoint.parse(engine.url), work, "")
     caught = []
 
     def carry_out():
@@ -186,7 +186,7 @@ def test_who_was_overtaken_ends_at_once(serve, work):
         time.sleep(0.01)
     attempt.end()
     thread.join(5)
-    assert [error.word for error in caught] == [faults.OVERTAKEN]
+    assert [error.fault for error in caught] == [faults.OVERTAKEN]
     assert engine.cancelled == 1
 
 

@@ -18,7 +18,7 @@ from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import executor, faults, work
 from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import PLACE, CameBack
+from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 
 
 class OfTest(Executor):
@@ -47,14 +47,14 @@ def call(tmp_path, cache):
 
 def back_of(stub=b"stub", ptx=b"ptx", stderr=b""):
     outputs = {"a.ptx": ptx, "a.cudafe1.stub.c": stub}
-    return CameBack(b"", stderr, outputs, Costs(run=3.0, send=0.1))
+    return RemoteResult(b"", stderr, outputs, Costs(run=3.0, send=0.1))
 
 
 def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path, call, monkeypatch):
     taken = []
     monkeypatch.setattr(run_stage, "take_in", lambda call, stage: taken.append(stage) or {})
-    text = f'# 1 "{PLACE}/a.cudafe1.stub.c"\n'.encode()
-    back, here = back_of(stub=text, stderr=f"{PLACE}/a.cpp1.ii: warning\n".encode()), call()
+    text = f'# 1 "{SCRATCH_NAME}/a.cudafe1.stub.c"\n'.encode()
+    back, here = back_of(stub=text, stderr=f"{SCRATCH_NAME}/a.cpp1.ii: warning\n".encode()), call()
     stage = here.stage("cicc")
     made = here.take(stage, here.checked(stage, back))
     assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
@@ -86,8 +86,8 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(tmp_path, call, monkeypat
 
 def test_a_result_that_tells_where_it_was_made_is_not_believed(call):
     with pytest.raises(ExecutorError) as caught:
-        call().checked(call().stage("cicc"), back_of(ptx=f".file {PLACE}/a".encode()))
-    assert caught.value.word == faults.FAILED
+        call().checked(call().stage("cicc"), back_of(ptx=f".file {SCRATCH_NAME}/a".encode()))
+    assert caught.value.fault == faults.FAILED
 
 
 def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(call):
@@ -137,28 +137,28 @@ def test_who_only_looks_keeps_nobody_from_trying_again(call, monkeypatch):
     cicc = call().stage("cicc")
     assert not call().expected_seconds(cicc)
     monkeypatch.setattr(time, "time", lambda: outage.until + 1)
-    monkeypatch.setattr(work, "reason_to_stay", lambda *_: "it has to")
+    monkeypatch.setattr(work, "reason_not_remote", lambda *_: "it has to")
     assert not call().expected_seconds(cicc)
-    monkeypatch.setattr(work, "reason_to_stay", lambda *_: "")
+    monkeypatch.setattr(work, "reason_not_remote", lambda *_: "")
     again, other = call(), call()
     assert other._may_be_used()
     assert again.expected_seconds(cicc)
     assert again.expected_seconds(cicc)
     assert not other.expected_seconds(cicc)
-    again.succeeded()
+    again.note_success()
     assert other.expected_seconds(cicc)
 
 
 def test_an_engine_that_loses_all_it_takes_is_left_alone(call):
     cicc = call().stage("cicc")
     for _ in range(executor._MOST_LOST - 1):
-        call().lost()
+        call().note_loss()
         assert call().expected_seconds(cicc)
-    call().succeeded()
+    call().note_success()
     for _ in range(executor._MOST_LOST):
         last = call()
         assert last.expected_seconds(cicc)
-        last.lost()
+        last.note_loss()
     assert not last.expected_seconds(cicc)
     assert not call().expected_seconds(cicc)
     outage = call()._breaker.outage()

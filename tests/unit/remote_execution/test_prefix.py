@@ -14,8 +14,8 @@ from nvccache import endpoint
 from nvccache.machine.process import Handle
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.prefix import LauncherTry
-from nvccache.remote_execution.work import PLACE, Work
+from nvccache.remote_execution.prefix import LauncherExecution
+from nvccache.remote_execution.work import SCRATCH_NAME, Work
 from sent_work import NEEDS_CHECK, copying, sorting
 
 pytestmark = NEEDS_CHECK
@@ -38,14 +38,16 @@ class Srun:
         where = endpoint.parse(f"prefix:{prefix or shlex.quote(str(self.path))} -n1 --")
         for name, value in options.items():
             setattr(where, name, value)
-        return LauncherTry(where, self.work, str(self.shared), dict(os.environ), self._cache, Handle()).run()
+        return LauncherExecution(
+            where, self.work, str(self.shared), dict(os.environ), self._cache, Handle()
+        ).run()
 
     def word(self, body=_AS_IT_IS, **options):
         """Why nothing comes back; nothing of the stage is left then."""
         with pytest.raises(ExecutorError) as caught:
             self.run(body, **options)
         assert not list(self.shared.glob("away-*"))
-        return caught.value.word
+        return caught.value.fault
 
 
 @pytest.fixture
@@ -163,15 +165,16 @@ def test_words_of_any_form_arrive_as_they_are(srun):
     """Also through a launcher that joins them, as ssh does."""
     work = srun.work
     srun.work = Work(
-        work.kind, work.tool, ["-t", "$", "--key", "2", f"{PLACE}/in $x'.txt", "-o", f"{PLACE}/out.txt"],
+        work.kind, work.tool,
+        ["-t", "$", "--key", "2", f"{SCRATCH_NAME}/in $x'.txt", "-o", f"{SCRATCH_NAME}/out.txt"],
         work.environment, {"in $x'.txt": work.inputs["in.txt"]}, work.outputs,
     )  # fmt: skip
     assert srun.run('exec sh -c "$*"').outputs == {"out.txt": b"a\nb\n"}
 
 
 def test_the_place_is_taken_out_of_what_comes_back(srun):
-    back = srun.run(f'd=${{2%/*}}/{PLACE}; echo $d/x >$d/in.txt; "$@"')
-    assert back.outputs == {"out.txt": PLACE.encode() + b"/x\n"}
+    back = srun.run(f'd=${{2%/*}}/{SCRATCH_NAME}; echo $d/x >$d/in.txt; "$@"')
+    assert back.outputs == {"out.txt": SCRATCH_NAME.encode() + b"/x\n"}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +197,7 @@ def test_the_place_is_taken_out_of_what_comes_back(srun):
     ],
 )
 def test_what_is_not_as_the_worker_made_it_is_not_taken(srun, damage, word):
-    assert srun.word(f'folder=${{2%/*}}; out=$folder/{PLACE}/out.txt; "$@"; {damage}; exit 0') == word
+    assert srun.word(f'folder=${{2%/*}}; out=$folder/{SCRATCH_NAME}/out.txt; "$@"; {damage}; exit 0') == word
 
 
 def test_a_launcher_that_hides_how_the_tool_ended_is_not_believed(srun, tmp_path, cache):

@@ -15,7 +15,7 @@ from nvccache.machine import slots
 from nvccache.machine.process import Completed
 from nvccache.remote_execution import faults, source
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import CameBack
+from nvccache.remote_execution.work import RemoteResult
 from nvccache.store.inflight import Claims
 from stages_of_nothing import CICC, DEVICE, PTXAS, FakeSlots, execution_of, go_on
 
@@ -28,38 +28,38 @@ def plenty_of_memory(monkeypatch):
 
 
 class FakeExecutor:
-    """Other machines with so many `places`; what is sent ends when `home` is set: at once with an `error`."""
+    """A sent stage ends when `home` is set, or at once with `error`."""
 
-    is_queued = False  # the next three as an attempt has them
+    is_queued = False  # the next three are those of an execution
     has_answered = True
     allowance = 0.0
 
-    def __init__(self, places=9, error=None, is_strict=False, expected=1.0):
-        self.places = places
+    def __init__(self, free_slots=9, error=None, is_strict=False, expected=1.0):
+        self.free_slots = free_slots
         self.error = error
         self.is_strict = is_strict
         self.expected = expected
         self.home = threading.Event()
         self.events = []
-        self.words = []
+        self.faults = []
         if error:
             self.home.set()
 
     def expected_seconds(self, stage):
         return self.expected if stage.kind in ("cicc", "ptxas") else 0.0
 
-    def place(self):
-        if not self.places:
+    def take_slot(self):
+        if not self.free_slots:
             return None
-        self.places -= 1
+        self.free_slots -= 1
         is_held = [True]
         return SimpleNamespace(release=lambda: self._release(is_held))
 
     def _release(self, is_held):
-        self.places += len(is_held)
+        self.free_slots += len(is_held)
         is_held.clear()
 
-    def attempt(self, stage, handle):
+    def prepare(self, stage, handle):
         self.events.append(f"sent {stage.kind}")
         handle.on_end(self.home.set)
         self._handle = handle
@@ -71,7 +71,7 @@ class FakeExecutor:
             raise self.error
         if self._handle.is_ended:
             raise ExecutorError(faults.OVERTAKEN)
-        return CameBack(b"", b"", {}, Costs(run=2.0))
+        return RemoteResult(b"", b"", {}, Costs(run=2.0))
 
     def checked(self, stage, back):
         return back
@@ -84,14 +84,14 @@ class FakeExecutor:
         if stage.kind != "device_preprocess":
             self.events.append(f"{stage.kind} took {seconds:.0f} s")
 
-    def succeeded(self):
+    def note_success(self):
         self.events.append("the engine is well")
 
-    def lost(self):
+    def note_loss(self):
         self.events.append("one is lost")
 
-    def failed(self, error):
-        self.words.append(error.word)
+    def note_failure(self, error):
+        self.faults.append(error.fault)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_what_may_be_sent_is_sent_where_no_core_is_idle():
     there.home.set()
     _, here = finished(schedule)
     assert there.events == ["sent cicc", "the engine is well", "took cicc", "cicc took 2 s"]
-    assert there.places == 9
+    assert there.free_slots == 9
     assert "began cicc" not in here
     assert "stored cicc" in here
 
@@ -158,18 +158,18 @@ def test_a_stage_that_is_away_holds_its_claim_but_no_slot(cache_dir):
 
 
 def test_where_there_is_no_place_it_runs_here():
-    _, here = finished(schedule_of(FakeExecutor(places=0), DEVICE, CICC))
+    _, here = finished(schedule_of(FakeExecutor(free_slots=0), DEVICE, CICC))
     assert "began cicc" in here
 
 
 def test_what_did_not_come_back_runs_here_once():
     there = FakeExecutor(error=ExecutorError(faults.FULL))
     tasks, here = finished(schedule_of(there, DEVICE, CICC, PTXAS), 2)
-    assert there.words == [faults.FULL] * 2
+    assert there.faults == [faults.FULL] * 2
     assert there.events.count("sent cicc") == 1
     assert "began cicc" in here
     assert [task.why_here for task in tasks] == ["", faults.FULL, faults.FULL]
-    assert there.places == 9
+    assert there.free_slots == 9
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -190,7 +190,7 @@ def test_who_could_not_send_a_stage_does_not_wait_for_its_own_claim(cache_dir):
 def test_an_error_of_ours_on_the_way_costs_no_build(error, word):
     there = FakeExecutor(error=error)
     finished(schedule_of(there, DEVICE, CICC))
-    assert there.words == [word]
+    assert there.faults == [word]
 
 
 def test_a_bug_surfaces_where_that_is_wanted():
@@ -216,12 +216,12 @@ def test_what_has_still_to_be_sent_when_it_is_overtaken_is_no_loss(monkeypatch):
     monkeypatch.setattr(source, "_LATE_SECONDS", 0.1)
     there = FakeExecutor(expected=0.1)
 
-    def attempt(stage, handle):
+    def prepare(stage, handle):
         handle.on_end(there.home.set)
         assert there.home.wait(10)
         raise ExecutorError(faults.OVERTAKEN)
 
-    there.attempt = attempt
+    there.prepare = prepare
     _, here = finished(schedule_of(there, DEVICE, CICC))
     assert "began cicc" in here
     assert "one is lost" not in there.events
@@ -254,7 +254,7 @@ def test_the_other_machine_may_still_win(monkeypatch):
 
 def test_a_stage_in_a_queue_is_taken_by_a_core_that_is_idle(pool, monkeypatch):
     monkeypatch.setattr(source, "_PATIENCE", 0.1)
-    monkeypatch.setattr(source, "_UNMOVED_SECONDS", 0.0)
+    monkeypatch.setattr(source, "_STUCK_SECONDS", 0.0)
     there = FakeExecutor(expected=1000.0)
     there.is_queued = True
     held = pool.take()
@@ -267,7 +267,7 @@ def test_a_stage_in_a_queue_is_taken_by_a_core_that_is_idle(pool, monkeypatch):
     held.release()
     _, here = finished(schedule)
     assert "began cicc" in here
-    assert there.words[0] == faults.NO_WORKERS
+    assert there.faults[0] == faults.NO_WORKERS
     assert "one is lost" not in there.events  # the engine may only be busy
 
 
@@ -278,4 +278,4 @@ def test_a_call_that_ends_waits_for_nothing_that_is_away(is_wanted):
     wait_until(schedule, is_away, 1)
     schedule.finish(is_wanted)
     assert there.home.is_set()
-    assert there.places == 9
+    assert there.free_slots == 9

@@ -13,7 +13,7 @@ from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXA
 from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import PLACE, ShippedTool
+from nvccache.remote_execution.work import SCRATCH_NAME, ShippedTool
 from nvccache.toolkit import loader, processor
 from sent_work import NEEDS_CHECK, sorting
 
@@ -37,40 +37,40 @@ def with_options(command, options):
 
 
 def test_cicc_and_ptxas_may_be_sent_and_nothing_else():
-    may = {found.kind for found in planned().stages if not work.reason_to_stay(found, {})}
+    may = {found.kind for found in planned().stages if not work.reason_not_remote(found, {})}
     assert may == {"cicc", "ptxas"}
 
 
 @pytest.mark.parametrize("options", ["-g", "-generate-line-info", "--some-unknown-option"])
 def test_cicc_stays_where_its_result_may_tell_of_directories(options):
     found = stage("cicc", planned(cicc=with_options(CICC, options)))
-    assert work.reason_to_stay(found, {}) == "its result depends on directories or lines"
+    assert work.reason_not_remote(found, {}) == "its result depends on directories or lines"
 
 
 @pytest.mark.parametrize("options", ["-g", "--generate-line-info", "-lineinfo"])
 def test_ptxas_stays_where_its_result_tells_of_names_or_dates(options):
     found = stage("ptxas", planned(ptxas=with_options(PTXAS, options)))
-    assert work.reason_to_stay(found, {}) == "its result depends on names or dates"
+    assert work.reason_not_remote(found, {}) == "its result depends on names or dates"
 
 
 @pytest.mark.parametrize("kind", ["cicc", "ptxas"])
 def test_a_variable_that_its_tool_asks_for_keeps_a_stage_here(kind):
     found = stage(kind, planned())
     for name in tool_of(kind).variables:
-        assert work.reason_to_stay(found, {name: "1"}) == f"`{name}` is set"
-        assert not work.reason_to_stay(found, {name: ""})
-    assert not work.reason_to_stay(found, {"HOME": "/home/u", "SECRET": "x"})
+        assert work.reason_not_remote(found, {name: "1"}) == f"`{name}` is set"
+        assert not work.reason_not_remote(found, {name: ""})
+    assert not work.reason_not_remote(found, {"HOME": "/home/u", "SECRET": "x"})
 
 
 def test_of_the_environment_only_what_the_c_library_heeds_is_sent():
     environ = {"LC_ALL": "C", "GLIBC_TUNABLES": "a=b", "SECRET": "x", "PATH": "/bin", "LANG": ""}
-    assert work.passed_on(environ) == [("GLIBC_TUNABLES", "a=b"), ("LC_ALL", "C")]
+    assert work.forwarded_variables(environ) == [("GLIBC_TUNABLES", "a=b"), ("LC_ALL", "C")]
 
 
 def test_names_of_the_scratch_directory_are_relative(tmp_path):
     found = stage("ptxas", planned())
     sent = work.of_stage(found, found.argv, ["/s/a.ptx"], "/s", TOOL, {})
-    assert sent.arguments == ["-arch=sm_80", "-m64", f"{PLACE}/a.ptx", "-o", f"{PLACE}/a.cubin"]
+    assert sent.arguments == ["-arch=sm_80", "-m64", f"{SCRATCH_NAME}/a.ptx", "-o", f"{SCRATCH_NAME}/a.cubin"]
     assert (sent.inputs, sent.outputs) == ({"a.ptx": "/s/a.ptx"}, ["a.cubin"])
 
 
@@ -88,7 +88,7 @@ def test_a_file_that_a_word_names_goes_along(tmp_path):
     assert str(library) in found.possible_files
     sent = work.of_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
     (name,) = [name for name, path in sent.inputs.items() if path == str(library)]
-    assert f"{PLACE}/{name}" in sent.arguments
+    assert f"{SCRATCH_NAME}/{name}" in sent.arguments
     assert not any(str(tmp_path) in word for word in sent.arguments)
 
 
@@ -104,10 +104,10 @@ def test_a_tool_runs_with_the_loader_and_the_libraries_that_are_sent(tmp_path, c
     names = {file.name.split("/")[0] for file in tool.files}
     assert names == {"bin", "lib"}
     assert any("libc.so" in file.name for file in tool.files)
-    words = tool.words("/tree/")
-    assert words[0] == "/tree/bin/class-check"
-    assert words[-1] == "/tree/bin/sort"
-    assert words[words.index("--") + 1].startswith("/tree/lib/ld")
+    argv = tool.argv_prefix("/tree/")
+    assert argv[0] == "/tree/bin/class-check"
+    assert argv[-1] == "/tree/bin/sort"
+    assert argv[argv.index("--") + 1].startswith("/tree/lib/ld")
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
@@ -123,7 +123,7 @@ def test_without_the_check_nothing_is_sent(cache, monkeypatch):
     environ = {"PATH": os.environ["PATH"]}
     with pytest.raises(ExecutorError) as caught:
         work.of_tool(SORT, loader.of_program(SORT, environ, cache), environ, cache)
-    assert caught.value.word == faults.NOT_INSTALLED
+    assert caught.value.fault == faults.NOT_INSTALLED
 
 
 def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
@@ -145,8 +145,8 @@ def test_the_check_lets_this_processor_pass_and_no_other(cache):
     assert checks
 
     def status(checks):
-        words = [work.CHECK, *checks, "--", LOADER, SORT, "/dev/null"]
-        return subprocess.run(words, capture_output=True, check=False).returncode
+        argv = [work.CHECK, *checks, "--", LOADER, SORT, "/dev/null"]
+        return subprocess.run(argv, capture_output=True, check=False).returncode
 
     assert status(checks) == 0
     for number, check in enumerate(checks):
@@ -165,8 +165,8 @@ def test_a_line_is_a_check_as_well():
     line = next(line for line in said.splitlines() if line.startswith("dl_platform="))
 
     def status(check):
-        words = [work.CHECK, check, "--", LOADER, SORT, "/dev/null"]
-        return subprocess.run(words, capture_output=True, check=False).returncode
+        argv = [work.CHECK, check, "--", LOADER, SORT, "/dev/null"]
+        return subprocess.run(argv, capture_output=True, check=False).returncode
 
     assert status("=" + line) == 0
     assert status("=" + line[:-1]) == 97

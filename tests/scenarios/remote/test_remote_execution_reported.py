@@ -19,7 +19,7 @@ from nvccache.remote_execution import work
 
 pytestmark = [
     pytest.mark.light_by_default,
-    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="the check of the processor was not built"),
+    pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="class-check was not built"),
 ]
 busy_machine, serve, patient = sent.busy_machine, sent.serve, sent.patient
 
