@@ -22,9 +22,11 @@ Relative ids: below the base directory (base_dir.py) the checksum can be that of
 the working directory, so that all checkouts share the id. Then two objects with one id may come from
 different sources, with the same relative path and the same name of the first external definition. If each
 object defines that name as a symbol, no link accepts both, with nvcc's ids or these; and other names with the
-id must not be visible outside the program or library that the object is linked into. Each object is checked
-for that. Those that fail keep nvcc's id: for example TUs whose first definition is a device variable, or has
-a name given by `__asm__`. So do objects for device links, whose symbols are visible everywhere.
+id must not be visible outside the program or library that the object is linked into. The seed becomes
+relative as well, and contains no output names: two objects with one seed come from the same text, so no link
+accepts both if they define any symbol. Each object is checked for that. Those that fail keep nvcc's id: for
+example TUs whose first definition is a device variable, or has a name given by `__asm__`, and TUs that define
+nothing. So do objects for device links, whose symbols are visible everywhere.
 """
 
 from __future__ import annotations
@@ -323,8 +325,11 @@ def _relative_in(argv: tuple[str, ...], option: str, cwd: str) -> tuple[str, ...
     return (*argv[:at], os.path.relpath(argv[at], cwd), *argv[at + 1 :])
 
 
-def may_share_id(image: bytes, identifier: bytes) -> bool:
-    """Whether two such objects may share an id: no link accepts both, or no visible name contains it."""
+def may_share_id(image: bytes, identifier: bytes, *, is_seeded: bool = False) -> bool:
+    """Whether two such objects may share an id: no link accepts both, or no visible name contains it.
+
+    Objects with the same seed come from the same text, so each definition in one of them is in both.
+    """
     head = head_of(identifier)
     if not head or not elf.is_understood(image):
         return False
@@ -338,5 +343,6 @@ def may_share_id(image: bytes, identifier: bytes) -> bool:
     if not all(flags & elf.HIDDEN for flags in holding):
         return False
     return not holding or any(
-        flags & elf.STRONG and is_named_after(identifier, name) for name, flags in symbols
+        flags & elf.STRONG and (head not in name if is_seeded else is_named_after(identifier, name))
+        for name, flags in symbols
     )

@@ -56,6 +56,23 @@ def test_objects_with_one_id_are_told_apart_by_what_it_names(tmp_path, text, exp
     assert ids.may_share_id(image(tmp_path, text), NAMED) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("int other() { return 2; }\n" + HIDDEN, True),
+        (HIDDEN, False),
+        ("__attribute__((weak)) int other() { return 2; }\n" + HIDDEN, False),
+        (
+            'int other();\nint (*inner)() __attribute__((visibility("hidden"), weak)) = other;\n' + HIDDEN,
+            False,
+        ),
+    ],
+    ids=["defined", "only with an id", "weak", "declared"],
+)
+def test_objects_with_one_seed_are_told_apart_by_any_definition(tmp_path, text, expected):
+    assert ids.may_share_id(image(tmp_path, text), NAMED, is_seeded=True) is expected
+
+
 def test_what_is_one_of_several_equal_definitions_tells_nothing_apart(tmp_path):
     """Of a group of sections a link takes one, though the symbol in it is strong."""
     name = LONG.decode()

@@ -193,7 +193,7 @@ def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -
                 if sender.fault:
                     moved.fail(sender.fault)
             finally:
-                flock.let_go(lock)
+                flock.release(lock)
     moved.left = uploads.count_pending(chosen.root, remote.identity)
 
 

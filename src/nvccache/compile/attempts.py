@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from nvccache import module_id as ids
 from nvccache.execution import object_place, rehearsals, run_stage, seeding
+from nvccache.execution.context import OWN, SETTLED, SHARED
 from nvccache.files import keys
 from nvccache.module_id import ROLE
 from nvccache.values import replace
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from nvccache.execution.context import Context
     from nvccache.execution.staged_call import StagedCall
     from nvccache.plan.model import Plan, Stage
-
-SHARED, OWN, SETTLED = "shared", "own", "settled"
 
 
 class BeginAgainError(Exception):
@@ -136,14 +135,16 @@ def _is_of_other_path(call: StagedCall, stage: Stage, diagnostics: bytes) -> boo
     output = generating.output(ROLE)
     assert output is not None
     identifier = call.workspace.as_read(output.path) or b""
-    if ids.depends_on_seed(identifier, call.module_ids.seed_of(generating)):
-        return False  # the seed tells where the source is, and no checkout shares what holds that
     image = run_stage.content_of(call, objects[0])
-    is_shareable = ids.head_of(identifier) not in diagnostics and ids.may_share_id(image, identifier)
+    is_seeded = ids.depends_on_seed(identifier, call.module_ids.seed_of(generating))
+    is_shareable = ids.head_of(identifier) not in diagnostics and ids.may_share_id(
+        image, identifier, is_seeded=is_seeded
+    )
     return is_shareable != (call.context.ids_choice == SHARED)
 
 
 def _memo_key(context: Context) -> str:
     generating = ids.generating_stage(context.plan)
     assert generating is not None
-    return keys.key_of("shared id", [("unit", (seeding.seed_of(context, generating).text,))])
+    own = replace(context, ids_choice=OWN)
+    return keys.key_of("shared id", [("unit", (seeding.seed_of(own, generating).text,))])

@@ -10,9 +10,9 @@ import copy
 import os
 
 from nvccache import module_id as ids
-from nvccache.compile.attempts import SHARED
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.execution import find_stage, run_stage
+from nvccache.execution.context import SHARED
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import process_checks
 from nvccache.observation.stage_inputs import Subject
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 1 << 16  # bytes
-HOLDS_ID = "the module id in it tells where its source is"
-HOLDS_LINKED_ID = "the module id in it, which device links see, tells where its source is"
+HOLDS_ID = "the module id in it depends on paths"
+HOLDS_LINKED_ID = "the module id in it, which device links see, depends on paths"
 IS_BOUND = "what it holds depends on what it is called"
 HOLDS_DIRECTORY = "debug or line information in it tells where it was made"
 NAMED_IN_TEXT = "its text tells where it is, as `__FILE__` and `assert` do"
@@ -160,7 +160,7 @@ class Recorder:
         # A wrapper may choose by paths of outputs and directories, too, of which a record may leave out some.
         is_bound = self.known.is_bound or any(known.may_choose for known in self.call.context.rehearsals)
         if is_bound or self._names_outputs(given) or given.intermediates:
-            return direct.BOUND, IS_BOUND
+            return direct.BOUND, (self.known.is_bound and self._kept_here(given)) or IS_BOUND
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages
         naming = [

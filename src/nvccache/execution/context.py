@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from nvccache.records.rehearsed import Rehearsal
 
 
+SHARED, OWN, SETTLED = "shared", "own", "settled"  # choices of module ids, see attempts.py
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Of one call, which may be attempted more than once."""
@@ -33,7 +36,7 @@ class Context:
     rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
     # What this attempt relies on to go faster, see attempts.py.
     has_own_ids: bool = False
-    ids_choice: str = ""
+    ids_choice: str = SETTLED
     ignores_lines: bool = False
     is_in_place: bool = True
 

@@ -5,11 +5,12 @@ up the id itself (module_id.py). Whether it is nvcc's shows when that is known; 
 what the stage made, the stage ran in vain. That is kept for the source, so that its stages wait the next
 time, whatever its content is by then.
 
-Three keys are tried, from the most widely shared:
+Up to three keys are tried, from the most widely shared:
 
     anywhere    most of what cicc makes does not hold the id
     placed      it holds the id, which is made of the source's path
     seeded      the id is made of the seed (module_id.py), which says what the products are called
+    relative    the same of a seed that all checkouts below the base directory have
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 
 from nvccache import module_id as ids
+from nvccache.execution.context import SHARED
 from nvccache.files import keys
 from nvccache.module_id import ROLE
 from nvccache.records.base_dir import Relocation
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _INCLUDE_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")  # as -I and -isystem, to the preprocessor
-ANYWHERE, PLACED, SEEDED = "anywhere", "placed", "seeded"
+ANYWHERE, PLACED, SEEDED, RELATIVE = "anywhere", "placed", "seeded", "relative"
 _IN_VAIN = "in vain"
 _AT_ONCE = 1 << 20  # bytes
 
@@ -54,6 +56,10 @@ def seed_of(context: Context, stage: Stage, workspace: Workspace | None = None) 
     options += [f"{name}={context.environ[name]}" for name in _INCLUDE_PATHS if name in context.environ]
     passes = [out.path for one in unit if one.is_preprocessor and one in known for out in one.outputs]
     texts = [workspace.meaning_of(path) for path in passes] if workspace else []
+    if context.ids_choice == SHARED:
+        relocation = Relocation(context.base, context.cwd)
+        source, products = os.path.relpath(source, context.cwd), []
+        options = list(map(relocation.encode_within, options))
     return ids.seed_of(source, products, options, texts)
 
 
@@ -83,6 +89,7 @@ class ModuleIds:
         self._workspace = workspace
         self._producers = {output.path: stage for stage in context.plan.stages for output in stage.outputs}
         self._memos: dict[str, str] = {}
+        self._seeded = RELATIVE if context.ids_choice == SHARED else SEEDED
 
     def seed_of(self, stage: Stage) -> ids.Seed:
         """The same for all stages that make up one id."""
@@ -147,7 +154,9 @@ class ModuleIds:
             place = (ids.source_path(stage.argv),)
             yield Front(keys.key_of("placed stage", [("front", (key,)), ("place", place)]), nowhere, PLACED)
             seed = (self.seed_of(stage).text,)
-            yield Front(keys.key_of("seeded stage", [("front", (key,)), ("seed", seed)]), nowhere, SEEDED)
+            yield Front(
+                keys.key_of("seeded stage", [("front", (key,)), ("seed", seed)]), nowhere, self._seeded
+            )
 
     def scope_of(
         self, stage: Stage, kept: Sequence[Output], messages: bytes, *, is_repeatable: bool
@@ -166,7 +175,7 @@ class ModuleIds:
         if ids.has_process_id(identifier):
             return None
         if ids.depends_on_seed(identifier, self.seed_of(stage)):
-            return SEEDED
+            return self._seeded
         # What a result is kept as may still hold the id: it is for a source of this path alone then.
         is_in_it = is_in_messages or ids.may_occur_in(identifier, self._contents(kept))
         return PLACED if "source path" in stage.grammar.ignored and is_in_it else ANYWHERE
@@ -177,7 +186,7 @@ class ModuleIds:
         if self.takes_seed(stage):
             rest = self.seed_of(stage).rest
             depends = _is_code(contents) or any(rest in content for content in contents)
-            return SEEDED if depends else ANYWHERE
+            return self._seeded if depends else ANYWHERE
         if ids.user_chose_seed(stage):
             is_kept = True
         elif _is_code(contents):

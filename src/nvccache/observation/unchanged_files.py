@@ -34,7 +34,14 @@ _ROW_LENGTH = 7
 _LARGEST_SOURCE = 1 << 22  # bytes
 # Of `#pragma GCC dependency`, also by an operator or a macro, and anywhere but in a comment.
 _COMPARING = rb"\bdependency\b"
-_COMMENT_OR_LITERAL = rb"(?s)//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+# PyTorch's headers have the word in strings and `#error`. No string without `GCC` can be such a pragma.
+_SKIPPED = re.compile(
+    rb"""(?sx)
+    //[^\n]* | /\*.*?\*/ | (?m:^[\ \t]*\#[\ \t]*(?:error|warning)\b[^\n]*)
+    | (?P<literal> (?<!\w)(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)" | "(?:\\.|[^"\\\n])*" )
+    | (?P<character> '(?:\\.|[^'\\\n])*' )
+    """
+)
 
 
 class UnchangedFiles:
@@ -123,7 +130,7 @@ class UnchangedFiles:
         try:
             if signature[2] <= _LARGEST_SOURCE:
                 content = untrusted.read_all(descriptor, signature[2])
-                untrusted.object_to_more(descriptor)
+                untrusted.check_at_end(descriptor)
                 digest = keys.digest_bytes(content)
                 if _may_compare_dates(content):
                     self._comparing.add((path, signature))
@@ -175,6 +182,9 @@ def _may_compare_dates(content: bytes) -> bool:
     text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
     if not re.search(_COMPARING, text):
         return False
-    if b'R"' not in text:  # in whose literals a comment may seem to begin
-        text = re.sub(_COMMENT_OR_LITERAL, lambda found: found[1] or b" ", text)
-    return bool(re.search(_COMPARING, text))
+    return bool(re.search(_COMPARING, _SKIPPED.sub(_kept, text)))
+
+
+def _kept(skipped: re.Match[bytes]) -> bytes:
+    literal = skipped["literal"] or b""
+    return skipped["character"] or (literal if b"GCC" in literal else b" ")

@@ -168,7 +168,7 @@ def main(arguments: list[str]) -> None:
     with contextlib.suppress(OSError, StoreError):
         while lock is not None:
             sender.linger()
-            flock.let_go(lock)
+            flock.release(lock)
             # A call that found the lock held has started no uploader: look at the queue once more.
             lock = None
             if not sender.is_over() and uploads.pending(root, identity):

@@ -120,7 +120,7 @@ class SharedDirectory(Service):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._path)
         permissions = untrusted.Permissions(None)
-        permissions.learn_from(os.stat(self._path))
+        permissions.adopt(os.stat(self._path))
         return permissions
 
     @contextlib.contextmanager
@@ -132,7 +132,7 @@ class SharedDirectory(Service):
         descriptor = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:
-                inner = untrusted.enter(folder, descriptor, permissions)
+                inner = untrusted.open_folder(folder, descriptor, permissions)
                 os.close(descriptor)
                 descriptor = inner
             yield descriptor, last

@@ -81,7 +81,7 @@ def start_uploader(root: Directory, identity: str, environ: Mapping[str, str], l
     try:
         return process.start_detached(_PROGRAM, [path, identity, str(lock)], {**environ, **settings}, (lock,))
     finally:
-        os.close(lock)  # not `flock.let_go`, which would also release the uploader's lock
+        os.close(lock)  # not `flock.release`, which would also release the uploader's lock
 
 
 def take_lock(root: Directory, identity: str, seconds: float = 0.0) -> int | None:

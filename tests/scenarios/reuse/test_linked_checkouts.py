@@ -171,6 +171,51 @@ def test_what_plain_nvcc_can_link_can_be_linked(
     assert linked.status == 0, linked.stderr
 
 
+_IDS = re.compile(rb"[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}(_\d+)?")
+_SPECIAL = (
+    "template <int N> int special(int *);\ntemplate <> int special<1>(int *x) { launch(x); return 1; }\n"
+)
+# nvcc takes these for definitions that other TUs may have, too, and ends the module id in the time.
+WITHOUT_NAME = {
+    "specialised": (_SPECIAL, True),
+    "inline": (_SPECIAL.replace("int special<", "inline int special<"), False),
+    "internal": ("__attribute__((constructor)) static void start() { launch(nullptr); }\n", False),
+}
+
+
+def names_in(workspace: Workspace, image: bytes) -> list[bytes]:
+    """The symbols of an object, without ids in their names, which come with their lengths."""
+    (workspace.directory / "named.o").write_bytes(image)
+    lines = workspace.run(["nm", "named.o"]).stdout.splitlines()
+    return sorted(re.sub(rb"\d", b"", _IDS.sub(b"", line[17:])) for line in lines)
+
+
+@pytest.mark.by_default("specialised", "internal")
+@pytest.mark.parametrize("ends_with", WITHOUT_NAME)
+def test_a_unit_whose_id_holds_the_time_is_shared_where_no_link_takes_both(
+    workspace: Workspace, ends_with: str
+) -> None:
+    skip_without_hidden_ids(workspace)
+    text, is_shared = WITHOUT_NAME[ends_with]
+    check_out(workspace, _INTERNAL + text, "same")
+    ids = []
+    for checkout in CHECKOUTS:
+        here = workspace.directory / "b" / checkout / "build"
+        here.mkdir()
+        argv = ("-c", f"{here.parent}/src/a.cu", f"-I{here.parent}/inc", "--no-compress", "-o", "a.o")
+        ours = by_cache(workspace, *argv, cwd=here, makes=["a.o"])
+        plain = by_plain(workspace, *argv, cwd=here, keep=keep_of(workspace), makes=["a.o"])
+        assert ours.said == plain.said
+        assert names_in(workspace, ours["a.o"]) == names_in(workspace, plain["a.o"])
+        ids.append({found.group() for found in _IDS.finditer(ours["a.o"])})
+        workspace.write(f"{checkout}.o", ours["a.o"])
+    assert (ours.outcome == "direct_hit", ids[0] == ids[1]) == (is_shared, is_shared)
+    workspace.write("main.cu", "int main() {}\n")
+    libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
+    linked = workspace.plain("main.cu", "one.o", "two.o", "-o", "program", *libraries, *HOST_OPTIONS)
+    assert (linked.status == 0) == (not is_shared)
+
+
 def test_a_unit_that_has_to_keep_its_id_does_not_try_again(
     workspace: Workspace, tmp_path: Path, toolkit: Path
 ) -> None:

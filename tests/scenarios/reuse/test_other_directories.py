@@ -267,7 +267,7 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         (
             INTERNAL,
             (),
-            "`/p/b/a.o` was made elsewhere, and the module id in it tells where its source is",
+            "`/p/b/a.o` was made elsewhere, and the module id in it depends on paths",
             "`NVCCACHE_BASE_DIR=` lets them share it",
         ),
         (
@@ -286,13 +286,13 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
             INTERNAL,
             ("-rdc=true",),
             "`/p/b/a.o` was made elsewhere,"
-            " and the module id in it, which device links see, tells where its source is",
+            " and the module id in it, which device links see, depends on paths",
             "",
         ),
         (
             INTERNAL,
             ("NVCC_APPEND_FLAGS",),
-            "`/p/b/a.o` was made elsewhere, and the module id in it tells where its source is",
+            "`/p/b/a.o` was made elsewhere, and the module id in it depends on paths",
             "`NVCCACHE_BASE_DIR=` lets them share it",
         ),
         (

@@ -27,7 +27,7 @@ def test_a_seed_is_the_same_before_and_after_a_pass_that_runs_behind_what_stays_
     flows = {output.path: ("a.o",) for step in steps for output in step.outputs}
     said = {"a.cpp4.ii": "one"}
     workspace = SimpleNamespace(meaning_of=lambda path: said.get(path, ""))
-    context = SimpleNamespace(plan=Plan(steps, {}, flows, "/s"), cwd="/p", environ={})
+    context = SimpleNamespace(plan=Plan(steps, {}, flows, "/s"), cwd="/p", environ={}, ids_choice="own")
     before = seed_of(context, generating, workspace)
     said["a.cpp1.ii"] = "two"
     assert seed_of(context, generating, workspace) == before
