@@ -1,4 +1,4 @@
-"""nvcc and its programs: where they are, their dry run, what identifies them and which libraries they load.
+"""nvcc and its tools: where they are, dry runs, digests, the libraries they load, the processor class.
 
-Does not know what the commands of a transcript mean.
+Does not interpret the commands of a transcript.
 """

@@ -1,7 +1,7 @@
 """Finds the nvcc compilers of this machine, for `install`, `demo`, the tests and the scripts.
 
-Knows where toolkits are put, the wheels of the `toolkit` extra included. A compile does not come
-here: what stands behind the shim is real_nvcc's question. Run as a program it prints the first one found.
+Knows where toolkits are installed, including the wheels of the `toolkit` extra. Compiles do not use it: the
+shim finds the real nvcc by real_nvcc.py. Run as a program, it prints the first nvcc found.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _DEFAULT_NVCC = "/usr/local/cuda/bin/nvcc"
 def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "") -> str | None:
     """The absolute path of a real nvcc, or None.
 
-    `configured` is the `nvcc` setting: when it is set, nothing else is looked at, but for what stands behind
-    nvccache on PATH if the setting leads to that. `release` asks for a CUDA release, such as `13` or `13.0`.
+    `configured` is the `nvcc` setting. If set, it is the only candidate, unless it leads to nvccache itself:
+    then PATH is searched, too. `release` requires a CUDA release, such as `13` or `13.0`.
     """
     for nvcc in _candidates(environ, configured):
         if is_real(nvcc) and (not release or f"{release_of(nvcc)}.".startswith(f"{release}.")):
@@ -31,7 +31,7 @@ def find_nvcc(environ: Mapping[str, str], configured: str = "", release: str = "
 
 
 def why_none(configured: str, origin: str, environ: Mapping[str, str]) -> str:
-    """A sentence for the user when `find_nvcc` found none; `origin` is that of the setting (Config)."""
+    """Why `find_nvcc` found none, for the user; `origin` is that of the setting (Config)."""
     if configured:
         return real_nvcc.why_none("", configured, origin, environ)[1]
     return "no nvcc on PATH and none below /usr/local"
@@ -43,7 +43,7 @@ def is_real(path: str) -> bool:
 
 
 def release_of(nvcc: str) -> str:
-    """The CUDA release, such as `13.0`; empty when nvcc does not say."""
+    """The CUDA release, such as `13.0`; empty if `nvcc --version` fails or lacks it."""
     try:
         shown = subprocess.check_output([nvcc, "--version"], stderr=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError):
@@ -73,7 +73,7 @@ def _numbers(path: str) -> list[int]:
 
 
 def _in_wheels() -> Iterator[str]:
-    """The wheels put nvcc into a namespace package and nothing into the environment's `bin`."""
+    """The wheels install nvcc in a namespace package, not in the environment's `bin`."""
     import importlib.util
 
     try:

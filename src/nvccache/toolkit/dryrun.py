@@ -1,8 +1,8 @@
-"""The transcript of `nvcc --dryrun`: asking for it, and reading it.
+"""Runs `nvcc --dryrun` and parses its transcript.
 
-Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. Each line that begins with
-`#$ ` is a variable, an internal step of nvcc, or the very string that nvcc hands to `sh -c`; every
-other line is a message of the driver. What a command means is not known here.
+Owns the grammar of the transcript, as observed on CUDA 11.2 to 13.5. A line that begins with `#$ ` is a
+variable, an internal step of nvcc, or the exact string that nvcc passes to `sh -c`; any other line is a
+message of the driver. Does not interpret commands.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from nvccache.values import dataclass
 
 _MARK = "#$ "
 _FILTER = "-- Filter Dependencies --"
-# In quotes a shell heeds `$` and the backtick, and a backslash only before these two, a quote or another
-# backslash; between apostrophes it heeds nothing. Unquoted, each of the characters left out of _PLAIN makes
-# it do more than split words.
+# Within double quotes, only `$`, the backtick, and a backslash before `$`, backtick, quote or backslash are
+# special to a shell; within single quotes, nothing is. Unquoted, any character that _PLAIN excludes makes it
+# do more than split words.
 _QUOTED = r'"([^"\\$`]*(?:\\[^\n][^"\\$`]*)*)"'
 _LITERAL = r"'([^'\n]*)'"
 _ESCAPED = r"\\([^\n])"
@@ -35,30 +35,28 @@ _ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command of the transcript, split into words as `sh` splits them."""
+    """One command of the transcript, split as `sh` does."""
 
     argv: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyStep:
-    """nvcc's own step between the preprocessors and the compilers: write the dependency file."""
+    """nvcc's internal step between preprocessing and compiling: write the depfile."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What nvcc would do."""
-
     variables: dict[str, str]  # set for every command
     steps: tuple[Command | DependencyStep, ...]
-    messages: bytes  # the driver's own lines
+    messages: bytes  # lines of the driver itself
     removed: tuple[str, ...] = ()  # files that it would remove
 
     @property
     def variables_of_commands(self) -> dict[str, str]:
-        """The variables but for those that only nvcc itself reads."""
+        """The variables that commands may read; nvcc alone reads those that begin with `NVCC_`."""
         return {name: value for name, value in self.variables.items() if not name.startswith("NVCC_")}
 
 
@@ -69,7 +67,6 @@ def of_invocation(
     scratch: str,
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
 ) -> Transcript | Bypass:
-    """Ask nvcc what it would do for a call."""
     environ = {**environ, SCRATCH_VARIABLE: scratch}
     if invocation.replaces_variables:
         environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
@@ -83,12 +80,12 @@ def transcribe(
     environ: Mapping[str, str],
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
 ) -> Transcript | Bypass:
-    """Ask nvcc what it would do for these arguments, with its intermediate files in `scratch`.
+    """The transcript for these arguments, with nvcc's intermediate files in `scratch`.
 
-    `-keep` gives intermediates names that tell their roles and do not change from run to run.
+    `-keep` gives intermediates stable names that show their roles.
     """
     argv = [nvcc, "--dryrun", *arguments, "-keep", "-keep-dir", scratch]
-    # So that what it leaves behind when it is killed goes with the directory.
+    # TMPDIR, so that temporary files of a killed nvcc are removed with the directory.
     completed = run(argv, {**environ, "TMPDIR": scratch})
     if completed.status != 0:
         return Bypass("dryrun_failed", f"status {completed.status}")
@@ -98,20 +95,20 @@ def transcribe(
     if isinstance(transcript, Transcript):
         for name in transcript.variables:
             if "\n" in environ.get(name, ""):
-                return Bypass("shell_expansion", name)  # the transcript has lost what follows the first line
+                return Bypass("shell_expansion", name)  # the transcript has only the first line
     return transcript
 
 
 def read(stderr: bytes) -> Transcript | Bypass:
-    """Read what a dry run wrote to its standard error."""
+    """Parse the stderr of a dry run."""
     variables: dict[str, str] = {}
     steps: list[Command | DependencyStep] = []
     messages: list[bytes] = []
     removed: list[str] = []
-    for raw_line in io.BytesIO(stderr):  # a carriage return ends no line
+    for raw_line in io.BytesIO(stderr):  # unlike `splitlines`, only splits at line feeds
         line = os.fsdecode(raw_line)
         if not line.startswith(_MARK):
-            if steps:  # between which commands nvcc would say it is not known
+            if steps:  # a replay could not tell between which commands nvcc prints it
                 return Bypass("unexplained", f"a message between commands: {line.strip()}")
             messages.append(raw_line)
             continue
@@ -132,7 +129,7 @@ def read(stderr: bytes) -> Transcript | Bypass:
 
 
 def _expand_cicc(body: str, variables: Mapping[str, str]) -> str:
-    """Replace the one variable reference that nvcc itself writes (13.x: `"$CICC_PATH/cicc"`)."""
+    """Expand the only variable that nvcc itself references (13.x: `"$CICC_PATH/cicc"`)."""
     reference = '"$CICC_PATH/'
     if body.startswith(reference) and "CICC_PATH" in variables:
         return f'"{variables["CICC_PATH"]}/{body[len(reference) :]}'
@@ -140,7 +137,7 @@ def _expand_cicc(body: str, variables: Mapping[str, str]) -> str:
 
 
 def split_words(text: str) -> list[str] | None:
-    """The words `sh` makes of a command line, or None if it would do more than split it."""
+    """Split a command line as `sh` does; None if `sh` would do more than split it."""
     argv = []
     position = len(text) - len(text.lstrip(" \t"))
     while position < len(text):
@@ -162,5 +159,5 @@ def _plain(match: re.Match[str]) -> str:
     quoted, literal, escaped = match.groups()
     if quoted is None:
         return literal if escaped is None else escaped
-    # Between quotes a backslash is an ordinary character, except before these.
+    # Within quotes a backslash is an ordinary character, except before these.
     return _ESCAPE_IN_QUOTES.sub(r"\1", quoted)

@@ -1,10 +1,10 @@
-"""Which libraries a program loads: the dynamic loader's own words.
+"""Which libraries a program loads, according to the dynamic loader.
 
-The loader is asked with `--list` and LD_DEBUG, which runs nothing of the program. Its answer holds as long
-as the files that it found are the same, the names that it tried in vain are absent, and its cache of
-directories (`ld.so.cache`) says the same of the names that were looked for. So it is remembered.
+The loader runs with `--list` and LD_DEBUG, which executes no code of the program. The result is kept as a
+memo. It stays valid while the files that were found are unchanged, the paths that were tried and missing are
+still absent, and the loader's cache (`ld.so.cache`) has the same entries for the names that were searched.
 
-Loaded by a direct hit when that cache has changed.
+A direct hit imports this only if that cache has changed.
 """
 
 from __future__ import annotations
@@ -39,27 +39,26 @@ _TRIED = rb"(?m)^\s*\d+:\t  trying file=(.+)$"
 _CACHE = rb"(?m)^\s*\d+:\t search cache=(.+)$"
 _LISTED = rb"(?m)^\t(?:\S+ => )?(.+) \(0x[0-9a-f]+\)$"
 _NOT_FOUND = rb"(?m)^\t\S+ => not found$"
-_CACHE_NAME = "ld.so.cache"  # glibc has it built in, behind a directory that is chosen when it is built
+_CACHE_NAME = "ld.so.cache"  # built into glibc; its directory is chosen at build time
 _LARGEST_CACHE = 64 << 20  # a hundred times that of a large system
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
 _HEADER = struct.Struct("<20sI24x")
 _ENTRY = struct.Struct("<iIIIQ")
-# What would make the loader say more, or elsewhere, than it is asked.
-_NOT_ASKED = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
+# They would add to the loader's output or redirect it.
+_REMOVED_VARIABLES = ("LD_BIND_NOW", "LD_DEBUG_OUTPUT", "LD_SHOW_AUXV", "LD_VERBOSE", "LD_WARN")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a program needs to run."""
+    """The files that starting a program loads, and what else decides that."""
 
     loader: str
-    # Its libraries and loader, in the order in which they are searched for a symbol, and what was looked at
-    # and left alone.
+    # Libraries in symbol search order, files that were tried and rejected, the loader.
     files: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()  # names that would be found first
-    cache: str = ""  # the loader's, if it was asked
-    names: tuple[str, ...] = ()  # what that was asked for
-    is_known: bool = True  # if not, the program's libraries are not known
+    absent: tuple[str, ...] = ()  # paths that would be found first if they existed
+    cache: str = ""  # the path of ld.so.cache, if it was searched
+    names: tuple[str, ...] = ()  # the library names that were searched
+    is_known: bool = True  # if not, only `loader` is set
 
     @property
     def has_libm(self) -> bool:
@@ -67,7 +66,7 @@ class Loaded:
 
 
 def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
-    """What a program loads; raises OSError."""
+    """Raises OSError."""
     loader = elf.interpreter(path)
     if loader is None or "LD_AUDIT" in environ:
         return Loaded("", is_known=False)
@@ -84,32 +83,32 @@ def of_program(path: str, environ: Mapping[str, str], cache: Store) -> Loaded:
         ("features", (processor.features(loader, environ, cache, is_of_tool=True),)),
     ]
     memo_key = keys.key_of("loaded", components)
-    known = _recalled(cache.find_memo(memo_key), loader)
+    known = _from_memo(cache.find_memo(memo_key), loader)
     if known:
         return known
-    known = _ask(real_path, loader, environ)
+    known = _query(real_path, loader, environ)
     if known.is_known and all(map(_settled, (real_path, *known.files))):
-        cache.add_memo(memo_key, _to_remember(known))
+        cache.add_memo(memo_key, _to_memo(known))
     return known
 
 
-def _ask(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
+def _query(path: str, loader: str, environ: Mapping[str, str]) -> Loaded:
     from nvccache.machine import process
 
-    asking = {name: value for name, value in environ.items() if name not in _NOT_ASKED}
-    answer = process.run([loader, "--list", path], {**asking, "LD_DEBUG": "libs"})
-    if answer.status != 0 or re.search(_NOT_FOUND, answer.stdout):
+    kept = {name: value for name, value in environ.items() if name not in _REMOVED_VARIABLES}
+    done = process.run([loader, "--list", path], {**kept, "LD_DEBUG": "libs"})
+    if done.status != 0 or re.search(_NOT_FOUND, done.stdout):
         return Loaded(loader, is_known=False)
-    tried = _names(_TRIED, answer.stderr)
-    listed = [name for name in _names(_LISTED, answer.stdout) if os.path.isfile(name)]
-    searched_caches = _names(_CACHE, answer.stderr)
-    names = _names(_SEARCHED, answer.stderr)
+    tried = _names(_TRIED, done.stderr)
+    listed = [name for name in _names(_LISTED, done.stdout) if os.path.isfile(name)]
+    searched_caches = _names(_CACHE, done.stderr)
+    names = _names(_SEARCHED, done.stderr)
     is_unclear = len(searched_caches) > 1 or any(":" in name for name in [*names, *searched_caches])
     if is_unclear or not all(digest_of_cache(path, names) for path in searched_caches):
         return Loaded(loader, is_known=False)
     preloaded = [name for name in re.split("[ :]", environ.get("LD_PRELOAD", "")) if "/" in name]
-    looked_for = [_PRELOAD_LIST, *preloaded, *tried]
-    deciding = dict.fromkeys(_first_missing(name) for name in looked_for)
+    candidates = [_PRELOAD_LIST, *preloaded, *tried]
+    deciding = dict.fromkeys(_first_missing(name) for name in candidates)
     present = [name for name in deciding if os.path.exists(name)]
     if not all(map(os.path.isfile, present)):
         return Loaded(loader, is_known=False)
@@ -127,7 +126,7 @@ def _names(pattern: bytes, text: bytes) -> list[str]:
 
 
 def _first_missing(path: str) -> str:
-    """The first part of a path that is no directory: as long as it is none, the rest is not there either."""
+    """The shortest prefix of a path that is not a directory: until it is one, the path cannot exist."""
     while True:
         above = os.path.dirname(path)
         if not above or os.path.isdir(above):
@@ -135,7 +134,7 @@ def _first_missing(path: str) -> str:
         path = above
 
 
-def _to_remember(known: Loaded) -> str:
+def _to_memo(known: Loaded) -> str:
     encoded = _MEMO.encode(
         {
             "loader": known.loader,
@@ -151,10 +150,10 @@ def _to_remember(known: Loaded) -> str:
     return os.fsdecode(encoded)
 
 
-def _recalled(memo: str, loader: str) -> Loaded | None:
-    """What was remembered, if the loader would say it again.
+def _from_memo(memo: str, loader: str) -> Loaded | None:
+    """The result in a memo, if it is still valid.
 
-    The loader is the one that the tool names: it is run, and somebody may have made the memo up.
+    A memo may be forged, so it must name the loader that the program names: that one is going to be run.
     """
     try:
         kept = _MEMO.decode(os.fsencode(memo))
@@ -185,22 +184,22 @@ def _can_be_read(path: str) -> bool:
 
 
 def _settled(path: str) -> str:
-    """A file's signature if any change to come is sure to show in it; or empty."""
+    """A file's signature if it is old enough to show any later change, else empty."""
     shown = signatures.of(path) if path else None
     return signatures.to_text([shown]) if shown and signatures.is_settled(shown, time.time_ns()) else ""
 
 
 def digest_of_cache(path: str, names: Iterable[str]) -> str:
-    """The digest of what the loader's cache says of these names, or of all of it if that is unclear.
+    """The digest of these names' entries in the loader's cache, or of the whole file if it is malformed.
 
-    Empty if this cannot be a loader's cache: the path may come from a record that somebody made up.
+    Empty if the path cannot be a loader's cache: it may come from a forged record.
     """
     if os.path.basename(path) != _CACHE_NAME:
         return ""
     try:
         content = untrusted.read_named(path, _LARGEST_CACHE)
     except (FileNotFoundError, PermissionError):
-        return "unreadable"  # for the loader as well
+        return "unreadable"  # the loader cannot read it either
     except (OSError, ValueError):
         return ""
     wanted = {os.fsencode(name) for name in names}
@@ -212,8 +211,8 @@ def digest_of_cache(path: str, names: Iterable[str]) -> str:
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """The name of a library, then where it is and for whom; raises struct.error and ValueError."""
-    start = content.index(_CACHE_MAGIC)  # behind a part of an older form, if there is one
+    """Name, path and requirements of each library; raises struct.error and ValueError."""
+    start = content.index(_CACHE_MAGIC)  # a table in the older format may precede it
     _, count = _HEADER.unpack_from(content, start)
     table = content[start + _HEADER.size :][: count * _ENTRY.size]
     for kind, name, path, system, hardware in _ENTRY.iter_unpack(table):

@@ -1,10 +1,10 @@
-"""What of the processor this runs on reaches a product.
+"""Which properties of this machine's processor can affect a product.
 
-`-march=native` sees whatever the kernel tells. The tools that fold device mathematics see a class: which
-variants of its functions the C library's libm chooses. glibc's does so by FMA, FMA4, AVX2, AVX and SSE4.1 on
-x86-64 (every ifunc in sysdeps/x86_64/fpu/multiarch, 2.33 to 2.42). Of a later glibc all features count, and
-elsewhere all of the processor's capabilities. The dynamic loader says what it lets libm see, GLIBC_TUNABLES
-heeded; it is asked once, and its answer is remembered. Part of the hot path.
+With `-march=native`, all that the kernel shows. For tools that fold device mathematics, only the processor
+class: which variants of libm's functions the C library chooses. On x86-64, glibc 2.33 to 2.42 chooses by FMA,
+FMA4, AVX2, AVX and SSE4.1 (every ifunc in sysdeps/x86_64/fpu/multiarch). Of a later glibc all features count,
+and on other architectures all capabilities. The dynamic loader prints those that libm gets, after applying
+GLIBC_TUNABLES; its output is kept as a memo. Part of the hot path.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
     from nvccache.store.store import Store
 
-_TOLD = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
-# Vendor, family, model and all features that the kernel knows: not slowed down by the number of cores.
+_FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "cache size", "CPU part", "Features")
+# Vendor, family, model and all features known to the kernel. Unlike /proc/cpuinfo, as fast on many cores.
 _ALIAS = "/sys/devices/system/cpu/modalias"
 TUNABLES = "GLIBC_TUNABLES"
 _LARGEST_LOADER = 64 << 20  # most have 0.2 MB
-_DIRECTORIES_OF_SYSTEM = ("/lib", "/lib32", "/lib64", "/libx32")  # as the ABIs of PT_INTERP have them
+_SYSTEM_DIRECTORIES = ("/lib", "/lib32", "/lib64", "/libx32")  # of PT_INTERP in all ABIs
 _OURSELVES = "/proc/self/exe"
 _VERSION = rb'(?m)^version\.version="(\d+)\.(\d+)'
 _LAST_KNOWN_VERSION = (2, 42)
 _ACTIVE = rb"(?m)^x86\.cpu_features\.features\[0x([0-9a-f]+)\]\.active\[0x([0-9a-f]+)\]=0x([0-9a-f]+)$"
-# Leaf and register, as <sys/platform/x86.h> numbers them, and what of it libm looks at.
+# Leaf and register, numbered as in <sys/platform/x86.h> -> the bits that libm's ifuncs test.
 _FMA, _SSE4_1, _AVX, _AVX2, _FMA4 = 1 << 12, 1 << 19, 1 << 28, 1 << 5, 1 << 16
-_LOOKED_AT = {(0, 2): _FMA | _SSE4_1 | _AVX, (1, 1): _AVX2, (2, 2): _FMA4}
+_USED_BY_LIBM = {(0, 2): _FMA | _SSE4_1 | _AVX, (1, 1): _AVX2, (2, 2): _FMA4}
 _CAPABILITIES = rb"(?m)^dl_(?:hwcap\d*|platform)=.*$"
 
 
 def describe() -> str:
-    """The lines about one processor, without what changes while it runs; else the name of the machine."""
+    """One processor's lines of /proc/cpuinfo that never change; without that file, `uname`."""
     lines = []
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as stream:
             for line in stream:
                 if not line.strip():
                     break  # one processor is enough
-                if line.partition(":")[0].strip() in _TOLD:
+                if line.partition(":")[0].strip() in _FIELDS:
                     lines.append(line)
     except OSError:
         pass
@@ -52,10 +52,10 @@ def describe() -> str:
 
 
 def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: bool = False) -> str:
-    """The class that libm's functions are chosen by where this dynamic loader has loaded them.
+    """The processor class, for a libm that this dynamic loader loads.
 
-    To be asked, a loader is run. One that is named by a tool which runs anyway may be; any other, which only
-    a record names, must be known without the cache, or the answer is empty unless it is remembered.
+    This runs the loader unless there is a memo. With `is_of_tool`, a tool that runs anyway names the loader.
+    Otherwise only a record does, which may be forged: empty unless there is a memo or `may_be_run`.
     """
     try:
         key = memo_key(loader, environ)
@@ -65,15 +65,15 @@ def features(loader: str, environ: Mapping[str, str], cache: Store, is_of_tool: 
     if not found:
         if not is_of_tool and not may_be_run(loader):
             return ""
-        found = _ask(loader, environ) or unclassified(environ)
+        found = _query(loader, environ) or unclassified(environ)
         cache.add_memo(key, found)
     return found
 
 
 def memo_key(loader: str, environ: Mapping[str, str]) -> str:
-    """Under which key the class is remembered; raises OSError or ValueError.
+    """The memo's key; raises OSError or ValueError.
 
-    The loader counts by its content, so that machines which share a cache ask once.
+    The loader counts by content, so machines that share a cache share the memo.
     """
     digest = keys.digest_file(loader, _LARGEST_LOADER)
     components = [("loader", (digest,)), ("processor", (_alias(), environ.get(TUNABLES, "")))]
@@ -81,7 +81,7 @@ def memo_key(loader: str, environ: Mapping[str, str]) -> str:
 
 
 def unclassified(environ: Mapping[str, str]) -> str:
-    """All there is to tell, for mathematics whose choices are not known."""
+    """Stands for the class if it is not known: everything that could affect it."""
     return f"{describe()}{TUNABLES}={environ.get(TUNABLES, '')}"
 
 
@@ -94,9 +94,9 @@ def _alias() -> str:
 
 
 def may_be_run(path: str) -> bool:
-    """Whether a loader that only a record names is one that this machine would run anyway.
+    """Whether a loader that only a record names is safe to run.
 
-    That is our own, and those of the system that nobody but root can have put there.
+    That is this process's own loader, and those in system directories that only root can write.
     """
     from nvccache.files import elf
 
@@ -108,28 +108,28 @@ def may_be_run(path: str) -> bool:
         return False
     directory, name = os.path.split(path)
     is_of_root = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    is_named_so = directory in _DIRECTORIES_OF_SYSTEM and name.startswith("ld") and ".so." in name
-    return is_named_so and is_of_root and stat.S_ISREG(status.st_mode)
+    is_system_loader = directory in _SYSTEM_DIRECTORIES and name.startswith("ld") and ".so." in name
+    return is_system_loader and is_of_root and stat.S_ISREG(status.st_mode)
 
 
-def _ask(loader: str, environ: Mapping[str, str]) -> str:
-    """The class of the processor as this loader sees it; empty if it does not say (before glibc 2.33)."""
+def _query(loader: str, environ: Mapping[str, str]) -> str:
+    """The processor class; empty if the loader lacks `--list-diagnostics` (before glibc 2.33)."""
     import re
 
     from nvccache.machine import process
 
     try:
-        answer = process.run([loader, "--list-diagnostics"], environ)
+        done = process.run([loader, "--list-diagnostics"], environ)
     except OSError:
         return ""
-    version = re.search(_VERSION, answer.stdout)
-    if answer.status != 0 or not version:
+    version = re.search(_VERSION, done.stdout)
+    if done.status != 0 or not version:
         return ""
-    return class_in(answer.stdout, (int(version[1]), int(version[2])))
+    return class_in(done.stdout, (int(version[1]), int(version[2])))
 
 
 def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
-    """The class in what `--list-diagnostics` says, or empty."""
+    """The class in the output of `--list-diagnostics`, or empty."""
     import re
 
     active = {
@@ -138,15 +138,15 @@ def class_in(diagnostics: bytes, version: tuple[int, int]) -> str:
     }
     if not active:
         return b"\n".join(re.findall(_CAPABILITIES, diagnostics)).decode(errors="replace")
-    if version <= _LAST_KNOWN_VERSION and active.keys() >= _LOOKED_AT.keys():
-        active = {place: active[place] & bits for place, bits in _LOOKED_AT.items()}
+    if version <= _LAST_KNOWN_VERSION and active.keys() >= _USED_BY_LIBM.keys():
+        active = {register: active[register] & bits for register, bits in _USED_BY_LIBM.items()}
     return " ".join(f"{leaf}.{register}:{bits:x}" for (leaf, register), bits in sorted(active.items()))
 
 
 def checks_of(found: str) -> list[str]:
-    """What class_check.c has to find on another machine for the class there to be this one.
+    """The arguments of class-check (class_check.c), which succeeds on a machine of the same class.
 
-    Empty where a class has no form that can be checked on another machine.
+    Empty if the class has a form that cannot be checked on another machine.
     """
     if "=" in found:
         lines = found.split("\n")
@@ -154,13 +154,13 @@ def checks_of(found: str) -> list[str]:
         return ["=" + line for line in lines] if names <= {"dl_hwcap", "dl_platform"} else []
     active = {}
     for part in found.split():
-        place, colon, bits = part.partition(":")
-        leaf, dot, register = place.partition(".")
+        name, colon, bits = part.partition(":")
+        leaf, dot, register = name.partition(".")
         if not (colon and dot and leaf.isdecimal() and register.isdecimal()):
             return []
         active[int(leaf), int(register)] = bits
-    is_selected = active.keys() == _LOOKED_AT.keys()
+    is_selected = active.keys() == _USED_BY_LIBM.keys()
     return [
-        f"{leaf:x}.{register:x}&{_LOOKED_AT[leaf, register] if is_selected else 0xFFFFFFFF:x}={bits}"
+        f"{leaf:x}.{register:x}&{_USED_BY_LIBM[leaf, register] if is_selected else 0xFFFFFFFF:x}={bits}"
         for (leaf, register), bits in active.items()
     ]

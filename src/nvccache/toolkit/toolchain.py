@@ -1,6 +1,6 @@
-"""Which program a command starts, and what identifies it: the digest of its content, never its date.
+"""Which program a command starts, and its identity: the digest of its content, never its date.
 
-Digests of executables (200 MB for a CUDA toolkit) are remembered by the file's stat signature.
+Digests of executables (200 MB for a CUDA toolkit) are kept as memos by stat signature.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from nvccache.real_nvcc import is_program
 from nvccache.store.store import Store
 
 
-def resolve(word: str, search_path: str) -> str:
-    """The file that a shell would start for a command word, or empty when there is none."""
-    if "/" in word:
-        return word if is_program(word) else ""
-    return environment.found_on(search_path, word)
+def resolve(name: str, search_path: str) -> str:
+    """The program that a shell would start for `name`, argv[0] of a command; empty if there is none."""
+    if "/" in name:
+        return name if is_program(name) else ""
+    return environment.found_on(search_path, name)
 
 
-def missing_program(argv: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The first command word that stands for no program, or empty: some toolkits lack some of the tools."""
-    return next((word for word in argv if not resolve(word, environ.get("PATH", ""))), "")
+def missing_program(names: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The first name without a program, or empty: some toolkits lack some of the tools."""
+    return next((name for name in names if not resolve(name, environ.get("PATH", ""))), "")
 
 
 def digest_of_program(path: str, store: Store) -> str:
-    """The digest of an executable's content, remembered in the store; raises OSError."""
+    """The digest of an executable's content, or its memo; raises OSError."""
     real_path = os.path.realpath(path)
     shown = signatures.of(real_path)
     if shown is None:
@@ -43,27 +43,27 @@ def digest_of_program(path: str, store: Store) -> str:
     return digest
 
 
-def identify(word: str, environ: Mapping[str, str], store: Store) -> str:
-    """What identifies one of NVIDIA's tools; raises OSError when there is no such program."""
-    return digest_of_program(_resolve_or_raise(word, environ), store)
+def identify(name: str, environ: Mapping[str, str], store: Store) -> str:
+    """The digest of one of NVIDIA's tools; raises OSError if there is no such program."""
+    return digest_of_program(_resolve_or_raise(name, environ), store)
 
 
-def is_compiler(word: str, environ: Mapping[str, str]) -> bool:
-    """Whether a command word stands for a compiled gcc or clang, not for something in front of one.
+def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether `name` starts the binary of gcc or clang, not a script or a wrapper of another name.
 
-    Raises OSError when there is no such program.
+    Raises OSError if there is no such program.
     """
-    real_path = os.path.realpath(_resolve_or_raise(word, environ))
-    name = os.path.basename(real_path)
+    real_path = os.path.realpath(_resolve_or_raise(name, environ))
+    real_name = os.path.basename(real_path)
     with open(real_path, "rb") as stream:
         is_elf = stream.read(len(elf.MAGIC)) == elf.MAGIC
-    return is_elf and any(part in name for part in ("gcc", "g++", "clang", "c++"))
+    return is_elf and any(part in real_name for part in ("gcc", "g++", "clang", "c++"))
 
 
-def _resolve_or_raise(word: str, environ: Mapping[str, str]) -> str:
-    path = resolve(word, environ.get("PATH", ""))
+def _resolve_or_raise(name: str, environ: Mapping[str, str]) -> str:
+    path = resolve(name, environ.get("PATH", ""))
     if not path:
-        raise FileNotFoundError(f"no program `{word}`")
+        raise FileNotFoundError(f"no program `{name}`")
     return path
 
 

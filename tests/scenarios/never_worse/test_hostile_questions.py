@@ -115,7 +115,7 @@ def test_what_others_may_write_is_no_loader_of_the_system(tmp_path: Path, monkey
     path = tmp_path / "ld-linux-x86-64.so.2"
     path.write_text("")
     path.chmod(mode)
-    monkeypatch.setattr(processor, "_DIRECTORIES_OF_SYSTEM", (str(tmp_path),))
+    monkeypatch.setattr(processor, "_SYSTEM_DIRECTORIES", (str(tmp_path),))
     is_of_root = os.stat(path).st_uid == 0
     assert processor.may_be_run(str(path)) == (is_of_root and mode == 0o644)
     assert not processor.may_be_run(str(tmp_path / "sh"))

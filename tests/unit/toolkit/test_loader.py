@@ -106,10 +106,10 @@ def test_what_was_remembered_in_another_form_is_forgotten(computing, cache, aske
 def test_what_was_remembered_of_no_file_is_forgotten(computing, cache, monkeypatch, named):
     """Somebody may have made it up: a library without an end would be read for its digest."""
     first = loader.of_program(str(computing / "a"), environ(), cache)
-    memo = loader._to_remember(loader.Loaded(LOADER, (*first.files, named)))
-    assert loader._recalled(memo, LOADER) is None
-    memo = loader._to_remember(loader.Loaded(LOADER, first.files))
-    assert loader._recalled(memo, LOADER)
+    memo = loader._to_memo(loader.Loaded(LOADER, (*first.files, named)))
+    assert loader._from_memo(memo, LOADER) is None
+    memo = loader._to_memo(loader.Loaded(LOADER, first.files))
+    assert loader._from_memo(memo, LOADER)
 
 
 def test_a_loader_that_does_not_answer_is_not_known(computing, cache, tmp_path):
@@ -168,7 +168,7 @@ def test_a_cache_of_another_form_counts_as_a_whole(tmp_path):
 
 
 def test_a_loader_that_does_not_say_leaves_all_of_the_processor(cache, monkeypatch):
-    monkeypatch.setattr(processor, "_ask", lambda *_: "")
+    monkeypatch.setattr(processor, "_query", lambda *_: "")
     found = processor.features(LOADER, {"GLIBC_TUNABLES": "x=y"}, cache)
     assert found == f"{processor.describe()}GLIBC_TUNABLES=x=y"
 
