@@ -113,7 +113,7 @@ def _names() -> list[str]:
 
 def _tables() -> list[str]:
     modes = {word: output_names.EXTENSIONS[mode] for word, mode in output_names.SPELLINGS_OF_MODES.items()}
-    limits = [f"{{{_LIMITS[name]}, {least}}}" for name, least in presence.ENOUGH.items()]
+    limits = [f"{{{_LIMITS[name]}, {least}}}" for name, least in presence.SUFFICIENT_LIMITS.items()]
     tables = {
         "VARIABLES_OF_CALL": replay.OF_CALL,
         "OWN_PREFIXES": environment.OWN,

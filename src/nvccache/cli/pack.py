@@ -138,7 +138,7 @@ def _unpacked(file: str, settings: Config) -> Unpacked:
         for number, packed in enumerate(index, 1):
             on_progress(number, len(index))
             try:
-                content = read(stream, packed, envelope.most_sealed(LARGEST))
+                content = read(stream, packed, envelope.max_sealed_size(LARGEST))
                 is_new = transfer.take_in(content, envelope.name_of(*packed.item))
             except ValueError:
                 made.refused += 1

@@ -22,7 +22,7 @@ from nvccache.records import send_queued
 from nvccache.records.tiered_store import LARGEST
 from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, parallel, uploads
-from nvccache.remote.service import Service, ServiceError, is_of_remote
+from nvccache.remote.service import Service, ServiceError, is_remote_fault
 from nvccache.remote_url import Remote
 from nvccache.store import eviction
 from nvccache.store.directory import NoCacheError
@@ -176,7 +176,7 @@ def _each(
 
 def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> None:
     if dry_run:
-        moved.objects = uploads.waiting(chosen.root, remote.identity)
+        moved.objects = uploads.count_pending(chosen.root, remote.identity)
         return
     # With nothing to send, the directory for the lock may not exist.
     if not uploads.pending(chosen.root, remote.identity):
@@ -193,8 +193,8 @@ def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -
                 if sender.fault:
                     moved.fail(sender.fault)
             finally:
-                flock.let_go(lock)
-    moved.left = uploads.waiting(chosen.root, remote.identity)
+                flock.release(lock)
+    moved.left = uploads.count_pending(chosen.root, remote.identity)
 
 
 def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, dry_run: bool) -> None:
@@ -255,7 +255,7 @@ def _fetch_all(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> N
         return
 
     def fetch(name: str) -> int:
-        content = service.get(name, envelope.most_sealed(LARGEST))
+        content = service.get(name, envelope.max_sealed_size(LARGEST))
         if content is None:
             return 0
         is_new = transfer.take_in(content, name)
@@ -304,9 +304,9 @@ def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved:
     left = len(items)
     with bar(title) as on_progress:
         try:
-            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, is_of_remote):
+            for _, size, error in parallel.each(work, items, _AT_ONCE, _STALL_SECONDS, is_remote_fault):
                 failed = failed + 1 if error else 0
-                if isinstance(error, ServiceError) and (is_of_remote(error) or failed >= _MOST_IN_A_ROW):
+                if isinstance(error, ServiceError) and (is_remote_fault(error) or failed >= _MOST_IN_A_ROW):
                     moved.fail(error)
                     break
                 if error and not isinstance(error, (ServiceError, ValueError)):

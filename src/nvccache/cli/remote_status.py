@@ -78,7 +78,7 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
     found = Status(remote.shown, remote.is_writable)
     found.outage = Breaker(remote.identity).outage()
     found.write_outage = Breaker(remote.identity, for_writing=True).outage()
-    found.pending = uploads.waiting(root, remote.identity)
+    found.pending = uploads.count_pending(root, remote.identity)
     name = envelope.name_of(*_ABSENT)
     try:
         service = remotes.service(remote, _LIST_SECONDS if lists else _SECONDS)

@@ -136,7 +136,7 @@ def _statistics(settings: config.Config, since: float | str | None, with_sizes: 
         "rates": stats_text.rates(totals),
         "last_build": stats_text.build(last) if last else None,
         "store": size,
-        "uploads": {"pending": uploads.waiting(settings.dir)},
+        "uploads": {"pending": uploads.count_pending(settings.dir)},
         "executor_outage": _outage(settings),
     }
 

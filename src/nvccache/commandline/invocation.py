@@ -342,8 +342,8 @@ def _is_stream(path: str) -> bool:
     try:
         if os.path.lexists(path):
             status = os.stat(path)
-            return not stat.S_ISREG(status.st_mode) or signatures.makes_when_read(status.st_dev)
-        return signatures.makes_when_read(os.stat(os.path.dirname(path)).st_dev)
+            return not stat.S_ISREG(status.st_mode) or signatures.is_pseudo_file_system(status.st_dev)
+        return signatures.is_pseudo_file_system(os.stat(os.path.dirname(path)).st_dev)
     except (OSError, ValueError):
         return True
 

@@ -44,7 +44,7 @@ class DryRun:
         cwd = os.getcwd()
         self._cache, self._path = cache, os.fsencode(path)
         invocation = request.invocation
-        self._front = keys.pair_of(
+        self._front = keys.key_and_secret(
             "dry run",
             [
                 ("nvcc", (request.nvcc,)),

@@ -99,7 +99,7 @@ class _Rehearsals:
         tool = tuple(stage_key.tool_parts(stage, self._environ, self._store))
         shown = tuple(word.replace(scratch, _SCRATCH) for word in argv)
         place = (self._context.cwd, self._environ.get("PWD", ""))
-        front = keys.pair_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
+        front = keys.key_and_secret("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
         found = rehearsed.find(front, self._store, self._now)
         if found:
             self.found.append(found)

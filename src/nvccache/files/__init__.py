@@ -1,4 +1,4 @@
-"""What is known of files: digests, stat signatures, what lies under a name, and opening what is not trusted.
+"""Digests and keys, stat signatures, file status, locks, ELF files, and opening files that are not trusted.
 
-Knows nothing of compiles or of the cache. The one importer of blake3 and xxhash is keys.py.
+Does not know compiles or the cache. Only keys.py imports blake3 and xxhash.
 """

@@ -1,7 +1,7 @@
-"""What is read of ELF files: their sections and symbols, and the dynamic loader that a program names.
+"""Reads ELF files: sections, symbols, and the dynamic loader of a program.
 
-Only 64-bit little-endian files are understood, as nvcc makes them. Whatever an offset or a count of a file
-claims, nothing but that file is read, and what does not fit together is a ValueError.
+Only 64-bit little-endian files are supported, which is what nvcc makes. Offsets and counts are not trusted:
+inconsistent ones raise ValueError.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ import struct
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Section = tuple[bytes, int, int, int]  # name, kind, offset, size
-    Symbol = tuple[bytes, int]  # name, and which of the flags below are set
+    Symbol = tuple[bytes, int]  # name, and the flags below
 
 MAGIC = b"\x7fELF"
 RELOCATABLE = 1  # ET_REL
 CUDA_MACHINE = 190  # EM_CUDA: cubins
 PROGRAM_BITS = 1  # SHT_PROGBITS
 _NO_BITS = 8  # SHT_NOBITS
-# Of a symbol: seen by other objects; only by those of the same program or library; defined in this object in
-# such a way that a link with another that defines it fails.
+# Flags of a symbol: visible to other objects; only to those of the same program or library; a strong
+# definition, so that linking with another one fails.
 GLOBAL, HIDDEN, STRONG = 1, 2, 4
 _SYMBOL_TABLE = 2  # SHT_SYMTAB
 _SYMBOL = struct.Struct("<IBBHQQ")
 _LOCAL_BINDING, _GLOBAL_BINDING = 0, 1  # STB_LOCAL, STB_GLOBAL
 _HIDING = (1, 2)  # STV_INTERNAL, STV_HIDDEN
-_IN_GROUP = 0x200  # SHF_GROUP: of several such sections a link takes one
+_IN_GROUP = 0x200  # SHF_GROUP: the linker keeps one of several such sections
 _COMPRESSED = 0x800  # SHF_COMPRESSED
-_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # by older assemblers; code for a link
-_FIRST_RESERVED = 0xFF00  # SHN_LORESERVE: of no section, as common symbols, or of one with a larger number
-_UNDERSTOOD = MAGIC + b"\x02\x01"
+_PACKED = (b".zdebug", b".gnu.lto_", b".gnu.debuglto_")  # from older assemblers; LTO bytecode
+_FIRST_RESERVED = 0xFF00  # SHN_LORESERVE: no section (such as common symbols), or a number stored elsewhere
+_ELF64 = MAGIC + b"\x02\x01"
 _HEADER = 64
-_PROGRAM_HEADERS = struct.Struct("<32xQ14xHH")  # in the file's header: where, size of one, how many
+_PROGRAM_HEADERS = struct.Struct("<32xQ14xHH")  # in the ELF header: offset, entry size, count
 _PROGRAM_HEADER = struct.Struct("<I4xQ16xQ16x")
 _INTERPRETER = 3  # PT_INTERP
 _LONGEST_PATH = 4096  # the kernel's limit
-_FARTHEST = 1 << 40  # of what is looked for in a file
-_SECTION_HEADERS = struct.Struct("<40xQ10xHHH")  # as above, and which one holds the names
+_MAX_OFFSET = 1 << 40
+_SECTION_HEADERS = struct.Struct("<40xQ10xHHH")  # as above, and the index of the section with the names
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
 
 def is_understood(image: bytes) -> bool:
-    return image.startswith(_UNDERSTOOD)
+    return image.startswith(_ELF64)
 
 
 def hides_text(image: bytes) -> bool:
-    """Whether text in a file cannot be looked for: sections that may name files are compressed."""
+    """Whether a file cannot be searched for text, since sections that may name files are compressed."""
     if not is_understood(image):
         return False
     try:
@@ -58,7 +58,7 @@ def hides_text(image: bytes) -> bool:
 
 
 def type_and_machine(image: bytes) -> tuple[int, int]:
-    """What the header of an understood file says it is; raises ValueError."""
+    """`e_type` and `e_machine` of an understood file; raises ValueError."""
     try:
         kind, machine = struct.unpack_from("<HH", image, 16)
     except struct.error as error:
@@ -93,12 +93,12 @@ def symbols(image: bytes) -> list[Symbol]:
 
 
 def _is_ordinary(section: int, rows: list[tuple[int, ...]]) -> bool:
-    """Whether what is defined in a section is defined there whatever other objects hold."""
+    """Whether definitions in a section are kept whatever other objects define."""
     return 0 < section < min(len(rows), _FIRST_RESERVED) and not rows[section][2] & _IN_GROUP
 
 
 def _section_rows(image: bytes) -> tuple[list[tuple[int, ...]], int]:
-    """The section headers, and which of them is the section with their names."""
+    """The section headers, and the index of the section with their names; raises ValueError."""
     try:
         start, size, count, names_index = _SECTION_HEADERS.unpack_from(image)
         if size != _SECTION_HEADER.size or not 0 < names_index < count or start > len(image):
@@ -114,26 +114,23 @@ def _kind_and_extent(row: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def content_of(image: bytes, section: Section) -> bytes:
-    """The bytes of a section; raises ValueError where the file ends before."""
+    """The bytes of a section; raises ValueError if the file is too short."""
     _, kind, start, size = section
     if kind == _NO_BITS:
         return b""
     if start + size > len(image):
-        raise ValueError("a section beyond the end")
+        raise ValueError("a section past the end of the file")
     return image[start : start + size]
 
 
 def interpreter(path: str) -> str | None:
-    """The dynamic loader that an executable names: empty if it needs none, None for what is no executable.
-
-    Raises OSError.
-    """
+    """The dynamic loader of an executable, empty if it is static; None for other files. Raises OSError."""
     with open(path, "rb") as stream:
         header = stream.read(_HEADER)
         if not is_understood(header) or len(header) < _HEADER:
             return None
         start, size, count = _PROGRAM_HEADERS.unpack_from(header)
-        if size != _PROGRAM_HEADER.size or start > _FARTHEST:
+        if size != _PROGRAM_HEADER.size or start > _MAX_OFFSET:
             return None
         stream.seek(start)
         table = stream.read(size * count)
@@ -142,7 +139,7 @@ def interpreter(path: str) -> str | None:
         for at in range(0, len(table), size):
             kind, offset, length = _PROGRAM_HEADER.unpack_from(table, at)
             if kind == _INTERPRETER:
-                if offset > _FARTHEST or length > _LONGEST_PATH:
+                if offset > _MAX_OFFSET or length > _LONGEST_PATH:
                     return None
                 stream.seek(offset)
                 return os.fsdecode(stream.read(length).rstrip(b"\0"))

@@ -1,12 +1,11 @@
-"""Digests, keys and sums: the one owner of blake3 and xxhash.
+"""Digests, keys and sums; nothing else imports blake3 and xxhash.
 
-A digest names bytes (BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters); nobody can make two
-contents of one digest. A sum (XXH3, 128 bits) tells a file of ours that was damaged from one that was not;
-it is made in a fifth of the time, and anybody can make two contents of one sum.
+A digest names bytes (BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters) and is collision-resistant.
+A sum (XXH3, 128 bits) detects damage to our files; it takes a fifth of the time, but is easy to forge.
 
-A key names what a stage's result depends on: a list of components, each a tag with length-delimited parts,
-so that `-I -O2` and `-I-O2`, or a part moved from one tag to another, never meet. What two such lists differ
-in says difference_text.py.
+A key names everything a stage's result depends on: a list of components, each a tag with length-delimited
+parts, so that `-I -O2` and `-I-O2` differ, and so does a part moved to another tag. difference_text.py
+describes how two lists differ.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 LENGTH = 64  # characters of a digest, and of a key
 _NONCE = 32  # bytes
 _CHUNK = 1 << 20
-_LARGE = 1 << 14  # bytes that are not copied to be digested together with what is around them
+_LARGE = 1 << 14  # bytes of a part that is hashed on its own, instead of copied into a buffer with others
 
 
 def digest_bytes(content: bytes) -> str:
@@ -34,22 +33,22 @@ def digest_bytes(content: bytes) -> str:
 
 
 def sum_of(content: bytes) -> str:
-    """What damage would change; for large contents, since xxhash takes as long to load as BLAKE3 of 2 MB."""
+    """A sum; only for large contents, since loading xxhash takes as long as BLAKE3 of 2 MB."""
     from xxhash import xxh3_128_hexdigest
 
     return xxh3_128_hexdigest(content)
 
 
 def sum_bytes(content: bytes) -> bytes:
-    """The same, in its 16 bytes."""
+    """The same as 16 bytes."""
     from xxhash import xxh3_128_digest
 
     return xxh3_128_digest(content)
 
 
-def digest_file(path: str, most: int = 0) -> str:
-    """The digest of a file's bytes; raises OSError, also for no regular file or one of over `most` bytes."""
-    descriptor = untrusted.open_named(path, most)
+def digest_file(path: str, max_bytes: int = 0) -> str:
+    """The digest of a file; raises OSError, also if it is not a regular file or exceeds `max_bytes`."""
+    descriptor = untrusted.open_named(path, max_bytes)
     try:
         return digest_descriptor(descriptor)
     finally:
@@ -57,7 +56,7 @@ def digest_file(path: str, most: int = 0) -> str:
 
 
 def digest_descriptor(descriptor: int) -> str:
-    """The digest of an open file, from where it stands; raises OSError, also for more than its size says."""
+    """The digest of an open file from its offset; raises OSError, also if it goes on after its size."""
     state = blake3()
     for chunk in untrusted.chunks_of(descriptor, _CHUNK):
         state.update(chunk)
@@ -65,9 +64,9 @@ def digest_descriptor(descriptor: int) -> str:
 
 
 def key_of(kind: str, components: Iterable[KeyComponent]) -> str:
-    """The key of what has these components; number and lengths of their parts are in it, and their order.
+    """The key of these components; it covers the number, lengths and order of their parts.
 
-    Thousands of names are better joined in one part: each part by itself takes longer than its bytes.
+    Join thousands of names into one part: the overhead of a part exceeds the time for its bytes.
     """
     state = blake3()
     framed = [b"4:kind1;%d:%s" % (len(kind), kind.encode())]
@@ -84,27 +83,27 @@ def key_of(kind: str, components: Iterable[KeyComponent]) -> str:
     return state.hexdigest()
 
 
-def pair_of(kind: str, components: Sequence[KeyComponent]) -> tuple[str, str]:
-    """The key of what has these components, and another, which only who knows these components can tell."""
+def key_and_secret(kind: str, components: Sequence[KeyComponent]) -> tuple[str, str]:
+    """The key of these components, and a secret, which can be computed only from the components."""
     return key_of(kind, components), key_of(f"what {kind} hides", components)
 
 
-def hide(content: bytes, secret: str) -> bytes:
-    """A content that only who knows this key can read: XORed with a stream of BLAKE3, behind its nonce.
+def encrypt(content: bytes, secret: str) -> bytes:
+    """Encrypt a content with a secret: nonce, then the content XORed with a BLAKE3 stream.
 
-    The nonce is a digest of the content under the key, so that no two contents have one stream.
+    The nonce is a keyed digest of the content, so that no two contents share a stream.
     """
     key = bytes.fromhex(secret)
     nonce = blake3(content, key=key).digest()
     return nonce + _xor(content, blake3(nonce, key=key).digest(length=len(content)))
 
 
-def reveal(hidden: bytes, secret: str) -> bytes:
-    """What `hide` was given; raises ValueError if this is nothing that was hidden with this key."""
-    key, nonce, rest = bytes.fromhex(secret), hidden[:_NONCE], hidden[_NONCE:]
+def decrypt(encrypted: bytes, secret: str) -> bytes:
+    """The inverse of `encrypt`; raises ValueError if the secret is another one."""
+    key, nonce, rest = bytes.fromhex(secret), encrypted[:_NONCE], encrypted[_NONCE:]
     content = _xor(rest, blake3(nonce, key=key).digest(length=len(rest)))
     if blake3(content, key=key).digest() != nonce:
-        raise ValueError("hidden with another key")
+        raise ValueError("encrypted with another secret")
     return content
 
 

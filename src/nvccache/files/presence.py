@@ -1,4 +1,4 @@
-"""What is there under a name, how it looks, what is in a directory, and who asks, with what means.
+"""What exists at a path, file status, directory listings, and the user and limits of this process.
 
 Part of the hot path.
 """
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from nvccache.files.signatures import Signature
 
-# What can be found under a name; each stands before the name in an input record.
+# What can exist at a path; the prefixes of names in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
-WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES = "=", "@", "%"  # begin what `status_of` says
+WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES = "=", "@", "%"  # prefixes of the results of `status_of`
 _LIMITS = "/proc/self/limits"
-# What is enough for any compile, or what most shells have. A limit of more reaches no result.
-ENOUGH = {
+_MIN_MEMORY = 128 << 20  # bytes
+# Enough for any compile, or the default of most shells. A higher limit does not affect results.
+SUFFICIENT_LIMITS = {
     "stack size": 8 << 20,
     "address space": 64 << 30,
     "data size": 64 << 30,
@@ -33,12 +34,12 @@ ENOUGH = {
 
 
 def state_of(path: str) -> str:
-    """What is there under a name, links followed."""
-    return look(path)[0]
+    """What exists at a path; links are followed."""
+    return state_and_link(path)[0]
 
 
-def look(path: str) -> tuple[str, bool]:
-    """What is there under a name, links followed, and whether the name is that of a link."""
+def state_and_link(path: str) -> tuple[str, bool]:
+    """What exists at a path, links followed, and whether the path itself is a link."""
     is_link = False
     try:
         mode = os.lstat(path).st_mode
@@ -54,16 +55,13 @@ def look(path: str) -> tuple[str, bool]:
     return EXECUTABLE if stat.S_ISREG(mode) and os.access(path, os.X_OK) else PRESENT, is_link
 
 
-_LITTLE = 128 << 20  # bytes
-
-
-def reader() -> str:
-    """Who this process is, as far as it decides what may be read."""
+def user_and_groups() -> str:
+    """The user and groups of this process, which decide what it may read."""
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
 
 
 def tight_limits() -> tuple[str, ...]:
-    """The limits of this process by which a compile may fail that succeeds elsewhere; none, as a rule."""
+    """The limits of this process that may cause a compile to fail; usually none."""
     try:
         descriptor = os.open(_LIMITS, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -74,28 +72,28 @@ def tight_limits() -> tuple[str, ...]:
         os.close(descriptor)
     found = []
     for line in lines:
-        name, soft = line[4:26].rstrip(), line[26:47].strip()  # behind `Max `
-        if soft.isdecimal() and int(soft) < ENOUGH.get(name, 0):
+        name, soft = line[4:26].rstrip(), line[26:47].strip()  # after `Max `
+        if soft.isdecimal() and int(soft) < SUFFICIENT_LIMITS.get(name, 0):
             found.append(f"{name} {soft}")
     return tuple(found)
 
 
 def has_little_memory() -> bool:
-    """Whether this process may use so little that nvcc fails, and threads of ours may not start."""
+    """Whether the memory limits are so low that nvcc fails, and our threads may not start."""
     limits = [limit.rpartition(" ") for limit in tight_limits()]
-    return any(name in ("data size", "address space") and int(size) < _LITTLE for name, _, size in limits)
+    return any(name in ("data size", "address space") and int(size) < _MIN_MEMORY for name, _, size in limits)
 
 
 def can_make_temporary_files(environ: Mapping[str, str]) -> bool:
-    """Whether there is the directory in which nvcc makes its files; without it, it fails."""
+    """Whether nvcc can create files in its temporary directory; otherwise it fails."""
     directory = environ.get("TMPDIR", "/tmp")
     return bool(directory) and os.access(f"{directory}/.", os.W_OK | os.X_OK)
 
 
 def digest_of_listing(directory: str) -> str:
-    """The digest of the names in a directory, each with what it is; empty if it cannot be listed.
+    """The digest of a directory's entries, names with types; empty if it cannot be listed.
 
-    Links are not followed: where they lead is in no listing.
+    Links are not followed: their targets are not part of a listing.
     """
     try:
         with os.scandir(directory) as entries:
@@ -111,45 +109,45 @@ def digest_of_listing(directory: str) -> str:
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str:
-    """What no regular file is; what the kernel says with the name, so that nothing is asked for it."""
+    """The type of an entry that is not a regular file; known from the listing, without a system call."""
     if entry.is_dir(follow_symlinks=False):
         return "/d"
     return "/l" if entry.is_symlink() else "/o"
 
 
 def identities(paths: Iterable[str]) -> list[tuple[str, ...]]:
-    """Each path with the first of them that is the same directory; one that is gone is none of the others.
+    """Each path with the first path that is the same directory; a missing one equals no other.
 
-    Which ones are the same counts, not what they are on this machine: compilers search a directory once.
+    Compilers search a directory only once, so it matters which are the same, but not their inodes.
     """
     first: dict[tuple[int, ...] | str, str] = {}
     found: list[tuple[str, ...]] = []
     for path in paths:
-        shown = signatures.of(path)
-        found.append((path, first.setdefault(shown[:2] if shown else path, path)))
+        signature = signatures.of(path)
+        found.append((path, first.setdefault(signature[:2] if signature else path, path)))
     return found
 
 
-def likenesses(copies: Iterable[tuple[str, str, Signature]]) -> list[tuple[str, ...]]:
-    """What decides whether a compiler that heeds `#pragma once` takes copies of a file for one.
+def duplicate_headers(copies: Iterable[tuple[str, str, Signature]]) -> list[tuple[str, ...]]:
+    """Which copies of a header a compiler takes for one file under `#pragma once`.
 
-    Of path, digest and signature each: the path, the first of its copies that has the same date, for gcc, and
-    the first that is the same file, for clang.
+    `copies` are path, digest and signature. For each: the path, the first copy with the same date (which gcc
+    compares), and the first that is the same file (which clang compares).
     """
     dated: dict[tuple[str, int], str] = {}
     same: dict[tuple[str, int, int], str] = {}
     return [
         (
             path,
-            dated.setdefault((digest, shown[3] // 10**9), path),
-            same.setdefault((digest, *shown[:2]), path),
+            dated.setdefault((digest, signature[3] // 10**9), path),
+            same.setdefault((digest, *signature[:2]), path),
         )
-        for path, digest, shown in copies
+        for path, digest, signature in copies
     ]
 
 
 def _attributes_of(path: str) -> str:
-    """The digest of the extended attributes of a file; empty where there are none to be had."""
+    """The digest of a file's extended attributes; empty if they cannot be read."""
     try:
         found = [os.fsencode(name) + b"=" + os.getxattr(path, name) for name in sorted(os.listxattr(path))]
         return keys.digest_bytes(b"\0".join(found))
@@ -158,7 +156,7 @@ def _attributes_of(path: str) -> str:
 
 
 def date_and_size(path: str) -> str:
-    """What a tool that asks for a file's date sees; empty when there is no such file."""
+    """What a tool that queries a file's date gets; empty if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -167,9 +165,9 @@ def date_and_size(path: str) -> str:
 
 
 def status_of(path: str, how: str = WHOLE_STATUS) -> str:
-    """All that a program sees that asks for a file's status, for that of a link itself, or for attributes.
+    """What a program that queries a file's status, a link's own status, or attributes gets.
 
-    Empty when there is no such file.
+    Empty if there is no file.
     """
     if how == ATTRIBUTES:
         return how + _attributes_of(path)

@@ -1,6 +1,6 @@
-"""How what lies in a directory that is not trusted is opened, and what is done with it once it is open.
+"""Opens, reads and writes files in directories that are not trusted.
 
-Part of the hot path. All functions raise OSError unless they say that they do not.
+Part of the hot path. All functions raise OSError unless their docstrings say otherwise.
 """
 
 from __future__ import annotations
@@ -14,59 +14,59 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open something in it, not to list it
-# A FIFO must not wait for its other end, and a terminal must not become ours.
+FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open entries, not to list them
+# Opening a FIFO must not block, and a terminal must not become the controlling one.
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
-_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_MOST = 1 << 34  # bytes of what a compile may read; archives of several gigabytes are linked
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MAX_BYTES = 1 << 34  # bytes of what a compile may read; archives of several gigabytes are linked
 
 
 class Permissions:
-    """Who is trusted below a directory, and what those who share it may do with what is made there."""
+    """Which owners are trusted in a directory, and the permissions of new files there."""
 
     __slots__ = ("_is_shared", "_owners", "umask")
 
     def __init__(self, umask: int | None) -> None:
-        self.umask = umask  # None: that of the process counts
+        self.umask = umask  # None for that of the process
         self._is_shared = False
         self._owners: tuple[int, ...] = ()
 
-    def learn_from(self, status: os.stat_result) -> None:
-        """Take over what the directory itself says, as far as no umask has been set."""
-        self._is_shared = bool(status.st_mode & _OF_OTHERS)
+    def adopt(self, status: os.stat_result) -> None:
+        """Adopt the owner and, unless a umask is set, the permissions of the directory."""
+        self._is_shared = bool(status.st_mode & _WRITABLE_BY_OTHERS)
         self._owners = (os.geteuid(), 0, status.st_uid)
         if self.umask is None and self._is_shared:
             self.umask = ~status.st_mode & 0o077
 
     def trusts(self, status: os.stat_result) -> bool:
-        """Whether the owner of what has this status is trusted."""
+        """Whether the owner in this status is trusted."""
         return self._is_shared or status.st_uid in self._owners
 
     def of_file(self, mode: int) -> tuple[int, bool]:
-        """The mode of a new file, and whether the process's umask is not to count as well."""
+        """The mode of a new file, and whether it is exact, without applying the process's umask."""
         return (mode, False) if self.umask is None else (mode & ~self.umask, True)
 
     def of_lock(self) -> tuple[int, bool]:
-        """The same for a file that those who may not write it may not read either."""
+        """The same for a file that only users who can write it can read."""
         umask = 0o077 if self.umask is None else self.umask
         mode = 0o600
         for writes, both in ((0o020, 0o060), (0o002, 0o006)):
             mode |= 0 if umask & writes else both
         return mode, True
 
-    def give_to_folder(self, name: str, above: int) -> None:
-        """Give a new folder its permissions; raises OSError."""
+    def apply_to_folder(self, name: str, parent: int) -> None:
+        """Set the permissions of a new folder."""
         if self.umask is None:
             return
-        descriptor = os.open(name, LISTED, dir_fd=above)
+        descriptor = os.open(name, LISTED, dir_fd=parent)
         try:
             status = os.fstat(descriptor)
             mode = 0o777 & ~self.umask
             try:
                 os.fchmod(descriptor, mode | status.st_mode & stat.S_ISGID)
             except PermissionError:
-                # Nix's sandbox forbids the bit. It says nothing where all who build there are of this group.
+                # Nix's sandbox forbids the setgid bit, which is not needed if the group is the process's.
                 if status.st_gid != os.getegid():
                     raise
                 os.fchmod(descriptor, mode)
@@ -74,59 +74,59 @@ class Permissions:
             os.close(descriptor)
 
 
-def enter(name: str, above: int, permissions: Permissions | None = None) -> int:
-    """A descriptor of a folder, which is made with `permissions` if it is not there."""
+def open_folder(name: str, parent: int, permissions: Permissions | None = None) -> int:
+    """A descriptor of a folder; with `permissions`, a missing one is created."""
     try:
-        return os.open(name, FOLDER, dir_fd=above)
+        return os.open(name, FOLDER, dir_fd=parent)
     except FileNotFoundError:
         if permissions is None:
             raise
     try:
-        os.mkdir(name, 0o777, dir_fd=above)
+        os.mkdir(name, 0o777, dir_fd=parent)
     except FileExistsError:
         pass
     else:
-        permissions.give_to_folder(name, above)
-    return os.open(name, FOLDER, dir_fd=above)
+        permissions.apply_to_folder(name, parent)
+    return os.open(name, FOLDER, dir_fd=parent)
 
 
-def open_named(path: str, most: int = 0) -> int:
-    """A descriptor to read the regular file that a record may have named, links followed.
+def open_named(path: str, max_bytes: int = 0) -> int:
+    """A descriptor to read a regular file, whose path may come from a record; links are followed.
 
-    `most` bytes are all that it may have, if given.
+    Raises OSError if it has more than `max_bytes`, or _MAX_BYTES if that is 0.
     """
-    status = os.stat(path)  # first: there are devices that do something when they are opened
-    if can_be_read(status, most or _MOST):
+    status = os.stat(path)  # before opening, which has side effects on some devices
+    if can_be_read(status, max_bytes or _MAX_BYTES):
         descriptor = os.open(path, FILE & ~os.O_NOFOLLOW)
-        if can_be_read(os.fstat(descriptor), most or _MOST):
+        if can_be_read(os.fstat(descriptor), max_bytes or _MAX_BYTES):
             return descriptor
         os.close(descriptor)
-    raise OSError(errno.EINVAL, "no regular file of a sane size", path)
+    raise OSError(errno.EINVAL, "not a regular file of a sane size", path)
 
 
-def read_named(path: str, most: int) -> bytes:
-    """The content of such a file; what is added meanwhile is not read."""
-    descriptor = open_named(path, most)
+def read_named(path: str, max_bytes: int) -> bytes:
+    """The content of such a file, without anything appended while it is read."""
+    descriptor = open_named(path, max_bytes)
     try:
         return read_all(descriptor, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
 
 
-def can_be_read(status: os.stat_result, most: int = _MOST) -> bool:
-    """Whether what has this status is a file that ends, and soon.
+def can_be_read(status: os.stat_result, max_bytes: int = _MAX_BYTES) -> bool:
+    """Whether a file with this status can be read to its end without blocking.
 
-    A FIFO would wait for a writer; a device never ends, nor do some files of /proc, of which others wait.
+    A FIFO waits for a writer, a device may have no end, and files of /proc may do either.
     """
-    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
         return False
     from nvccache.files import signatures
 
-    return not signatures.makes_when_read(status.st_dev)
+    return not signatures.is_pseudo_file_system(status.st_dev)
 
 
 def read_all(descriptor: int, size: int) -> bytes:
-    """The first `size` bytes of a file, or as many as there are; what is added meanwhile is not read."""
+    """The first `size` bytes of a file, or as many as it has."""
     content = os.read(descriptor, size)
     if len(content) == size:
         return content
@@ -139,18 +139,18 @@ def read_all(descriptor: int, size: int) -> bytes:
 
 
 def chunks_of(descriptor: int, length: int) -> Iterator[bytes]:
-    """What an open file holds, piecemeal; raises OSError for one that has more than its size says."""
+    """The content of an open file in chunks; raises OSError if it goes on after its size."""
     rest = os.fstat(descriptor).st_size
     while rest > 0 and (chunk := os.read(descriptor, min(rest, length))):
         yield chunk
         rest -= len(chunk)
-    object_to_more(descriptor)
+    check_at_end(descriptor)
 
 
-def object_to_more(descriptor: int) -> None:
-    """Raise OSError where a file is read as far as its size says, and goes on: it grows, or has no size."""
+def check_at_end(descriptor: int) -> None:
+    """Raise OSError if a file that was read up to its size goes on: it is growing, or reports no size."""
     if os.read(descriptor, 1):
-        raise OSError(errno.EINVAL, "more than its size says")
+        raise OSError(errno.EINVAL, "larger than its reported size")
 
 
 def write_all(descriptor: int, content: bytes) -> None:
@@ -161,9 +161,9 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def write_new(name: str, content: bytes, folder: int | None, mode: int, is_exact: bool) -> None:
-    """Write a file that is not there yet, in a folder that is open; what cannot be finished is removed.
+    """Write a new file in an open folder; it is removed if that fails.
 
-    `is_exact` gives it this very mode, otherwise the process's umask counts.
+    With `is_exact` it gets exactly this mode, otherwise the process's umask applies.
     """
     descriptor = os.open(name, NEW, mode, dir_fd=folder)
     try:
@@ -179,9 +179,9 @@ def write_new(name: str, content: bytes, folder: int | None, mode: int, is_exact
 
 
 def touch(descriptor: int, status: os.stat_result) -> None:
-    """Mark a file as used just now, since eviction goes by modification time; raises nothing.
+    """Mark a file as used by its modification time, which eviction goes by; raises nothing.
 
-    Not one that has another name somewhere, which would be touched as well.
+    Skips files with another hard link, since that would be touched as well.
     """
     if status.st_nlink == 1:
         try:  # noqa: SIM105
@@ -191,7 +191,7 @@ def touch(descriptor: int, status: os.stat_result) -> None:
 
 
 def remove(name: str, folder: int | None) -> None:
-    """Remove a file if that can be done; raises nothing."""
+    """Remove a file if possible; raises nothing."""
     try:  # noqa: SIM105
         os.unlink(name, dir_fd=folder)
     except OSError:

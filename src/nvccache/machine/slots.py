@@ -83,7 +83,7 @@ class PoolSlot:
         """Release the slot; idempotent."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            flock.let_go(descriptor)
+            flock.release(descriptor)
 
 
 class Pool:

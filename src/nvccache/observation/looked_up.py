@@ -40,7 +40,7 @@ class CallNames:
 
     def state(self, path: str) -> str:
         if path not in self._states:
-            self._states[path], self._links[path] = presence.look(path)
+            self._states[path], self._links[path] = presence.state_and_link(path)
         return self._states[path]
 
     def place_of(self, path: str) -> tuple[str, str]:
@@ -103,7 +103,7 @@ class CallNames:
             above = os.path.dirname(path)
             known = self._is_of_process(above)
             if not known and self.is_link(path):
-                known = signatures.is_of_processes(os.lstat(path).st_dev) or self._is_of_process(
+                known = signatures.is_proc(os.lstat(path).st_dev) or self._is_of_process(
                     os.path.join(above, os.readlink(path))
                 )
             self._of_process[path] = known

@@ -256,7 +256,7 @@ class _Reader:
         if (
             stat.S_ISREG(numbers[4])
             and not path.startswith(MADE_WHEN_READ)
-            and not signatures.makes_when_read(numbers[2])
+            and not signatures.is_pseudo_file_system(numbers[2])
         ):
             self._note_file(process.files, path, numbers[2:])
         else:

@@ -408,4 +408,4 @@ def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:
     sources = [(path, digest, shown) for path, digest, kind, shown in read if kind == SOURCE]
     count = Counter(digest for _, digest, _ in sources)
     # By what they were when they were read: one may have been touched since.
-    return presence.likenesses(copy for copy in sources if count[copy[1]] > 1)
+    return presence.duplicate_headers(copy for copy in sources if count[copy[1]] > 1)

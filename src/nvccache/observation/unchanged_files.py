@@ -130,7 +130,7 @@ class UnchangedFiles:
         try:
             if signature[2] <= _LARGEST_SOURCE:
                 content = untrusted.read_all(descriptor, signature[2])
-                untrusted.object_to_more(descriptor)
+                untrusted.check_at_end(descriptor)
                 digest = keys.digest_bytes(content)
                 if _may_compare_dates(content):
                     self._comparing.add((path, signature))

@@ -20,8 +20,8 @@ from nvccache.files.presence import (
     WHOLE_STATUS,
     date_and_size,
     digest_of_listing,
+    duplicate_headers,
     identities,
-    likenesses,
     status_of,
 )
 from nvccache.toolkit import processor
@@ -185,7 +185,7 @@ def _duplicates(rows: list[tuple[str, str, str]], read: Read, now: Present) -> I
         if signature is None:
             return  # reported already
         copies.append((path, digests.get(path, ""), signature))
-    for one, was in zip(likenesses(copies), rows, strict=True):
+    for one, was in zip(duplicate_headers(copies), rows, strict=True):
         if one != was:
             yield Difference("redated", one[0])
 
@@ -257,7 +257,7 @@ FACTS = (
     Fact("dates", 2, _dates, _REDATED, is_replayed=True),
     # (path, date and size, or whole status)
     Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False, is_replayed=True),
-    # (path, two of its copies), see presence.likenesses
+    # (path, two of its copies), see presence.duplicate_headers
     Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False, is_replayed=True),
     # (topic, subject, answer), see the topics above
 )

@@ -19,8 +19,8 @@ from nvccache.files.presence import (
     PRESENT,
     UNREACHABLE,
     identities,
-    reader,
     state_of,
+    user_and_groups,
 )
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records.base_dir import MARK
@@ -117,7 +117,7 @@ class InputRecord:
         self.directory_signatures: list[Signature] = []
         self.names: list[list[str]] = []  # per directory; the first character of a name is its state
         self.search_path = ""  # the value of PATH when programs were searched
-        self.reader = reader()  # the user and groups that could read all this
+        self.reader = user_and_groups()  # the user and groups that could read all this
         self.cache_signatures: list[Signature] = []  # of `caches`, for replay records only; not stored
         self.is_observed = True  # if not, it is what a stage is known to read, and only valid for that stage
         for fact in FACTS:
@@ -363,7 +363,7 @@ def _of_names(directory: str, names: list[str]) -> list[Difference]:
 
 def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
     """What another user may not read, which signatures do not show."""
-    if input_record.reader == reader():
+    if input_record.reader == user_and_groups():
         return []
     wanted = [
         *(

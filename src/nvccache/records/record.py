@@ -194,7 +194,7 @@ def find_hidden(front: tuple[str, str], cache: Store, now: Present) -> tuple[Pai
     key, secret = front
     pair = find(Front(key, Relocation("", os.getcwd())), cache, now)
     try:
-        return (pair, keys.reveal(pair.result.facts, secret)) if pair else None
+        return (pair, keys.decrypt(pair.result.facts, secret)) if pair else None
     except ValueError:
         return None
 
@@ -208,10 +208,10 @@ def add_hidden(
     *,
     is_sent: bool = True,
 ) -> None:
-    """Store what a run has shown, encrypted: reading it takes the arguments of keys.pair_of."""
+    """Store what a run has shown, encrypted: reading it takes the arguments of keys.key_and_secret."""
     key, secret = front
     result = Result()
-    result.facts = keys.hide(shown, secret)
+    result.facts = keys.encrypt(shown, secret)
     add(Pair(Front(key, Relocation("", os.getcwd())), inputs, result), cache, looked_at_ns, is_sent=is_sent)
 
 

@@ -48,7 +48,7 @@ class Rehearsal:
 
 
 def find(front: tuple[str, str], cache: Store, now: Present) -> Rehearsal | None:
-    """The valid rehearsal of a wrapper; for `front` see keys.pair_of."""
+    """The valid rehearsal of a wrapper; for `front` see keys.key_and_secret."""
     found = record.find_hidden(front, cache, now)
     if not found:
         return None

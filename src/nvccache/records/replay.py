@@ -403,5 +403,5 @@ def _head(
 def _log_mode(config: Config) -> int:
     """The permissions of a log that the launcher creates."""
     permissions = untrusted.Permissions(config.umask)
-    permissions.learn_from(os.stat(config.journal_root))
+    permissions.adopt(os.stat(config.journal_root))
     return permissions.of_lock()[0]

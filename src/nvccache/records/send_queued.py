@@ -21,7 +21,7 @@ from nvccache.records.transfer import Transfer
 from nvccache.remote import parallel, uploads
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError, is_of_remote
+from nvccache.remote.service import Service, ServiceError, is_remote_fault
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import directory
@@ -111,12 +111,12 @@ class Sender:
             return failed
         try:
             self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
-            ended = parallel.each(self._send, items, _AT_ONCE, _STALL_SECONDS, is_of_remote)
+            ended = parallel.each(self._send, items, _AT_ONCE, _STALL_SECONDS, is_remote_fault)
             for number, (item, size, error) in enumerate(ended, 1):
                 if error is None:
                     self._count(item, size or 0)
                     progress(number, len(items))
-                elif isinstance(error, ServiceError) and is_of_remote(error):
+                elif isinstance(error, ServiceError) and is_remote_fault(error):
                     self._stop(error)
                 else:
                     self._last_error = f"{type(error).__name__}: {error}"
@@ -168,7 +168,7 @@ def main(arguments: list[str]) -> None:
     with contextlib.suppress(OSError, StoreError):
         while lock is not None:
             sender.linger()
-            flock.let_go(lock)
+            flock.release(lock)
             # A call that found the lock held has started no uploader: look at the queue once more.
             lock = None
             if not sender.is_over() and uploads.pending(root, identity):

@@ -52,7 +52,7 @@ class TieredStore(Store):
             try:
                 content, compress = opened_blob(received, digest)
             except ValueError:
-                self._tier.refuse(store.BLOB, digest, received)
+                self._tier.reject(store.BLOB, digest, received)
             else:
                 self.add_blob(digest, content, compress, is_received=True)
         return content
@@ -73,7 +73,7 @@ class TieredStore(Store):
             try:
                 yield record.without_hints(received)
             except ValueError:
-                self._tier.refuse(store.RECORD, front_key, received)
+                self._tier.reject(store.RECORD, front_key, received)
 
     def stop_queries(self) -> None:
         """Send no more queries and wait for none: the call has to end at once."""
@@ -82,7 +82,7 @@ class TieredStore(Store):
     def remote_use(self) -> RemoteUse | None:
         """The queries so far, for the event log; None if there were none."""
         remotes = self._tier.remotes
-        asked = max((each.asked for each in remotes), default=0)  # each name is queried on all of them
+        asked = max((each.requested for each in remotes), default=0)  # each name is queried on all of them
         faults = dict.fromkeys(word for each in remotes for word in each.faults)
         if not asked and not faults:
             return None

@@ -77,7 +77,7 @@ class Transfer:
 
         Raises ValueError if the content does not match the name or must not be shared.
         """
-        bucket, key = envelope.echo(content)
+        bucket, key = envelope.claimed_name(content)
         is_key = self._cache.name(bucket, key).endswith(f"/{key}")
         if bucket not in BUCKETS or not is_key or envelope.name_of(bucket, key) != name:
             raise ValueError("it is not what its name says")
@@ -124,7 +124,7 @@ def _merge(item: Item, name: str, ours: bytes, service: Service) -> int:
     """Add our pairs to a remote's record and keep those of others, which may be written at the same time."""
     sent = 0
     for _ in range(_MERGE_ATTEMPTS):
-        theirs = _unsealed(item, service.get(name, envelope.most_sealed(LARGEST)))
+        theirs = _unsealed(item, service.get(name, envelope.max_sealed_size(LARGEST)))
         together = ours
         if theirs is not None:
             with contextlib.suppress(ValueError):  # theirs is no record

@@ -1,4 +1,4 @@
-"""Other caches behind the store: where they are, how they are asked, and what they may cost a call.
+"""Remote caches behind the store: where they are, how they are queried, and how long a call waits for them.
 
-Knows nothing of stages or of nvcc. Loaded only where NVCCACHE_REMOTE is set.
+Unaware of stages and of nvcc. Loaded only if NVCCACHE_REMOTE is set.
 """

@@ -1,4 +1,4 @@
-"""Which kind of remote a URL names; a kind more: docs/development/adding-a-storage-backend.md."""
+"""Chooses the client for a remote's URL. To add one: docs/development/adding-a-storage-backend.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nvccache.remote_url import Remote
 
 
 def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:
-    """A client of a remote; `timeout` is how long a part of an answer may take. Raises ServiceError."""
+    """`timeout` is for each read or write, not for a whole request. Raises ServiceError."""
     if remote.scheme == "file":
         from nvccache.remote.shared_directory import SharedDirectory
 

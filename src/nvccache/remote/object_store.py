@@ -1,12 +1,11 @@
 """S3, Google Cloud Storage, Azure Blob Storage and web servers as remotes: the one importer of opendal.
 
-opendal waits for ever by default, and for each piece of an answer anew: what limits all of it is a
-rate, below which a server counts as one that does not answer.
+opendal has no timeout by default, and only one per read, not per request. A minimum rate (MIN_RATE) limits
+the whole: a slower server counts as one that does not answer.
 
-Credentials are those of the service's own tools: in variables, in the files of those tools, and for HTTP also
-in the URL. Where there are none, a bucket is asked without a signature, as a public one may be. The metadata
-service of a cloud's machine is asked only on demand: elsewhere it takes seconds until its address turns out
-to answer nobody.
+Credentials are those of the service's own tools: from variables, from their files, and for HTTP also from the
+URL. Without credentials, requests are unsigned, since a bucket may be public. The metadata service of cloud
+machines is queried only if the URL says so: anywhere else it takes seconds until the connection fails.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from nvccache import config
 from nvccache.remote.service import (
-    SLOWEST,
+    MIN_RATE,
     OwnLimitError,
     Service,
     ServiceError,
     error_of,
-    is_absence,
-    is_of_one_name,
-    is_vague,
+    is_not_found,
+    lacks_cause,
+    may_concern_one_name,
 )
 from nvccache.remote_url import Remote
 
@@ -36,11 +35,10 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-_CHUNK = 1 << 18  # bytes that are read at a time
-# opendal's runtime starts one thread for each core of the machine in every one of a build's processes by
-# default.
+_CHUNK = 1 << 18  # bytes per read
+# By default opendal's runtime starts one thread per core, in each process of a build.
 _WORKERS_VARIABLE, _WORKERS = "TOKIO_WORKER_THREADS", "2"
-_THREADS = 4  # its workers, one that looks up names, and one that somebody else starts meanwhile
+_THREADS = 4  # the workers, one for DNS, and one that another process may start meanwhile
 _DESCRIPTORS = 16  # 6 of the runtime, and connections
 _AWS = (
     "AWS_ACCESS_KEY_ID",
@@ -59,9 +57,9 @@ class ObjectStore(Service):
         self._environ = environ
         self._is_web = remote.scheme in ("http", "https")
         service, options = options_of(remote, environ)
-        # A user who may not list a bucket is refused what is missing there, with or without credentials.
+        # Without permission to list a bucket, a missing object is denied instead of not found.
         is_anonymous = "skip_signature" in options or not {"password", "username"} & options.keys()
-        self._denies_what_is_missing = is_anonymous or not self._is_web
+        self._may_deny_missing = is_anonymous or not self._is_web
         self._reader = self._operator(service, options)
         self._writer_made: Any = None
 
@@ -69,12 +67,12 @@ class ObjectStore(Service):
         return self._if_there(lambda: self._read(name, most), None)
 
     def has(self, name: str, size: int | None = None) -> bool:
-        def ask() -> bool:
+        def matches() -> bool:
             its_size = self._reader.stat(name).content_length
-            # A web server need not give the size of what it has; that looks like 0.
+            # A web server may leave out Content-Length, which shows as 0.
             return size is None or its_size == size or (self._is_web and not its_size)
 
-        return self._if_there(ask, False)
+        return self._if_there(matches, False)
 
     def put(self, name: str, content: bytes) -> None:
         try:
@@ -83,7 +81,7 @@ class ObjectStore(Service):
         except ServiceError as error:
             if error.status != "409" or not self._is_web:
                 raise
-            # Of the WebDAV servers some make the folders of what is put, others have to be asked.
+            # 409 Conflict: this WebDAV server does not create parent collections on PUT.
             with _faults():
                 self._writer(disable_create_dir="false").write(name, content)
 
@@ -96,7 +94,7 @@ class ObjectStore(Service):
             for entry in self._writer().list(prefix, recursive=True):
                 if not entry.path.endswith("/"):
                     found = self._metadata_of(entry)
-                    changed = found.last_modified  # None where the server gives none
+                    changed = found.last_modified  # None if the server gives none
                     yield entry.path, found.content_length, changed.timestamp() if changed else 0.0
 
     def _metadata_of(self, entry: Any) -> Any:
@@ -106,7 +104,7 @@ class ObjectStore(Service):
         return self._writer().stat(entry.path)
 
     def _operator(self, service: str, options: Mapping[str, str]) -> Any:
-        make_room()
+        check_limits()
         try:
             import opendal
             from opendal.layers import TimeoutLayer
@@ -116,14 +114,14 @@ class ObjectStore(Service):
             return opendal.Operator(service, **options).layer(TimeoutLayer(self._timeout, self._timeout))
 
     def _writer(self, **further: str) -> Any:
-        """What writes and lists, with these options from now on as well."""
+        """The operator that writes and lists; `further` options apply to later calls, too."""
         if self._writer_made is None or further:
             service, options = options_of(self._remote, self._environ, for_writing=True)
             self._writer_made = self._operator(service, {**options, **further})
         return self._writer_made
 
     def _read(self, name: str, most: int) -> bytes | None:
-        """In one request: a size that is asked for first, or a range, would be one more, or an error."""
+        """In one request: querying the size first would be a second one, and a range can be an error."""
         began = time.monotonic()
         parts: list[bytes] = []
         size = 0
@@ -134,28 +132,28 @@ class ObjectStore(Service):
                 if size > most:
                     return None
                 seconds = time.monotonic() - began
-                if seconds > self._timeout and size < (seconds - self._timeout) * SLOWEST:
-                    raise ServiceError("timeout", "it sends too slowly")
+                if seconds > self._timeout and size < (seconds - self._timeout) * MIN_RATE:
+                    raise ServiceError("timeout", "the transfer is too slow")
         return b"".join(parts)
 
     def _if_there(self, operation: Callable[[], Result], absent: Result) -> Result:
-        """The result of an operation, `absent` where the remote answers that there is no such name."""
+        """The result of an operation, or `absent` if the remote has no object of this name."""
         try:
             return operation()
         except ServiceError:
             raise
         except Exception as error:
             message = str(error)
-            if is_absence(message):
+            if is_not_found(message):
                 return absent
-            message = self._reason() if is_vague(message) else message
+            message = self._cause() if lacks_cause(message) else message
             fault = error_of(message)
-            if fault.word == "denied" and self._denies_what_is_missing and is_of_one_name(message):
+            if fault.word == "denied" and self._may_deny_missing and may_concern_one_name(message):
                 return absent
             raise fault from None
 
-    def _reason(self) -> str:
-        """The message for a request of another kind, since that for a stream had no reason."""
+    def _cause(self) -> str:
+        """The message of another kind of request, since errors of streams lack a cause."""
         try:
             self._reader.stat("1")
         except Exception as error:
@@ -165,7 +163,7 @@ class ObjectStore(Service):
 
 @contextlib.contextmanager
 def _faults() -> Iterator[None]:
-    """Raises ServiceError for what opendal raises."""
+    """Converts exceptions of opendal to ServiceError."""
     try:
         yield
     except ServiceError:
@@ -174,11 +172,10 @@ def _faults() -> Iterator[None]:
         raise error_of(str(error)) from None
 
 
-def make_room() -> None:
-    """To be called before opendal is imported; raises OwnLimitError where it would panic.
+def check_limits() -> None:
+    """Call this before importing opendal; raises OwnLimitError if opendal would panic.
 
-    It panics where it gets no thread or descriptor, which writes to standard error whatever its caller makes
-    of the exception.
+    It panics if it gets no thread or descriptor, and prints that to stderr even if the exception is caught.
     """
     import resource
 
@@ -189,29 +186,29 @@ def make_room() -> None:
         raise OwnLimitError("unreachable", f"this process: {error.strerror}") from None
     if most != resource.RLIM_INFINITY and used + _DESCRIPTORS > most:
         raise OwnLimitError("unreachable", f"this process may open {most} files")
-    # How many threads the user may have besides is known by trying only.
+    # Whether the user may start more threads can only be found out by starting them.
     end = threading.Event()
     try:
         for _ in range(_THREADS):
             threading.Thread(target=end.wait, daemon=True).start()
     except RuntimeError:
-        raise OwnLimitError("unreachable", "this process may start no further thread") from None
+        raise OwnLimitError("unreachable", "this process cannot start another thread") from None
     finally:
         end.set()
     if _WORKERS_VARIABLE not in os.environ:
-        # Not in os.environ, which is what the tools of a compile are given.
+        # Not in os.environ, which the tools of a compile inherit.
         os.putenv(_WORKERS_VARIABLE, _WORKERS)
 
 
 def options_of(
     remote: Remote, environ: Mapping[str, str], for_writing: bool = False
 ) -> tuple[str, dict[str, str]]:
-    """The service of opendal that reads, or writes and lists; and its options."""
+    """opendal's service and its options, for reading, or for writing and listing."""
     make = {"s3": _of_s3, "gs": _of_gs, "azblob": _of_azblob}.get(remote.scheme)
     if make:
         return make(remote, environ)
     options = _of_http(remote, environ)
-    # nginx and others make the folders of what is put, and some do not know PROPFIND.
+    # nginx and others create parent collections on PUT; some lack PROPFIND, which creating them needs.
     return ("webdav", {**options, "disable_create_dir": "true"}) if for_writing else ("http", options)
 
 
@@ -221,17 +218,19 @@ def _of_s3(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, s
     if endpoint:
         options["endpoint"] = endpoint
     region = remote.options.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
-    # A service that is not AWS mostly takes any region; AWS answers which one is right.
+    # Most other services accept any region; AWS responds with the right one.
     options["region"] = region or "us-east-1"
     if remote.options.get("profile"):
         options["profile"] = remote.options["profile"]
     if remote.options.get("virtual_host"):
         options["enable_virtual_host_style"] = "true"
-    asks_machine = bool(remote.options.get("ec2"))
-    if not asks_machine:
+    uses_metadata = bool(remote.options.get("ec2"))
+    if not uses_metadata:
         options["disable_ec2_metadata"] = "true"
-    has_some = asks_machine or "profile" in options or any(map(environ.get, _AWS)) or _has_aws_file(environ)
-    if remote.options.get("anonymous") or not has_some:
+    has_credentials = (
+        uses_metadata or "profile" in options or any(map(environ.get, _AWS)) or _has_aws_file(environ)
+    )
+    if remote.options.get("anonymous") or not has_credentials:
         options["skip_signature"] = "true"
     return "s3", options
 
@@ -247,13 +246,13 @@ def _of_gs(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, s
     options = {"bucket": remote.host, "root": f"/{remote.path}"}
     if remote.options.get("endpoint"):
         options["endpoint"] = remote.options["endpoint"]
-    asks_machine = bool(remote.options.get("metadata"))
-    if not asks_machine:
+    uses_metadata = bool(remote.options.get("metadata"))
+    if not uses_metadata:
         options["disable_vm_metadata"] = "true"
     home = config.home_of(environ)
     usual = f"{home}/.config/gcloud/application_default_credentials.json"
-    has_some = asks_machine or environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.isfile(usual)
-    if remote.options.get("anonymous") or not has_some:
+    has_credentials = uses_metadata or environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.isfile(usual)
+    if remote.options.get("anonymous") or not has_credentials:
         options["skip_signature"] = "true"
     return "gcs", options
 
@@ -286,7 +285,7 @@ def _of_http(remote: Remote, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_netrc(host: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """User and password that ~/.netrc, or the file that NETRC names, has for a host."""
+    """User and password for a host from $NETRC or ~/.netrc."""
     path = environ.get("NETRC") or os.path.join(config.home_of(environ) or "/", ".netrc")
     if not os.path.isfile(path):
         return "", ""

@@ -1,7 +1,7 @@
-"""Work on many items at once, on threads that nobody waits for when they hang.
+"""Processes many items at once on daemon threads, which the process does not wait for when it ends.
 
-A request to a server that drips can take for ever, and a thread cannot be ended: these are daemons, and the
-caller goes on without them. Knows nothing of remotes.
+A request to a very slow server may never end, and a thread cannot be killed: the caller continues without it.
+Unaware of remotes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class StalledError(Exception):
-    """None of the items that are worked on was done within the time."""
+    """No item was done within the time."""
 
 
 def each(
@@ -27,10 +27,10 @@ def each(
     seconds: float,
     is_last: Callable[[Exception], bool] = lambda error: False,
 ) -> Iterator[tuple[Item, Result | None, Exception | None]]:
-    """Each item with what `work` returned or raised, in the order in which they end.
+    """Each item with what `work` returned or raised, in order of completion.
 
-    Raises StalledError when for `seconds` none ends. After an error that `is_last`, and when the caller stops
-    iterating, nothing further begins; what has begun goes on by itself.
+    Raises StalledError if none ends for `seconds`. After an error for which `is_last` is true, or when the
+    caller stops iterating, no further items begin; those that have begun continue on their threads.
     """
     waiting = collections.deque(items)
     ended: queue.SimpleQueue[tuple[Item, Result | None, Exception | None]] = queue.SimpleQueue()
@@ -40,11 +40,11 @@ def each(
         while waiting:
             try:
                 item = waiting.popleft()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took the last one
                 return
             try:
                 ended.put((item, work(item), None))
-            except Exception as error:  # whatever it is, the caller gets it
+            except Exception as error:
                 if is_last(error):
                     waiting.clear()
                 ended.put((item, None, error))

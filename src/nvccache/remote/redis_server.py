@@ -1,8 +1,7 @@
-"""A redis, or what speaks its protocol (RESP 2), as a remote: `redis://`, and `rediss://` with TLS.
+"""Redis, or any server with its protocol (RESP 2), as a remote: `redis://`, and `rediss://` with TLS.
 
-Greeting, database and question go in one write, so that an answer takes two round trips on a new connection
-and one later. How large a value is comes before it, so that nothing is taken that is larger than what may
-come; and nothing that drips.
+AUTH, SELECT and the first command go in one write, so a reply takes two round trips on a new connection and
+one later. A value's size precedes it, so oversized values are not received; slow transfers are cut off.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from nvccache.remote.service import SLOWEST, OwnLimitError, Service, ServiceError, error_of
+from nvccache.remote.service import MIN_RATE, OwnLimitError, Service, ServiceError, error_of
 from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # `ssl` takes long to load
@@ -24,15 +23,15 @@ if TYPE_CHECKING:
     import ssl
 
 Command = tuple[bytes, ...]
-Reply = object  # bytes, int, a list of these, ServiceError for a refusal, or None
+Reply = object  # bytes, int, a list of these, ServiceError for an error reply, or None
 
-_CHUNK = 1 << 18  # bytes that are sent or received at a time
+_CHUNK = 1 << 18  # bytes per send or receive
 _LONGEST = 1 << 12  # bytes of a line, and of a name in a list
-_LISTED_AT_ONCE = b"1000"  # names that are asked for as a part of a list
-_MOST_LISTED = 1 << 14  # that may come
-_LISTS = {0: 2, 1: _MOST_LISTED}  # what SCAN answers, a cursor and names: most elements by depth
+_SCAN_COUNT = b"1000"  # names requested per reply
+_MOST_LISTED = 1 << 14  # names accepted per reply
+_LISTS = {0: 2, 1: _MOST_LISTED}  # most elements by depth, of a SCAN reply: a cursor and names
 _LONGEST_IDLE = 1 << 32  # seconds
-_SPECIAL = frozenset("*?[]^-\\")  # in what SCAN matches
+_SPECIAL = frozenset("*?[]^-\\")  # in patterns of SCAN
 _OWN_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 
@@ -47,28 +46,28 @@ class RedisServer(Service):
         self._lock = threading.Lock()
 
     def get(self, name: str, most: int) -> bytes | None:
-        found = self._ask(most, (b"GET", self._key(name)))
+        found = self._request(most, (b"GET", self._key(name)))
         return found if isinstance(found, bytes) else None
 
     def has(self, name: str, size: int | None = None) -> bool:
-        its_size = self._ask(0, (b"STRLEN", self._key(name)))
+        its_size = self._request(0, (b"STRLEN", self._key(name)))
         return bool(its_size) and size in (None, its_size)
 
     def put(self, name: str, content: bytes) -> None:
         ttl = self._remote.options.get("ttl")
         lifetime = (b"EX", ttl.encode()) if ttl else ()
-        self._ask(0, (b"SET", self._key(name), content, *lifetime))
+        self._request(0, (b"SET", self._key(name), content, *lifetime))
 
     def delete(self, name: str) -> None:
-        self._ask(0, (b"DEL", self._key(name)))
+        self._request(0, (b"DEL", self._key(name)))
 
     def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
         wanted = "".join(f"\\{each}" if each in _SPECIAL else each for each in self._prefix + prefix)
         cursor = b"0"
         listed: set[bytes] = set()  # SCAN may list a name twice
         while True:
-            command = (b"SCAN", cursor, b"MATCH", wanted.encode() + b"*", b"COUNT", _LISTED_AT_ONCE)
-            cursor, keys = _part_of_list(self._ask(_LONGEST, command))
+            command = (b"SCAN", cursor, b"MATCH", wanted.encode() + b"*", b"COUNT", _SCAN_COUNT)
+            cursor, keys = _scan_page(self._request(_LONGEST, command))
             new = [key for key in keys if key not in listed]
             listed.update(new)
             yield from self._sizes_and_times(new)
@@ -76,9 +75,9 @@ class RedisServer(Service):
                 return
 
     def _sizes_and_times(self, keys: Sequence[bytes]) -> Iterator[tuple[str, int, float]]:
-        # In this order: asking for the size counts as a use.
-        idle = self._ask_all(0, [(b"OBJECT", b"IDLETIME", key) for key in keys])
-        sizes = self._ask_all(0, [(b"STRLEN", key) for key in keys])
+        # In this order: STRLEN counts as a use.
+        idle = self._request_all(0, [(b"OBJECT", b"IDLETIME", key) for key in keys])
+        sizes = self._request_all(0, [(b"STRLEN", key) for key in keys])
         for key, seconds, size in zip(keys, idle, sizes, strict=True):
             name = key.decode(errors="replace").removeprefix(self._prefix)
             if isinstance(size, int) and size:
@@ -90,23 +89,23 @@ class RedisServer(Service):
     def _key(self, name: str) -> bytes:
         return (self._prefix + name).encode()
 
-    def _ask(self, most: int, command: Command) -> Reply:
-        """The answer to a command; a refusal is raised."""
-        (reply,) = self._ask_all(most, [command])
+    def _request(self, most: int, command: Command) -> Reply:
+        """The reply to a command; raises an error reply."""
+        (reply,) = self._request_all(most, [command])
         if isinstance(reply, ServiceError):
             raise reply
         return reply
 
-    def _ask_all(self, most: int, commands: Sequence[Command]) -> Sequence[Reply]:
+    def _request_all(self, most: int, commands: Sequence[Command]) -> Sequence[Reply]:
         while commands:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
             connection = idle or Connection(self._remote, self._environ, self._timeout)
             try:
-                replies = connection.ask(commands, most)
+                replies = connection.request(commands, most)
             except BaseException as error:
                 connection.close()
-                # A server ends connections that nobody uses, which is noticed too late.
+                # The server may have closed an idle connection, which shows only now.
                 if idle and isinstance(error, ServiceError) and error.word == "unreachable":
                     continue
                 raise
@@ -119,12 +118,12 @@ class RedisServer(Service):
         return []
 
 
-def _part_of_list(reply: Reply) -> tuple[bytes, list[bytes]]:
+def _scan_page(reply: Reply) -> tuple[bytes, list[bytes]]:
     if isinstance(reply, list) and len(reply) == 2:
         cursor, keys = reply
         if isinstance(cursor, bytes) and isinstance(keys, list):
             return cursor, [key for key in keys if isinstance(key, bytes)]
-    raise _no_redis()
+    raise _not_redis()
 
 
 class Connection:
@@ -134,34 +133,34 @@ class Connection:
         self._timeout = timeout
         self._buffer = b""
         self._began = 0.0
-        self._moved = 0  # bytes since then
+        self._transferred = 0  # bytes since then
         self.is_usable = True
         self._greeting = _greeting(remote, environ)
         try:
             self._socket = _connected(remote, environ, timeout)
         except (OSError, UnicodeError) as error:
-            raise _of_connecting(error) from None
+            raise _connect_error(error) from None
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):  # there may have been no connection
+        with contextlib.suppress(OSError, AttributeError):  # `__init__` may have failed
             self._socket.close()
 
-    def ask(self, commands: Sequence[Command], most: int) -> Sequence[Reply]:
-        """The answers; None for what is absent, or larger than `most` bytes, which ends the connection."""
-        self._began, self._moved = time.monotonic(), 0
+    def request(self, commands: Sequence[Command], most: int) -> Sequence[Reply]:
+        """The replies; None if absent, or larger than `most` bytes, which makes the connection unusable."""
+        self._began, self._transferred = time.monotonic(), 0
         greeting, self._greeting = self._greeting, []
         replies: list[Reply] = []
         try:
             self._send(b"".join(map(_encoded, [*greeting, *commands])))
             for _ in greeting:
-                refusal = self._reply(_LONGEST, {})
-                if isinstance(refusal, ServiceError):
-                    raise refusal
+                reply = self._reply(_LONGEST, {})
+                if isinstance(reply, ServiceError):
+                    raise reply
             for command in commands:
-                # Nothing else is answered by a list, whose parts together nobody would count.
+                # Only SCAN replies with a list; elsewhere its total size would be unlimited.
                 replies.append(self._reply(most, _LISTS if command[0] == b"SCAN" else {}))
                 if not self.is_usable:
                     break
@@ -170,14 +169,14 @@ class Connection:
         except OSError:
             raise ServiceError("unreachable") from None
         if len(replies) < len(commands):
-            raise _no_redis()
+            raise _not_redis()
         return replies
 
     def _send(self, content: bytes) -> None:
         rest = memoryview(content)
         while rest:
             sent = self._socket.send(rest[:_CHUNK])
-            self._note(sent)
+            self._check_rate(sent)
             rest = rest[sent:]
 
     def _reply(self, most: int, lists: Mapping[int, int], depth: int = 0) -> Reply:
@@ -186,9 +185,9 @@ class Connection:
         if kind == b"+":
             return rest
         if kind == b"-":
-            return _refusal(rest.decode(errors="replace"))
+            return _error_of_reply(rest.decode(errors="replace"))
         if kind not in (b":", b"$", b"*") or not rest.removeprefix(b"-").isdigit():
-            raise _no_redis()
+            raise _not_redis()
         number = int(rest)
         if kind == b":":
             return number
@@ -196,7 +195,7 @@ class Connection:
             return None
         if kind == b"*":
             if number > lists.get(depth, -1):
-                raise _no_redis()
+                raise _not_redis()
             return [self._reply(_LONGEST, lists, depth + 1) for _ in range(number)]
         if number > most:
             self.is_usable = False
@@ -206,7 +205,7 @@ class Connection:
     def _line(self) -> bytes:
         while b"\r\n" not in self._buffer:
             if len(self._buffer) > _LONGEST:
-                raise _no_redis()
+                raise _not_redis()
             self._buffer += self._received(_CHUNK)
         line, _, self._buffer = self._buffer.partition(b"\r\n")
         return line
@@ -223,15 +222,15 @@ class Connection:
         part = self._socket.recv(most)
         if not part:
             raise ConnectionResetError
-        self._note(len(part))
+        self._check_rate(len(part))
         return part
 
-    def _note(self, size: int) -> None:
-        """Count what has been moved; raises ServiceError if it is too slow."""
-        self._moved += size
+    def _check_rate(self, size: int) -> None:
+        """Count transferred bytes; raises ServiceError if the transfer is too slow."""
+        self._transferred += size
         over = time.monotonic() - self._began - self._timeout
-        if over > 0 and self._moved < over * SLOWEST:
-            raise ServiceError("timeout", "it moves too slowly")
+        if over > 0 and self._transferred < over * MIN_RATE:
+            raise ServiceError("timeout", "the transfer is too slow")
 
 
 def _greeting(remote: Remote, environ: Mapping[str, str]) -> list[Command]:
@@ -258,7 +257,7 @@ def _connected(remote: Remote, environ: Mapping[str, str], timeout: float) -> so
         raise
 
 
-@functools.lru_cache(maxsize=1)  # reading the certificates of the system takes longer than a handshake
+@functools.lru_cache(maxsize=1)  # reading the system's certificates takes longer than a handshake
 def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
     import ssl
 
@@ -272,23 +271,23 @@ def _encoded(command: Command) -> bytes:
     return b"".join(parts)
 
 
-def _no_redis() -> ServiceError:
-    return ServiceError("broken", "it is no redis")
+def _not_redis() -> ServiceError:
+    return ServiceError("broken", "it is not redis")
 
 
-def _refusal(message: str) -> ServiceError:
+def _error_of_reply(message: str) -> ServiceError:
     if message.startswith("ERR max number of clients"):
         return ServiceError("throttled")
     return error_of(message)
 
 
-def _of_connecting(error: OSError | UnicodeError) -> ServiceError:
+def _connect_error(error: OSError | UnicodeError) -> ServiceError:
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, TimeoutError):
         return ServiceError("timeout")
     if number in _OWN_LIMITS:
         return OwnLimitError("unreachable", f"this process: {os.strerror(number)}")
-    # Not by its type, for which `ssl` would have to be loaded.
+    # By name, since `isinstance` would need `ssl` loaded.
     if type(error).__module__ == "ssl":
         return ServiceError("tls")
     if isinstance(error, FileNotFoundError):

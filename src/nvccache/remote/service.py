@@ -1,8 +1,8 @@
-"""One remote as a place to get from and put to, of whatever kind it is.
+"""The interface of all remotes, and their errors.
 
-Blocks: who must not wait asks on a thread (tier.py). What can be wrong with one is said in the words of
-outcomes.REMOTE_FAULTS, by messages of opendal and redis. Of a server's message only codes of its protocol are
-quoted: the rest may have addresses, names of accounts or requests in it.
+Methods block: callers that must not wait use threads (tier.py). Messages of opendal and redis are mapped to
+the words of outcomes.REMOTE_FAULTS. Of a server's message only protocol codes are quoted: the rest may
+contain addresses, account names or requests.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ class Service(ABC):
 
     @abstractmethod
     def get(self, name: str, most: int) -> bytes | None:
-        """What has this name; None where there is no such name, or more than `most` bytes under it."""
+        """The content under a name; None if there is none, or more than `most` bytes."""
 
     @abstractmethod
     def has(self, name: str, size: int | None = None) -> bool:
-        """Whether something has this name and, where a size is given and the server has one, this size."""
+        """Whether the name exists and, if `size` is given and the server knows sizes, has this size."""
 
     @abstractmethod
     def put(self, name: str, content: bytes) -> None:
-        """Also in place of what has this name; who gets it meanwhile gets all of the one or of the other."""
+        """Create or replace, atomically: a concurrent `get` returns the old or the new content."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Also of what is not there."""
+        """No error if the name does not exist."""
 
     @abstractmethod
     def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        """The names that begin with `prefix`, which ends with `/` or is empty; sizes; when they were changed.
+        """Names that begin with `prefix` (ends with `/` or is empty), their sizes and modification times.
 
-        Times are Unix times, 0 where the server has none; with redis, when a name was last used.
+        Times are Unix times, 0 if the server has none; with redis, the last use.
         """
 
     def sweep(self) -> None:
-        """Remove what killed processes have left half written; only a directory has that."""
+        """Remove partial files of killed processes; only a shared directory has any."""
         return
 
 
-# Bytes a second, once the time for an answer is over: what is slower counts as one that does not answer.
-SLOWEST = 32 * 1024
+# Bytes per second that a transfer must reach once its timeout is over, or it counts as timed out.
+MIN_RATE = 32 * 1024
 _CODE = re.compile(
     r"""<Code>([A-Za-z]{1,40})</Code>|\bcode: "([A-Za-z]{1,40})"|"""
     r"\b(NOAUTH|WRONGPASS|NOPERM|NoPerm|OOM|LOADING|MASTERDOWN|READONLY)\b"
 )
 _KIND = re.compile(r"(\w+) \((?:permanent|temporary|persistent)\)")
-# Where the request went, which may hold any word, whatever came of it.
-_PLACE = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
+# The target of the request, which may contain any of the words below.
+_TARGET = re.compile(r"\b(?:url|uri|path|endpoint|headers): [^,\n}]*")
 _STATUS = re.compile(r"status: (\d{3})\b")
-# By word: codes of S3, Azure and redis, statuses of HTTP, and kinds of errors of opendal, in this order.
-_MARKS = {
+# By word: codes of S3, Azure and redis, HTTP statuses, and opendal's error kinds, in this order.
+_CODES = {
     "bad_credentials": (
         "SignatureDoesNotMatch InvalidAccessKeyId ExpiredToken InvalidToken TokenRefreshRequired "
         "RequestTimeTooSkewed AuthenticationFailed InvalidAuthenticationInfo InvalidSecurity "
@@ -64,13 +64,13 @@ _MARKS = {
     "full": "OOM QuotaExceeded InsufficientStorage EntityTooLarge 413 507",
     "denied": (
         "AccessDenied AllAccessDisabled AccountProblem NoSuchBucket READONLY PermissionDenied "
-        "403 405 501"  # a server that cannot be written to does not know PUT
+        "403 405 501"  # a read-only server does not implement PUT
     ),
     "unreachable": "LOADING MASTERDOWN 502 504",
 }
 _NO_SUCH_METHOD = ("405", "501")  # statuses of HTTP
-_WORD_OF = {mark: word for word, marks in _MARKS.items() for mark in marks.split()}
-# Parts of messages of opendal and what it is built on, in lower case; the first word that has one counts.
+_WORDS = {mark: word for word, marks in _CODES.items() for mark in marks.split()}
+# Parts of messages of opendal and its dependencies, in lower case; the first match wins.
 _PHRASES = {
     "timeout": ("timeout reached", "timed out", "operation timeout"),
     "tls": ("certificate", "corrupt message", "tls", "ssl", "handshake"),
@@ -84,27 +84,27 @@ _PHRASES = {
 TEXTS = {
     "unreachable": "no connection",
     "timeout": "no answer in time",
-    "denied": "it permits no such access",
-    "bad_credentials": "it does not accept the credentials",
+    "denied": "it denies access",
+    "bad_credentials": "it rejects the credentials",
     "throttled": "it asks for fewer requests",
-    "full": "it has no room left",
-    "tls": "its certificate, or the encryption, cannot be used",
-    "not_installed": "what speaks to it is not installed",
+    "full": "it is full",
+    "tls": "its certificate or encryption cannot be used",
+    "not_installed": "its client is not installed",
     "broken": "its answer cannot be used",
 }
-# Where the word alone would have somebody look in the wrong place.
+# More precise, where the text for the word would mislead.
 _TEXT_OF_CODE = {
-    "NOPERM": "it does not permit this user that command, or these keys",
-    "NoPerm": "it does not permit this user that command, or these keys",
+    "NOPERM": "it denies this user the command or the keys",
+    "NoPerm": "it denies this user the command or the keys",
     "NoSuchBucket": "there is no such bucket",
 }
 
 
 class ServiceError(Exception):
-    """A remote could not do what it was asked for: a word of outcomes.REMOTE_FAULTS, and a clause."""
+    """A request to a remote failed: a word of outcomes.REMOTE_FAULTS, and a clause."""
 
     def __init__(self, word: str, detail: str = "", status: str = "", text: str = "") -> None:
-        """`text` takes the place of the usual clause for the word."""
+        """`text` replaces the usual clause for the word."""
         self.word = word
         self.status = status  # of HTTP, if there was one
         self.text = (text or _TEXT_OF_CODE.get(detail) or TEXTS[word]) + (f" ({detail})" if detail else "")
@@ -112,41 +112,41 @@ class ServiceError(Exception):
 
 
 class OwnLimitError(ServiceError):
-    """This process has no threads or files left for a client: the remote is not at fault."""
+    """This process has too few threads or descriptors for a client: the remote is not at fault."""
 
 
-def is_of_remote(error: Exception) -> bool:
-    """Whether an error is of the remote and not of one object."""
+def is_remote_fault(error: Exception) -> bool:
+    """Whether the remote as a whole failed, not one object."""
     return isinstance(error, ServiceError) and error.word != "broken"
 
 
-def is_absence(message: str) -> bool:
-    """Whether an exception of opendal means that there is no such name: its type does not always show it."""
+def is_not_found(message: str) -> bool:
+    """Whether an exception of opendal means "not found": its type does not always show it."""
     return _kind(message) == "NotFound"
 
 
-def is_of_one_name(message: str) -> bool:
-    """Whether a refusal may be of this name alone, and not of the bucket or the method."""
+def may_concern_one_name(message: str) -> bool:
+    """Whether access may be denied for this name alone, not for the bucket or the method."""
     fault = error_of(message)
     return _code(message) != "NoSuchBucket" and fault.status not in _NO_SUCH_METHOD
 
 
-def is_vague(message: str) -> bool:
-    """Whether only the fact of a failed request is in it: reading a stream leaves out why."""
+def lacks_cause(message: str) -> bool:
+    """Whether the message lacks the cause, as those for reading a stream do."""
     return message.endswith("error sending request")
 
 
 def error_of(message: str) -> ServiceError:
-    """What an exception of opendal, or a refusal of redis, with this message stands for."""
-    message = _PLACE.sub("", message.partition("\n\nBacktrace")[0])
+    """The error for a message of an opendal exception or a redis error reply."""
+    message = _TARGET.sub("", message.partition("\n\nBacktrace")[0])
     code, status = _code(message), next(iter(_STATUS.findall(message)), "")
     detail = code or (f"status {status}" if status else "")
-    word = _WORD_OF.get(code) or _WORD_OF.get(status) or _WORD_OF.get(_kind(message))
+    word = _WORDS.get(code) or _WORDS.get(status) or _WORDS.get(_kind(message))
     if word or detail:
         return ServiceError(word or "broken", detail, status)
     lowered = message.lower()
-    words = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
-    return ServiceError(next(words, "broken"))
+    found = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
+    return ServiceError(next(found, "broken"))
 
 
 def _code(message: str) -> str:

@@ -1,11 +1,11 @@
-"""A directory as a remote: of a file server that several machines have mounted.
+"""A directory as a remote, on a file server that several machines mount.
 
-Others who may write there may leave links, FIFOs, devices or files of any size, and half of what they were
-writing when they died: so nothing is opened that could be waited for, no link is followed below the
-directory, and a file appears whole, by its name, or not at all. It is not synced: what a server loses when it
-crashes is missing or broken, and both are found when it is read.
+Other writers can leave symbolic links, FIFOs, devices, files of any size, and partial files if they die. So
+no file is opened in a manner that can block, links below the directory are not followed, and files are
+renamed into place whole. They are not synced: what a crashed server loses is missing or damaged, which
+reading detects.
 
-What is made has the permissions of the directory, for those who share it.
+New files and folders get the permissions of the directory, so that others can share them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, 
 _WORDS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "denied"),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "full"),
-    # Of this name, and not of the directory.
+    # Faults of one name, not of the directory.
     **dict.fromkeys((errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY), "broken"),
 }
 _TEMPORARY = ".new-"
-_STALE = 3600.0  # seconds after which nobody is still writing a file
+_STALE = 3600.0  # seconds after which a temporary file is abandoned
 
 
 class SharedDirectory(Service):
@@ -92,7 +92,7 @@ class SharedDirectory(Service):
                 untrusted.remove(last, folder)
 
     def _files(self) -> Iterator[tuple[str, str, int, os.stat_result]]:
-        """Folder, name, the folder's descriptor, and status of all that is no folder."""
+        """Folder, name, the folder's descriptor and the status of everything but folders."""
         try:
             top = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -106,7 +106,7 @@ class SharedDirectory(Service):
                     try:
                         status = os.stat(last, dir_fd=folder, follow_symlinks=False)
                     except OSError:
-                        continue  # it has just been removed
+                        continue  # just removed
                     yield inside, last, folder, status
         except OSError as error:
             raise _fault(error) from None
@@ -114,25 +114,25 @@ class SharedDirectory(Service):
             os.close(top)
 
     def _permissions(self) -> untrusted.Permissions:
-        """What is made is given them; the directory itself is made if it is not there."""
+        """The permissions for new files; makes the directory itself if missing."""
         if not os.path.isdir(self._path):
-            # But not what it lies in: that may be a misspelt mount, or one that is not there yet.
+            # Its parent is not made: that may be a misspelt mount point, or not mounted yet.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._path)
         permissions = untrusted.Permissions(None)
-        permissions.learn_from(os.stat(self._path))
+        permissions.adopt(os.stat(self._path))
         return permissions
 
     @contextlib.contextmanager
     def _folder_of(
         self, name: str, permissions: untrusted.Permissions | None = None
     ) -> Iterator[tuple[int, str]]:
-        """A descriptor of a name's folder, made with `permissions` if it is not there; the last part."""
+        """A descriptor of a name's folder, made if `permissions` are given, and the last path component."""
         *folders, last = name.split("/")
         descriptor = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:
-                inner = untrusted.enter(folder, descriptor, permissions)
+                inner = untrusted.open_folder(folder, descriptor, permissions)
                 os.close(descriptor)
                 descriptor = inner
             yield descriptor, last
@@ -141,7 +141,7 @@ class SharedDirectory(Service):
 
 
 def _absent(error: OSError) -> None:
-    """Raises ServiceError, unless there is only no such name."""
+    """Raises ServiceError unless the error means that the name does not exist."""
     if error.errno not in _ABSENT:
         raise _fault(error) from None
 

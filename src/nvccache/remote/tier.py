@@ -1,10 +1,10 @@
-"""The remotes of a call, as the store asks them: within one limit of time, each name once.
+"""Queries the remotes of a call, within one time budget, and each name only once.
 
-All remotes are asked for a name at once, on threads: one after the other, a name that is nowhere would cost
-the sum of their distances instead of the longest, and one that hangs would hide those behind it. The first
-usable answer counts. An answer is unsealed on its thread: only what was asked for gets out of here.
+All remotes are queried at once, on threads: in sequence, a name that none has would cost the sum of their
+latencies instead of the longest, and a remote that hangs would hide those after it. The first usable answer
+wins. Envelopes are opened and checked on these threads.
 
-Whatever goes wrong is an absent name, a fault that is counted, and an outage of that remote (breaker.py).
+A failure counts as an absent name and as a fault, and opens the remote's breaker (breaker.py).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from nvccache.remote.kinds import connect
 from nvccache.remote.service import OwnLimitError, Service, ServiceError
 from nvccache.remote_url import Remote
 
-_THREADS = 8  # for each remote, so that one that hangs does not keep those of others
-_GARBAGE = 3  # unusable answers without a usable one, after which a remote is left alone
-# To one name, as far as there are any: a body, or None for absent, whatever the reason.
-Answers = dict["RemoteInUse", bytes | None]
+_THREADS = 8  # per remote, so that one that hangs does not block others
+_GARBAGE = 3  # unusable answers without a usable one, after which the breaker opens
+# The answers so far to one name: a body, or None if absent or failed.
+Answers = dict["RemoteClient", bytes | None]
 
 
 class Budget:
-    """How long a call may still wait for remotes; shared by its threads, which hold the condition's lock.
+    """How long a call may still wait for remotes. Its threads share it and hold the condition's lock.
 
-    Only time in which the call really waits counts, and once where several of its threads wait.
+    Only time spent waiting counts, and only once if several threads wait.
     """
 
     def __init__(self, changed: threading.Condition, seconds: float) -> None:
@@ -51,7 +51,7 @@ class Budget:
         return max(0.0, self._seconds - self.waited)
 
     def wait(self, until: Callable[[], bool]) -> bool:
-        """Wait until something holds; False if the time is over before."""
+        """Wait for a condition; False if the time runs out first."""
         if until():
             return True
         if not self._waiting:
@@ -66,7 +66,7 @@ class Budget:
 
 
 class Pool:
-    """At most `most` threads, started as there is work. They are daemons: one that hangs keeps no process."""
+    """At most `most` threads, started on demand. They are daemons, so one that hangs does not block exit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -75,7 +75,7 @@ class Pool:
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
     def start(self, work: Callable[[], None]) -> bool:
-        """Have something done, which must not raise; False where this process gets no thread for it."""
+        """Queue `work`, which must not raise; False if this process cannot start any thread."""
         with self._lock:
             if self._threads < self._most:
                 try:
@@ -92,8 +92,8 @@ class Pool:
             self._work.get()()
 
 
-class RemoteInUse:
-    """One remote in use, and what came of it."""
+class RemoteClient:
+    """One remote, with its connections and what they cost."""
 
     def __init__(
         self,
@@ -103,12 +103,12 @@ class RemoteInUse:
         log: Callable[[str], None],
     ) -> None:
         self.shown = remote.shown  # the URL without credentials
-        self.asked = 0  # names
+        self.requested = 0  # names
         self.found = 0
         self.bytes_in = 0
         self.faults: dict[str, int] = {}  # word of outcomes.REMOTE_FAULTS -> how often
         self.pool = Pool(_THREADS)
-        self.is_out: bool | None = None  # None before the breaker was asked
+        self.is_skipped: bool | None = None  # None until the breaker has been checked
         self.has_answered = False
         self._remote = remote
         self._environ = environ
@@ -120,26 +120,26 @@ class RemoteInUse:
         self._lock = threading.Lock()
         self._garbage = 0
 
-    def may_be_asked(self) -> bool:
-        if self.is_out is None:
-            self.is_out = not self._breaker.may_ask()
+    def is_available(self) -> bool:
+        if self.is_skipped is None:
+            self.is_skipped = not self._breaker.may_request()
             outage = self._breaker.outage()
-            if self.is_out and outage:
+            if self.is_skipped and outage:
                 self._count("left_alone")
                 until = time.strftime("%H:%M:%S", time.localtime(outage.until))
-                self._log(f"`{self.shown}` is left alone until {until}: {outage.text}")
-        return not self.is_out
+                self._log(f"`{self.shown}` is skipped until {until}: {outage.text}")
+        return not self.is_skipped
 
-    def answer(self, bucket: str, key: str, most: int) -> bytes | None:
-        """The body that the remote has, waited for."""
-        if self.is_out:
+    def fetch(self, bucket: str, key: str, most: int) -> bytes | None:
+        """The body under a key, or None; blocks."""
+        if self.is_skipped:
             return None
         name = envelope.name_of(bucket, key)
         try:
             with self._making:
                 if self._service is None:
                     self._service = connect(self._remote, self._environ, self._timeout)
-            content = self._service.get(name, envelope.most_sealed(most))
+            content = self._service.get(name, envelope.max_sealed_size(most))
             body = None if content is None else envelope.unseal(content, bucket, key, most)
             self._note_answer(content)
             return body
@@ -147,7 +147,7 @@ class RemoteInUse:
             self.note_fault(error)
         except ValueError as error:
             self._note_garbage(str(error))
-        except BaseException as error:  # what panics in opendal is no Exception; a remote never fails a call
+        except BaseException as error:  # a panic in opendal is not an Exception
             self.note_fault(ServiceError("broken", type(error).__name__))
         return None
 
@@ -161,36 +161,35 @@ class RemoteInUse:
             self._breaker.close()
 
     def _note_garbage(self, why: str) -> None:
-        """One entry may be broken; a server of which nothing can be used is no cache at all."""
-        self.note_refusal()
+        """One entry may be damaged; a server with only unusable answers is not a cache."""
+        self.note_rejection()
         self._garbage += 1
         if self._garbage >= _GARBAGE and not self.has_answered:
             self.note_fault(ServiceError("broken", why))
 
-    def note_refusal(self) -> None:
-        """An answer was unusable."""
+    def note_rejection(self) -> None:
         with self._lock:
             self._count("broken")
 
     def note_fault(self, error: ServiceError) -> None:
-        """Leave the remote alone from now on; if the remote is at fault, all processes do."""
+        """Skip the remote from now on; if the remote is at fault, all processes do."""
         with self._lock:
-            if self.is_out:
+            if self.is_skipped:
                 return
             self._count(error.word)
             if error.word == "not_installed" or isinstance(error, OwnLimitError):
                 self._log(f"`{self.shown}` is not used: {error.text}")
             else:
                 seconds = self._breaker.trip(error.word, error.text).until - time.time()
-                self._log(f"`{self.shown}` is left alone for {seconds:.0f} s: {error.text}")
-            self.is_out = True  # at last: a thread that finds it out may end the process at once
+                self._log(f"`{self.shown}` is skipped for {seconds:.0f} s: {error.text}")
+            self.is_skipped = True  # last, since the process may end as soon as another thread sees this
 
     def _count(self, word: str) -> None:
         self.faults[word] = self.faults.get(word, 0) + 1
 
 
 class Tier:
-    """Thread-safe; raises nothing. `log` gets a sentence about each remote that is left alone."""
+    """Thread-safe; raises nothing. `log` gets a sentence about each remote that is skipped."""
 
     def __init__(
         self,
@@ -202,27 +201,27 @@ class Tier:
         self._changed = threading.Condition()
         self._budget = Budget(self._changed, timeout)
         self._is_closed = False
-        self._asked: dict[tuple[str, str], Answers] = {}  # by bucket and key
-        self.remotes = [RemoteInUse(each, environ, timeout, log) for each in remotes]
+        self._answers: dict[tuple[str, str], Answers] = {}  # by bucket and key
+        self.remotes = [RemoteClient(each, environ, timeout, log) for each in remotes]
 
     @property
     def waited(self) -> float:
-        """Seconds for which the call has waited for remotes."""
+        """Seconds that the call has waited for remotes."""
         return self._budget.waited
 
     def prefetch(self, wanted: Iterable[tuple[str, str, int]]) -> None:
-        """Start to fetch names (bucket, key, most bytes of the body); returns at once."""
+        """Start fetching (bucket, key, most bytes of the body); returns at once."""
         for bucket, key, most in wanted:
-            self._ask(bucket, key, most)
+            self._request(bucket, key, most)
 
     def get(self, bucket: str, key: str, most: int) -> bytes | None:
-        """The body that was put under a key; None where no remote has it, or none answers in time."""
+        """The body under a key; None if no remote has it, or none answers in time."""
         return next(self.each(bucket, key, most), None)
 
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
-        """What the remotes have under a key, of each that has it, as it comes."""
-        answers = self._ask(bucket, key, most)
-        given: set[RemoteInUse] = set()
+        """The bodies of all remotes that have the key, as they arrive."""
+        answers = self._request(bucket, key, most)
+        given: set[RemoteClient] = set()
         while True:
             self._wait(answers, lambda: len(answers) > len(given))
             with self._changed:
@@ -232,44 +231,44 @@ class Tier:
             given.update(new)
             yield from [body for body in new.values() if body is not None and len(body) <= most]
 
-    def refuse(self, bucket: str, key: str, body: bytes) -> None:
-        """What came under a key is unusable after all: the remote that sent it has it no more."""
+    def reject(self, bucket: str, key: str, body: bytes) -> None:
+        """Treat a body as absent on the remotes that sent it: it turned out to be unusable."""
         with self._changed:
-            answers = self._asked[bucket, key]
+            answers = self._answers[bucket, key]
             for remote in [remote for remote, answer in answers.items() if answer == body]:
                 answers[remote] = None
-                remote.note_refusal()
+                remote.note_rejection()
 
     def close(self) -> None:
-        """Ask no more, and wait no more for what is on its way, also where a thread waits already."""
+        """Send no more requests, and end all waits, including those in progress."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _ask(self, bucket: str, key: str, most: int) -> Answers:
-        """Ask for a name, unless it has been asked for."""
+    def _request(self, bucket: str, key: str, most: int) -> Answers:
+        """Request a name from all remotes, unless already done."""
         with self._changed:
-            answers = self._asked.get((bucket, key))
+            answers = self._answers.get((bucket, key))
             if answers is not None:
                 return answers
-            answers = self._asked[bucket, key] = {}
+            answers = self._answers[bucket, key] = {}
             for remote in self.remotes:
-                if not (self._budget.left and not self._is_closed and remote.may_be_asked()):
+                if not (self._budget.left and not self._is_closed and remote.is_available()):
                     answers[remote] = None
                     continue
-                remote.asked += 1
-                if not remote.pool.start(partial(self._have_answered, answers, remote, bucket, key, most)):
+                remote.requested += 1
+                if not remote.pool.start(partial(self._fetch_from, answers, remote, bucket, key, most)):
                     answers[remote] = None
         return answers
 
-    def _have_answered(self, answers: Answers, remote: RemoteInUse, bucket: str, key: str, most: int) -> None:
-        answer = None if self._is_closed else remote.answer(bucket, key, most)
+    def _fetch_from(self, answers: Answers, remote: RemoteClient, bucket: str, key: str, most: int) -> None:
+        answer = None if self._is_closed else remote.fetch(bucket, key, most)
         with self._changed:
             answers[remote] = answer
             self._changed.notify_all()
 
     def _wait(self, answers: Answers, until: Callable[[], bool]) -> None:
-        """Wait for an answer; remotes that have given none at all when the time is over are left alone."""
+        """Wait for an answer; if the time runs out, skip remotes that have not answered at all."""
         with self._changed:
             if self._budget.wait(lambda: self._is_closed or len(answers) == len(self.remotes) or until()):
                 return

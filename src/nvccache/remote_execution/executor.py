@@ -70,7 +70,7 @@ class Executor:
             return 0.0  # the id would depend on the remote process, and a run here could make another
         seconds = self._estimated_seconds(stage)
         is_worth_it = seconds >= self._config.executor_min_seconds
-        if not is_worth_it or work.reason_not_remote(stage, call.environ) or not self._breaker.may_ask():
+        if not is_worth_it or work.reason_not_remote(stage, call.environ) or not self._breaker.may_request():
             return 0.0
         return seconds
 
@@ -146,7 +146,7 @@ class Executor:
         self._is_usable = False
 
     def _may_be_used(self) -> bool:
-        """Whether the breaker is closed or due for a retry; does not claim the retry, unlike `may_ask`."""
+        """Whether the breaker is closed or due for a retry; unlike `may_request`, claims no retry."""
         if self._is_usable is None:
             outage = self._breaker.outage()
             self._is_usable = outage is None or time.time() >= outage.until

@@ -304,7 +304,7 @@ class Directory:
                 os.chmod(self.path, 0o777 & ~umask)
             descriptor = os.open(self.path, flags)
         try:
-            self._permissions.learn_from(os.fstat(descriptor))
+            self._permissions.adopt(os.fstat(descriptor))
             self._claim(descriptor, make)
         except BaseException:
             os.close(descriptor)
@@ -331,7 +331,7 @@ class Directory:
         cachedir_tag.add(top, *self._permissions.of_file(0o666))
 
     def _enter_below(self, name: str, parent: int, make: bool) -> int:
-        return untrusted.enter(name, parent, self._permissions if make else None)
+        return untrusted.open_folder(name, parent, self._permissions if make else None)
 
 
 def of(config: Config) -> Directory:

@@ -78,7 +78,7 @@ class Wait:
         return True
 
     def close(self) -> None:
-        flock.let_go(self._descriptor)
+        flock.release(self._descriptor)
 
 
 class Claims:
@@ -103,7 +103,7 @@ class Claims:
                     claim = Claim(path, descriptor)
                     self._held.add(claim)
                     return claim
-                flock.let_go(descriptor)  # released between the two calls
+                flock.release(descriptor)  # released between the two calls
         except OSError:
             return None
 
@@ -111,7 +111,7 @@ class Claims:
         """Release a claim when its result is stored or will not be; waiters see that the file is gone."""
         self._held.discard(claim)
         _unlink(self._root, claim.path, claim.descriptor)
-        flock.let_go(claim.descriptor)
+        flock.release(claim.descriptor)
 
     def heartbeat(self) -> None:
         """Show that this process makes progress; to be called a few times a second."""
@@ -141,4 +141,4 @@ def remove_abandoned(root: Directory, path: str) -> None:
         if flock.take(descriptor):
             root.unlink(path)
     finally:
-        flock.let_go(descriptor)
+        flock.release(descriptor)

@@ -50,7 +50,7 @@ def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        flock.let_go(descriptor)
+        flock.release(descriptor)
 
 
 def open_to_lock(directory: Directory, path: str) -> int:
@@ -90,7 +90,7 @@ def _held(
     try:
         yield
     finally:
-        flock.let_go(descriptor)
+        flock.release(descriptor)
 
 
 def _take_with_filelock(descriptor: int) -> bool:

@@ -113,7 +113,7 @@ def test_the_status_shows_an_outage_and_a_fault(nvccache, far, monkeypatch):
     assert result.exit_code == 1
     assert "skipped by compiles from" in result.stdout
     assert "no answer in time" in result.stdout
-    assert "it does not accept the credentials" in result.stdout
+    assert "it rejects the credentials" in result.stdout
     found = printed(nvccache("remote", "status", "--json"))
     assert (found["outage"]["word"], found["fault"]) == ("timeout", "bad_credentials")
 
@@ -131,7 +131,7 @@ def test_the_status_shows_an_outage_and_a_fault(nvccache, far, monkeypatch):
     ],
 )
 def test_wrong_credentials_are_fixed_where_the_service_has_them(shown, word):
-    assert word in remotes.advice("bad_credentials", shown, "it does not accept the credentials")
+    assert word in remotes.advice("bad_credentials", shown, "it rejects the credentials")
     assert all(word not in remotes.advice(other, shown, "") for other in ("timeout", "denied", "broken"))
 
 
@@ -187,7 +187,7 @@ def test_a_right_that_is_missing_is_named(nvccache, far, monkeypatch, method, st
     result = nvccache("remote", "test", "--json")
     assert result.exit_code == status
     assert [each["right"] for each in printed(result)["rights"] if not each["is_there"]] == [missing]
-    assert "it permits no such access" in nvccache("remote", "test").stdout
+    assert "it denies access" in nvccache("remote", "test").stdout
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monk
         fail("full", "put")(patch)
         result = nvccache("remote", "push")
         assert result.exit_code == 1
-        assert "it has no room left" in result.stdout
+        assert "it is full" in result.stdout
         assert "; 3 left" in result.stdout
     assert nvccache("remote", "push").exit_code == 0
     assert len(files(far)) == 3

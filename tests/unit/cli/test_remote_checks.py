@@ -88,10 +88,10 @@ def test_an_outage_that_compiles_still_heed_is_shown(far):
 @pytest.mark.parametrize(("word", "state"), [("denied", BAD), ("timeout", ODD)])
 def test_failed_uploads_are_shown_until_one_works(far, monkeypatch, word, state):
     guard = breaker.Breaker(far.identity, for_writing=True)
-    guard.trip(word, "it permits no such access")
+    guard.trip(word, "it denies access")
     finding = found()[1]
     assert (finding.state, finding.topic, finding.mend) == (state, "uploads", ("nvccache remote test",))
-    assert "it permits no such access" in finding.text
+    assert "it denies access" in finding.text
     now = time.time()
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: now + 2 * 86400)

@@ -76,7 +76,7 @@ def test_a_header_that_claims_what_is_not_there_is_an_error(made, at, form, valu
 
 def test_a_section_beyond_the_end_is_an_error(made):
     image = made.read_bytes()
-    with pytest.raises(ValueError, match="beyond the end"):
+    with pytest.raises(ValueError, match="past the end"):
         elf.content_of(image, (b"", elf.PROGRAM_BITS, len(image) - 1, 2))
 
 

@@ -35,7 +35,7 @@ def test_one_holder_excludes_all_others(opened):
     assert flock.take(first)
     assert not flock.take(second)
     assert not flock.take(second, shared=True)
-    flock.let_go(first)
+    flock.release(first)
     assert flock.take(second)
 
 
@@ -44,8 +44,8 @@ def test_those_who_share_exclude_who_does_not(opened):
     assert flock.take(first, shared=True)
     assert flock.take(second, shared=True)
     assert not flock.take(opened())
-    flock.let_go(first)
-    flock.let_go(second)
+    flock.release(first)
+    flock.release(second)
     assert flock.take(opened())
 
 
@@ -56,7 +56,7 @@ def test_a_lock_is_free_although_a_child_has_the_file_open(opened):
     with subprocess.Popen(sleep, stdout=subprocess.PIPE, pass_fds=[descriptor]) as child:
         try:
             assert child.stdout.readline()
-            flock.let_go(descriptor)
+            flock.release(descriptor)
             assert flock.take(opened())
         finally:
             child.kill()
@@ -77,7 +77,7 @@ def test_what_cannot_be_locked_is_an_error_and_may_be_closed(opened):
 def test_giving_up_what_is_closed_is_no_error(opened):
     descriptor = opened()
     os.close(descriptor)
-    flock.let_go(descriptor)
+    flock.release(descriptor)
 
 
 def test_a_holder_is_seen_to_be_stopped(opened, tmp_path):

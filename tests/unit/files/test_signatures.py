@@ -24,7 +24,7 @@ def file(tmp_path):
 @pytest.fixture
 def on_ext4(monkeypatch):
     """Device 1 has dates that tell; what others have is found in test_signatures.py."""
-    monkeypatch.setattr(signatures, "_known", {1: "ext4", 2: "lustre", 9: "squashfs"})
+    monkeypatch.setattr(signatures, "_kinds_by_device", {1: "ext4", 2: "lustre", 9: "squashfs"})
 
 
 def of_times(modified: int, changed: int) -> tuple[int, int, int, int, int]:

@@ -37,7 +37,7 @@ KINDS = {
 
 @pytest.fixture
 def mounted(monkeypatch):
-    monkeypatch.setattr(signatures, "_known", dict(KINDS))
+    monkeypatch.setattr(signatures, "_kinds_by_device", dict(KINDS))
 
 
 def test_kinds_are_read_from_a_list_of_mounts():
@@ -85,34 +85,34 @@ def test_a_mount_point_may_have_any_name():
 )
 def test_whose_dates_tell(mounted, major, minor, of_whole_seconds, of_fractions):
     device = os.makedev(major, minor)
-    assert signatures.dates_tell(device, WHOLE) is of_whole_seconds
-    assert signatures.dates_tell(device, FINE) is of_fractions
+    assert signatures.has_reliable_dates(device, WHOLE) is of_whole_seconds
+    assert signatures.has_reliable_dates(device, FINE) is of_fractions
 
 
 def test_whole_seconds_tell_where_the_system_was_started_from(monkeypatch):
     root = os.stat("/").st_dev
     for kind, tells in (("ext4", True), ("squashfs", False), ("overlay", False), ("", False)):
-        monkeypatch.setattr(signatures, "_known", {root: kind})
-        assert signatures.dates_tell(root, WHOLE) is tells
+        monkeypatch.setattr(signatures, "_kinds_by_device", {root: kind})
+        assert signatures.has_reliable_dates(root, WHOLE) is tells
     monkeypatch.setattr(signatures, "_LOOP", os.major(root))
-    monkeypatch.setattr(signatures, "_known", {root: "ext4"})
-    assert not signatures.dates_tell(root, WHOLE)
+    monkeypatch.setattr(signatures, "_kinds_by_device", {root: "ext4"})
+    assert not signatures.has_reliable_dates(root, WHOLE)
 
 
 def test_whose_files_are_made_when_they_are_read(mounted):
-    made = [device for device in KINDS if signatures.makes_when_read(device)]
-    assert made == [device for device in KINDS if signatures.is_of_processes(device)] == [os.makedev(0, 20)]
+    made = [device for device in KINDS if signatures.is_pseudo_file_system(device)]
+    assert made == [device for device in KINDS if signatures.is_proc(device)] == [os.makedev(0, 20)]
 
 
 def test_without_a_list_of_mounts_only_fractions_tell(monkeypatch):
-    monkeypatch.setattr(signatures, "_known", {})
+    monkeypatch.setattr(signatures, "_kinds_by_device", {})
     monkeypatch.setattr(signatures, "_MOUNTS", "/nowhere/mountinfo")
-    assert not signatures.dates_tell(os.makedev(259, 2), WHOLE)
-    assert signatures.dates_tell(os.makedev(259, 2), FINE)
+    assert not signatures.has_reliable_dates(os.makedev(259, 2), WHOLE)
+    assert signatures.has_reliable_dates(os.makedev(259, 2), FINE)
 
 
 def test_the_list_of_mounts_of_this_machine_is_understood(monkeypatch, tmp_path):
-    monkeypatch.setattr(signatures, "_known", {})
+    monkeypatch.setattr(signatures, "_kinds_by_device", {})
     found = signatures._kinds()
     assert found and -1 not in found
     (tmp_path / "file").write_text("")

@@ -25,14 +25,14 @@ def test_nothing_is_read_that_has_no_end_or_is_made_when_it_is_read(tmp_path, mo
     os.mkfifo("fifo")
     with open("huge", "wb") as stream:
         stream.truncate(1 << 42)
-    with pytest.raises(OSError, match=r"no regular file|No such file|Permission denied"):
+    with pytest.raises(OSError, match=r"not a regular file|No such file|Permission denied"):
         keys.digest_file(name)
 
 
 def test_a_file_that_goes_on_behind_its_size_has_no_digest():
     descriptor = os.open("/proc/self/maps", os.O_RDONLY)
     try:
-        with pytest.raises(OSError, match="more than its size says"):
+        with pytest.raises(OSError, match="larger than its reported size"):
             keys.digest_descriptor(descriptor)
     finally:
         os.close(descriptor)

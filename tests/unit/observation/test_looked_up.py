@@ -241,10 +241,10 @@ def test_a_directory_that_is_still_says_for_all_names_in_it(place):
     assert made.directory_signatures == [signatures.UNKNOWN], "its mode may change"
 
 
-def test_a_directory_whose_dates_tell_nothing_says_for_no_name(place, monkeypatch):
+def test_a_directory_whose_dates_are_unreliable_says_for_no_name(place, monkeypatch):
     """As in an image: another one with the same dates may hold other names."""
     os.utime("inc", (1, 1))
-    monkeypatch.setattr(signatures, "_known", {os.stat("inc").st_dev: "squashfs"})
+    monkeypatch.setattr(signatures, "_kinds_by_device", {os.stat("inc").st_dev: "squashfs"})
     assert taken(process(absent={"inc/x.h", "inc/y.h"})).directory_signatures == [signatures.UNKNOWN]
 
 

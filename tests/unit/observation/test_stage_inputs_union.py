@@ -53,7 +53,7 @@ def test_directories_and_copies_of_all_stages_are_compared(place):
     assert all(part.identities == [(path, path)] for part, path in zip(parts, ("bin", "link"), strict=True))
     made = call.union(parts, ENVIRON)
     assert made.identities == [("bin", "bin"), ("link", "bin")]
-    assert made.duplicates == presence.likenesses(
+    assert made.duplicates == presence.duplicate_headers(
         (path, "", signatures.of(path)) for path in ("a.h", "copy.h")
     )
 

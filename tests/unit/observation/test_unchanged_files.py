@@ -169,7 +169,7 @@ def test_what_has_just_changed_is_not_remembered(place, cache):
 
 
 def test_what_lies_where_dates_say_nothing_is_not_remembered(place, cache, monkeypatch):
-    monkeypatch.setattr(signatures, "_known", {os.stat("inc").st_dev: "squashfs"})
+    monkeypatch.setattr(signatures, "_kinds_by_device", {os.stat("inc").st_dev: "squashfs"})
     assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
     assert records(cache) == []
 

@@ -25,7 +25,7 @@ class source_location {
 LOC = "std::source_location loc = std::source_location::current()"
 
 
-def may_ask(of_system: str, of_user: str) -> bool:
+def may_request(of_system: str, of_user: str) -> bool:
     marked = f'\n# 1 "/usr/include/h.h" 1 3\n{LOCATION}\n{of_system}\n'
     return bool(dependent_files([marked], user=of_user))
 
@@ -86,13 +86,13 @@ DECLARED = [
 
 @pytest.mark.parametrize(("of_system", "using", "other"), DECLARED)
 def test_a_declaration_is_used_by_its_name(of_system: str, using: str, other: str | None) -> None:
-    assert may_ask(of_system, f"int mine() {{ {using}; }}")
+    assert may_request(of_system, f"int mine() {{ {using}; }}")
     if other is not None:
-        assert not may_ask(of_system, f"int mine() {{ {other}; }}")
+        assert not may_request(of_system, f"int mine() {{ {other}; }}")
 
 
 def test_a_string_is_not_told_from_a_name() -> None:
-    assert may_ask(f"int where({LOC});", '"where"')
+    assert may_request(f"int where({LOC});", '"where"')
 
 
 # Of these nobody can say by which name they are used.
@@ -158,7 +158,7 @@ UNCLEAR = [
 
 @pytest.mark.parametrize("of_system", UNCLEAR)
 def test_what_is_not_understood_may_be_used_by_any_text(of_system: str) -> None:
-    assert may_ask(of_system, "int f();")
+    assert may_request(of_system, "int f();")
 
 
 @pytest.mark.parametrize("is_balanced", [True, False])

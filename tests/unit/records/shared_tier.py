@@ -10,7 +10,7 @@ class SharedTier:
         self.content = {} if content is None else content
         self.asked: list[tuple[str, str]] = []
         self.wanted: list[tuple[str, str]] = []
-        self.refused: list[tuple[str, str]] = []
+        self.rejected: list[tuple[str, str]] = []
 
     def prefetch(self, names) -> None:
         self.wanted += [(bucket, key) for bucket, key, _ in names]
@@ -24,6 +24,6 @@ class SharedTier:
         found = self.get(bucket, key, most)
         return iter([] if found is None else [found])
 
-    def refuse(self, bucket: str, key: str, body: bytes) -> None:
+    def reject(self, bucket: str, key: str, body: bytes) -> None:
         assert self.content.pop((bucket, key)) == body
-        self.refused.append((bucket, key))
+        self.rejected.append((bucket, key))

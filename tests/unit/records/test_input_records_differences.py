@@ -157,7 +157,7 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
     (place / "third").write_text("")
     for at, path in enumerate(("one", "other", "third")):
         os.utime(path, (at, at))
-    made.duplicates = likenesses("one", "other", "third")
+    made.duplicates = duplicate_headers("one", "other", "third")
     assert unlike(made) == []
     os.utime("third", (5, 5))
     assert unlike(made) == []
@@ -171,15 +171,15 @@ def test_copies_that_become_one_file_are_told(place):
     for name in ("one", "other"):
         (place / name).write_text("")
         os.utime(place / name, (5, 5))
-    made.duplicates = likenesses("one", "other")
+    made.duplicates = duplicate_headers("one", "other")
     (place / "other").unlink()
     assert unlike(made) == [], "which is told of what was read"
     os.link("one", "other")
     assert unlike(made) == [("redated", "other")]
 
 
-def likenesses(*paths: str) -> list[tuple[str, ...]]:
-    return presence.likenesses((path, "", signatures.of(path)) for path in paths)
+def duplicate_headers(*paths: str) -> list[tuple[str, ...]]:
+    return presence.duplicate_headers((path, "", signatures.of(path)) for path in paths)
 
 
 def test_directories_that_become_one_and_the_same_are_told(place):

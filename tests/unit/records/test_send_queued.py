@@ -283,7 +283,7 @@ def serve(cache, remote):
 
 def test_what_is_queued_as_it_ends_is_sent_all_the_same(cache, shared, monkeypatch):
     """Whoever queued it saw the lock held, and started nobody."""
-    real, further = send_queued.flock.let_go, [LARGE]
+    real, further = send_queued.flock.release, [LARGE]
     service = connect(shared, {})
 
     def put(content):
@@ -291,7 +291,7 @@ def test_what_is_queued_as_it_ends_is_sent_all_the_same(cache, shared, monkeypat
         cache.add_blob(digest, content, compress=False)
         uploads.enqueue(cache.directory, shared.identity, [(store.BLOB, digest)])
 
-    def let_go(descriptor):
+    def release(descriptor):
         if further:
             put(further.pop())
             assert not uploads.start_uploader(cache.directory, shared.identity, {})
@@ -299,7 +299,7 @@ def test_what_is_queued_as_it_ends_is_sent_all_the_same(cache, shared, monkeypat
 
     put(BLOB)
     lock = uploads.take_lock(cache.directory, shared.identity)
-    monkeypatch.setattr(send_queued.flock, "let_go", let_go)
+    monkeypatch.setattr(send_queued.flock, "release", release)
     send_queued.main([cache.root, shared.identity, str(lock)])
     assert len(list(service.list("1/"))) == 2
 

@@ -118,7 +118,7 @@ def test_an_intermediate_is_kept_compressed(there, here, tier):
 def test_a_blob_of_another_digest_is_absent(here, tier, sent):
     tier.content[store.BLOB, DIGEST] = sent
     assert here.read_blob(DIGEST) is None
-    assert tier.refused == [(store.BLOB, DIGEST)]
+    assert tier.rejected == [(store.BLOB, DIGEST)]
     assert not without_remotes(here).has_blob(DIGEST)
 
 
@@ -177,9 +177,9 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
         key = add_state(cache, path, text)
         bodies.append(transfer.body_of((store.RECORD, FRONT.key), cache))
     tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
-    tier.refuse = lambda *refused: tier.refused.append(refused)
+    tier.reject = lambda *rejected: tier.rejected.append(rejected)
     assert [(pair.key, pair.is_received) for pair in valid_pairs(here)] == [(key, True)]
-    assert tier.refused == [(store.RECORD, FRONT.key, b"damaged")]
+    assert tier.rejected == [(store.RECORD, FRONT.key, b"damaged")]
 
 
 def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there, here, tier, tmp_path):
@@ -264,7 +264,7 @@ def test_records_of_two_machines_are_merged(there, tier, tmp_path):
 def test_a_damaged_record_is_refused(here, tier):
     tier.content[store.RECORD, FRONT.key] = b"damaged"
     assert valid_pairs(here) == []
-    assert tier.asked == tier.refused == [(store.RECORD, FRONT.key)]
+    assert tier.asked == tier.rejected == [(store.RECORD, FRONT.key)]
 
 
 def test_only_buckets_that_others_have_a_use_for_are_sent(there):

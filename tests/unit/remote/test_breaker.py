@@ -27,42 +27,42 @@ def clock(monkeypatch):
 
 
 def test_closed():
-    assert Breaker(NAME).may_ask()
+    assert Breaker(NAME).may_request()
     assert Breaker(NAME).outage() is None
 
 
 def test_others_leave_it_alone_and_know_why(clock):
     Breaker(NAME).trip("timeout", "no answer in time")
     other = Breaker(NAME)
-    assert not other.may_ask()
+    assert not other.may_request()
     outage = other.outage()
     assert outage is not None
     assert (outage.word, outage.text, outage.trips) == ("timeout", "no answer in time", 1)
     assert outage.until == pytest.approx(clock.now + 60, abs=0.01)
-    assert Breaker("fedcba9876543210").may_ask()
+    assert Breaker("fedcba9876543210").may_request()
 
 
 def test_one_makes_the_trial(clock):
     Breaker(NAME).trip("timeout", "")
     clock.now += 61
     first, second = Breaker(NAME), Breaker(NAME)
-    assert first.may_ask()
-    assert first.may_ask()
-    assert not second.may_ask()
+    assert first.may_request()
+    assert first.may_request()
+    assert not second.may_request()
     first.close()
-    assert second.may_ask()
+    assert second.may_request()
     assert second.outage() is None
 
 
 def test_the_trial_of_a_dead_process_is_over_after_a_minute(clock):
     Breaker(NAME).trip("timeout", "")
     clock.now += 61
-    assert Breaker(NAME).may_ask()
+    assert Breaker(NAME).may_request()
     clock.now += 59
-    assert not Breaker(NAME).may_ask()
+    assert not Breaker(NAME).may_request()
     clock.now += 2
     again = Breaker(NAME)
-    assert again.may_ask()
+    assert again.may_request()
     assert again.trip("timeout", "").trips == 2
 
 
@@ -70,7 +70,7 @@ def test_longer_each_time_up_to_ten_minutes(clock):
     lengths = []
     for _ in range(6):
         trial = Breaker(NAME)
-        assert trial.may_ask()
+        assert trial.may_request()
         outage = trial.trip("timeout", "")
         lengths.append(round(outage.until - clock.now))
         clock.now = outage.until + 1
@@ -84,14 +84,14 @@ def test_throttled_is_shorter(clock):
 
 def test_many_that_fail_at_once_are_one_failure(clock):
     breakers = [Breaker(NAME) for _ in range(5)]
-    assert all(each.may_ask() for each in breakers)
+    assert all(each.may_request() for each in breakers)
     assert [each.trip("timeout", "").trips for each in breakers] == [1] * 5
 
 
 def test_clock_set_back(clock):
     Breaker(NAME).trip("timeout", "")
     clock.now -= 10**6
-    assert Breaker(NAME).may_ask()
+    assert Breaker(NAME).may_request()
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_an_outage_that_cannot_be_is_none(own_pool, numbers):
     (path,) = own_pool.glob("remote-*")
     path.write_text(f"{numbers}\ntimeout\n\n")
     assert breaker.outage() is None
-    assert breaker.may_ask()
+    assert breaker.may_request()
     assert breaker.trip("timeout", "").trips == 1
 
 
 def test_writing_fails_by_itself():
     Breaker(NAME, for_writing=True).trip("full", "")
-    assert not Breaker(NAME, for_writing=True).may_ask()
-    assert Breaker(NAME).may_ask()
+    assert not Breaker(NAME, for_writing=True).may_request()
+    assert Breaker(NAME).may_request()
 
 
 @pytest.mark.parametrize("folder", ["", "/nowhere"])
@@ -123,7 +123,7 @@ def test_where_nothing_can_be_kept_nothing_is_left_alone(monkeypatch, folder):
     alone = Breaker(NAME)
     assert alone.trip("timeout", "").trips == 1
     assert alone.count_loss() == 0
-    assert alone.may_ask()
+    assert alone.may_request()
     alone.close()
     assert alone.outage() is None
 
@@ -140,7 +140,7 @@ def test_losses_in_a_row_are_counted_by_all_calls():
 @pytest.mark.parametrize("content", [b"", b"garbage", b"1 2\n", b"a b c\nd\ne\n", b"\xff" * 9000])
 def test_file_that_is_none(own_pool, content):
     (own_pool / f"remote-{NAME}").write_bytes(content)
-    assert Breaker(NAME).may_ask()
+    assert Breaker(NAME).may_request()
 
 
 def test_what_is_planted_is_neither_followed_nor_waited_for(own_pool, tmp_path):
@@ -149,6 +149,6 @@ def test_what_is_planted_is_neither_followed_nor_waited_for(own_pool, tmp_path):
         os.mkfifo(own_pool / f"remote-{number}{end}")
         (own_pool / f"remote-{number}-rw{end}").symlink_to(tmp_path / "target")
     for for_writing in (False, True):
-        assert Breaker("0", for_writing).may_ask()
+        assert Breaker("0", for_writing).may_request()
         assert Breaker("1", for_writing).count_loss() == 0
     assert not (tmp_path / "target").read_bytes()

@@ -19,7 +19,7 @@ BODY = b"a body " * 1000
 def test_round_trip(body):
     content = envelope.seal("blob", KEY, body)
     assert envelope.unseal(content, "blob", KEY, len(body)) == body
-    assert len(content) <= envelope.most_sealed(len(body))
+    assert len(content) <= envelope.max_sealed_size(len(body))
 
 
 def test_name():

@@ -48,7 +48,7 @@ def test_few_descriptors_are_no_panic_on_standard_error(tmp_path, more):
 
 def test_no_thread_to_be_had(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    with pytest.raises(OwnLimitError, match="no further thread"):
+    with pytest.raises(OwnLimitError, match="cannot start another thread"):
         opened("http://127.0.0.1:1")
 
 
@@ -80,9 +80,9 @@ def test_its_threads_are_few_and_tools_are_not_told(monkeypatch):
     told = {}
     monkeypatch.delenv("TOKIO_WORKER_THREADS", raising=False)
     monkeypatch.setattr("os.putenv", told.__setitem__)
-    object_store.make_room()
+    object_store.check_limits()
     assert told == {"TOKIO_WORKER_THREADS": "2"}
     monkeypatch.setenv("TOKIO_WORKER_THREADS", "7")
     told.clear()
-    object_store.make_room()
+    object_store.check_limits()
     assert "2" not in told.values()

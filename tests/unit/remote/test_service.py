@@ -33,7 +33,7 @@ def s3_error(status, code):
 def test_words_are_those_that_are_counted():
     # What is left alone says nothing.
     assert set(services.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
-    assert {*services._MARKS, *services._PHRASES} <= set(outcomes.REMOTE_FAULTS)
+    assert {*services._CODES, *services._PHRASES} <= set(outcomes.REMOTE_FAULTS)
 
 
 def test_credentials_are_for_the_host_of_the_url_alone():
@@ -122,7 +122,7 @@ def test_faults(kind, answer, word):
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        ("Unexpected (permanent) at read => NoPerm: this user", "it does not permit this user that command"),
+        ("Unexpected (permanent) at read => NoPerm: this user", "it denies this user the command"),
         ('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"', "there is no such bucket"),
     ],
 )

@@ -52,7 +52,7 @@ def place(tmp_path):
 def test_absent(place):
     asked = place.tier(f"{place.one} {place.two}")
     assert asked.get("blob", KEYS[0], 1000) is None
-    assert [each.asked for each in asked.remotes] == [1, 1]
+    assert [each.requested for each in asked.remotes] == [1, 1]
     assert [each.faults for each in asked.remotes] == [{}, {}]
 
 
@@ -119,11 +119,11 @@ def test_time_is_waited_once(place, answer):
         for key in KEYS:
             assert later.get("blob", key, 1000) is None
         assert time.monotonic() - began < 0.2
-        assert (later.remotes[0].asked, later.remotes[0].faults) == (0, {"left_alone": 1})
+        assert (later.remotes[0].requested, later.remotes[0].faults) == (0, {"left_alone": 1})
         until = time.strftime("%H:%M:%S", time.localtime(outage.until))
         assert place.said == [
-            f"`{text}` is left alone for 60 s: {outage.text}",
-            f"`{text}` is left alone until {until}: {outage.text}",
+            f"`{text}` is skipped for 60 s: {outage.text}",
+            f"`{text}` is skipped until {until}: {outage.text}",
         ]
 
 
@@ -232,7 +232,7 @@ def test_what_is_refused_is_absent_from_then_on(place):
         found = asked.get("blob", KEYS[0], 1000)
         assert found in both
         both.remove(found)
-        asked.refuse("blob", KEYS[0], found)
+        asked.reject("blob", KEYS[0], found)
     assert asked.get("blob", KEYS[0], 1000) is None
     assert [each.faults for each in asked.remotes] == [{"broken": 1}, {"broken": 1}]
 

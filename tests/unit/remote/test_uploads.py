@@ -58,7 +58,7 @@ def test_what_a_call_has_made_is_queued_once_for_each_remote_that_is_written_to(
     assert [arguments[1] for _, arguments, _ in started] == [one, three]
     uploads.send_soon(settings, [], {})
     assert len(uploads.pending(directory)) == 2
-    assert (uploads.waiting(directory), uploads.waiting(directory, one)) == (4, 2)
+    assert (uploads.count_pending(directory), uploads.count_pending(directory, one)) == (4, 2)
 
 
 def test_the_newest_comes_first(directory):
@@ -126,7 +126,7 @@ def test_the_lock_is_free_where_no_uploader_could_be_started(directory, started,
     assert not uploads.start_uploader(directory, FAR, {})
     lock = uploads.take_lock(directory, FAR)
     assert lock is not None
-    flock.let_go(lock)
+    flock.release(lock)
 
 
 @pytest.mark.parametrize("for_writing", [False, True])
@@ -143,7 +143,7 @@ def test_the_layout_knows_every_name(directory):
     uploads.enqueue(directory, FAR, ITEMS)
     lock = uploads.take_lock(directory, FAR)
     assert lock is not None
-    flock.let_go(lock)
+    flock.release(lock)
     found = sorted(path for path, _, _ in layout.outside_buckets(directory) if path.startswith("remote/"))
     assert len(found) == 2
     assert layout.OUTSIDE_BUCKETS[uploads.FOLDER].pattern == uploads.NAME.pattern

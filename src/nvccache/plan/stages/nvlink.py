@@ -120,7 +120,7 @@ def digest_of(path: str) -> str:
     descriptor = untrusted.open_named(path)
     try:
         content = untrusted.read_all(descriptor, os.fstat(descriptor).st_size)
-        untrusted.object_to_more(descriptor)
+        untrusted.check_at_end(descriptor)
         return _digest(content)
     finally:
         os.close(descriptor)
