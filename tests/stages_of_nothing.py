@@ -55,25 +55,25 @@ class FakeIds:
     is_known: bool = False
     made_up: set[str] = dataclasses.field(default_factory=set)
 
-    def has_to_guess(self, one: Stage) -> bool:
+    def must_guess_id(self, one: Stage) -> bool:
         return one.kind in self.kinds and not self.is_known
 
     def note_start(self, one: Stage) -> None:
-        (self.made_up.add if self.has_to_guess(one) else self.made_up.discard)(one.kind)
+        (self.made_up.add if self.must_guess_id(one) else self.made_up.discard)(one.kind)
 
-    def are_not_in(self, one: Stage) -> bool:
+    def is_id_absent(self, one: Stage) -> bool:
         return one.kind in self.unused
 
     def has_wrong_id(self, one: Stage) -> bool:
-        return one.kind in self.wrong and one.kind in self.made_up and not self.are_not_in(one)
+        return one.kind in self.wrong and one.kind in self.made_up and not self.is_id_absent(one)
 
     def writes_wrong_id(self, one: Stage) -> bool | None:
         return self.seen
 
-    def note_in_vain(self, one: Stage) -> None:
+    def note_wrong_guess(self, one: Stage) -> None:
         self.were_noted = True
 
-    def were_in_vain(self, one: Stage) -> bool:
+    def has_guessed_wrong(self, one: Stage) -> bool:
         return self.were_noted
 
 
@@ -143,7 +143,7 @@ class FakeExecution:
         self.events.append(f"stored {wanted.kind}")
         self.stored.add(wanted.kind)
         learnt = Known()
-        learnt.take_read(wanted, InputRecord())
+        learnt.add_input_record(wanted, InputRecord())
         return learnt
 
 

@@ -10,7 +10,7 @@ What is relied on stands in a context (context.py):
         SETTLED     nvcc's, whatever the object is like
     ignores_lines   results may come from text whose lines are elsewhere; refuted by a diagnostic, and where
                     the cache has lost one of them
-    is_in_place     not set, so that the host compiler writes into the scratch directory (object_place.py);
+    is_in_place     not set, so that the host compiler writes into the scratch directory (object_path.py);
                     refuted by what shows that the path of the object mattered
     plan            what wrappers of host compilers become (rehearsals.py); refuted by a run
 
@@ -21,7 +21,7 @@ object gets in the end follows from the object alone.
 from __future__ import annotations
 
 from nvccache import module_id as ids
-from nvccache.execution import object_place, rehearsals, run_stage, seeding
+from nvccache.execution import object_path, rehearsals, run_stage, seeding
 from nvccache.execution.context import OWN, SETTLED, SHARED
 from nvccache.files import keys
 from nvccache.module_id import ROLE
@@ -52,14 +52,14 @@ def first(context: Context) -> Context:
         has_own_ids=is_free,
         ids_choice=_first_choice(context),
         ignores_lines=is_free,
-        is_in_place=object_place.is_in_place(context),
+        is_in_place=object_path.is_in_place(context),
     )
 
 
 def plan_of(context: Context) -> Plan:
     """The plan to carry out, which may differ from nvcc's own in ids and in where objects are written."""
     plan = ids.relative(context.plan, context.cwd) if context.ids_choice == SHARED else context.plan
-    plan = object_place.plan_of(plan) if context.is_in_place else plan
+    plan = object_path.plan_of(plan) if context.is_in_place else plan
     return ids.independent(plan) if context.has_own_ids else plan
 
 
@@ -75,13 +75,13 @@ def check(call: StagedCall, tasks: Tasks, task: Task) -> bool:
     if is_id_settled and call.module_ids.has_wrong_id(stage):
         context = replace(context, has_own_ids=False)
         raise BeginAgainError("the module ids differ: once more, in nvcc's way", context)
-    if made and made.clue:
-        object_place.remember(stage, call.environ, call.store)
+    if made and made.path_dependence:
+        object_path.remember(stage, call.environ, call.store)
         if any(output.destination for output in stage.outputs):
             context = replace(context, is_in_place=True)
-            raise BeginAgainError(f"{made.clue}: once more, where nvcc has it write", context)
+            raise BeginAgainError(f"{made.path_dependence}: once more, where nvcc has it write", context)
     elif made and not made.is_as_rehearsed:
-        plan = rehearsals.forgotten(context.plan, stage, context.environ, context.store)
+        plan = rehearsals.without_rehearsal(context.plan, stage, context.environ, context.store)
         context = replace(context, plan=plan, is_in_place=True)
         raise BeginAgainError("a wrapper becomes another command: once more, not relying on it", context)
     if stage.tool.shows_lines and task.has_warned and any(other.is_moved for other in tasks.all):

@@ -12,7 +12,7 @@ from nvccache.compile import query, record_call, runner
 from nvccache.compile.call import Report
 from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.runner import Progress
-from nvccache.execution import object_place, rehearsals
+from nvccache.execution import object_path, rehearsals
 from nvccache.execution.context import Context
 from nvccache.execution.run_stage import LostResultError
 from nvccache.machine import cgroups, jobserver, scratch, slots, streams
@@ -134,7 +134,7 @@ def _compile(
     problem = build.cannot_be_kept(context.plan.stages, request.invocation.keep_directory)
     if problem:
         return _left_to_nvcc(problem, request)
-    if object_place.is_left_to_nvcc(context):
+    if object_path.is_left_to_nvcc(context):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)

@@ -10,7 +10,7 @@ import os
 
 from nvccache.compile import record_call
 from nvccache.compile.call import Report
-from nvccache.execution import object_place
+from nvccache.execution import object_path
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch, streams
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """nvcc's answer: `product` is the absolute path that it writes to, or empty; `lay_there` whether that was
+    """nvcc's answer: `product` is the absolute path that it writes to, or empty; `existed` whether that was
     there before; `since_ns` when the call began; `relocation` one that keeps paths as they are."""
 
     request: Request
@@ -42,7 +42,7 @@ class Run:
     completed: Completed
     log: Log
     product: str
-    lay_there: bool
+    existed: bool
 
 
 def reason_to_leave(request: Request, cache: Store, observing: Watch) -> str:
@@ -57,7 +57,7 @@ def carry_out(
     temporary = scratch.temporary_directory(path)
     os.mkdir(temporary)
     product = os.path.abspath(request.invocation.output) if request.invocation.output else ""
-    lay_there = bool(product) and os.path.lexists(product)
+    existed = bool(product) and os.path.lexists(product)
     completed, log = observing.run(
         [request.nvcc, *request.arguments],
         {**request.guarded_environ, "TMPDIR": temporary},
@@ -73,7 +73,7 @@ def carry_out(
         report.leave_to_nvcc = "odd_failure"
     elif not streams.can_be_written(bool(report.stdout), bool(report.stderr)):
         report.leave_to_nvcc = "query_streams"
-    return report, Run(request, relocation, cache, path, since_ns, completed, log, product, lay_there)
+    return report, Run(request, relocation, cache, path, since_ns, completed, log, product, existed)
 
 
 def record(run: Run, report: Report) -> None:
@@ -94,10 +94,10 @@ def _record(run: Run, report: Report) -> None:
     read = inputs.input_record(observation, subject)
     reason = ""
     if products:
-        if not run.lay_there:
-            reason = object_place.odd_mode(run.product, "a query", run.path)
+        if not run.existed:
+            reason = object_path.unusual_mode(run.product, "a query", run.path)
         shown = {run.product: signatures.of(run.product) or signatures.UNKNOWN}
-        if not object_place.is_its_own(shown, [observation]):
+        if not object_path.was_written_by(shown, [observation]):
             reason = f"another program writes `{run.product}`"
     content = _content(run)
     if os.fsencode(run.path) in completed.stdout + completed.stderr + content:

@@ -250,7 +250,7 @@ class Recorder:
         """Whether a module id may be in what the call gives."""
         stages = self.call.plan.stages
         return any(map(ids.may_contain_id, self._texts(given))) or any(
-            map(self.call.module_ids.may_be_named, stages)
+            map(self.call.module_ids.may_contain_id, stages)
         )
 
 

@@ -69,7 +69,7 @@ def run(context: Context, surroundings: Surroundings) -> tuple[StagedCall, Repor
     while True:
         call = StagedCall(context, attempts.plan_of(context))
         if before:
-            call.workspace.take_over(before.workspace)
+            call.workspace.reuse_files_of(before.workspace)
         try:
             return call, _Attempt(call, surroundings, ran, clock).carry_out()
         except BeginAgainError as again:
@@ -174,7 +174,7 @@ class _Attempt:
             if task.state != State.DONE or task in self._checked:
                 continue
             is_settled = attempts.check(self._call, self._tasks, task)
-            if task.made and task.made.clue:
+            if task.made and task.made.path_dependence:
                 # An object that nvcc would link cannot be written in its place.
                 self._report.leave_to_nvcc = "host_side_output"
             if is_settled:
@@ -259,7 +259,11 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
         if not destination or (output.is_in_place and not task.is_hit):
             continue
         is_kept = bool(output.kept_as)
-        content = run_stage.as_kept(call, output, kept_in) if is_kept else run_stage.content_of(call, output)
+        content = (
+            run_stage.as_left_by_nvcc(call, output, kept_in)
+            if is_kept
+            else run_stage.content_of(call, output)
+        )
         blob = "" if is_kept else call.store.path(store.BLOB, call.workspace.digest_of(output.path))
         wanted.append(Product(destination, content, blob, unlink_first=stage.tool.unlinks_output))
     return _is_delivered(wanted)

@@ -88,14 +88,14 @@ class Schedule:
         """Start what has to be made; whether results were found meanwhile, so that more may be looked up."""
         before = self.tasks.count_done()
         self._room.is_full = False
-        guesses_last = sorted(self.tasks.by_urgency, key=lambda task: self._ids.has_to_guess(task.stage))
+        guesses_last = sorted(self.tasks.by_urgency, key=lambda task: self._ids.must_guess_id(task.stage))
         for task in filter(self.tasks.may_run, guesses_last):
             for promise in [each for each in task.promises if each.has_ended()]:
                 self._end(promise)
                 self._look_up(task)
             if task.waits_for_slot:
-                task.guesses = self._ids.has_to_guess(task.stage)
-                if not (task.guesses and self._ids.were_in_vain(task.stage)):
+                task.guesses = self._ids.must_guess_id(task.stage)
+                if not (task.guesses and self._ids.has_guessed_wrong(task.stage)):
                     self._start(task)
         if before != self.tasks.count_done():
             return True
@@ -109,7 +109,7 @@ class Schedule:
         Raises RuntimeError where nothing would ever end, which nvcc is better than.
         """
         guessed = [task for task in self.tasks.all if task.state == State.GUESSED]
-        decided = [task for task in guessed if not self._ids.has_to_guess(task.stage)]
+        decided = [task for task in guessed if not self._ids.must_guess_id(task.stage)]
         if decided:
             return [task for task in decided if task.made and self._done(task, task.made)]
         open_tasks = [task for task in self.tasks.wanted() if task.state == State.READY]
@@ -173,7 +173,7 @@ class Schedule:
         if not task.action:
             task.action = find_stage.action_of(self._call, task.stage)
             task.shares = task.action.is_cached
-            self._call.known.take_action(task.action)
+            self._call.known.add_action(task.action)
         found = find_stage.find(self._call, task.stage, task.action)
         return found is not None and self._take_found(task, found)
 
@@ -181,7 +181,7 @@ class Schedule:
         task.found, result = found, found.result
         task.completed = Completed(0, result.stdout, result.stderr, result.seconds, result.cpu)
         task.state = State.DONE
-        self._call.known.take_found(task.stage, found)
+        self._call.known.add_found(task.stage, found)
         self._drop_promises(task)
         self._others.give_up(task)
         self.clock.note(task)
@@ -283,20 +283,20 @@ class Schedule:
 
     def _is_guess(self, task: Task) -> bool:
         """Whether what a stage has made may hold an id that is not nvcc's."""
-        return self._ids.has_to_guess(task.stage) and not self._ids.are_not_in(task.stage)
+        return self._ids.must_guess_id(task.stage) and not self._ids.is_id_absent(task.stage)
 
     def _throw_away(self, task: Task, made: Made | None) -> None:
         """A stage has run in vain, to its end or not: it has to run again, and reads the id then."""
         task.in_vain += made.completed.seconds if made else 0.0
         task.made = None
         task.state = State.READY
-        self._ids.note_in_vain(task.stage)
+        self._ids.note_wrong_guess(task.stage)
         self._others.give_up(task)
 
     def _decided_guesses(self) -> list[tuple[Task, Promise]]:
         """Those that still run, though what they guess is known."""
         running = [(task, task.run) for task in self.tasks.all if task.guesses]
-        return [(task, run) for task, run in running if run and not self._ids.has_to_guess(task.stage)]
+        return [(task, run) for task, run in running if run and not self._ids.must_guess_id(task.stage)]
 
     def _end_wrong_guesses(self) -> None:
         """End tools that are observed to have guessed wrong."""

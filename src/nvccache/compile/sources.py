@@ -47,7 +47,7 @@ class RemoteCache(Source):
         """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
         if not self._call.remote or not task.action or not task.action.is_cached:
             return None
-        if self._tasks.reads_what_is_new(task):
+        if self._tasks.reads_quick_output(task):
             return None
         self._is_asked = True
         return _Question(task, self._call)

@@ -169,7 +169,7 @@ def _urgency(task: Task) -> tuple[int, int]:
 
 def _may_do_anything(task: Task) -> bool:
     """Whether its stage runs a wrapper of a host compiler, and it is not known what the wrapper becomes."""
-    return rehearsals.is_of_host(task.stage) and not task.stage.command
+    return rehearsals.runs_host_compiler(task.stage) and not task.stage.command
 
 
 class Tasks:
@@ -242,7 +242,7 @@ class Tasks:
         read = self._read_by(task.stage)
         return all(self.is_done(path) for path in read if path in self._by_output)
 
-    def reads_what_is_new(self, task: Task) -> bool:
+    def reads_quick_output(self, task: Task) -> bool:
         """Whether a stage reads what another has just made in no time, as no cache had it; passes aside.
 
         It is unlikely that somebody has its result, and asking would take longer, by comparison, than where

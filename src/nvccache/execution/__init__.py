@@ -1,4 +1,4 @@
-"""One stage: found, or run and published.
+"""One stage: found in the store, or run and published.
 
-Does not know which stage comes when.
+The order of stages is decided in compile.
 """

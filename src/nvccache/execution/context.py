@@ -1,4 +1,4 @@
-"""What is known before anything runs: the context of a call, and the action that each stage of it is."""
+"""What is known before anything runs: the context of a call, and the action of each of its stages."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ SHARED, OWN, SETTLED = "shared", "own", "settled"  # choices of module ids, see 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Of one call, which may be attempted more than once."""
+    """The context of one attempt at a call."""
 
-    plan: Plan  # nvcc's own, with what wrappers become
+    plan: Plan  # nvcc's own, with the commands that wrappers turn into
     environ: dict[str, str]
     cwd: str
     store: Store
-    since_ns: int  # when it began
+    since_ns: int  # when the call began
     watch: Watch  # runs the tools
     is_recaching: bool = False
-    base: str = ""  # base_dir.py, as the next
-    checkout: str = ""
+    base: str = ""  # base_dir.py
+    checkout: str = ""  # base_dir.py
     terminal: str = ""  # streams.py
     rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
-    # What this attempt relies on to go faster, see attempts.py.
+    # Assumptions that save time, see attempts.py.
     has_own_ids: bool = False
     ids_choice: str = SETTLED
     ignores_lines: bool = False
@@ -42,7 +42,7 @@ class Context:
 
 
 def environ_of_tools(context: Context) -> dict[str, str]:
-    """The environment that the tools of a call are given; makes the directory for their own files."""
+    """The environment for the tools of a call; creates their temporary directory."""
     temporary = scratch.temporary_directory(context.plan.scratch)
     os.makedirs(temporary, exist_ok=True)
     return {**context.environ, "TMPDIR": temporary}
@@ -52,13 +52,13 @@ def environ_of_tools(context: Context) -> dict[str, str]:
 class Action:
     """What is known of a stage before it runs."""
 
-    front_key: str = ""  # by the bytes of its inputs; empty for a stage that is not cached
-    meaning_key: str = ""  # by what they say; empty where it reads no text, or that is not known
-    goes_by_meaning: bool = False  # whether a silent result is kept under the latter
-    text: tuple[str, ...] = ()  # the digests of the preprocessed text that it reads
-    dated: tuple[str, ...] = ()  # the files whose date and size are in its keys
+    front_key: str = ""  # from the bytes of its inputs; empty for a stage that is not cached
+    meaning_key: str = ""  # from its text without line numbers; empty if it reads no text or that is unknown
+    is_keyed_by_meaning: bool = False  # whether a result without diagnostics is kept under the meaning key
+    text: tuple[str, ...] = ()  # digests of the preprocessed text that it reads
+    dated: tuple[str, ...] = ()  # files whose date and size are in its keys
     components: tuple[KeyComponent, ...] = ()  # of the front key
-    reason_against_record: str = ""  # of the call, a clause
+    reason_against_record: str = ""  # why the call gets no record, a clause
 
     @property
     def is_cached(self) -> bool:
@@ -67,5 +67,5 @@ class Action:
 
     @property
     def claim_key(self) -> str:
-        """Names the work: equal for all who would run this stage on inputs that say the same."""
-        return self.meaning_key if self.goes_by_meaning else self.front_key
+        """Names the work: equal for all calls that would run this stage on inputs of the same meaning."""
+        return self.meaning_key if self.is_keyed_by_meaning else self.front_key

@@ -1,9 +1,9 @@
-"""Finding a stage's result in the store: under which keys, and whether what is found is whole.
+"""Finding a stage's result in the store: its keys, and whether the result found is complete.
 
-What is known of a stage before it runs makes its front key, behind which lies a record (record.py): what the
-stage was observed to read in addition, and what it gave. Stages that make up a module id have further keys
-(seeding.py). Stages that read preprocessed text have two: by what the text says (passes.py), and by
-its every byte. A result without diagnostics is kept under the first, where lines do not matter.
+All that is known of a stage before it runs makes its front key. The record under that key (record.py) holds
+what else the stage was observed to read, and its result. Stages that generate a module id have further keys
+(seeding.py). Stages that read preprocessed text have two: one from the meaning of the text (passes.py), one
+from its bytes. Where line numbers do not matter, a result without diagnostics is kept under the first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def action_of(call: StagedCall, stage: Stage) -> Action:
-    """The keys of a stage; raises OSError where its tool or a file it names cannot be read."""
+    """The keys of a stage; raises OSError if its tool or a file it names cannot be read."""
     named = [path for path in stage.possible_files if os.path.isfile(path)]
     reason = stage.tool.obstacle(stage.argv, call.environ, named)
     is_cached = stage.grammar.is_cached
@@ -42,7 +42,7 @@ def action_of(call: StagedCall, stage: Stage) -> Action:
     return Action(
         stage_key.key_of(components),
         meaning_key,
-        bool(meaning_key) and _goes_on_without_lines(call),
+        bool(meaning_key) and _may_ignore_lines(call),
         tuple(map(call.workspace.digest_of, texts)),
         tuple(dated),
         tuple(components),
@@ -50,7 +50,7 @@ def action_of(call: StagedCall, stage: Stage) -> Action:
 
 
 def find(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
-    """The result of a stage that the store has, accepted."""
+    """The result of a stage from the store, accepted; None if there is none."""
     found = _find(call, stage, action) if action.is_cached and not call.context.is_recaching else None
     if found:
         accept(call, stage, found)
@@ -58,10 +58,7 @@ def find(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
 
 
 def find_remote(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
-    """The same on remotes, for a stage that this cache does not have; on any thread.
-
-    What is found has still to be accepted.
-    """
+    """The same from remotes, but not yet accepted; for any thread."""
     remote = call.remote
     if not remote:
         return None
@@ -73,7 +70,7 @@ def find_remote(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
 
 
 def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
-    """Take in what a stage would have written whose result was found, and the facts about its text."""
+    """Record in the workspace what the stage would have written, and the facts about its text."""
     outputs = dict(found.result.outputs)
     for output in stage.kept_outputs:
         if output.role in outputs:
@@ -84,7 +81,7 @@ def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
 
 
 def fronts(call: StagedCall, stage: Stage, action: Action) -> Iterator[Front]:
-    """The keys under which a result may be, in the order in which they are tried."""
+    """The keys under which a result may be, in the order of trying them."""
     for key in filter(None, (action.meaning_key, action.front_key)):
         for front in call.module_ids.fronts(key, stage):
             yield from record.on_terminal(front, call.terminal)
@@ -95,7 +92,7 @@ def front_key(call: StagedCall, stage: Stage) -> str:
 
 
 def is_free_of_directory(call: StagedCall, stage: Stage) -> bool:
-    """Whether the directory would show only in front of relative names, and the stage reads none of these."""
+    """Whether the working directory is only joined to relative names, and the stage reads no such names."""
     return stage.grammar.joins_directory and call.workspace.are_absolute(call.read_by(stage))
 
 
@@ -105,14 +102,13 @@ def _find(
     action: Action,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
 ) -> Pair | None:
-    """The result that was found under one of the keys of a stage, if there is one."""
-
+    """The first complete and valid result under a stage's keys."""
     for front in fronts(call, stage, action):
         for pair in record.valid_pairs(front, call.store, call.now, remote_records):
-            # One that was not observed would leave the call without a record.
+            # A result that was not observed would leave the call without a record.
             is_good = pair.input_record.is_observed or call.context.watch.is_blind
             is_moved = tuple(pair.result.text) != action.text
-            if not is_good or (is_moved and not _goes_on_without_lines(call)):
+            if not is_good or (is_moved and not _may_ignore_lines(call)):
                 continue
             if not _is_whole(call, stage, pair.result):
                 continue
@@ -132,33 +128,33 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
         if call.plan.dependency_files and not output_names.are_plain_names(names):
             return False
     roles = {role for role, _ in result.outputs}
-    return all(output.role in roles or call.module_ids.is_own(output) for output in stage.kept_outputs)
+    return all(output.role in roles or call.module_ids.is_own_id(output) for output in stage.kept_outputs)
 
 
-def _goes_on_without_lines(call: StagedCall) -> bool:
-    """Whether a result may come from text whose lines are elsewhere.
+def _may_ignore_lines(call: StagedCall) -> bool:
+    """Whether a result may come from text with other line numbers.
 
-    A wrapper of which it is not known what it becomes may ask for debug information by itself, which shows
-    the lines in what cudafe++ made, and in cicc's stub.
+    A wrapper that was not rehearsed may add `-g`, and debug information shows the lines of cudafe++'s output
+    and cicc's stub.
     """
-    return call.ignores_lines and rehearsals.are_known(call.plan)
+    return call.ignores_lines and rehearsals.are_all_known(call.plan)
 
 
 def _components(call: StagedCall, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:
     read = call.read_by(stage)
     digests = [call.workspace.digest_of(path) for path in read]
-    places = call.workspace.source_paths_in(read)
-    found = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, places)
+    sources = call.workspace.source_paths_in(read)
+    found = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, sources)
     if is_free_of_directory(call, stage):
         found = [component for component in found if component[0] != "directory"]
     if stage.is_preprocessor and call.context.base:
-        # What is kept of a text includes whether it is free of this one, and the text itself is not kept.
+        # Only facts about a text are kept, and one says whether it is free of this directory.
         found.append(("base directory", (call.context.base,)))
     return found
 
 
 def _meaning_key(call: StagedCall, stage: Stage, by_bytes: Sequence[KeyComponent]) -> str:
-    """The key by what the text says, or empty where the stage reads none, or that is not known."""
+    """The key from the meaning of the text; empty if the stage reads none, or its meaning is unknown."""
     texts, read = call.workspace.passes, call.read_by(stage)
     meanings = [texts[path].meaning if path in texts else call.workspace.digest_of(path) for path in read]
     if not stage.tool.is_found_by_meaning or texts.keys().isdisjoint(read) or not all(meanings):
@@ -167,11 +163,11 @@ def _meaning_key(call: StagedCall, stage: Stage, by_bytes: Sequence[KeyComponent
 
 
 def _dated_sources(call: StagedCall, stage: Stage) -> list[str]:
-    """The files whose date and size reach a result, by what the stage reads."""
+    """The files whose date and size get into the result, found in the stage's inputs."""
     dated_sources = stage.tool.dated_sources
     if not dated_sources:
         return []
-    # PTX of the user's, or of a tool that we do not know, may name files whatever the options are.
+    # PTX from the user or an unknown tool may name files, whatever the options.
     foreign = [*stage.possible_files, *(path for path in stage.inputs if path not in call.outputs)]
     contents = []
     for path in filter(os.path.isfile, foreign):

@@ -1,11 +1,11 @@
-"""Putting the result of one stage into the store, under what it was observed to read."""
+"""Storing the result of one stage, with a record of what it was observed to read."""
 
 from __future__ import annotations
 
 import os
 
 from nvccache import module_id as ids
-from nvccache.execution import find_stage, object_place
+from nvccache.execution import find_stage, object_path
 from nvccache.execution.seeding import SEEDED
 from nvccache.execution.staged_call import Known
 from nvccache.files import elf
@@ -28,7 +28,7 @@ _DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working
 
 
 def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known:
-    """Put what a stage has just produced into the store, if it tells nothing of this one call."""
+    """Store the result of a stage that has just run, unless it is specific to this call."""
     learnt = Known()
     reason = _reason_against(call, stage, action, made) or _publish(call, stage, action, made, learnt)
     if reason:
@@ -38,16 +38,16 @@ def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known
 
 
 def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) -> str:
-    """Why a result tells of this one call, or may not be of what its keys tell; or empty."""
-    if made.clue:
-        return made.clue
+    """Why a result is specific to this call, or may not belong to its keys; empty if neither."""
+    if made.path_dependence:
+        return made.path_dependence
     if not made.is_as_rehearsed:
-        return f"{stage.kind} has become another command than before"
+        return f"{stage.kind} has started another command than before"
     contents = list(_contents(call, stage).values())
     directory = os.fsencode(call.plan.scratch)
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
-    own = os.fsencode(f"{call.cwd}//")  # as a pass names it, which no digest of its text tells
+    own = os.fsencode(f"{call.cwd}//")  # as in preprocessed text; digests of the text leave it out
     if not stage.grammar.sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"
     is_free = find_stage.is_free_of_directory(call, stage)
@@ -59,39 +59,39 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     printed = made.completed.stdout + made.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
-        return f"what {stage.kind} says names a product"  # which is called otherwise the next time
+        return f"the messages of {stage.kind} name a product"  # whose name may differ next time
     observations = [log.read() for log in made.logs]
-    is_its_own = object_place.is_its_own(made.in_place, observations)
-    if not is_its_own or find_stage.front_key(call, stage) != action.front_key:
+    is_own = object_path.was_written_by(made.in_place, observations)
+    if not is_own or find_stage.front_key(call, stage) != action.front_key:
         return unchanged_files.CHANGED_MEANWHILE
-    modes = [object_place.odd_mode(path, stage.kind, call.plan.scratch) for path in made.in_place]
-    return next(filter(None, modes), object_place.who_looks(made.in_place, made.lay_there, observations))
+    modes = [object_path.unusual_mode(path, stage.kind, call.plan.scratch) for path in made.in_place]
+    return next(filter(None, modes), object_path.early_lookup(made.in_place, made.existed, observations))
 
 
 def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
-    """What is kept of a stage's outputs, by path: the text of a pass is not."""
+    """The outputs of a stage that are stored, by path; the text of a pass is not."""
     kept = [output for output in stage.kept_outputs if not stage.is_preprocessor]
     return {output.path: call.workspace.content_of(output.path) for output in kept}
 
 
 def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt: Known) -> str:
-    """Why it could not be put there, a clause; or empty."""
+    """Why the result could not be stored, a clause; empty if it was."""
     printed = made.completed.stdout + made.completed.stderr
     front_key = action.front_key if printed else action.claim_key
     try:
         read = _input_record_of(call, stage, made)
     except (UnreadableError, OSError) as error:
         return str(error)
-    learnt.take_read(stage, read)
+    learnt.add_input_record(stage, read)
     processes = [process for log in made.logs for process in log.read().processes]
     grown = process_checks.grown_file(processes, call.plan.scratch)
-    if grown:  # a hit would lack its lines among those of stages that ran; a replayed call lacks all of them
+    if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
         call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
         learnt.is_bound = ids.generates(stage)
         return ""
     kept = stage.kept_outputs
-    scope = call.module_ids.scope_of(stage, kept, printed, is_repeatable=made.is_repeatable)
+    scope = call.module_ids.scope_of(stage, kept, printed, is_reproducible=made.is_reproducible)
     if not scope:
         return f"the module id of {stage.kind} is not understood"
     _add_blobs(call, stage)
@@ -113,7 +113,7 @@ def _add_blobs(call: StagedCall, stage: Stage) -> None:
 def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Result:
     completed = made.completed
     outputs = stage.kept_outputs
-    if call.module_ids.are_not_in(stage):
+    if call.module_ids.is_id_absent(stage):
         outputs = [output for output in outputs if output.role != ROLE]
     result = Result(
         [(output.role, call.workspace.digest_of(output.path)) for output in outputs],
@@ -128,13 +128,13 @@ def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Resul
 
 
 def _input_record_of(call: StagedCall, stage: Stage, made: Made) -> InputRecord:
-    """What a stage has just read; raises UnreadableError or OSError."""
+    """The input record of a stage that has just run; raises UnreadableError or OSError."""
     inputs, subject = call.inputs, call.subject_of(stage)
     if made.costs:
         read = inputs.of_sent(subject, stage.tool.variables)
     elif call.context.watch.is_blind:
         read = inputs.assumed(subject, call.context.watch.why_not)
-    elif not made.logs:  # an input record of nothing would always hold
+    elif not made.logs:  # an empty input record would always match
         raise UnreadableError(f"no run of {stage.kind} was observed")
     else:
         runs = [inputs.input_record(log.read(), subject) for log in made.logs]

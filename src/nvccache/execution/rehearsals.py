@@ -1,17 +1,16 @@
-"""Which command a host compiler becomes that is a wrapper: a script, or a program of somebody's own.
+"""Which command a wrapper of the host compiler starts. Wrappers are scripts or programs of the user's.
 
-What nvcc gives to a host compiler says what its results may show: lines, directories, paths. Of a wrapper
-that is not known, since it may add words, and choose them by anything. So it is rehearsed: run with the very
-arguments that nvcc would give it, up to where it starts the compiler (observer/rehearsal.c). From then on its
-stage is treated as that command, which is in its key.
+A compiler's options say what its results may contain: lines, directories, paths. A wrapper may add any
+options, for any reason. Hence it is rehearsed: run with exactly the arguments of nvcc, and stopped where it
+starts the compiler (observer/rehearsal.c). Its stage is then treated as that command, which is in its key.
 
-    known       by this rehearsal, or one before with the same arguments in the same directory, behind which
-                nothing has changed that it was observed to read, look for or ask for (a record)
-    checked     in each run of the stage: where the wrapper becomes anything else the call begins again
-    unknown     what cannot be rehearsed is treated as a program that may do anything: by the bytes of what it
-                reads, with the object in its place (object_place.py)
+    known       from this rehearsal, or from an earlier one with the same arguments and directory, if nothing
+                has changed that it was observed to read, look up or query (a record)
+    checked     in each run of the stage: if the wrapper starts anything else, the call begins again
+    unknown     a wrapper that cannot be rehearsed may do anything: its stage is keyed by the bytes of its
+                inputs and writes its object in place (object_path.py)
 
-No result is taken from anywhere without what its own run was observed to read.
+A rehearsal never replaces the input record of the stage's own run.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ _SCRATCH = "<scratch>"
 
 
 def applied(context: Context) -> Context:
-    """The same with what wrappers of host compilers become; raises OSError."""
+    """The context with the commands that wrappers of host compilers start; raises OSError."""
     made = _Rehearsals(context)
     return replace(context, plan=made.plan(), rehearsals=tuple(made.found))
 
 
 class _Rehearsals:
-    """The rehearsals of one call; `found` are those that have shown what its wrappers become."""
+    """The rehearsals of one call; those that showed the command are in `found`."""
 
     def __init__(self, context: Context) -> None:
         self.found: list[Rehearsal] = []
@@ -61,78 +60,80 @@ class _Rehearsals:
         self._failed: set[str] = set()  # the wrappers that could not be rehearsed
 
     def plan(self) -> Plan:
-        """The plan with what each host compiler becomes, as far as that is known; raises OSError."""
-        return self._plan.changed(lambda stage: self._with_command(stage) if is_of_host(stage) else stage)
+        """The plan with the command that each host compiler starts, where known; raises OSError."""
+        return self._plan.changed(
+            lambda stage: self._with_command(stage) if runs_host_compiler(stage) else stage
+        )
 
     def _with_command(self, stage: Stage) -> Stage:
-        word = stage.argv[0]
-        if toolchain.is_compiler(word, self._environ):
+        program = stage.argv[0]
+        if toolchain.is_compiler(program, self._environ):
             return replace(stage, command=stage.argv)
-        known = None if word in self._failed else self._tried(stage)
+        known = None if program in self._failed else self._find_unless_failed(stage)
         if not known:
-            self._failed.add(word)
+            self._failed.add(program)
             return stage
         shows_directory = stage.grammar.sees_directory or has_debug_info(known.argv)
         return replace(
             stage,
             grammar=replace(stage.grammar, sees_directory=shows_directory),
             command=known.argv,
-            becomes=_parts(known, stage, self._plan.scratch),
+            becomes=_key_parts(known, stage, self._plan.scratch),
         )
 
-    def _tried(self, stage: Stage) -> CompilerCall | None:
-        """The same as `_known`, unless it is known that this is in vain."""
+    def _find_unless_failed(self, stage: Stage) -> CompilerCall | None:
+        """The same as `_find_or_rehearse`, but None if that failed in an earlier call."""
         memo_key = _memo_key(stage, self._environ, self._store)
         remembered = self._store.find_memo(memo_key)
-        # A preprocessor comes first, which writes nothing of the user's, should the compiler run after all.
+        # The first rehearsal is of a preprocessor: should the compiler run after all, no product is written.
         is_tried = remembered == _BEFORE or (not remembered and stage.is_preprocessor)
         if self._context.watch.is_blind or not is_tried:
             return None
-        known = self._known(stage)
+        known = self._find_or_rehearse(stage)
         if not known or not remembered:
             self._store.add_memo(memo_key, _BEFORE if known else _NEVER)
         return known
 
-    def _known(self, stage: Stage) -> CompilerCall | None:
-        """What a stage's wrapper becomes, found or rehearsed."""
+    def _find_or_rehearse(self, stage: Stage) -> CompilerCall | None:
+        """The command that a stage's wrapper starts, from a record or a rehearsal."""
         argv, scratch = _argv_of_nvcc(stage), self._plan.scratch
         tool = tuple(stage_key.tool_parts(stage, self._environ, self._store))
-        shown = tuple(word.replace(scratch, _SCRATCH) for word in argv)
-        place = (self._context.cwd, self._environ.get("PWD", ""))
-        front = keys.key_and_secret("rehearsal", [("tool", tool), ("argv", shown), ("directory", place)])
+        shown = tuple(argument.replace(scratch, _SCRATCH) for argument in argv)
+        directory = (self._context.cwd, self._environ.get("PWD", ""))
+        front = keys.key_and_secret("rehearsal", [("tool", tool), ("argv", shown), ("directory", directory)])
         found = rehearsed.find(front, self._store, self._now)
         if found:
             self.found.append(found)
-            return _renamed(found.call, _SCRATCH, scratch)
+            return _with_scratch(found.call, _SCRATCH, scratch)
         on_terminal = bool(self._context.terminal)
         completed, log = self._context.watch.rehearse(argv, self._environ, on_terminal)
         observation = log.read()
         became = becoming.of_run(observation, self._environ)
         if became is None or completed.stdout or completed.stderr:
-            return None  # nothing of what it says by itself shows in what it becomes
+            return None  # the wrapper's own messages are not part of the command
         try:
             made = self._inputs.input_record(observation, Subject(self._environ, stage.argv[0]))
         except UnreadableError:
             return None
         may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
-        known = Rehearsal(_renamed(became, scratch, _SCRATCH), made, may_choose)
+        known = Rehearsal(_with_scratch(became, scratch, _SCRATCH), made, may_choose)
         self.found.append(known)
         rehearsed.add(front, known, self._store, self._context.since_ns)
         return became
 
 
-def is_of_host(stage: Stage) -> bool:
-    """Whether a stage's command is the host compiler's, which may be a wrapper; the link is not kept."""
+def runs_host_compiler(stage: Stage) -> bool:
+    """Whether a stage starts the host compiler, which may be a wrapper; not for host links, never cached."""
     return stage.is_preprocessor or stage.tool.is_host_compiler
 
 
-def are_known(plan: Plan) -> bool:
-    """Whether it is known of all host compilers what they become."""
-    return all(stage.command for stage in plan.stages if is_of_host(stage))
+def are_all_known(plan: Plan) -> bool:
+    """Whether the commands of all host compilers are known."""
+    return all(stage.command for stage in plan.stages if runs_host_compiler(stage))
 
 
-def forgotten(plan: Plan, stage: Stage, environ: Mapping[str, str], store: Store) -> Plan:
-    """The plan without what this stage's wrapper was expected to become; it is never rehearsed again."""
+def without_rehearsal(plan: Plan, stage: Stage, environ: Mapping[str, str], store: Store) -> Plan:
+    """The plan without the command of this stage's wrapper, which is never rehearsed again."""
     store.add_memo(_memo_key(stage, environ, store), _NEVER)
 
     def without(other: Stage) -> Stage:
@@ -145,43 +146,45 @@ def forgotten(plan: Plan, stage: Stage, environ: Mapping[str, str], store: Store
 def is_as_rehearsed(
     stage: Stage, observation: Observation, environ: Mapping[str, str], added: Sequence[str], scratch: str
 ) -> bool:
-    """Whether a run has become what it was rehearsed to; `added` are words that were not rehearsed."""
+    """Whether a run started the rehearsed command; `added` are arguments that the rehearsal lacked."""
     if not stage.becomes:
         return True
     known = becoming.of_run(observation, environ)
     if known is None:
         return False
     argv = list(known.argv)
-    for word in added:
-        if word in argv:
-            argv.remove(word)
-    return _parts(replace(known, argv=tuple(argv)), stage, scratch) == stage.becomes
+    for argument in added:
+        if argument in argv:
+            argv.remove(argument)
+    return _key_parts(replace(known, argv=tuple(argv)), stage, scratch) == stage.becomes
 
 
 def _argv_of_nvcc(stage: Stage) -> tuple[str, ...]:
-    """A stage's command with products where nvcc has them written."""
+    """A stage's argv with products at nvcc's paths."""
     wanted = {output.path: output.destination for output in stage.outputs if output.destination}
-    return tuple(wanted.get(word, word) for word in stage.argv)
+    return tuple(wanted.get(argument, argument) for argument in stage.argv)
 
 
-def _parts(known: CompilerCall, stage: Stage, scratch: str) -> tuple[str, ...]:
-    """What a wrapper becomes, as a key component: without what its intermediates and products are called.
+def _key_parts(known: CompilerCall, stage: Stage, scratch: str) -> tuple[str, ...]:
+    """A wrapper's command as parts of a key component, without names of intermediates and products.
 
-    Only the word behind `-o` is known to name the product, and nothing else.
+    Only the argument after `-o` is certain to name the product.
     """
     roles = {
-        word: shown for word, shown in zip(stage.argv[1:], stage.key_argv, strict=True) if scratch in word
+        argument: shown
+        for argument, shown in zip(stage.argv[1:], stage.key_argv, strict=True)
+        if scratch in argument
     }
     products = {path: out.role for out in stage.outputs for path in (out.path, out.destination) if path}
     found, before = [], ""
-    for word in known.argv:
-        if before == "-o" and word in products:
-            found.append(f"<{products[word]}>")
-        elif word in roles and word not in products:
-            found.append(roles[word])
+    for argument in known.argv:
+        if before == "-o" and argument in products:
+            found.append(f"<{products[argument]}>")
+        elif argument in roles and argument not in products:
+            found.append(roles[argument])
         else:
-            found.append(word.replace(scratch, _SCRATCH))
-        before = word
+            found.append(argument.replace(scratch, _SCRATCH))
+        before = argument
     variables = [change.replace(scratch, _SCRATCH) for change in known.variables]
     return (known.program, str(len(found)), *found, *variables)
 
@@ -191,9 +194,8 @@ def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
     return keys.key_of("rehearsed", [("tool", tool)])
 
 
-def _renamed(known: CompilerCall, old: str, new: str) -> CompilerCall:
-    """What a wrapper becomes where the scratch directory is called otherwise."""
-    argv, variables = (
-        tuple(word.replace(old, new) for word in words) for words in (known.argv, known.variables)
-    )
+def _with_scratch(known: CompilerCall, old: str, new: str) -> CompilerCall:
+    """The command with another scratch directory."""
+    argv = tuple(argument.replace(old, new) for argument in known.argv)
+    variables = tuple(change.replace(old, new) for change in known.variables)
     return CompilerCall(known.program, argv, variables)

@@ -1,4 +1,4 @@
-"""Running one stage, with what it reads made before, and what it writes taken in."""
+"""Running one stage: writing its inputs to disk before, and reading its outputs after."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from nvccache import module_id as ids
-from nvccache.execution import object_place, rehearsals
+from nvccache.execution import object_path, rehearsals
 from nvccache.files import keys
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.preprocessed import passes
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class LostResultError(Exception):
-    """The call cannot go on here, and nvcc has to do it; carries a fault in one sentence."""
+    """A lost result cannot be made again, so nvcc has to run the call; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Where the seconds of a stage went that another machine ran, and bytes each way."""
+    """What a stage on another machine cost: seconds by phase, and bytes in each direction."""
 
     queue: float = 0.0  # waiting for a worker
     send: float = 0.0
@@ -41,15 +41,15 @@ class Costs:
     fetched_bytes: int = 0
     worker: str = ""
     is_cached: bool = False  # whether the engine had the result
-    where: str = ""  # the executor, for people
+    where: str = ""  # the executor, for display
 
     def text(self) -> str:
-        """As the event log has it, see events.RemoteCosts."""
+        """In the form of the event log, see events.RemoteCosts."""
         values = [f"{seconds:.3f}" for seconds in (self.queue, self.send, self.run, self.fetch)]
         return " ".join((*values, str(self.sent_bytes), str(self.fetched_bytes), str(int(self.is_cached))))
 
     def shown(self) -> str:
-        """For people who read the log."""
+        """For the log."""
         if self.is_cached:
             return f"the engine had it, fetched in {self.fetch:.2f} s"
         return f"queue {self.queue:.2f}, send {self.send:.2f}, fetch {self.fetch:.2f} s"
@@ -61,22 +61,22 @@ class Made:
 
     completed: Completed
     logs: Sequence[Log] = ()
-    is_repeatable: bool = False  # whether another run was observed to make the same, see seeding.py
+    is_reproducible: bool = False  # whether a second run gave the same bytes, see seeding.py
     costs: Costs | None = None  # of a run on another machine
-    wall: float = 0.0  # of the call's wall time, in seconds; see tasks.StageClock
-    in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written where they belong
-    lay_there: frozenset[str] = frozenset()  # those of them where another file was before
-    clue: str = ""  # why the path of its object may have mattered, a clause; see object_place.py
-    is_as_rehearsed: bool = True  # no wrapper has become another command, see rehearsals.py
+    wall: float = 0.0  # its share of the call's wall time, in seconds; see tasks.StageClock
+    in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
+    existed: frozenset[str] = frozenset()  # those of them that existed before
+    path_dependence: str = ""  # why the path of its object may have mattered, a clause; see object_path.py
+    is_as_rehearsed: bool = True  # no wrapper started another command, see rehearsals.py
 
 
 def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
-    """Run a stage for real, having made what it reads; raises LostResultError or OSError."""
+    """Run a stage, with its inputs written first; raises LostResultError or OSError."""
     make_inputs(call, stage)
     for output in stage.outputs:
         if not output.is_in_place:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-            if rehearsals.is_of_host(stage):  # a wrapper may look for it, and nvcc's names are new ones
+            if rehearsals.runs_host_compiler(stage):  # nvcc's intermediates are new; a wrapper may look
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(output.path)
         if output.begins_as:
@@ -92,45 +92,45 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
         logs.append(log)
         return completed
 
-    before, lay_there = _lying_before(call, stage), object_place.lying_in_place(stage)
-    completed = carry_out(argv_to_run(call, stage, reads_id=call.module_ids.provide(stage)))
-    is_repeatable = False
+    before, existed = _digests_before(call, stage), object_path.existing_outputs(stage)
+    completed = carry_out(argv_to_run(call, stage, reads_id=call.module_ids.write_known_id(stage)))
+    is_reproducible = False
     if completed.status == 0 and ids.generates(stage):
         kept = stage.kept_outputs
-        completed, is_repeatable = call.module_ids.settle(stage, completed, kept, carry_out)
+        completed, is_reproducible = call.module_ids.settle(stage, completed, kept, carry_out)
     if completed.status != 0:
         return Made(completed, logs)
     _adopt_changes(call, stage, before)
     take_in(call, stage)
-    in_place, added = object_place.signatures_in_place(stage), _added_options(call, stage)
+    in_place, added = object_path.signatures_in_place(stage), _added_options(call, stage)
     is_as_rehearsed = not stage.becomes or all(
         rehearsals.is_as_rehearsed(stage, log.read(), call.environ, added, call.plan.scratch) for log in logs
     )
     return Made(
         completed,
         logs,
-        is_repeatable,
+        is_reproducible,
         in_place=in_place,
-        lay_there=lay_there,
-        clue=object_place.clue(stage, call.workspace, logs[-1], is_as_rehearsed),
+        existed=existed,
+        path_dependence=object_path.path_dependence(stage, call.workspace, logs[-1], is_as_rehearsed),
         is_as_rehearsed=is_as_rehearsed,
     )
 
 
 def make_inputs(call: StagedCall, stage: Stage) -> None:
-    """Have what a stage reads on disk; raises LostResultError or OSError."""
+    """Write a stage's inputs to disk; raises LostResultError or OSError."""
     read = _inputs(call, stage)
-    with call.making:
+    with call.intermediates_lock:
         for path in (*read, *read):
-            _make(call, path)  # twice, since making one again can write another anew, in its stored form
+            _make(call, path)  # twice: rerunning a stage for one can overwrite another with its stored form
 
 
 def _inputs(call: StagedCall, stage: Stage) -> tuple[str, ...]:
-    return (*call.read_by(stage), *call.module_ids.known_for(stage))
+    return (*call.read_by(stage), *call.module_ids.known_id_of(stage))
 
 
 def run_again(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
-    """Run a stage whose output is lost, and keep it; what came after it relies on the same bytes."""
+    """Run a stage whose output is lost, and store it; raises LostResultError if the bytes differ."""
     expected = [call.workspace.digest_of(output.path) for output in _known_outputs(call, stage)]
     ran = run(call, stage, handle)
     made = [call.workspace.digest_of(output.path) for output in _known_outputs(call, stage)]
@@ -145,25 +145,25 @@ def run_again(call: StagedCall, stage: Stage, handle: Handle | None = None) -> M
 
 
 def lost_producers(call: StagedCall, stage: Stage) -> list[Stage]:
-    """The stages that have to run again before this one can: the text of a pass is not stored."""
+    """The stages to run again before this one, such as passes, whose text is not stored."""
     read = [path for path in _inputs(call, stage) if path in call.outputs]
     return [call.outputs[path][0] for path in read if not call.workspace.can_make(path)]
 
 
 def content_of(call: StagedCall, output: Output) -> bytes:
-    """The content of a product, made again if the store has lost it; raises LostResultError."""
+    """The content of an output, made again if the store has lost it; raises LostResultError."""
     content = call.workspace.content_of(output.path)
     if content is None:
-        with call.making:
+        with call.intermediates_lock:
             run_again(call, call.outputs[output.path][0])
         content = call.workspace.content_of(output.path)
     assert content is not None
     return content
 
 
-def as_kept(call: StagedCall, output: Output, prefix: str) -> bytes:
-    """An intermediate as nvcc would have left it under its name; raises LostResultError."""
-    with call.making:
+def as_left_by_nvcc(call: StagedCall, output: Output, prefix: str) -> bytes:
+    """An intermediate as nvcc would have left it with `-keep`; raises LostResultError."""
+    with call.intermediates_lock:
         _make(call, output.path)
     with open(output.path, "rb") as stream:
         content = stream.read()
@@ -171,7 +171,7 @@ def as_kept(call: StagedCall, output: Output, prefix: str) -> bytes:
 
 
 def _make(call: StagedCall, path: str) -> None:
-    """Have an intermediate on disk."""
+    """Write an intermediate to disk unless it is there."""
     if path not in call.outputs:
         return  # written by an opaque stage, which always runs
     stage, output = call.outputs[path]
@@ -182,7 +182,7 @@ def _make(call: StagedCall, path: str) -> None:
 
 
 def argv_to_run(call: StagedCall, stage: Stage, *, reads_id: bool) -> list[str]:
-    """The argv of a stage, which makes up a module id unless it `reads_id`."""
+    """The argv to run; a stage that generates a module id reads one instead if `reads_id`."""
     if reads_id:
         return ids.without_generating(stage.argv)
     if ids.generates(stage):
@@ -197,8 +197,8 @@ def _added_options(call: StagedCall, stage: Stage) -> Sequence[str]:
     return stage.tool.added_options(stage.command or stage.argv, call.plan.scratch)
 
 
-def _lying_before(call: StagedCall, stage: Stage) -> dict[str, str]:
-    """The digests of the intermediates that a command not understood may change where they lie."""
+def _digests_before(call: StagedCall, stage: Stage) -> dict[str, str]:
+    """The digests of existing intermediates, which an opaque command may change in place."""
     if stage.kind != OPAQUE:
         return {}
     paths = [path for path in {*call.outputs, *stage.inputs} if os.path.isfile(path)]
@@ -206,19 +206,19 @@ def _lying_before(call: StagedCall, stage: Stage) -> dict[str, str]:
 
 
 def _adopt_changes(call: StagedCall, stage: Stage, before: dict[str, str]) -> None:
-    for path, digest in _lying_before(call, stage).items():
+    for path, digest in _digests_before(call, stage).items():
         if before.get(path) != digest:
             with open(path, "rb") as stream:
                 call.workspace.adopt(path, stream.read())
 
 
 def take_in(call: StagedCall, stage: Stage) -> None:
-    """Take in what a stage has written, and the facts about its text; raises OSError."""
+    """Read a stage's outputs into the workspace, with the facts about its text; raises OSError."""
     for output in stage.kept_outputs:
         content = call.workspace.read_written(output)
         if stage.is_preprocessor:
-            places = (call.context.checkout, call.context.cwd)
-            known = facts_of(content, places, call.store, call.context.is_recaching)
+            directories = (call.context.checkout, call.context.cwd)
+            known = facts_of(content, directories, call.store, call.context.is_recaching)
             call.workspace.passes[output.path] = known
 
 
@@ -227,20 +227,20 @@ def _known_outputs(call: StagedCall, stage: Stage) -> list[Output]:
     return [output for output in kept if call.workspace.knows(output.path)]
 
 
-def facts_of(content: bytes, places: Sequence[str], cache: Store, is_recaching: bool = False) -> Pass:
-    """The facts about the text of a pass, kept by all that they follow from.
+def facts_of(content: bytes, directories: Sequence[str], cache: Store, is_recaching: bool = False) -> Pass:
+    """The facts about the text of a pass, from a memo keyed by all that they follow from.
 
-    A macro that nothing uses, or a comment that is worded otherwise, leaves the text as it was.
+    Memos hit often: editing a comment or adding an unused macro does not change the text.
     """
     text = ("text", (keys.digest_bytes(content),))
-    # Facts change their meaning with the bucket of the records that hold them.
-    key = keys.key_of("facts", [("bucket", (store.RECORD,)), text, ("places", tuple(places))])
+    # The encoding of facts changes only together with the bucket of records, which hold them too.
+    key = keys.key_of("facts", [("bucket", (store.RECORD,)), text, ("places", tuple(directories))])
     kept = None if is_recaching else cache.find_record(store.MEMO, key)
     if kept is not None:
         try:
             return passes.decoded(kept)
         except ValueError:
             cache.remove_damaged(store.MEMO, key)
-    made = passes.of_text(content, places)
+    made = passes.of_text(content, directories)
     cache.add_record(store.MEMO, key, made.encoded(), lock=False)
     return made

@@ -1,16 +1,16 @@
-"""Stages that make up a module id: with which argv they run, and under which key their result is kept.
+"""Stages that generate a module id: the argv they run with, and the keys of their results.
 
-Stages that nvcc would have read an id are given it where it is known. One that runs before guesses, and makes
-up the id itself (module_id.py). Whether it is nvcc's shows when that is known; if not, and it is in
-what the stage made, the stage ran in vain. That is kept for the source, so that its stages wait the next
-time, whatever its content is by then.
+nvcc lets several stages read one id from a file. Where that is known, they get it. A stage that runs earlier
+guesses: it generates the id itself (module_id.py), which is compared with nvcc's later. If they differ, and
+the stage's output contains the id, its run is wasted. That is remembered for the source, whatever its
+content, so that its stages wait for the id next time.
 
 Up to three keys are tried, from the most widely shared:
 
-    anywhere    most of what cicc makes does not hold the id
-    placed      it holds the id, which is made of the source's path
-    seeded      the id is made of the seed (module_id.py), which says what the products are called
-    relative    the same of a seed that all checkouts below the base directory have
+    anywhere    the result does not contain the id; true of most results of cicc
+    placed      it contains the id, which is made from the source's path
+    seeded      the id is made from the seed (module_id.py), which contains the names of the products
+    relative    the same, with a seed shared by all checkouts below the base directory
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Output, Plan, Stage
 
 
-_INCLUDE_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")  # as -I and -isystem, to the preprocessor
+_INCLUDE_PATHS = ("CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH")  # work like -I and -isystem
 ANYWHERE, PLACED, SEEDED, RELATIVE = "anywhere", "placed", "seeded", "relative"
-_IN_VAIN = "in vain"
-_AT_ONCE = 1 << 20  # bytes
+_WRONG_GUESS = "in vain"
+_CHUNK = 1 << 20  # bytes
 
 
 def seed_of(context: Context, stage: Stage, workspace: Workspace | None = None) -> ids.Seed:
-    """What the module id is made of, for a stage of nvcc's own plan that makes one up.
+    """What the module id is made from, for a stage of nvcc's own plan that generates one.
 
-    It holds what the passes say that `workspace` knows: no stage that generates an id is looked up before all
-    are done that can run before it.
+    It includes the meaning of all passes known to `workspace`: a stage that generates an id is looked up only
+    when all passes that can run before it are done.
     """
     plan = context.plan
     ends = _ends_of(plan, stage)
@@ -64,23 +64,22 @@ def seed_of(context: Context, stage: Stage, workspace: Workspace | None = None) 
 
 
 def _number_of(plan: Plan, stage: Stage) -> int:
-    """The place among nvcc's steps of a stage, which may write more than nvcc has it write."""
+    """The index of a stage among nvcc's steps; it may have more outputs than nvcc's own stage."""
     written = {output.path for output in stage.outputs}
     same = [other for other in plan.stages if any(output.path in written for output in other.outputs)]
-    return plan.steps.index(same[0] if same else stage)  # what is not understood has no outputs
+    return plan.steps.index(same[0] if same else stage)  # an opaque stage has no outputs
 
 
 def _ends_of(plan: Plan, stage: Stage) -> set[str]:
-    """The products that a stage writes, or that what it writes ends up in."""
+    """The products that a stage writes or contributes to."""
     ends = {output.destination for output in stage.outputs if output.destination}
     return ends.union(*(plan.destinations.get(output.path, ()) for output in stage.outputs))
 
 
 class ModuleIds:
-    """The ids of one attempt at a call: nvcc's, and those that the stages of `plan` make up in addition.
+    """The ids of one attempt at a call: nvcc's, and those that stages of `plan` generate in addition.
 
-    First what the tools are given, then under which keys results are kept and what they hold of an id, and
-    last the ids that stages make up which nvcc would have them read.
+    In this order: arguments of tools; keys of results, and whether these contain an id; guessed ids.
     """
 
     def __init__(self, context: Context, plan: Plan, workspace: Workspace) -> None:
@@ -92,7 +91,7 @@ class ModuleIds:
         self._seeded = RELATIVE if context.ids_choice == SHARED else SEEDED
 
     def seed_of(self, stage: Stage) -> ids.Seed:
-        """The same for all stages that make up one id."""
+        """The seed, the same for all stages that generate the same id."""
         output = stage.output(ROLE)
         original = self._plan.own_ids.get(output.path, "") if output else ""
         return seed_of(self._context, self._producers.get(original, stage), self._workspace)
@@ -103,7 +102,7 @@ class ModuleIds:
         return ids.takes_seed(ids.toolkit_version(argv)) and not ids.user_chose_seed(stage)
 
     def argv_to_run(self, stage: Stage) -> list[str]:
-        """The argv to run a stage with that generates an id."""
+        """The argv for a stage that generates an id."""
         if self.takes_seed(stage):
             return ids.with_seed(stage.argv, self.seed_of(stage))
         return list(stage.argv)
@@ -115,13 +114,13 @@ class ModuleIds:
         kept: Sequence[Output],
         run: Callable[[Sequence[str]], Completed],
     ) -> tuple[Completed, bool]:
-        """On toolkits that take no seed: `run` again if the id would never be the same twice.
+        """Where no seed can be given, `run` again if the id contains a process id.
 
-        Also whether another run was observed to make the same.
+        Also returns whether a second run was observed to give the same bytes.
         """
         output = stage.output(ROLE)
         if output not in kept:
-            return completed, self._makes_the_same_again(stage, kept, run)
+            return completed, self._is_output_reproducible(stage, kept, run)
         assert output is not None
         if output.path in self._plan.own_ids:
             return completed, False
@@ -131,89 +130,89 @@ class ModuleIds:
         _write(output.path, replaced)
         return run(ids.without_generating(stage.argv)), False
 
-    def _makes_the_same_again(
+    def _is_output_reproducible(
         self, stage: Stage, kept: Sequence[Output], run: Callable[[Sequence[str]], Completed]
     ) -> bool:
-        """Whether code that is no text, with an id that no file tells, holds no process id.
+        """Whether binary code holds no process id, found out by another run; keeps the first output.
 
-        That is OptiX-IR before CUDA 13. Another process makes other code then; the first stays.
+        This is for OptiX-IR before CUDA 13, whose id is in no file.
         """
         first = [_read(output.path) for output in kept]
-        if self.takes_seed(stage) or ids.user_chose_seed(stage) or not _is_code(first):
+        if self.takes_seed(stage) or ids.user_chose_seed(stage) or not _is_binary(first):
             return False
-        is_repeatable = run(stage.argv).status == 0 and [_read(output.path) for output in kept] == first
+        is_reproducible = run(stage.argv).status == 0 and [_read(output.path) for output in kept] == first
         for output, content in zip(kept, first, strict=True):
             _write(output.path, content)
-        return is_repeatable
+        return is_reproducible
 
     def fronts(self, key: str, stage: Stage) -> Iterator[Front]:
-        """Where the result of a stage may be, by what is known of it; most make up no id."""
+        """The keys of a stage's result, with their scopes; most stages generate no id and have one."""
         nowhere = Relocation("", self._context.cwd)
         yield Front(key, nowhere, ANYWHERE)
         if ids.generates(stage):
-            place = (ids.source_path(stage.argv),)
-            yield Front(keys.key_of("placed stage", [("front", (key,)), ("place", place)]), nowhere, PLACED)
+            source = (ids.source_path(stage.argv),)
+            yield Front(keys.key_of("placed stage", [("front", (key,)), ("place", source)]), nowhere, PLACED)
             seed = (self.seed_of(stage).text,)
             yield Front(
                 keys.key_of("seeded stage", [("front", (key,)), ("seed", seed)]), nowhere, self._seeded
             )
 
     def scope_of(
-        self, stage: Stage, kept: Sequence[Output], messages: bytes, *, is_repeatable: bool
+        self, stage: Stage, kept: Sequence[Output], messages: bytes, *, is_reproducible: bool
     ) -> str | None:
-        """How widely a result just made may be shared; None if it must not be stored."""
+        """How widely a new result may be shared; None if it must not be stored."""
         if not ids.generates(stage):
             return ANYWHERE
         if stage.output(ROLE) not in kept:
-            return self._scope_by_products(stage, kept, is_repeatable)
+            return self._scope_by_products(stage, kept, is_reproducible)
         identifier = self._identifier(stage, kept)
         if not ids.is_understood(identifier):
             return None
         is_in_messages = self._is_in_messages(stage, identifier, messages)
-        if stage.tool.compiles_device_code and not self._names_id(stage) and not is_in_messages:
+        if stage.tool.compiles_device_code and not self._contains_id(stage) and not is_in_messages:
             return ANYWHERE
         if ids.has_process_id(identifier):
             return None
         if ids.depends_on_seed(identifier, self.seed_of(stage)):
             return self._seeded
-        # What a result is kept as may still hold the id: it is for a source of this path alone then.
+        # If the stored form contains the id, the result is for a source at this path only.
         is_in_it = is_in_messages or ids.may_occur_in(identifier, self._contents(kept))
         return PLACED if "source path" in stage.grammar.ignored and is_in_it else ANYWHERE
 
-    def _scope_by_products(self, stage: Stage, kept: Sequence[Output], is_repeatable: bool) -> str | None:
-        """The scope where no file tells the id: PTX shows whether it holds one made up, code does not."""
+    def _scope_by_products(self, stage: Stage, kept: Sequence[Output], is_reproducible: bool) -> str | None:
+        """The scope where the id is in no file: in PTX it can be searched for, in binary code it cannot."""
         contents = self._contents(kept)
         if self.takes_seed(stage):
             rest = self.seed_of(stage).rest
-            depends = _is_code(contents) or any(rest in content for content in contents)
+            depends = _is_binary(contents) or any(rest in content for content in contents)
             return self._seeded if depends else ANYWHERE
         if ids.user_chose_seed(stage):
             is_kept = True
-        elif _is_code(contents):
-            is_kept = is_repeatable
+        elif _is_binary(contents):
+            is_kept = is_reproducible
         else:
             is_kept = not any(map(ids.contains_process_id, contents))
         return ANYWHERE if is_kept else None
 
-    def may_be_named(self, stage: Stage) -> bool:
-        """Whether device code that a stage made may hold the id, which tells where the source is.
+    def may_contain_id(self, stage: Stage) -> bool:
+        """Whether a stage's device code may contain the id, which reveals the source's path.
 
-        An object may hide that, since it is compressed in there.
+        Searching the object is not enough, since device code is compressed there.
         """
         if stage.name("source path") == "" or not stage.tool.compiles_device_code:
             return False
-        # What the store has lost may hold anything, as code may.
+        # Lost content may contain anything, like binary code.
         contents = self._contents(stage.kept_outputs, lost=b"\0")
         return any(b"\0" in content or ids.may_contain_id(content) for content in contents)
 
-    def _names_id(self, stage: Stage) -> bool:
-        """Whether the id in a stage's own file is also in what it made. Code that is no text may hide it."""
+    def _contains_id(self, stage: Stage) -> bool:
+        """Whether the stage's other outputs contain its id, or are binary code, which may hide it."""
         kept = stage.kept_outputs
         others = [self._workspace.as_read(output.path) or b"" for output in kept if output.role != ROLE]
         return ids.may_occur_in(self._identifier(stage, kept), others)
 
     def _is_in_messages(self, stage: Stage, identifier: bytes, messages: bytes) -> bool:
-        """Whether messages name the id, or the path that it is made of."""
+        """Whether messages contain the id, or the path that it is made from."""
         directory = os.path.dirname(stage.name("source path"))
         names_path = len(directory) > 1 and os.fsencode(directory) in messages
         return bool(messages) and (names_path or ids.may_occur_in(identifier, [messages]))
@@ -227,42 +226,42 @@ class ModuleIds:
         contents = [self._workspace.content_of(output.path) for output in kept if output.role != ROLE]
         return [lost if content is None else content for content in contents]
 
-    def is_own(self, output: Output) -> bool:
-        """Whether this is an id that nothing reads, and that a result need not have where it is not in it."""
+    def is_own_id(self, output: Output) -> bool:
+        """Whether this is a guessed id, which no stage reads and results that lack it may omit."""
         return output.role == ROLE and output.path in self._plan.own_ids
 
     def original_of(self, stage: Stage) -> str:
-        """The file with the id that nvcc would have this stage read, or empty."""
+        """The file with the id that this stage would read under nvcc, or empty."""
         return self._files_of(stage)[1]
 
-    def are_not_in(self, stage: Stage) -> bool:
-        """Whether the id that a stage has made up is in nothing else that it made."""
+    def is_id_absent(self, stage: Stage) -> bool:
+        """Whether no other output of a stage contains the id that it guessed."""
         output = stage.output(ROLE)
-        return output is not None and self.is_own(output) and not self._names_id(stage)
+        return output is not None and self.is_own_id(output) and not self._contains_id(stage)
 
     def has_wrong_id(self, stage: Stage) -> bool:
-        """Whether the outputs of a stage hold a module id that it made up and that differs from nvcc's."""
+        """Whether the outputs of a stage contain a guessed module id that differs from nvcc's."""
         own, original = self._files_of(stage)
         if not self._workspace.knows(own) or not self._workspace.knows(original):
             return False
         if self._workspace.digest_of(own) == self._workspace.digest_of(original):
             return False
-        return not self.are_not_in(stage)
+        return not self.is_id_absent(stage)
 
-    def has_to_guess(self, stage: Stage) -> bool:
-        """Whether a stage would make up an id now, since nvcc's is not known yet."""
+    def must_guess_id(self, stage: Stage) -> bool:
+        """Whether a stage would have to guess its id now, since nvcc's is not known yet."""
         original = self.original_of(stage)
         return original != "" and not self._workspace.knows(original)
 
-    def known_for(self, stage: Stage) -> tuple[str, ...]:
-        """The file with the id that nvcc would have this stage read, if that is known."""
+    def known_id_of(self, stage: Stage) -> tuple[str, ...]:
+        """The file with the id that this stage would read under nvcc, if the id is known."""
         original = self.original_of(stage)
         return (original,) if original and self._workspace.knows(original) else ()
 
-    def provide(self, stage: Stage) -> bool:
-        """Have the id lie where a stage would write it, which reads it then; whether it is known.
+    def write_known_id(self, stage: Stage) -> bool:
+        """Write the known id where the stage would write its own, so that it reads it; False if unknown.
 
-        Of a stage that was found and has to run again, it is the one with which it ran.
+        A stage that was found and has to run again gets the id of its earlier run.
         """
         own, original = self._files_of(stage)
         known = next((path for path in (original, own) if path and self._workspace.knows(path)), "")
@@ -274,10 +273,10 @@ class ModuleIds:
         return True
 
     def writes_wrong_id(self, stage: Stage) -> bool | None:
-        """The same of a stage that still runs, by its output so far; None while that is not known.
+        """Whether a stage that still runs uses a wrong id, from its output so far; None while unknown.
 
-        cicc writes the id when it has read its text, together with all device code as text. That text may
-        name an id that the result will not hold; only the end of the stage shows it.
+        cicc writes the id once it has parsed its input, together with all device code as text. That text may
+        contain an id that the result will not; only the finished output shows it.
         """
         own, original = self._files_of(stage)
         code = stage.output("gpu")
@@ -289,18 +288,18 @@ class ModuleIds:
             return None
         if made == self._workspace.as_read(original):
             return False
-        return _holds(code.path, ids.head_of(made))
+        return _contains(code.path, ids.head_of(made))
 
-    def note_in_vain(self, stage: Stage) -> None:
-        self._context.store.add_memo(self._memo_key(stage), _IN_VAIN)
+    def note_wrong_guess(self, stage: Stage) -> None:
+        self._context.store.add_memo(self._memo_key(stage), _WRONG_GUESS)
         self._memos.clear()
 
-    def were_in_vain(self, stage: Stage) -> bool:
-        """Whether a stage of the same source was observed to guess in vain."""
+    def has_guessed_wrong(self, stage: Stage) -> bool:
+        """Whether a stage of the same source has guessed wrong before."""
         key = self._memo_key(stage)
         if key not in self._memos:
             self._memos[key] = self._context.store.find_memo(key)
-        return self._memos[key] == _IN_VAIN
+        return self._memos[key] == _WRONG_GUESS
 
     def _memo_key(self, stage: Stage) -> str:
         name = stage.name("source path") or stage.name("source name")
@@ -308,14 +307,14 @@ class ModuleIds:
         return keys.key_of("ids in vain", [("source", (source,))])
 
     def _files_of(self, stage: Stage) -> tuple[str, str]:
-        """The file with the id that a stage makes up, and that with nvcc's; both empty for other stages."""
+        """The files with the id that a stage guesses and with nvcc's; both empty for other stages."""
         output = stage.output(ROLE)
         original = self._plan.own_ids.get(output.path, "") if output in stage.kept_outputs and output else ""
         return (output.path, original) if output and original else ("", "")
 
 
-def _is_code(contents: Sequence[bytes]) -> bool:
-    """Whether this is no text, in which an id may have another form."""
+def _is_binary(contents: Sequence[bytes]) -> bool:
+    """Whether one is not text, so that an id in it may be encoded differently."""
     return any(b"\0" in content for content in contents)
 
 
@@ -329,12 +328,12 @@ def _write(path: str, content: bytes) -> None:
         stream.write(content)
 
 
-def _holds(path: str, text: bytes) -> bool:
-    """Whether a file holds a text, however large it is."""
+def _contains(path: str, text: bytes) -> bool:
+    """Whether a file contains `text`; reads it in chunks."""
     before = b""
     try:
         with open(path, "rb") as stream:
-            while part := stream.read(_AT_ONCE):
+            while part := stream.read(_CHUNK):
                 if text in before + part:
                     return True
                 before = part[-len(text) :]

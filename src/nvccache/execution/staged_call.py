@@ -1,13 +1,13 @@
-"""A call taken apart into its stages: what these share over one scratch directory.
+"""A call as its stages: the state they share in one scratch directory.
 
-    context.py          what is known before: Context of the call, Action of a stage
+    context.py          what is known before a run: Context of the call, Action of a stage
     find_stage.py       the keys of a stage, and its result if the store has it
-    run_stage.py        running it: Made, what it printed, what its tools were observed to do
-    publish_stage.py    putting its result into the store, and what it has read, or why not
+    run_stage.py        running it: Made, its messages, what its tools were observed to do
+    publish_stage.py    storing its result and input record, or why that is not possible
 
-The steps change nothing but the workspace and the store; what a call learns by them is Known. Stages
-run on threads of their own, and are published by another; each touches only what its stage reads and writes.
-Which stage comes when is not known here.
+These change only the workspace and the store; what a call learns from them is collected in Known. Each stage
+runs on its own thread and is published by another; both touch only that stage's inputs and outputs. The order
+of stages is decided elsewhere (schedule.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class StagedCall:
-    """The stages of one call in one attempt. `plan` is the one that is carried out, see attempts.py."""
+    """The stages of one call in one attempt. `plan` is the one to run, see attempts.py."""
 
     def __init__(self, context: Context, plan: Plan) -> None:
         self.context = context
@@ -52,7 +52,7 @@ class StagedCall:
         self.inputs = ObservedInputs(
             context.store, context.cwd, plan.scratch, context.since_ns, context.checkout
         )
-        self.making = threading.RLock()  # held by who has intermediates on disk
+        self.intermediates_lock = threading.RLock()  # held while intermediates are written to disk
 
     @property
     def remote(self) -> TieredStore | None:
@@ -60,25 +60,25 @@ class StagedCall:
         return self.store if isinstance(self.store, TieredStore) else None
 
     def without_scratch(self, text: bytes) -> bytes:
-        """Diagnostics as they may be written and kept."""
+        """Diagnostics without paths in the scratch directory, for printing and storing."""
         if os.fsencode(self.plan.scratch) in text:
             for output in (output for _, output in self.outputs.values() if output.destination):
                 text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))
         return scratch.hide_paths(text, self.plan.scratch, self.context.environ)
 
     def read_by(self, stage: Stage) -> list[str]:
-        """The intermediates a stage reads: those its command names, and those that they include."""
+        """The intermediates a stage reads: those its command names, and files they include."""
         if stage.kind == OPAQUE:
             return [path for path in self.outputs if self.workspace.knows(path)]
         included = [inner for path in stage.inputs for inner in self.plan.included.get(path, ())]
         return [*stage.inputs, *(included if stage.grammar.may_include else ())]
 
     def input_bytes(self, stage: Stage) -> int:
-        """The size of what a stage reads, as far as it lies on disk."""
+        """The size of those of a stage's inputs that are on disk."""
         return sum(os.path.getsize(path) for path in self.read_by(stage) if os.path.exists(path))
 
     def subject_of(self, stage: Stage) -> Subject:
-        """What is to be observed of a stage; raises OSError."""
+        """What the observation of a stage needs to know of it; raises OSError."""
         return Subject(
             self.environ,
             stage.argv[0],
@@ -92,31 +92,30 @@ class StagedCall:
 
 
 class Known:
-    """What a call learns by the steps of its stages, collected by one thread."""
+    """What a call has learned from its stages, collected by one thread."""
 
     def __init__(self) -> None:
         self.input_records: list[InputRecord] = []
         self.dated_files: list[str] = []
         self.reasons_against_record: list[str] = []  # clauses
-        self.is_bound = False  # whether a result depends on what the products are called
+        self.is_bound = False  # whether a result depends on the names of the products
 
-    def take_action(self, action: Action) -> None:
+    def add_action(self, action: Action) -> None:
         self.dated_files += action.dated
         if action.reason_against_record:
             self.reasons_against_record.append(action.reason_against_record)
 
-    def take_found(self, stage: Stage, found: Pair) -> None:
+    def add_found(self, stage: Stage, found: Pair) -> None:
         self.is_bound = self.is_bound or found.front.scope == SEEDED
-        self.take_read(stage, found.input_record)
+        self.add_input_record(stage, found.input_record)
 
-    def take_read(self, stage: Stage, made: InputRecord) -> None:
-        """What a stage has read."""
+    def add_input_record(self, stage: Stage, made: InputRecord) -> None:
         self.input_records.append(made)
         if not made.is_observed:
             self.reasons_against_record.append(f"{stage.kind} was not observed")
 
     def add(self, other: Known) -> None:
-        """What another thread has learnt."""
+        """Add what another thread has learned."""
         self.input_records += other.input_records
         self.reasons_against_record += other.reasons_against_record
         self.is_bound = self.is_bound or other.is_bound

@@ -1,8 +1,8 @@
-"""The scratch directory of one call: which intermediates are known by digest, and which lie on disk.
+"""The scratch directory of one call: which intermediates are known by digest, and which are on disk.
 
-Keys flow, bytes do not: a stage that hits leaves only digests here. A file is written when a stage
-that reads it has to run. What is digested and stored is the canonical content, in which placeholders
-stand for the name of the stub file and for where the source is; what a tool reads has these.
+A stage that hits adds only digests here. A file is written when a stage that reads it has to run. Digests
+and stored blobs are of the canonical content, with placeholders for the name of the stub file and the path of
+the source; files for tools have the real ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ON_DISK_ONLY = frozenset({"ii"})  # too large to be worth keeping in memory or 
 
 
 class Workspace:
-    """What is known of each intermediate file of a call."""
+    """The intermediate files of a call: their digests, contents and facts."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class Workspace:
         source_paths: Mapping[str, str] | None = None,
     ) -> None:
         self.scratch = scratch
-        self._source_paths = source_paths or {}  # by the files that may tell where the source is
+        self._source_paths = source_paths or {}  # by files whose content may reveal the path of the source
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
         self.passes: dict[str, Pass] = {}  # the facts about preprocessed text
-        self._contents: dict[str, bytes] = {}  # canonical content of what was made in this call
+        self._contents: dict[str, bytes] = {}  # canonical, of files made in this call
         self._on_disk: set[str] = set()
         self._adopted: set[str] = set()
-        self._left: dict[str, str] = {}  # digests of files that are there from before
+        self._earlier: dict[str, str] = {}  # digests of files on disk from an earlier attempt
 
     def digest_of(self, path: str) -> str:
         return self._digests[path]
@@ -55,47 +55,44 @@ class Workspace:
         return path in self._digests
 
     def meaning_of(self, path: str) -> str:
-        """What a preprocessed text says apart from its lines, or where that is not known, the digest of all.
-
-        Empty for one that has not been made.
-        """
+        """The digest of a text without its lines, or if unknown, of the whole file; empty if not made."""
         meaning = self.passes[path].meaning if path in self.passes else ""
         return meaning or self._digests.get(path, "")
 
     def are_absolute(self, paths: Iterable[str]) -> bool:
-        """Whether some preprocessed text among these files names others by absolute paths alone."""
+        """Whether some of these files are preprocessed text, and it names others by absolute paths only."""
         texts = [self.passes[path] for path in paths if path in self.passes]
         return bool(texts) and all(text.is_absolute for text in texts)
 
     def expect(self, path: str, digest: str) -> None:
-        """A stage that hit would have written this."""
+        """Note the digest of a file that a stage with a hit would have written."""
         self._digests[path] = digest
-        if self._left.get(path) == digest:
+        if self._earlier.get(path) == digest:
             self._on_disk.add(path)
 
     def read_written(self, output: Output) -> bytes:
-        """Take in what a stage wrote; the canonical content. Raises OSError when it is not there."""
+        """Read a file that a stage wrote, and return its canonical content; raises OSError."""
         with open(output.path, "rb") as stream:
             content = stream.read()
         if output.role == "stub":
             content = content.replace(self._stub_name(output), _PLACEHOLDER)
         content = ids.without_checksum(output.role, content, self._start_of_id(output.path))
         if output.role == "cudafe1.cpp":
-            self._on_disk.discard(output.path)  # holds the placeholder: written again when it is read
+            self._on_disk.discard(output.path)  # contains the placeholder; rewritten before a stage reads it
         else:
             self._on_disk.add(output.path)
         if output.role not in _ON_DISK_ONLY:
             self._contents[output.path] = content
-        # Stages that heed the working directory have it in their keys.
+        # Stages that depend on the working directory have it in their keys.
         text = passes.without_directory(content) if output.role == "ii" else content
         self._digests[output.path] = keys.digest_bytes(text)
         return content
 
     def adopt(self, path: str, content: bytes) -> None:
-        """Take in a file that a command not understood has written, or changed where it lay."""
+        """Note a file that an opaque command has written or changed."""
         self._digests[path] = keys.digest_bytes(content)
         self._contents.pop(path, None)
-        if path in self.passes:  # what is listed was listed before
+        if path in self.passes:  # the files it lists are still right
             self.passes[path] = replace(self.passes[path], free_of="", meaning="", is_absolute=False)
         self._adopted.add(path)
         self._on_disk.add(path)
@@ -110,26 +107,26 @@ class Workspace:
         return self._store.read_blob(self._digests[path])
 
     def as_read(self, path: str) -> bytes | None:
-        """The content of a known file with the module id that a tool would read in it."""
+        """The content of a known file, with the real module id that tools read."""
         content = self.content_of(path)
         return content if content is None else ids.with_checksum(content, self._start_of_id(path))
 
     def source_paths_in(self, paths: Iterable[str]) -> list[str]:
-        """Where the sources are that these files tell of, but not their digests."""
+        """The source paths that these files reveal, though their digests do not."""
         return sorted({self._source_paths[path] for path in paths if path in self._source_paths})
 
     def can_make(self, path: str) -> bool:
-        """Whether a known file is on disk, or can be written there without running its stage again."""
+        """Whether a known file is on disk, or can be written without running its stage again."""
         if path in self._on_disk or path in self._contents or not self.knows(path):
             return True
         return self._store.has_blob(self._digests[path])
 
-    def take_over(self, other: Workspace) -> None:
-        """Let files that another workspace wrote into the same directory count as written, if expected."""
-        self._left = {path: other._digests[path] for path in other._on_disk if path in other._digests}
+    def reuse_files_of(self, other: Workspace) -> None:
+        """Reuse files that another workspace wrote into the same directory, where their digests match."""
+        self._earlier = {path: other._digests[path] for path in other._on_disk if path in other._digests}
 
     def materialise(self, path: str, output: Output) -> bool:
-        """Have a file on disk for a tool to read; False if the store has lost its content."""
+        """Write a file for a tool to read, unless it is there; False if the store has lost its content."""
         if path in self._on_disk:
             return True
         content = self.as_read(path)
@@ -147,10 +144,10 @@ class Workspace:
         return ids.prefix_of(source_path) if source_path else b""
 
     def _stub_name(self, output: Output) -> bytes:
-        """What the placeholder stands for in this output, or nothing where there is none.
+        """What the placeholder stands for in this output; empty if it has none.
 
-        cudafe++'s C++ file includes the stub by its base name; the stub's own line markers hold its
-        path as cicc was given it.
+        cudafe++'s C++ file includes the stub by its base name; the stub's own line markers contain its path
+        as on cicc's command line.
         """
         if output.role == "stub":
             return os.fsencode(output.path)

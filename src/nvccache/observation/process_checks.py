@@ -261,14 +261,14 @@ def grown_file(processes: Iterable[Process], scratch: str) -> str:
     return min((path for path in appended if not path.startswith(own)), default="")
 
 
-def looks_for_product(process: Process, product: str, *, lay_there: bool) -> bool:
+def looks_for_product(process: Process, product: str, *, existed: bool) -> bool:
     """Whether a process that is no compiler has looked at a product's path before the product was made.
 
     One that was not there before, and is found, has been made by then.
     """
     if not known_programs.heeds_what_lies_there(process):
         return False
-    observed = process.absent | (process.found.keys() | process.files.keys() if lay_there else set())
+    observed = process.absent | (process.found.keys() | process.files.keys() if existed else set())
     name, path = os.path.basename(product), _with_real_directory(product)
     return any(os.path.basename(one) == name and _with_real_directory(one) == path for one in observed)
 

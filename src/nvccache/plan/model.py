@@ -25,7 +25,7 @@ class Output:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the tool writes it directly to its destination, see object_place.py."""
+        """Whether the tool writes it directly to its destination, see object_path.py."""
         return self.path == self.destination
 
 

@@ -65,7 +65,7 @@ class Executor:
         call = self._call
         if not self._may_be_used():
             return 0.0
-        may_generate = ids.generates(stage) and not call.module_ids.known_for(stage)
+        may_generate = ids.generates(stage) and not call.module_ids.known_id_of(stage)
         if may_generate and not call.module_ids.takes_seed(stage):
             return 0.0  # the id would depend on the remote process, and a run here could make another
         seconds = self._estimated_seconds(stage)
@@ -171,7 +171,7 @@ class Executor:
         call = self._call
         loaded = stage_key.loaded_by(stage, call.environ, call.store)
         tool = work.of_tool(stage.argv[0], loaded, call.environ, call.store)
-        reads_id = call.module_ids.provide(stage)
+        reads_id = call.module_ids.write_known_id(stage)
         argv = run_stage.argv_to_run(call, stage, reads_id=reads_id)
         read = call.read_by(stage)
         if reads_id:

@@ -9,7 +9,7 @@ import pytest
 from nvccache.compile import attempts
 from nvccache.compile.attempts import SETTLED, BeginAgainError
 from nvccache.compile.tasks import State, Task, Tasks
-from nvccache.execution import object_place, rehearsals
+from nvccache.execution import object_path, rehearsals
 from nvccache.execution.context import Action, Context
 from nvccache.execution.run_stage import Made
 from nvccache.machine.process import Completed
@@ -49,15 +49,15 @@ def task(stage, completed: Completed = QUIET, **seen) -> Task:
 
 @pytest.fixture(autouse=True)
 def memos(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_place, "remember", lambda *_: None)
-    monkeypatch.setattr(rehearsals, "forgotten", lambda *_: FORGOTTEN)
+    monkeypatch.setattr(object_path, "remember", lambda *_: None)
+    monkeypatch.setattr(rehearsals, "without_rehearsal", lambda *_: FORGOTTEN)
 
 
 @pytest.mark.parametrize(
     ("ended", "has_wrong_id", "changed", "sentence"),
     [
         (task(OBJECT), True, {"has_own_ids": False}, "the module ids differ"),
-        (task(OBJECT, clue=CLUE), False, {"is_in_place": True}, f"{CLUE}: once more"),
+        (task(OBJECT, path_dependence=CLUE), False, {"is_in_place": True}, f"{CLUE}: once more"),
         (
             task(OBJECT, is_as_rehearsed=False),
             False,
@@ -75,7 +75,7 @@ def test_what_does_not_hold_is_left_out_of_the_next_attempt(ended, has_wrong_id,
     assert {name: getattr(context, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("ended", [task(OBJECT), task(LINKED, clue=CLUE), task(OBJECT, FAILS)])
+@pytest.mark.parametrize("ended", [task(OBJECT), task(LINKED, path_dependence=CLUE), task(OBJECT, FAILS)])
 def test_all_else_holds(ended) -> None:
     """Such as an object that nvcc would link, which has no other place, and what failed."""
     assert check(ended)

@@ -58,7 +58,7 @@ def test_a_module_id_that_is_lost_is_made_before_the_stage_that_reads_it() -> No
     call = SimpleNamespace(
         outputs={"a.module_id": (cudafe, None)},
         read_by=lambda stage: list(stage.inputs),
-        module_ids=SimpleNamespace(known_for=lambda stage: ("a.module_id",)),
+        module_ids=SimpleNamespace(known_id_of=lambda stage: ("a.module_id",)),
         workspace=SimpleNamespace(can_make=lambda path: False),
     )
     assert lost_producers(call, cicc) == [cudafe]

@@ -33,8 +33,8 @@ def found(read: InputRecord, scope: str = "anywhere") -> Pair:
 
 def test_a_hit_tells_what_was_read(known):
     read = InputRecord()
-    known.take_action(Action("front", dated=("/a.cu",)))
-    known.take_found(PASS, found(read))
+    known.add_action(Action("front", dated=("/a.cu",)))
+    known.add_found(PASS, found(read))
     assert known.input_records == [read] and known.input_records[0] is read
     assert known.dated_files == ["/a.cu"]
     assert known.reasons_against_record == []
@@ -42,7 +42,7 @@ def test_a_hit_tells_what_was_read(known):
 
 def test_a_stage_that_is_not_cached_tells_why_there_is_no_record(known):
     action = Action(reason_against_record="it is not cached")
-    known.take_action(action)
+    known.add_action(action)
     assert not action.is_cached
     assert known.reasons_against_record == ["it is not cached"] and known.input_records == []
 
@@ -50,15 +50,15 @@ def test_a_stage_that_is_not_cached_tells_why_there_is_no_record(known):
 def test_what_was_not_observed_is_a_reason(known):
     blind = InputRecord()
     blind.is_observed = False
-    known.take_found(PASS, found(blind))
-    known.take_read(PASS, blind)
+    known.add_found(PASS, found(blind))
+    known.add_input_record(PASS, blind)
     assert known.reasons_against_record == ["host_preprocess was not observed"] * 2
     assert len(known.input_records) == 2
 
 
 def test_what_one_stage_has_found_holds_for_the_call(known):
-    known.take_found(PASS, found(InputRecord(), SEEDED))
-    known.take_found(PASS, found(InputRecord()))
+    known.add_found(PASS, found(InputRecord(), SEEDED))
+    known.add_found(PASS, found(InputRecord()))
     assert known.is_bound
 
 

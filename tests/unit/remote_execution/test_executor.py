@@ -29,7 +29,7 @@ class OfTest(Executor):
         plan = planned(*[line.replace("/s/", f"{scratch}/") for line in lines], scratch=str(scratch))
         self.call = SimpleNamespace(
             plan=plan, terminal="", cwd="/work", environ={}, store=cache, input_bytes=lambda stage: 4 << 20,
-            read_by=lambda stage: list(stage.inputs), module_ids=SimpleNamespace(known_for=lambda stage: ()),
+            read_by=lambda stage: [*stage.inputs], module_ids=SimpleNamespace(known_id_of=lambda stage: ()),
         )  # fmt: skip
         vars(self.call).update(of_call)
         variables = {"HOME": "/", "NVCCACHE_LOG": f"{scratch}/log", "NVCCACHE_EXECUTOR_MIN_SECONDS": "0"}
@@ -65,7 +65,7 @@ def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path, call, mon
 
 
 def test_an_id_that_is_known_is_sent_and_not_sent_back(tmp_path, call, monkeypatch):
-    here = call(module_ids=SimpleNamespace(provide=lambda stage: True))
+    here = call(module_ids=SimpleNamespace(write_known_id=lambda stage: True))
     here.call.plan = independent(here.call.plan)
     stage = here.stage("cicc")
 
@@ -101,7 +101,7 @@ def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(call):
 def test_an_id_that_is_made_of_the_process_is_made_here(call, monkeypatch, takes_seed):
     """As by a cicc of CUDA 11, to which no seed can be given."""
     monkeypatch.setattr(ids, "generates", lambda stage: stage.kind == "cicc")
-    here = call(module_ids=SimpleNamespace(takes_seed=lambda stage: takes_seed, known_for=lambda stage: ()))
+    here = call(module_ids=SimpleNamespace(takes_seed=lambda stage: takes_seed, known_id_of=lambda stage: ()))
     assert bool(here.expected_seconds(here.stage("cicc"))) == takes_seed
     assert here.expected_seconds(here.stage("ptxas"))
 

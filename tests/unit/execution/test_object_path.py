@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nvccache.execution import object_place
+from nvccache.execution import object_path
 from nvccache.files import signatures
 from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
@@ -29,8 +29,8 @@ def shown(path: str) -> dict[str, signatures.Signature]:
 
 
 def test_what_a_tool_was_seen_to_make_is_its_own(product: str) -> None:
-    assert object_place.is_its_own(shown(product), seen_to_make(product))
-    assert object_place.is_its_own({}, [])
+    assert object_path.was_written_by(shown(product), seen_to_make(product))
+    assert object_path.was_written_by({}, [])
 
 
 def test_what_somebody_else_has_put_there_is_not(product: str, tmp_path: Path) -> None:
@@ -38,13 +38,13 @@ def test_what_somebody_else_has_put_there_is_not(product: str, tmp_path: Path) -
     other = tmp_path / "other"
     other.write_bytes(b"else")
     other.replace(product)
-    assert not object_place.is_its_own(shown(product), made)
+    assert not object_path.was_written_by(shown(product), made)
 
 
 def test_what_has_changed_since_it_was_taken_in_is_not(product: str) -> None:
     taken = shown(product)
     Path(product).write_bytes(b"more than was made")
-    assert not object_place.is_its_own(taken, seen_to_make(product))
+    assert not object_path.was_written_by(taken, seen_to_make(product))
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_who_looks_what_lies_where_an_object_will(product: str, argv: list[str],
     absent, found = Process(argv[0], argv, absent={product}), Process(argv[0], argv, found={product: 0})
     elsewhere = Process(argv[0], argv, absent={"sub/a.o"}, found={"sub/a.o": 0})
 
-    def answer(process: Process, *lay_there: str) -> bool:
-        return bool(object_place.who_looks([product], lay_there, [Observation([process], set())]))
+    def answer(process: Process, *existed: str) -> bool:
+        return bool(object_path.early_lookup([product], existed, [Observation([process], set())]))
 
     assert answer(absent) is answer(found, product) is looks
     assert answer(found) is answer(elsewhere, product) is False
