@@ -114,8 +114,8 @@ def examine(line: RandomLine, site: Site) -> Case:
     if isinstance(planned, Bypass):
         return Case(line, plain, (), planned, call, transcript, None)
     commands = tuple(dry_runs.split_by_shell(plain, site.directory)) if plain.status == 0 else ()
-    if call.keeps_in is not None:
-        commands = tuple(_unkept(argv, planned, call.keeps_in) for argv in commands)
+    if call.keep_directory is not None:
+        commands = tuple(_unkept(argv, planned, call.keep_directory) for argv in commands)
     return Case(line, plain, commands, None, call, transcript, planned)
 
 

@@ -21,9 +21,9 @@ from nvccache.commandline.options import (
     GLUED_TEXT,
     OPTIONAL,
     SPELLINGS,
+    SPELLINGS_OF,
     SWITCH,
     UNSUPPORTED,
-    WORDS,
 )
 from nvccache.commandline.tokens import FORWARDED, INPUT
 
@@ -104,7 +104,7 @@ def spell(option: Option, chance: random.Random) -> list[str]:
     name, value = option
     if name in (INPUT, FORWARDED):
         return [value or ""]
-    word = chance.choice(WORDS[name])
+    word = chance.choice(SPELLINGS_OF[name])
     if value is None:
         return [word]
     spellings = [[word, value]]
@@ -324,7 +324,7 @@ def variants(line: RandomLine) -> list[RandomLine]:
 def _spelled_alike(option: Option, line: RandomLine, chance: random.Random) -> list[str]:
     """The words of an option; of a switch as the line spells it, since that is in the key of its record."""
     if option[1] is None:
-        return [word for word in WORDS[option[0]] if word in line.arguments][:1]
+        return [word for word in SPELLINGS_OF[option[0]] if word in line.arguments][:1]
     return spell(option, chance)
 
 

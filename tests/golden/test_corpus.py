@@ -73,7 +73,9 @@ def _decide(directory: Path) -> Outcomes:
     cases = [recordings.read_case(path) for path in sorted(directory.glob("*.txt"))]
     found = {case.name: recordings.outcome(case) for case in cases}
     # With -keep the recording is no dry run of ours, which names a directory of its own.
-    return {name: (call, end) for name, (call, end) in found.items() if not call or call.keeps_in is None}
+    return {
+        name: (call, end) for name, (call, end) in found.items() if not call or call.keep_directory is None
+    }
 
 
 def _shown(outcome: Plan | Bypass) -> str:

@@ -1,4 +1,4 @@
-"""From argv and the environment to an Invocation, or to a Bypass with its reason.
+"""Parses argv and the environment into an Invocation, or a Bypass with its reason.
 
-Knows nvcc's options and those that it hands on; asks no tool and reads no file but those that hold options.
+Knows nvcc's options and those that it forwards. Starts no tool, and reads no files but option files.
 """

@@ -1,14 +1,13 @@
-"""Which options handed through nvcc to its tools keep a call from being cached.
+"""Which options that nvcc forwards to its tools make a call uncacheable.
 
-Owns the lists of host compiler and device tool options that write files of their own, read files that no
-line marker names, or take the line markers away, and the word by which a link is known. Learnt from the
-manuals of GCC 14 and Clang 19; what is not listed is taken to touch nothing but the product and the
-diagnostics.
+Owns the lists of host compiler and device tool options that write further files, read files without a line
+marker, or suppress line markers, and the option that identifies a link. From the manuals of GCC 14 and
+Clang 19. Options not listed are assumed to affect only the product and the diagnostics.
 """
 
 from __future__ import annotations
 
-from nvccache.commandline.tokens import UnknownOption, split_words, values
+from nvccache.commandline.tokens import UnknownOption, split_quoted, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.tokens import Argument
 
-_STARTS_LINK = "-Wl,--start-group"  # which nvcc itself writes
-# Beginnings: -M of -MD, -MF and of Clang's -MJ, -d of -dumpdir, -dumpbase and -da. The long spellings, from
-# -dependencies on, have lost one dash.
+_LINK_MARK = "-Wl,--start-group"  # which nvcc itself writes
+# Prefixes: -M covers -MD, -MF and Clang's -MJ; -d covers -dumpdir, -dumpbase and -da. From -dependencies on,
+# they are long options without their first dash.
 _WRITES = tuple(
     """
     -M -o -d -aux-info -save-temps -fdump -fopt-info -fdiagnostics-format -fdiagnostics-add-output
@@ -28,7 +27,7 @@ _WRITES = tuple(
     -print-missing-file-dependencies -output -dump -emit -analyze
     """.split()
 )
-# These write their files beside the object, and none when preprocessing; of profiles, they also read some.
+# They write files next to the object, but none when preprocessing; -fprofile options may also read files.
 _WRITES_BESIDE_OBJECT = (
     "-coverage",
     "-ftest-coverage",
@@ -57,22 +56,22 @@ _DEVICE_FILES = tuple(
     controls dump file input-as keep list output pch remarks save trace xref
     """.split()
 )
-# What makes a shell do more than split words: unquoted, and between each kind of quotes.
-_MORE_THAN_WORDS = {"": "$`\n\\;&|<>()*?[]{}~#", '"': "$`\n\\", "'": "\n"}
+# Characters that make a shell do more than split words: unquoted, and within each kind of quotes.
+_SHELL_SPECIAL = {"": "$`\n\\;&|<>()*?[]{}~#", '"': "$`\n\\", "'": "\n"}
 _DEVICE_SHORT = ("-ias", "-olto", "-optf", "-X", "-L", "-o", "-V", "-h")
 
 
-def flatten(arguments: Sequence[Argument], forwarded: Sequence[str]) -> tuple[str, ...] | None:
-    """The host compiler's words as its shell command will hold them; None if only a shell could tell.
+def host_argv(arguments: Sequence[Argument], forwarded: Sequence[str]) -> tuple[str, ...] | None:
+    """The user's part of the host compiler's argv; None if the shell would expand it.
 
-    nvcc writes the elements of -Xcompiler, then the forwarded words, into the command as they are.
+    nvcc copies the elements of -Xcompiler, then forwarded tokens, into the shell command as they are.
     """
     elements = values(arguments, "compiler-options")
     if isinstance(elements, UnknownOption):
         return None
     found: list[str] = []
     for element in [*elements, *forwarded]:
-        argv = split_words(element, " \t", _MORE_THAN_WORDS)
+        argv = split_quoted(element, " \t", _SHELL_SPECIAL)
         if argv is None:
             return None
         found += argv
@@ -80,58 +79,60 @@ def flatten(arguments: Sequence[Argument], forwarded: Sequence[str]) -> tuple[st
 
 
 def uncacheable_host_option(argv: Sequence[str]) -> tuple[str, str] | None:
-    """The reason, and the word, for which a call with these host compiler words is not cached."""
+    """Why a call with these host compiler arguments is not cached, and the option that causes it."""
     via = ""
-    for word in argv:
-        if via or word in ("-Xassembler", "-Xpreprocessor"):
-            reason = _reason(word, via == "-Xassembler") if via else None
-            via = "" if via else word
-        elif word.startswith("-Wl,"):
+    for option in argv:
+        if via or option in ("-Xassembler", "-Xpreprocessor"):
+            reason = _reason(option, via == "-Xassembler") if via else None
+            via = "" if via else option
+        elif option.startswith("-Wl,"):
             continue  # for the host link only
-        elif word.startswith(("-Wp,", "-Wa,")):
-            checked = (_reason(part, word[2] == "a") for part in word[4:].split(","))
+        elif option.startswith(("-Wp,", "-Wa,")):
+            checked = (_reason(part, option[2] == "a") for part in option[4:].split(","))
             reason = next((reason for reason in checked if reason), None)
         else:
-            reason = _reason(word, assembler=False)
+            reason = _reason(option, assembler=False)
         if reason:
-            return reason, word
+            return reason, option
     return None
 
 
 def writes_beside_object(argv: Iterable[str]) -> bool:
-    """Whether the host compile writes further files, which are called after the object."""
-    return any(("-" + word.lstrip("-")).startswith(_WRITES_BESIDE_OBJECT) for word in argv if word[:1] == "-")
+    """Whether the host compiler writes further files named after the object."""
+    return any(
+        ("-" + option.lstrip("-")).startswith(_WRITES_BESIDE_OBJECT) for option in argv if option[:1] == "-"
+    )
 
 
 def is_link(argv: Iterable[str]) -> bool:
-    """Whether a command of nvcc's to the host compiler links a program or a shared library."""
-    return _STARTS_LINK in argv
+    """Whether a host compiler command of nvcc links a program or a shared library."""
+    return _LINK_MARK in argv
 
 
-def _reason(word: str, assembler: bool) -> str | None:
-    word = word.removeprefix("-") if word.startswith("--") else word
+def _reason(option: str, assembler: bool) -> str | None:
+    option = option.removeprefix("-") if option.startswith("--") else option
     if assembler:
-        if word.startswith("@"):
+        if option.startswith("@"):
             return "host_hidden_inputs"
-        return "host_side_output" if word.startswith(_ASSEMBLER_WRITES) else None
-    if word in _HIDES:
+        return "host_side_output" if option.startswith(_ASSEMBLER_WRITES) else None
+    if option in _HIDES:
         return "host_hides_sources"
-    if word == "-Q" or word.startswith(_TIMES):
+    if option == "-Q" or option.startswith(_TIMES):
         return "time_report"
-    if word.startswith(_READS):
+    if option.startswith(_READS):
         return "host_hidden_inputs"
-    return "host_side_output" if word.startswith(_WRITES) else None
+    return "host_side_output" if option.startswith(_WRITES) else None
 
 
 def uncacheable_device_option(arguments: Sequence[Argument]) -> str | None:
-    """The option of a device tool, if any, that names a file or asks the tool about itself."""
+    """The first device tool option that names a file, or makes the tool print about itself, if any."""
     for name in _DEVICE_TOOLS:
         elements = values(arguments, name)
         if isinstance(elements, UnknownOption):
-            return elements.word
-        for word in " ".join(elements).split():
-            key = word.strip("\"'").partition("=")[0]
+            return elements.token
+        for option in " ".join(elements).split():
+            key = option.strip("\"'").partition("=")[0]
             short = key.startswith(_DEVICE_SHORT) and not key.startswith("-opt-")
             if short or key.startswith("@") or any(part in key for part in _DEVICE_FILES):
-                return word
+                return option
     return None

@@ -1,8 +1,8 @@
-"""What a call asks for: from nvcc's arguments and environment to an Invocation, or to a Bypass.
+"""Parses nvcc's arguments and environment into an Invocation or a Bypass.
 
-Owns the decision which calls are left to nvcc on sight. Knows nothing of the stages: they are read from
-nvcc's own dryrun of the same arguments, so what is found here steers the cache but makes no command.
-How options of one phase combine was learnt from `nvcc --dryrun` of CUDA 11.2 to 13.5.
+Decides which calls bypass the cache by their arguments alone. Does not construct commands: stages come from
+nvcc's own dry run of the same arguments. How options of one phase combine was learnt from `nvcc --dryrun` of
+CUDA 11.2 to 13.5.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import stat
 
 from nvccache import environment
 from nvccache.commandline.host_options import (
-    flatten,
+    host_argv,
     uncacheable_device_option,
     uncacheable_host_option,
     writes_beside_object,
@@ -41,23 +41,23 @@ MODES = tuple(
     ltoir optix-ir tilebc tilecubin tilefatbin ptx cubin fatbin cuda device-c device-w compile
     """.split()
 )
-LINKS = ("device-link", "link")  # what a call does without one of these
-# Calls that nvcc answers and that compile nothing. Each mode is also the reason for which it may be left to
-# nvcc (outcomes.REASONS). Highest first: with `--version -M` nvcc tells its version, with `-M -E` it lists.
-OPTIONS_OF_QUERIES = {
+LINKS = ("device-link", "link")  # modes of calls without any of these
+# Calls that compile nothing. Each mode is also a bypass reason (outcomes.REASONS). Highest first: with
+# `--version -M` nvcc prints its version, with `-M -E` the dependencies.
+QUERY_OPTIONS = {
     "information": ("version", "help", "list-gpu-code", "list-gpu-arch"),
     "preprocess_only": ("preprocess", "generate-dependencies", "generate-nonsystem-dependencies"),
 }
-QUERIES = tuple(OPTIONS_OF_QUERIES)
-ASK_FOR_DEPENDENCIES = (
+QUERIES = tuple(QUERY_OPTIONS)
+DEPENDENCY_OPTIONS = (
     "generate-dependencies-with-compile",
     "generate-nonsystem-dependencies-with-compile",
 )
-_OF_LINKS = frozenset({"cubin", "fatbin"})  # what -dlink may make; beside other modes it has no effect
+_OF_LINKS = frozenset({"cubin", "fatbin"})  # modes that combine with -dlink; other modes override it
 
-# Reason -> the options that mean it, most telling reason first.
+# Reason -> its options; the most specific reason first.
 _BYPASSING = (
-    # Its commands name temporary files: who runs them relies on names that nvcc tells nobody else.
+    # A dry run prints unique names of temporary files, as its caller may run the commands: never replay it.
     ("information", ("dryrun",)),
     ("verbose", ("verbose", "verbose2")),
     ("time_report", ("time", "fdevice-time-trace")),
@@ -70,22 +70,22 @@ _LATE_BYPASSING = (
     ("device_tool_files", ("apply-controls",)),
 )
 
-# Whose content is not the same when it is read again.
-_OF_DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-# They say how nvcc runs, not what it makes; but they scatter its dryrun, or break it (CUDA 12.4). The last
-# three are in our dryrun already, and nvcc would warn of another directory.
+# Their content may differ when read again.
+_DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+# They affect how nvcc runs, not its product, but scramble its dry run or break it (CUDA 12.4). Our dry run
+# already sets the last three, and nvcc would warn about a second directory.
 _REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
 
 
 class Bypass:
-    """The call is left to nvcc."""
+    """The real nvcc runs the call."""
 
     __slots__ = ("detail", "reason")
 
     reason: str  # a key of outcomes.REASONS
-    detail: str  # the word that decided, for the log
+    detail: str  # the option or file that decided, for the log
 
     def __init__(self, reason: str, detail: str = "") -> None:
         self.reason = reason
@@ -93,12 +93,12 @@ class Bypass:
 
 
 class Dependencies:
-    """The dependency file that -MD or -MMD asks for."""
+    """The depfile of -MD or -MMD."""
 
-    targets: tuple[str, ...]  # the last -MT, verbatim, none without it; -odir goes in front of it
+    targets: tuple[str, ...]  # the last -MT, verbatim, if any; nvcc prefixes -odir
     output: str  # the last -MF, or empty
     phony: bool  # -MP
-    omit_system: bool  # -MMD, also beside -MD
+    omit_system: bool  # -MMD, even with -MD
 
     def __init__(self, arguments: Sequence[Argument], options: frozenset[str]) -> None:
         target = last_value(arguments, "dependency-target-name")
@@ -111,18 +111,18 @@ class Dependencies:
 class Invocation:
     """A call that compiles, or a query."""
 
-    arguments: tuple[Argument, ...]  # all of them, those of variables and option files in their place
+    arguments: tuple[Argument, ...]  # all, including those of variables and option files, in nvcc's order
     mode: str  # one of MODES, LINKS or QUERIES
     inputs: tuple[str, ...]
-    output: str  # -o as typed, or empty; of a query the file that it writes
-    keeps_in: str | None  # where -keep puts intermediate files: a directory with its slash, or empty for here
+    output: str  # -o as typed, or empty; of a query, the file that it writes
+    keep_directory: str | None  # of -keep, with a trailing slash; empty is the working directory
     output_directory: str  # -odir as typed, or empty
-    options: frozenset[str]  # canonical names in force; without those set to false
-    option_files: tuple[str, ...]  # --options-file files, which the call reads
-    host_flags: tuple[str, ...]  # what -Xcompiler and forwarding give to the host compiler
-    dryrun_arguments: tuple[str, ...]  # the caller's arguments, for `nvcc --dryrun`
-    replaces_variables: bool  # whether these hold those of NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS, too
-    threads: int  # -t; 0: not given, or as many as there are CPUs
+    options: frozenset[str]  # canonical names, without those set to false
+    option_files: tuple[str, ...]  # of --options-file
+    host_flags: tuple[str, ...]  # from -Xcompiler and forwarding
+    dryrun_arguments: tuple[str, ...]  # for `nvcc --dryrun`
+    includes_variables: bool  # whether these contain NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS
+    threads: int  # of -t; 0 if not given, or as many as there are CPUs
     dependencies: Dependencies | None
 
     @property
@@ -130,93 +130,92 @@ class Invocation:
         return self.mode in QUERIES
 
 
-class _Words:
-    """All arguments of a call, and those among them that stand in no option file."""
+class _CommandLine:
+    """All arguments of a call, and those outside option files by origin."""
 
     arguments: list[Argument]
-    own: list[Argument]  # on the command line itself
-    in_variables: tuple[list[Argument], list[Argument]]  # before those and after them
+    typed: list[Argument]  # on the command line itself
+    in_variables: tuple[list[Argument], list[Argument]]  # prepended and appended
     option_files: list[str]
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | Bypass:
-    """What this call asks for; `arguments` come without the compiler."""
-    argv = _collect(arguments, environ)
-    if isinstance(argv, Bypass):
-        return argv
-    options = _options(argv.arguments)
-    query = next((mode for mode, names in OPTIONS_OF_QUERIES.items() if not options.isdisjoint(names)), "")
-    if query != "information" and not _inputs(argv.arguments):
+    """`arguments` are argv[1:]."""
+    line = _collect(arguments, environ)
+    if isinstance(line, Bypass):
+        return line
+    options = _options(line.arguments)
+    query = next((mode for mode, names in QUERY_OPTIONS.items() if not options.isdisjoint(names)), "")
+    if query != "information" and not _inputs(line.arguments):
         return Bypass("information", "no input file")
-    resolved = resolve(argv.arguments)
+    resolved = resolve(line.arguments)
     if isinstance(resolved, UnknownOption):
-        return Bypass("information" if query == "information" else "unknown_option", resolved.word)
+        return Bypass("information" if query == "information" else "unknown_option", resolved.token)
     bypass = _bypass_of(_BYPASSING, options)
     if bypass:
         return bypass
     if query:
         return (
             _bypass_of([(query, ("keep",))], options)
-            or _files(argv.arguments)
+            or _files(line.arguments)
             or _environment(environ)
-            or _irremovable(argv, environ)
-            or _build(argv, options, query, ())
+            or _check_removable(line, environ)
+            or _build(line, options, query, ())
         )
-    mode = _mode(argv.arguments, options)
-    forwarded = [argument.tokens[0] for argument in argv.arguments if argument.name == FORWARDED]
-    host_flags = flatten(argv.arguments, forwarded)
+    mode = _mode(line.arguments, options)
+    forwarded = [argument.tokens[0] for argument in line.arguments if argument.name == FORWARDED]
+    host_flags = host_argv(line.arguments, forwarded)
     if host_flags is None:
         return Bypass("shell_expansion", "-Xcompiler")
     return (
-        _files(argv.arguments)
-        or _tools(argv.arguments, host_flags, mode)
+        _files(line.arguments)
+        or _tools(line.arguments, host_flags, mode)
         or _bypass_of(_LATE_BYPASSING, options)
         or _environment(environ)
-        or _irremovable(argv, environ)
-        or _build(argv, options, mode, host_flags)
+        or _check_removable(line, environ)
+        or _build(line, options, mode, host_flags)
     )
 
 
-def _build(argv: _Words, options: frozenset[str], mode: str, host_flags: tuple[str, ...]) -> Invocation:
+def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: tuple[str, ...]) -> Invocation:
     invocation = Invocation()
-    invocation.arguments = tuple(argv.arguments)
+    invocation.arguments = tuple(line.arguments)
     invocation.mode = mode
-    invocation.inputs = _inputs(argv.arguments)
-    invocation.output = _output(argv.arguments, mode)
-    invocation.output_directory = last_value(argv.arguments, "output-directory") or ""
+    invocation.inputs = _inputs(line.arguments)
+    invocation.output = _output(line.arguments, mode)
+    invocation.output_directory = last_value(line.arguments, "output-directory") or ""
     invocation.options = options
-    invocation.option_files = tuple(argv.option_files)
+    invocation.option_files = tuple(line.option_files)
     invocation.host_flags = host_flags
-    invocation.keeps_in = _kept_in(argv.arguments) if "keep" in options else None
-    before, after = argv.in_variables
-    spelled = [*before, *argv.own, *after]
-    invocation.replaces_variables = any(argument.name in _REMOVED for argument in (*before, *after))
-    kept = spelled if invocation.replaces_variables else argv.own
+    invocation.keep_directory = _keep_directory(line.arguments) if "keep" in options else None
+    before, after = line.in_variables
+    spelled = [*before, *line.typed, *after]
+    invocation.includes_variables = any(argument.name in _REMOVED for argument in (*before, *after))
+    kept = spelled if invocation.includes_variables else line.typed
     kept = [argument for argument in kept if argument.name not in _REMOVED]
     invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
     invocation.threads = int(last_value(spelled, "threads") or 0)
-    asked = not options.isdisjoint(ASK_FOR_DEPENDENCIES)
-    is_compile = asked and mode not in QUERIES  # which write no file beside their answer
-    invocation.dependencies = Dependencies(argv.arguments, options) if is_compile else None
+    has_depfile = mode not in QUERIES and not options.isdisjoint(DEPENDENCY_OPTIONS)
+    invocation.dependencies = Dependencies(line.arguments, options) if has_depfile else None
     return invocation
 
 
 def _output(arguments: Sequence[Argument], mode: str) -> str:
-    """The file that the call names for what it makes, or empty; with `-M -MF a -o b` that is `b`."""
+    """The output file as typed, or empty; with `-M -MF a -o b` it is `b`."""
     options = {"information": (), "preprocess_only": ("output-file", "dependency-output")}
     named = (last_value(arguments, name) for name in options.get(mode, ("output-file",)))
     return next(filter(None, named), "")
 
 
-def _kept_in(arguments: Sequence[Argument]) -> str:
-    """What nvcc puts before the names of intermediate files: the directory as typed, with one slash."""
+def _keep_directory(arguments: Sequence[Argument]) -> str:
+    """The prefix that nvcc gives to intermediate files: the directory as typed, with one slash."""
     directory = last_value(arguments, "keep-dir") or ""
     return directory.rstrip("/") + "/" if directory else ""
 
 
-def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | Bypass:
-    argv = _Words()
-    argv.arguments, argv.option_files = [], []
+def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _CommandLine | Bypass:
+    line = _CommandLine()
+    line.arguments, line.option_files = [], []
     before = split_variable(environ.get("NVCC_PREPEND_FLAGS", ""))
     after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
@@ -225,42 +224,42 @@ def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _Words | B
     for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
         scanned = scan(part)
         if isinstance(scanned, UnknownOption):
-            # nvcc answers --version and --help before it minds the other words.
-            asks = any(word in ("--version", "-V", "--help", "-h") for word in part)
-            return Bypass("information" if asks else "unknown_option", scanned.word)
+            # nvcc handles --version and --help before it rejects other tokens.
+            is_query = any(token in ("--version", "-V", "--help", "-h") for token in part)
+            return Bypass("information" if is_query else "unknown_option", scanned.token)
         if following and _lacks_value(scanned):
             return Bypass("unknown_option", scanned[-1].tokens[0])
         found.append(scanned)
-        bypass = _expand(scanned, argv, 0)
+        bypass = _expand(scanned, line, 0)
         if bypass:
             return bypass
-    argv.own, argv.in_variables = found[1], (found[0], found[2])
-    return argv
+    line.typed, line.in_variables = found[1], (found[0], found[2])
+    return line
 
 
 def _lacks_value(scanned: list[Argument]) -> bool:
-    """Whether the last option would take its value from words behind these: nvcc reads all of them as one."""
+    """Whether the last option would take its value from the next part: nvcc parses all parts as one."""
     return bool(scanned) and ARITIES.get(scanned[-1].name) == OPTIONAL and scanned[-1].value is None
 
 
-def _expand(scanned: list[Argument], argv: _Words, depth: int) -> Bypass | None:
-    """Append the arguments, each option file followed by what it holds, as nvcc reads it: in place."""
+def _expand(scanned: list[Argument], line: _CommandLine, depth: int) -> Bypass | None:
+    """Append the arguments, each option file followed by its content, as nvcc expands it."""
     for argument in scanned:
-        argv.arguments.append(argument)
+        line.arguments.append(argument)
         if argument.name == "options-file":
             paths = split_list(argument.value or "", escapes=False)
             if not paths or depth == _MAX_NESTING or '"' in (argument.value or ""):
                 return Bypass("unreadable_option_file", argument.tokens[0])
             for path in paths:
-                bypass = _expand_file(path, argv, depth)
+                bypass = _expand_file(path, line, depth)
                 if bypass:
                     return bypass
     return None
 
 
-def _expand_file(path: str, argv: _Words, depth: int) -> Bypass | None:
+def _expand_file(path: str, line: _CommandLine, depth: int) -> Bypass | None:
     if not os.path.isfile(path):
-        return Bypass("unreadable_option_file", path)  # what is read from a pipe, nvcc would miss
+        return Bypass("unreadable_option_file", path)  # reading a pipe would take its content from nvcc
     try:
         with open(path, "rb") as stream:
             content = stream.read(_MAX_OPTION_FILE + 1)
@@ -271,11 +270,11 @@ def _expand_file(path: str, argv: _Words, depth: int) -> Bypass | None:
         return Bypass("unreadable_option_file", path)
     scanned = scan(found)
     if isinstance(scanned, UnknownOption):
-        return Bypass("unknown_option", scanned.word)
+        return Bypass("unknown_option", scanned.token)
     if _lacks_value(scanned):
         return Bypass("unknown_option", scanned[-1].tokens[0])
-    argv.option_files.append(path)
-    return _expand(scanned, argv, depth + 1)
+    line.option_files.append(path)
+    return _expand(scanned, line, depth + 1)
 
 
 def _options(arguments: Sequence[Argument]) -> frozenset[str]:
@@ -300,7 +299,7 @@ def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozen
 
 def _environment(environ: Mapping[str, str]) -> Bypass | None:
     for variable in environment.OF_SIDE_OUTPUTS:
-        if variable in environ:  # GCC heeds some of them even when they are empty
+        if variable in environ:  # GCC uses some of them even if they are empty
             return Bypass("environment_side_output", variable)
     return None
 
@@ -310,14 +309,14 @@ def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
     if "device-link" in options and _OF_LINKS.issuperset(modes):
         return "device-link"
     if modes == ["ltoir"] and any(argument.tokens == ("-ltoir",) for argument in arguments):
-        return "link"  # before CUDA 13 it names a library, and the call links
+        return "link"  # before CUDA 13, this is `-l toir`, and the call links
     return modes[0] if modes else "link"
 
 
 def _files(arguments: Sequence[Argument]) -> Bypass | None:
     for path in _inputs(arguments):
         if _is_stream(path):
-            return Bypass("standard_input", path)  # it could not be read again, should nvcc have to
+            return Bypass("standard_input", path)  # could not be read again for the real nvcc
     for name in ("output-file", "dependency-output"):
         value = last_value(arguments, name)
         if value is not None and _is_stream(value):
@@ -326,13 +325,13 @@ def _files(arguments: Sequence[Argument]) -> Bypass | None:
             return Bypass("unwritable_output", f"--{name}")
     for argument in arguments:
         for token in argument.tokens:
-            if any(name in token for name in _OF_DESCRIPTORS):
-                return Bypass("standard_input", token)  # several passes would read what is there once
+            if any(name in token for name in _DESCRIPTOR_PATHS):
+                return Bypass("standard_input", token)  # several passes would read it, which works only once
     return None
 
 
 def _is_stream(path: str) -> bool:
-    """Whether a name is not that of a file, there or not: of a device, or of what a process has open."""
+    """Whether a path, existing or not, is not a regular file but a device or an open descriptor."""
     if not path.startswith(("/dev/", "/proc/")):
         return path == "-"
     if path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path:
@@ -353,16 +352,16 @@ def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) 
     if uncacheable:
         return Bypass(*uncacheable)
     if mode in LINKS and writes_beside_object(host_flags):
-        return Bypass("host_side_output", "beside a temporary object")
-    word = uncacheable_device_option(arguments)
-    return Bypass("device_tool_files", word) if word else None
+        return Bypass("host_side_output", "next to a temporary object")
+    option = uncacheable_device_option(arguments)
+    return Bypass("device_tool_files", option) if option else None
 
 
-def _irremovable(argv: _Words, environ: Mapping[str, str]) -> Bypass | None:
-    """Object to options that a dryrun must not have but that cannot be left out without a trace."""
-    removed = [argument for argument in argv.arguments if argument.name in _REMOVED]
-    before, after = argv.in_variables
-    spelled = [argument for argument in (*before, *argv.own, *after) if argument.name in _REMOVED]
+def _check_removable(line: _CommandLine, environ: Mapping[str, str]) -> Bypass | None:
+    """Bypass for options that a dry run must not have, but whose removal would change nvcc's messages."""
+    removed = [argument for argument in line.arguments if argument.name in _REMOVED]
+    before, after = line.in_variables
+    spelled = [argument for argument in (*before, *line.typed, *after) if argument.name in _REMOVED]
     if len(removed) != len(spelled):
         return Bypass("irremovable_option", "in an option file")
     threads = {argument.value or "" for argument in spelled if argument.name == "threads"}

@@ -1,19 +1,19 @@
 """nvcc's own options: the union of `nvcc --help` of CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5.
 
-Owns names and arities only; `tokens` knows how words are matched with them. Every documented option and its
-arity is checked against the nvcc at hand by `tests/unit/commandline/test_tokens.py`. Arities are nvcc's
-behaviour (does it say `argument expected after` for a last word?), not its help, which leaves out some
-values. Long names are written with two dashes and short names with one; nvcc accepts no other pairing.
+Owns names and arities only; `tokens` matches argv with them. tests/unit/commandline/test_tokens.py checks
+every documented option and its arity with the installed nvcc. Arities are nvcc's behaviour (does it print
+`argument expected after` for a last token?), not its help, which omits some values. Long names have two
+dashes and short names one; nvcc accepts no other combination.
 """
 
 from __future__ import annotations
 
 SWITCH = "switch"  # no value, and `=value` is an error
-VALUE = "value"  # one value, with `=` or as the next word; the last one given counts
-OPTIONAL = "optional"  # as VALUE, but the value may be left out before a word with a dash or at the end
-LIST = "list"  # as VALUE, but repeatable and split at commas
+VALUE = "value"  # one value, after `=` or as the next token; the last occurrence wins
+OPTIONAL = "optional"  # like VALUE, but the value may be left out at the end or before a token with a dash
+LIST = "list"  # like VALUE, but repeatable and split at commas
 
-# Long name -> short name; empty where there is none.
+# Long name -> short name, or empty.
 _SWITCHES = {
     "aggressive-inline": "aggressive-inline",  # not in --help
     "allow-unsupported-compiler": "allow-unsupported-compiler",
@@ -57,7 +57,7 @@ _SWITCHES = {
     "generate-nonsystem-dependencies": "MM",
     "generate-nonsystem-dependencies-with-compile": "MMD",
     "help": "h",
-    "host-relocatable-link": "host-r",  # `-r` until CUDA 12; either way only a link heeds it
+    "host-relocatable-link": "host-r",  # `-r` until CUDA 12; affects only links
     "jobserver": "jobserver",
     "keep": "keep",
     "keep-device-functions": "keep-device-functions",
@@ -202,15 +202,15 @@ _LISTS = {
     "Werror": "Werror",
 }
 
-# Options that mean the same as another one.
+# Synonym -> canonical name.
 ALIASES = {
     "expt-extended-lambda": "extended-lambda",
     "lto": "dlink-time-opt",
     "save-temps": "keep",
 }
 
-# Short options whose value may follow without `=` or blank: texts, and numbers. A word such as `-tdump` is
-# matched as a number by nvcc and then rejected, even where unknown options are forwarded.
+# Short options whose value may follow without `=` or blank: texts, and numbers. nvcc takes a token such as
+# `-tdump` for a number and rejects it, even if unknown options are forwarded.
 GLUED_TEXT = {
     "D": "define-macro",
     "I": "include-path",
@@ -220,11 +220,11 @@ GLUED_TEXT = {
 }
 GLUED_NUMBER = {"O": "optimize", "t": "threads"}
 
-# Paths: nvcc does not take a backslash for an escape in these lists.
+# Lists of paths, in which nvcc does not treat a backslash as an escape.
 PATH_LISTS = frozenset(["include-path", "library-path", "options-file", "pre-include", "system-include"])
 
-# Accepted by nvcc, absent from its help, and of unknown effect: some put a command in front of every tool,
-# some take a value. They are never forwarded to the host compiler, so they must not be taken for its options.
+# Accepted by nvcc, absent from its help, and of unknown effect: some prefix every tool with a command, some
+# take a value. nvcc never forwards them to the host compiler.
 UNSUPPORTED = frozenset(
     """
     all-prefix cicc-prefix cpp-prefix cuda-api-version cudafe-prefix dD device-compilation dump-builtins
@@ -236,9 +236,9 @@ UNSUPPORTED = frozenset(
 )
 
 ARITIES: dict[str, str] = {}  # long name -> arity
-WORDS: dict[str, tuple[str, ...]] = {}  # long name -> words as typed, with their dashes
+SPELLINGS_OF: dict[str, tuple[str, ...]] = {}  # long name -> tokens as typed, with dashes
 for _arity, _names in ((SWITCH, _SWITCHES), (VALUE, _VALUES), (OPTIONAL, _OPTIONALS), (LIST, _LISTS)):
     for _long, _short in _names.items():
         ARITIES[_long] = _arity
-        WORDS[_long] = ("--" + _long, "-" + _short) if _short else ("--" + _long,)
-SPELLINGS = {word: name for name, words in WORDS.items() for word in words}
+        SPELLINGS_OF[_long] = ("--" + _long, "-" + _short) if _short else ("--" + _long,)
+SPELLINGS = {token: name for name, tokens in SPELLINGS_OF.items() for token in tokens}

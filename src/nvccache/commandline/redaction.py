@@ -1,8 +1,8 @@
-"""Command lines as they may be shown and kept: without the values of macros and of words for other programs.
+"""Redacts command lines for display and storage: hides values of macros, and of options for other programs.
 
-Builds hand keys, tokens and passwords to compilers as macros (`-DAPI_KEY=...`) and to what they start
-as options (`-Xcompiler --token=...`). What is known to be harmless is shown: names, paths, and the values of
-nvcc's own options. Knows which options these are, and nothing of where command lines are shown.
+Builds pass API keys and passwords to compilers as macros (`-DAPI_KEY=...`), and to other programs as options
+(`-Xcompiler --token=...`). Only what is known to be harmless is shown: names, paths, and values of nvcc's own
+options. Unaware of where command lines are shown.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from nvccache.commandline import tokens
 from nvccache.commandline.tokens import Argument
 
 HIDDEN = "…"
-# nvcc's options whose values are somebody else's business.
-_OPEN = frozenset(
+# nvcc's options whose values may contain anything.
+_OPAQUE = frozenset(
     [
         *"""
     archive-options compiler-options cudafe-options define-macro fatbin-options linker-options
@@ -29,17 +29,16 @@ _FILES = tuple(
     .cu .c .cc .cpp .cxx .ptx .cubin .fatbin .o .obj .a .so .ltoir
     """.split()
 )
-# The name alone, with its parameters: a blank separates it from its value as "=" does.
+# A macro's name with its parameters; a blank or "=" separates it from its value.
 _MACRO = r"\s*[^\s=(]*(?:\([\w\s,.$]*\))?"
 _OPTIONS = r"(?:[, ]*-[^, =]*)*[, ]*"
 _BETWEEN = r"""[,\s"'\\]+"""
-# In the text of a command: the words of option files are in no argument of the call.
+# For the text of a command, since it may contain tokens of option files, which are not in the call's argv.
 _MACRO_IN_QUOTES = r"""(-D\s*["'][A-Za-z_][^\s"'=]*[=\s])[^"'\\]*(?:\\.[^"'\\]*)*"""
 _MACRO_IN_TEXT = (
     r"""(-D\s*[A-Za-z_](?:[^\s"'=\\]|\\\S)*(?:=|\\\s))(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*'|\\.|[^\s"'\\])+"""
 )
-# Options of the tools that nvcc starts whose values are nvcc's own words, architectures and paths. What a
-# user hands to a tool comes among them.
+# Options of tools whose values come from nvcc, or are architectures and paths. Those of users are among them.
 _OWN_VALUES = frozenset(
     """
     -arch --arch --gpu-name -maxreg -maxrregcount --maxrregcount -O --opt-level -std --std -x -m -march
@@ -51,12 +50,12 @@ _OWN_VALUES = frozenset(
 )
 _GLUED_VALUES = ("-I", "-L", "-l", "-D__CUDA", "-D__NVCC")
 _NAME = r"-[^, =]*"
-_SHORTEST_SECRET = 4  # characters; replacing shorter ones in a text would leave nothing of it
+_SHORTEST_SECRET = 4  # characters; replacing shorter ones would make a text unreadable
 
 
 def shown(argument: Argument) -> str:
-    """The words of an argument; of what follows an open option only what must be an option itself."""
-    if argument.name not in _OPEN:
+    """An argument's tokens; of an opaque option's value, only names of macros and options."""
+    if argument.name not in _OPAQUE:
         return " ".join(argument.tokens)
     *before, last = argument.tokens
     value = argument.value if argument.name != tokens.FORWARDED and argument.value else last
@@ -65,7 +64,7 @@ def shown(argument: Argument) -> str:
 
 
 def _beginning(pattern: str, text: str) -> str:
-    """What of a text the pattern matches, and a sign that there is more."""
+    """The part of a text that the pattern matches, and a sign if there is more."""
     match = re.match(pattern, text)
     kept = match[0] if match else ""
     sign = "=" if text[len(kept) :].startswith("=") else ""
@@ -73,9 +72,9 @@ def _beginning(pattern: str, text: str) -> str:
 
 
 def line(argv: Iterable[str]) -> list[str]:
-    """A command line word by word, whether or not nvcc would understand it."""
+    """A redacted command line, valid or not, with one string per argument."""
     found = []
-    is_before_value = False  # of an option that nvcc does not know, and which may have one
+    is_before_value = False  # after an option that nvcc does not know, which may have a value
     for argument in _arguments(list(argv)):
         is_value = (
             is_before_value and argument.name == tokens.INPUT and not argument.tokens[0].endswith(_FILES)
@@ -86,7 +85,7 @@ def line(argv: Iterable[str]) -> list[str]:
 
 
 def files_in(argv: Iterable[str]) -> list[str]:
-    """The words that name inputs by their endings, whether or not nvcc would understand the line."""
+    """Tokens that name inputs, by their suffixes, whether or not the command line is valid."""
     return [
         argument.tokens[0]
         for argument in _arguments(list(argv))
@@ -95,28 +94,28 @@ def files_in(argv: Iterable[str]) -> list[str]:
 
 
 def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
-    """The words of a tool's command line, each option with its value: as it may be shown, and all of it."""
+    """A tool's tokens, each option joined with its value: redacted, and in full."""
     found = []
-    words = iter(argv)
-    for word in words:
-        whole = word
-        if word == "-D":
-            whole += next(words, "")
-        elif word in _OWN_VALUES:
-            whole = f"{word} {next(words, '')}"
+    rest = iter(argv)
+    for token in rest:
+        whole = token
+        if token == "-D":
+            whole += next(rest, "")
+        elif token in _OWN_VALUES:
+            whole = f"{token} {next(rest, '')}"
         found.append((_shown_of_tool(whole), whole))
     return found
 
 
-def _shown_of_tool(word: str) -> str:
-    name = re.split("[= ]", word, maxsplit=1)[0]
-    if name in _OWN_VALUES or word.startswith(_GLUED_VALUES) or word.endswith(_FILES) or word[:1] == "<":
-        return word
-    return f"-D{_beginning(_MACRO, word[2:])}" if word.startswith("-D") else _beginning(_NAME, word)
+def _shown_of_tool(token: str) -> str:
+    name = re.split("[= ]", token, maxsplit=1)[0]
+    if name in _OWN_VALUES or token.startswith(_GLUED_VALUES) or token.endswith(_FILES) or token[:1] == "<":
+        return token
+    return f"-D{_beginning(_MACRO, token[2:])}" if token.startswith("-D") else _beginning(_NAME, token)
 
 
 def hide(text: str, argv: Iterable[str], environ: Mapping[str, str]) -> str:
-    """A text without the values of macros, and without what else `line` leaves out of this call's words."""
+    """Redact a text: values of macros, and what `line` hides of this call's arguments."""
     everything = list(argv)
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         everything += environ.get(name, "").split()
@@ -133,15 +132,15 @@ def hide(text: str, argv: Iterable[str], environ: Mapping[str, str]) -> str:
 
 
 def _arguments(argv: list[str]) -> list[Argument]:
-    """As nvcc splits them; a word that it would reject, and one that may belong to it, by themselves."""
+    """Split as by nvcc; a token that it would reject becomes a FORWARDED argument."""
     found: list[Argument] = []
     while argv:
         scanned = tokens.scan(argv)
         if not isinstance(scanned, tokens.UnknownOption):
             return [*found, *scanned]
-        position = argv.index(scanned.word)
+        position = argv.index(scanned.token)
         before = tokens.scan(argv[:position])
         found += [] if isinstance(before, tokens.UnknownOption) else before
-        found.append(tokens.Argument(tokens.FORWARDED, scanned.word, (scanned.word,)))
+        found.append(tokens.Argument(tokens.FORWARDED, scanned.token, (scanned.token,)))
         argv = argv[position + 1 :]
     return found

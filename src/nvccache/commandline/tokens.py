@@ -1,9 +1,9 @@
-"""How nvcc splits its command line into options, values and input files.
+"""Splits nvcc's command line into options, values and input files.
 
-Owns the matching of words with `options`, the splitting of comma lists, and nvcc's quoting in environment
-variables and option files. Knows nothing of what an option means. Everything here was learnt from
-`nvcc --dryrun` of CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5; where these disagree, the word is an
-UnknownOption, and nvcc runs by itself.
+Owns the matching of tokens with `options`, the splitting of comma lists, and nvcc's quoting in environment
+variables and option files. Unaware of what options mean. Everything here was learnt from `nvcc --dryrun` of
+CUDA 11.2, 11.8, 12.4, 13.0, 13.2 and 13.5. Where these disagree, the token is an UnknownOption, and the call
+bypasses the cache.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-INPUT = ""  # the name of an input file
-FORWARDED = "-"  # the name of a word that nvcc would give to the host compiler or linker
+INPUT = ""  # Argument.name of an input file
+FORWARDED = "-"  # Argument.name of a token that nvcc would forward to the host compiler or linker
 
 _FORWARDING = frozenset(
     ["forward-unknown-opts", "forward-unknown-to-host-compiler", "forward-unknown-to-host-linker"]
@@ -32,13 +32,13 @@ _FORWARDING = frozenset(
 
 
 class Argument:
-    """An option (canonical long name), an input file (INPUT) or a word of no option (FORWARDED)."""
+    """An option (canonical long name), an input file (INPUT) or an unknown token (FORWARDED)."""
 
     __slots__ = ("name", "tokens", "value")
 
     name: str
     value: str | None  # None: a switch, or an optional value that was left out
-    tokens: tuple[str, ...]  # the words it was made of
+    tokens: tuple[str, ...]  # as typed
 
     def __init__(self, name: str, value: str | None, tokens: tuple[str, ...]) -> None:
         self.name = name
@@ -47,18 +47,18 @@ class Argument:
 
 
 class UnknownOption:
-    """A word that nvcc rejects, or that its versions understand differently."""
+    """A token that nvcc rejects, or that its versions interpret differently."""
 
-    __slots__ = ("word",)
+    __slots__ = ("token",)
 
-    word: str
+    token: str
 
-    def __init__(self, word: str) -> None:
-        self.word = word
+    def __init__(self, token: str) -> None:
+        self.token = token
 
 
 def resolve(arguments: list[Argument]) -> list[Argument] | UnknownOption:
-    """The same arguments, if nvcc is asked, anywhere among them, to forward what it does not know."""
+    """The same arguments, or an UnknownOption if one is FORWARDED and no option makes nvcc do that."""
     if not any(argument.name in _FORWARDING for argument in arguments):
         for argument in arguments:
             if argument.name == FORWARDED:
@@ -67,61 +67,61 @@ def resolve(arguments: list[Argument]) -> list[Argument] | UnknownOption:
 
 
 def scan(argv: Sequence[str]) -> list[Argument] | UnknownOption:
-    """The arguments in order, with every word that might be forwarded taken as FORWARDED."""
+    """The arguments in order; every token that may have to be forwarded is FORWARDED."""
     arguments: list[Argument] = []
     index, count = 0, len(argv)
     while index < count:
-        word = argv[index]
+        token = argv[index]
         following = argv[index + 1] if index + 1 < count else None
-        argument = _match(word, following)
+        argument = _match(token, following)
         if argument is None:
-            return UnknownOption(word)
+            return UnknownOption(token)
         arguments.append(argument)
         index += len(argument.tokens)
     return arguments
 
 
-def _match(word: str, following: str | None) -> Argument | None:
-    """The argument that begins with this word; None if nvcc would stop here or versions differ."""
-    if word == "-" or not word.startswith("-"):
-        return Argument(INPUT, word, (word,))
-    name = SPELLINGS.get(word)
+def _match(token: str, following: str | None) -> Argument | None:
+    """The argument that begins with this token; None if nvcc rejects it or versions differ."""
+    if token == "-" or not token.startswith("-"):
+        return Argument(INPUT, token, (token,))
+    name = SPELLINGS.get(token)
     if name is not None:
-        return _spelled(name, word, following)
-    spelling, _, value = word.partition("=")
+        return _spelled(name, token, following)
+    spelling, _, value = token.partition("=")
     if spelling.lstrip("-") in UNSUPPORTED:
         return None
     name = SPELLINGS.get(spelling)
     if name is None and spelling[1:] in GLUED_TEXT:
         name = GLUED_TEXT[spelling[1:]]
     if name is not None:
-        # CUDA 11.2 takes the next word where the value is empty, later ones an empty value.
+        # With `--name=`, CUDA 11.2 takes the next token as the value, later versions the empty string.
         if ARITIES[name] == SWITCH or value == "":
             return None
-        return Argument(name, value, (word,))
-    if word[1] in GLUED_TEXT:
-        return Argument(GLUED_TEXT[word[1]], word[2:], (word,))
-    if word[1] in GLUED_NUMBER:
-        number = word[2:]
+        return Argument(name, value, (token,))
+    if token[1] in GLUED_TEXT:
+        return Argument(GLUED_TEXT[token[1]], token[2:], (token,))
+    if token[1] in GLUED_NUMBER:
+        number = token[2:]
         if not (number.isascii() and number.isdecimal()):
             return None  # nvcc: `expected a number`, even where unknown options are forwarded
-        return Argument(GLUED_NUMBER[word[1]], number, (word,))
-    return Argument(FORWARDED, word, (word,))
+        return Argument(GLUED_NUMBER[token[1]], number, (token,))
+    return Argument(FORWARDED, token, (token,))
 
 
-def _spelled(name: str, word: str, following: str | None) -> Argument | None:
+def _spelled(name: str, token: str, following: str | None) -> Argument | None:
     arity = ARITIES[name]
     if arity == SWITCH:
-        return Argument(name, None, (word,))
+        return Argument(name, None, (token,))
     if arity == OPTIONAL and (following is None or (following.startswith("-") and following != "-")):
-        return Argument(name, None, (word,))
+        return Argument(name, None, (token,))
     if following is None:
         return None  # nvcc: `argument expected after`
-    return Argument(name, following, (word, following))
+    return Argument(name, following, (token, following))
 
 
 def last_value(arguments: Iterable[Argument], name: str) -> str | None:
-    """The value in force: nvcc warns about a repeated single-valued option and takes the last."""
+    """The last value: nvcc warns about a repeated single-valued option and uses the last."""
     value = None
     for argument in arguments:
         if argument.name == name:
@@ -142,13 +142,13 @@ def values(arguments: Iterable[Argument], name: str) -> list[str] | UnknownOptio
 
 
 def split_list(text: str, escapes: bool = True) -> list[str] | None:
-    """The elements between commas, without empty ones; None where nvcc stops or versions differ.
+    """The elements between commas, without empty ones; None if nvcc rejects the text or versions differ.
 
-    Double quotes protect commas and stay in the text, except around paths. A backslash goes and protects
-    what follows, except in paths, where it is a plain character. Single quotes are plain characters.
+    Double quotes protect commas; they are kept, except in paths. A backslash is removed and protects the next
+    character, except in paths, where it is ordinary. Single quotes are ordinary characters.
     """
     if "[" in text or "]" in text:
-        return None  # CUDA 11.2 drops brackets and does not split between them, to later ones they are text
+        return None  # CUDA 11.2 drops brackets and does not split within them; later, they are ordinary
     elements: list[str] = []
     element, quoted, escaped = "", False, False
     for character in text:
@@ -168,37 +168,37 @@ def split_list(text: str, escapes: bool = True) -> list[str] | None:
 
 
 def split_variable(text: str) -> list[str] | None:
-    """The words of NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS; None where that is not certain.
+    """The tokens of NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS; None if ambiguous.
 
-    They end at blanks and tabs alone, other white space belongs to them. Double quotes protect blanks but
-    stay in the word. CUDA 11.2 lets a backslash protect a quote, later ones do not.
+    They end only at blanks and tabs, not at other white space. Double quotes protect blanks and are kept.
+    In CUDA 11.2 a backslash protects a quote, in later versions it does not.
     """
-    return split_words(text, " \t", dict.fromkeys(("", '"'), "\\"), keep_quotes=True)
+    return split_quoted(text, " \t", dict.fromkeys(("", '"'), "\\"), keep_quotes=True)
 
 
 def split_file(text: str) -> list[str] | None:
-    """The words of an option file; None where that is not certain.
+    """The tokens of an option file; None if ambiguous.
 
-    They end at blanks, tabs and line ends. Double quotes protect blanks and go. Comments do not exist.
-    What a backslash does depends on what follows, and was not fathomed; a NUL ends the file.
+    They end at blanks, tabs and line ends. Double quotes protect blanks and are removed. There are no
+    comments. The effect of a backslash depends on what follows, and is not understood. A NUL ends the file.
     """
-    return split_words(text, " \t\r\n", dict.fromkeys(("", '"'), "\\\0"))
+    return split_quoted(text, " \t\r\n", dict.fromkeys(("", '"'), "\\\0"))
 
 
-def split_words(
+def split_quoted(
     text: str, blanks: str, refused: Mapping[str, str], keep_quotes: bool = False
 ) -> list[str] | None:
-    """The words of a text; None where one is not certain, or a quote is left open.
+    """The tokens of a text; None if one is ambiguous or a quote is not closed.
 
-    `refused` has for each kind of quote, and for none, the characters that make it so between these.
+    `refused` has the ambiguous characters within each kind of quote; its key `""` is for unquoted text.
     """
     found: list[str] = []
-    word, started, quote = "", False, ""
+    token, started, quote = "", False, ""
     for character in text:
         if not quote and character in blanks:
             if started:
-                found.append(word)
-            word, started = "", False
+                found.append(token)
+            token, started = "", False
             continue
         if character in refused[quote]:
             return None
@@ -207,7 +207,7 @@ def split_words(
         if is_quote:
             quote = "" if quote else character
         if keep_quotes or not is_quote:
-            word += character
+            token += character
     if quote:
         return None
-    return [*found, word] if started else found
+    return [*found, token] if started else found

@@ -131,7 +131,7 @@ def _compile(
     )
     context = rehearsals.applied(context)
     # Of what wrappers become.
-    problem = build.cannot_be_kept(context.plan.stages, request.invocation.keeps_in)
+    problem = build.cannot_be_kept(context.plan.stages, request.invocation.keep_directory)
     if problem:
         return _left_to_nvcc(problem, request)
     if object_place.is_left_to_nvcc(context):

@@ -219,7 +219,7 @@ class _Attempt:
                 report.leave_to_nvcc = "odd_failure"
         elif _names_intermediates(task.stage, self._call):
             report.leave_to_nvcc = "keeps_intermediates"
-        elif not _deliver(task, self._call, self._invocation.keeps_in or ""):
+        elif not _deliver(task, self._call, self._invocation.keep_directory or ""):
             report.leave_to_nvcc = "unwritable_output"
         else:
             self._tasks.delivered(task)

@@ -32,8 +32,8 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
         if isinstance(step, Command):
             stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), products))
             products |= {output.destination: output.path for output in stage.outputs if output.destination}
-            if invocation.keeps_in is not None:
-                stage = keeping(stage, invocation.keeps_in)
+            if invocation.keep_directory is not None:
+                stage = keeping(stage, invocation.keep_directory)
             if stage.is_preprocessor:
                 preprocessed += [output.path for output in stage.outputs]
             steps.append(stage)
@@ -216,7 +216,7 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     others = [path for path in transcript.removed if not path.startswith(plan.scratch + "/")]
     if others:
         return Bypass("unexplained", f"nvcc removes {others[0]}")
-    return cannot_be_kept(stages, invocation.keeps_in)
+    return cannot_be_kept(stages, invocation.keep_directory)
 
 
 def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import stat
 
-from nvccache.commandline.invocation import ASK_FOR_DEPENDENCIES, OPTIONS_OF_QUERIES
-from nvccache.commandline.options import WORDS
+from nvccache.commandline.invocation import DEPENDENCY_OPTIONS, QUERY_OPTIONS
+from nvccache.commandline.options import SPELLINGS_OF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,15 +38,17 @@ DIRECTIVES = frozenset(
     b" ifdef ifndef ifeq ifneq else endif".split()
 )
 _MODES = ("compile", "device-c", "device-w", "ptx", "cubin", "fatbin")
-SPELLINGS_OF_MODES = {spelling: name for name in _MODES for spelling in WORDS[name]}
-OUTPUT = WORDS["output-file"]
-DEPENDENCY_FILE = WORDS["dependency-output"]
-DIRECTORY = WORDS["output-directory"]
-OPTIONS_FILE = WORDS["options-file"]
-DEVICE_LINK = WORDS["device-link"]
-TARGET = WORDS["dependency-target-name"]
-WITH_DEPENDENCIES = frozenset(spelling for name in ASK_FOR_DEPENDENCIES for spelling in WORDS[name])
-QUERIES = frozenset(token for names in OPTIONS_OF_QUERIES.values() for name in names for token in WORDS[name])
+SPELLINGS_OF_MODES = {spelling: name for name in _MODES for spelling in SPELLINGS_OF[name]}
+OUTPUT = SPELLINGS_OF["output-file"]
+DEPENDENCY_FILE = SPELLINGS_OF["dependency-output"]
+DIRECTORY = SPELLINGS_OF["output-directory"]
+OPTIONS_FILE = SPELLINGS_OF["options-file"]
+DEVICE_LINK = SPELLINGS_OF["device-link"]
+TARGET = SPELLINGS_OF["dependency-target-name"]
+WITH_DEPENDENCIES = frozenset(spelling for name in DEPENDENCY_OPTIONS for spelling in SPELLINGS_OF[name])
+QUERIES = frozenset(
+    token for names in QUERY_OPTIONS.values() for name in names for token in SPELLINGS_OF[name]
+)
 # Options without a separate value: the argument after one is never its value.
 _WITHOUT_VALUE = (
     "generate-dependency-targets debug device-debug generate-line-info disable-warnings m64 dlink-time-opt"
@@ -61,7 +63,7 @@ COMPLETE = WITH_DEPENDENCIES.union(
     QUERIES,
     SPELLINGS_OF_MODES,
     DEVICE_LINK,
-    (spelling for name in _WITHOUT_VALUE.split() for spelling in WORDS[name]),
+    (spelling for name in _WITHOUT_VALUE.split() for spelling in SPELLINGS_OF[name]),
     _HOST_OPTIONS.split(),
 )
 GLUED = ("-D", "-I", "-L", "-U")

@@ -68,7 +68,7 @@ def of_invocation(
     run: Callable[[Sequence[str], Mapping[str, str]], Completed] = process.run,
 ) -> Transcript | Bypass:
     environ = {**environ, SCRATCH_VARIABLE: scratch}
-    if invocation.replaces_variables:
+    if invocation.includes_variables:
         environ = {name: value for name, value in environ.items() if name not in OF_ARGUMENTS}
     return transcribe(nvcc, invocation.dryrun_arguments, scratch, environ, run)
 

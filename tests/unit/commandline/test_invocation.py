@@ -264,7 +264,7 @@ def test_variables_surround_the_arguments():
 )
 def test_where_intermediate_files_are_kept(line, prefix):
     found = _compiled(*line.split())
-    assert found.keeps_in == prefix
+    assert found.keep_directory == prefix
     assert found.dryrun_arguments == ("-c", "a.cu")
 
 
@@ -310,10 +310,10 @@ def test_what_cannot_be_left_out_of_a_variable_is_left_to_nvcc(name):
 def test_what_a_dry_run_must_not_have_is_taken_out_of_variables():
     environ = {"NVCC_PREPEND_FLAGS": "-O2 -t 4", "NVCC_APPEND_FLAGS": '-DX="a b"'}
     found = _compiled("-c", "a.cu", **environ)
-    assert (found.replaces_variables, found.threads) == (True, 4)
+    assert (found.includes_variables, found.threads) == (True, 4)
     assert found.dryrun_arguments == ("-O2", "-c", "a.cu", '-DX="a b"')  # nvcc takes quotes away later
-    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-keep").keeps_in == ""
-    assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").replaces_variables
+    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-keep").keep_directory == ""
+    assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").includes_variables
 
 
 def test_a_value_is_not_taken_across_a_variable():

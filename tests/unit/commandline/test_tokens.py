@@ -352,5 +352,5 @@ def test_recorded_command_lines_are_split_as_nvcc_took_them():
 
 def test_shell_words_lose_their_quotes():
     found = split(["-Xcompiler", "-a 'b c'\"d\"", "-c"])
-    assert host_options.flatten(found, ["-e"]) == ("-a", "b cd", "-e")
-    assert host_options.flatten([], ["-a;b"]) is None
+    assert host_options.host_argv(found, ["-e"]) == ("-a", "b cd", "-e")
+    assert host_options.host_argv([], ["-a;b"]) is None
