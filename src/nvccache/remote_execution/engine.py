@@ -151,18 +151,20 @@ class EngineExecution:
         streams = [(result.stdout_raw, result.stdout_digest), (result.stderr_raw, result.stderr_digest)]
         digests = {file.path: (file.digest.hash, file.digest.size_bytes) for file in result.output_files}
         wanted = {name: f"{SCRATCH_NAME}/{name}" for name in self._work.outputs}
-        further = [(digest.hash, digest.size_bytes) for raw, digest in streams if digest.hash and not raw]
+        stream_digests = [
+            (digest.hash, digest.size_bytes) for raw, digest in streams if digest.hash and not raw
+        ]
         if any(size > _MOST_OUTPUT for _, size in digests.values()) or any(
-            size > _MOST_STREAM for _, size in further
+            size > _MOST_STREAM for _, size in stream_digests
         ):
             raise ExecutorError(faults.WRONG_RESULT, "an output is too large")
         if result.exit_code:
-            stderr = result.stderr_raw or engine.fetch(further).get(result.stderr_digest.hash, b"")
+            stderr = result.stderr_raw or engine.fetch(stream_digests).get(result.stderr_digest.hash, b"")
             raise failure(result.exit_code, stderr)
         missing = [name for name, path in wanted.items() if path not in digests]
         if missing:
             raise ExecutorError(faults.FAILED, f"`{missing[0]}` is missing from the result")
-        contents = engine.fetch([*further, *(digests[path] for path in wanted.values())])
+        contents = engine.fetch([*stream_digests, *(digests[path] for path in wanted.values())])
         stdout, stderr = (raw or contents.get(digest.hash, b"") for raw, digest in streams)
         queue, run = self._durations(result.execution_metadata, is_cached, since, done)
         costs = Costs(

@@ -130,10 +130,10 @@ class LauncherExecution:
         for timer in timers:
             timer.daemon = True
             timer.start()
-        program, *further = self._endpoint.launcher
+        program, *rest = self._endpoint.launcher
         if "/" in program:
             program = os.path.abspath(program)  # relative to the build's directory, not to `cwd` below
-        argv = [program, *further, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
+        argv = [program, *rest, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
         started = time.monotonic()
         try:
             # Some launchers would consume the build's standard input.
