@@ -26,7 +26,9 @@ def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     top = tmp_path_factory.mktemp("warm")
     workspace = make_workspace(top, nvcc)
     copy_toolkit(workspace, top / "toolkit")
-    workspace.write("include/a.h", "#define UNUSED 1\n")
+    # As in PyTorch's headers: the word of a pragma that compares dates, where it is none.
+    word = '#ifdef NEVER\n#error This adds a dependency\n#endif\nconst char *const unused = "a dependency";\n'
+    workspace.write("include/a.h", f"#define UNUSED 1\n{word}")
     workspace.write("a.cu", '#include "a.h"\n' + SOURCE)
     result = workspace.cached(*argv(workspace), "-o", "first.o")
     assert result.status == 0, result.stderr
