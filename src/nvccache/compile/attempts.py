@@ -1,21 +1,21 @@
-"""What an attempt at a call relies on to go faster, and what shows that the call has to begin again without.
+"""The assumptions that save time in an attempt at a call; one that is refuted makes the call begin again.
 
-What is relied on stands in a context (context.py):
+They are fields of the context (context.py):
 
-    has_own_ids     each stage makes up the module id itself (module_id.py); refuted by a result that holds
-                    another id than nvcc's
-    ids_choice      which of two paths the module id is made of; refuted by the object
-        SHARED      the relative path of the source, which all checkouts share, where the call is one for it
-        OWN         nvcc's, since it had to be the last time
-        SETTLED     nvcc's, whatever the object is like
-    ignores_lines   results may come from text whose lines are elsewhere; refuted by a diagnostic, and where
-                    the cache has lost one of them
-    is_in_place     not set, so that the host compiler writes into the scratch directory (object_path.py);
-                    refuted by what shows that the path of the object mattered
-    plan            what wrappers of host compilers become (rehearsals.py); refuted by a run
+    has_own_ids     each stage generates the module id itself (module_id.py); refuted by a result that
+                    contains another id than nvcc's
+    ids_choice      which path of the source the module id is made from; refuted by the object
+        SHARED      the relative path, equal in all checkouts, if the call allows it
+        OWN         the path as nvcc uses it, since this source needed it last time
+        SETTLED     the path as nvcc uses it, whatever the object contains
+    ignores_lines   results may come from text with other line numbers; refuted by a diagnostic, and if the
+                    cache has lost one of these results
+    is_in_place     if not set, the host compiler writes into the scratch directory (object_path.py); refuted
+                    by signs that the path of the object mattered
+    plan            the commands that wrappers of host compilers start (rehearsals.py); refuted by a run
 
-Which path the object had to have is kept, so that the next compile of this source begins with it. What an
-object gets in the end follows from the object alone.
+The final choice of id is remembered, so that the next compile of the source begins with it. It affects only
+the number of attempts: which id an object gets depends on the object alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class BeginAgainError(Exception):
-    """Something does not hold for this call: a sentence says what; `context` is that of the next attempt."""
+    """An assumption is wrong, the message says which; `context` is for the next attempt."""
 
     def __init__(self, sentence: str, context: Context) -> None:
         super().__init__(sentence)
@@ -44,8 +44,8 @@ class BeginAgainError(Exception):
 
 
 def first(context: Context) -> Context:
-    """What a call begins with, as far as is known before a stage has run."""
-    # Intermediates that are kept have to be nvcc's to the letter.
+    """The context of the first attempt."""
+    # With -keep, intermediates have to equal nvcc's.
     is_free = not context.plan.keeps_intermediates
     return replace(
         context,
@@ -57,52 +57,54 @@ def first(context: Context) -> Context:
 
 
 def plan_of(context: Context) -> Plan:
-    """The plan to carry out, which may differ from nvcc's own in ids and in where objects are written."""
+    """The plan to carry out, which may differ from nvcc's own in module ids and paths of objects."""
     plan = ids.relative(context.plan, context.cwd) if context.ids_choice == SHARED else context.plan
     plan = object_path.plan_of(plan) if context.is_in_place else plan
     return ids.independent(plan) if context.has_own_ids else plan
 
 
 def check(call: StagedCall, tasks: Tasks, task: Task) -> bool:
-    """Raise BeginAgainError where what a stage has given refutes something that the attempt relies on.
+    """Raise BeginAgainError if the result of a stage refutes an assumption of the attempt.
 
-    Whether that is all it can tell: the id that nvcc would have it read, if any, is known.
+    False if the stage has to be checked again, once the id that it would read under nvcc is known.
     """
     context, stage, made = call.context, task.stage, task.made
     original = call.module_ids.original_of(stage)
-    # The stage that writes it has ended; on its thread it may be known before.
+    # The workspace may know the id earlier, from the thread of the stage that writes it.
     is_id_settled = not original or tasks.is_done(original)
     if is_id_settled and call.module_ids.has_wrong_id(stage):
         context = replace(context, has_own_ids=False)
-        raise BeginAgainError("the module ids differ: once more, in nvcc's way", context)
+        raise BeginAgainError("the module ids differ: compiling again with nvcc's", context)
     if made and made.path_dependence:
         object_path.remember(stage, call.environ, call.store)
         if any(output.destination for output in stage.outputs):
             context = replace(context, is_in_place=True)
-            raise BeginAgainError(f"{made.path_dependence}: once more, where nvcc has it write", context)
+            raise BeginAgainError(f"{made.path_dependence}: compiling again with nvcc's path", context)
     elif made and not made.is_as_rehearsed:
         plan = rehearsals.without_rehearsal(context.plan, stage, context.environ, context.store)
         context = replace(context, plan=plan, is_in_place=True)
-        raise BeginAgainError("a wrapper becomes another command: once more, not relying on it", context)
+        raise BeginAgainError(
+            "a wrapper starts another command: compiling again without its rehearsal", context
+        )
     if stage.tool.shows_lines and task.has_warned and any(other.is_moved for other in tasks.all):
         context = replace(context, ignores_lines=False)
-        raise BeginAgainError("there are diagnostics: once more, with the lines as they are", context)
-    if not task.has_failed and _is_of_other_path(call, stage, tasks.diagnostics()):
+        raise BeginAgainError("there are diagnostics: compiling again with the right lines", context)
+    if not task.has_failed and _needs_other_id(call, stage, tasks.diagnostics()):
         context = replace(context, ids_choice=_other_choice(context))
-        raise BeginAgainError("the module id does not suit the object: once more, with another", context)
+        raise BeginAgainError("the object needs the other module id: compiling again with it", context)
     return is_id_settled
 
 
-def instead_of(error: BaseException, call: StagedCall, tasks: Tasks) -> BaseException:
-    """What to raise where an attempt has failed: a result that is lost may have been made from other lines.
+def error_to_raise(error: BaseException, call: StagedCall, tasks: Tasks) -> BaseException:
+    """What to raise when an attempt has failed: BeginAgainError if a lost result was made from other lines.
 
-    The run that is to make it again reads this call's, so it cannot give the same.
+    A new run reads this call's lines, so it cannot reproduce that result.
     """
     is_of_lines = isinstance(error, run_stage.LostResultError) and call.ignores_lines
     if not is_of_lines or not any(task.is_moved for task in tasks.all):
         return error
     context = replace(call.context, ignores_lines=False)
-    return BeginAgainError(f"{error}: once more, with the lines as they are", context)
+    return BeginAgainError(f"{error}: compiling again with the right lines", context)
 
 
 def _first_choice(context: Context) -> str:
@@ -117,16 +119,16 @@ def _first_choice(context: Context) -> str:
 
 
 def _other_choice(context: Context) -> str:
-    """What a call goes on with when an object has shown that its choice was wrong."""
+    """The choice of the next attempt, when an object has shown that this one is wrong."""
     was_shared = context.ids_choice == SHARED
     context.store.add_memo(_memo_key(context), OWN if was_shared else "")
     return SETTLED if was_shared else SHARED
 
 
-def _is_of_other_path(call: StagedCall, stage: Stage, diagnostics: bytes) -> bool:
-    """Whether what a stage has made is an object that ought to have the other id.
+def _needs_other_id(call: StagedCall, stage: Stage, diagnostics: bytes) -> bool:
+    """Whether a stage has made an object that should have the other id.
 
-    `diagnostics` are those of all tools of the call: one names nvcc's id, or none.
+    `diagnostics` are those of all tools of the call; if they contain nvcc's id, it cannot be shared.
     """
     objects = [output for output in ids.objects_of(call.plan) if output in stage.outputs]
     generating = ids.generating_stage(call.context.plan)

@@ -1,4 +1,4 @@
-"""What became of a call that no record answered as a whole."""
+"""The result of a call that was not a direct hit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """The result of a call, and its output."""
+    """The result of a call: its output, status, stages and records."""
 
     __slots__ = (
         "answer",
@@ -22,12 +22,12 @@ class Report:
         "cause",
         "is_linked",
         "is_query",
-        "kept_here",
         "leave_to_nvcc",
         "looked_up",
         "output_before_link",
         "product",
         "reason_against_record",
+        "reason_not_shared",
         "record",
         "remote",
         "stages",
@@ -39,25 +39,25 @@ class Report:
     )
 
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"", leave_to_nvcc: str = "") -> None:
-        self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to do the call after all, of outcomes.REASONS
-        # What the call has given already, if another cache had all of it; nothing else counts then.
+        self.leave_to_nvcc = leave_to_nvcc  # why nvcc has to run the call after all, of outcomes.REASONS
+        # Set if a remote had a record of the whole call; the other fields are unused then.
         self.answer: Answer | None = None
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr
-        self.output_before_link = (b"", b"")  # stdout and stderr up to there, where a program is linked
+        self.output_before_link = (b"", b"")  # stdout and stderr before the host's link, if there is one
         self.product = ""  # the first of its products
-        self.is_linked = self.is_query = False  # by link_only.py; by query.py
-        self.stages: list[StageEvent] = []  # whose times count from `began`
+        self.is_linked = self.is_query = False  # done by link_only.py, by query.py
+        self.stages: list[StageEvent] = []  # their times count from `began`
         self.began = 0.0  # by the monotonic clock
         self.busy = 0.0  # seconds in which a tool ran
         self.looked_up: list[Task] = []
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
         self.remote: RemoteUse | None = None  # its queries of remotes
-        self.to_send: list[tuple[str, str]] = []  # what they may have a use for, bucket and key of each
-        self.record: Pair | None = None  # that answers it the next time
+        self.to_send: list[tuple[str, str]] = []  # for remotes: bucket and key of each item
+        self.record: Pair | None = None  # of this call, which answers it next time
         self.reason_against_record = ""  # why there is none, a clause
-        self.kept_here = ""  # why other checkouts do not share it, a clause of record_call.py
+        self.reason_not_shared = ""  # why other checkouts cannot use the record, a clause of record_call.py
         self.cause = ""  # why no record answered the call
 
     @property
@@ -66,12 +66,12 @@ class Report:
 
     @property
     def wall_saved(self) -> float:
-        """What the stages that were found took, and the time in which tools ran, other processes' too."""
+        """The wall time of the stages that hit, plus the time in which tools ran, also in other processes."""
         return sum(stage.wall for stage in self.stages if stage.result == HIT) + self.busy
 
     @property
     def outcome(self) -> str:
-        """The word for it in `nvccache stats`."""
+        """One of `outcomes`."""
         if self.status != 0:
             return outcomes.FAILED
         if self.is_query:

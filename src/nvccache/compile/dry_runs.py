@@ -1,11 +1,11 @@
-"""Dry runs that are kept: nvcc's transcript, with an input record of what nvcc was observed to read for it.
+"""Stored dry runs: nvcc's transcript, with an input record of what nvcc was observed to read for it.
 
 Most misses repeat the argv of an earlier call with another source, which a dry run does not read. A dry run
-is kept like a rehearsal (rehearsals.py), with a placeholder for the scratch directory, and only by a call
-that is recorded itself: a script that may behave differently next time has no record. It stays in this cache,
-since running nvcc takes less time than querying a remote, and it is used only from a cache that no other user
-can write, since its commands are run. A record of a call may hold for several environments; a dry run holds
-for one, since its transcript repeats PATH and other variables for the tools.
+is stored like a rehearsal (rehearsals.py), with a placeholder for the scratch directory, and only by a call
+that is recorded itself: a script that may behave differently next time has no record. It is not sent to
+remotes, since running nvcc takes less time than a query. It is used only from a cache that no other user can
+write, since its commands are run. A record of a call may be valid in several environments; a dry run only in
+one, since its transcript repeats PATH and other variables for the tools.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _SCRATCH = b"<scratch>"
 
 
 class DryRun:
-    """The dry run of a call whose scratch directory is `path`, which lies in `checkout` (base_dir.py).
+    """The dry run of a call from `checkout` (base_dir.py) whose scratch directory is `path`.
 
-    A kept one has an `input_record`; one that was run has the observer's `log`.
+    A stored one has an `input_record`; one that was run has the observer's `log`.
     """
 
     __slots__ = ("_cache", "_front", "_path", "input_record", "log", "stderr")
@@ -59,9 +59,9 @@ class DryRun:
         )
 
     def find(self, request: Request) -> Completed | None:
-        """The kept dry run, if nvcc would give the same now.
+        """The stored dry run, if nvcc would print the same now.
 
-        None where others may write into the cache: the transcript holds commands, which are run.
+        None if others may write into the cache: the commands of the transcript are run.
         """
         now = Present(request.guarded_environ, self._cache)
         is_private = directory.is_private(request.config.dir)
@@ -73,7 +73,7 @@ class DryRun:
         return Completed(0, b"", self.stderr, 0.0)
 
     def keep(self, made: InputRecord, since_ns: int) -> None:
-        """Keep the transcript of a call that began at `since_ns`, with the record of its inputs."""
+        """Store the transcript of a call that began at `since_ns`, with the record of its inputs."""
         if _SCRATCH not in self.stderr:
             stderr = self.stderr.replace(self._path, _SCRATCH)
             record.add_hidden(self._front, made, stderr, self._cache, since_ns, is_sent=False)

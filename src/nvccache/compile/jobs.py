@@ -1,7 +1,7 @@
-"""Work outside the main thread: a thread for each tool that runs, and one for what can wait.
+"""Work outside the main thread: a thread for each running tool, and one background thread.
 
-The threads of tools wait for a child most of the time. What can wait (putting results into the store) is
-done one after the other, what others may be waiting for first, while tools run.
+The threads of tools mostly wait for a child. The background thread stores results one at a time while tools
+run; results that other processes may be waiting for come first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_LEAVING_SECONDS = 0.2  # for the streams of a tool to end when it has
-_LAST = 1 << 30  # behind all that is urgent in any way
+_CLOSING_SECONDS = 0.2  # how long a tool's streams may stay open after its exit
+_LAST = 1 << 30  # after all other work
 
 
 class Job:
-    """One piece of work on a thread of its own: `result` or `error` are set when it has ended."""
+    """Work on a thread of its own: `result` or `error` is set when it has ended."""
 
     def __init__(self, work: Callable[[Handle], Any], ended: queue.SimpleQueue[Job]) -> None:
         self.handle = Handle()
@@ -37,7 +37,7 @@ class Job:
     def _do(self) -> None:
         try:
             self.result = self._work(self.handle)
-        except BaseException as error:  # raised again by who takes the result
+        except BaseException as error:  # raised again when the result is taken
             self.error = error
         self._ended.put(self)
 
@@ -51,17 +51,17 @@ class Jobs:
 
     def start(self, work: Callable[[Handle], Any]) -> Job:
         job = Job(work, self._ended)
-        job.thread.start()  # which may fail, under a limit of memory or processes
+        job.thread.start()  # can fail, under a limit of memory or processes
         self._running.add(job)
         return job
 
     @property
     def are_running(self) -> bool:
-        """Whether there are any, those included that have ended and were not waited for."""
+        """Whether there are jobs, including ended ones that `wait` has not returned yet."""
         return bool(self._running)
 
     def wait(self, seconds: float) -> list[Job]:
-        """The jobs that have ended, after waiting for one of them for at most so long."""
+        """The jobs that have ended; waits for the first for at most `seconds`."""
         found: list[Job] = []
         with contextlib.suppress(queue.Empty):
             found.append(self._ended.get(timeout=seconds))
@@ -71,33 +71,32 @@ class Jobs:
         return found
 
     def stop(self, signum: int, sweep: Callable[[], None]) -> None:
-        """End all tools by a signal, and wait for their threads.
+        """End all tools with a signal, and wait for their threads.
 
-        A tool that has gone may leave behind what keeps its streams open and is no family of ours any more:
-        `sweep` ends that.
+        An orphan of a tool that has exited can keep the tool's streams open; `sweep` kills it.
         """
         for job in self._running:
             job.handle.end(signum)
         for job in self._running:
-            job.thread.join(_LEAVING_SECONDS)
+            job.thread.join(_CLOSING_SECONDS)
             while job.thread.is_alive():
                 if job.handle.has_exited:
                     sweep()
-                job.thread.join(_LEAVING_SECONDS)
+                job.thread.join(_CLOSING_SECONDS)
         self._running.clear()
 
 
 class Background:
-    """One thread that does what can wait, in the order of its urgency."""
+    """One thread for work that can wait, in order of urgency."""
 
     def __init__(self) -> None:
         self.errors: list[BaseException] = []
         self._waiting: queue.PriorityQueue[tuple[int, int, Callable[[], None] | None]] = queue.PriorityQueue()
-        self._count = itertools.count()  # of equally urgent ones the first comes first
+        self._count = itertools.count()  # equally urgent work stays in order
         self._thread: threading.Thread | None = None
 
     def add(self, urgency: int, work: Callable[[], None]) -> None:
-        """Do this later; what has a smaller number comes first."""
+        """Do this later; smaller numbers come first."""
         self._waiting.put((urgency, next(self._count), work))
         if not self._thread:
             thread = threading.Thread(target=self._do, daemon=True)
@@ -105,7 +104,7 @@ class Background:
             self._thread = thread
 
     def finish(self, is_wanted: bool = True) -> None:
-        """Wait until all is done, or drop what has not been begun."""
+        """Wait until all is done; unless `is_wanted`, drop what has not begun."""
         if not is_wanted:
             with contextlib.suppress(queue.Empty):
                 while True:
@@ -119,5 +118,5 @@ class Background:
         while work := self._waiting.get()[2]:
             try:
                 work()
-            except BaseException as error:  # raised by who waits for the end
+            except BaseException as error:  # raised by Schedule.finish
                 self.errors.append(error)

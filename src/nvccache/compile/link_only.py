@@ -1,9 +1,8 @@
-"""A program whose device code is all known: only the host's link runs.
+"""A program for which a record has all stages but the host's link, which runs.
 
-The host linker's inputs are not guessed, so it runs each time. What comes before it in nvcc's order is
-answered by a record like a direct hit, and found in the store; neither plan nor keys are needed. The
-command comes from a dry run, never from a record: being able to write into the cache must not be enough to
-have commands run.
+The inputs of the host linker are not recorded, so it runs each time. All earlier stages are answered by a
+record, as in a direct hit; neither plan nor keys are needed. The command of the link comes from a dry run,
+never from a record: write access to the cache must not be enough to have commands run.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def carry_out(request: Request, known: Answer) -> Report | None:
-    """Link the program; None, with nothing written, where all stages are needed.
+    """Link the program; None if all stages have to be gone through.
 
-    That is so where the store has lost something, and where the link fails: its diagnostics then appear in
-    nvcc's order, with nvcc's status.
+    That is so if the store has lost something, and if the link fails: its diagnostics then appear in nvcc's
+    order, with nvcc's status.
     """
     config = request.config
     cache = Store(directory.of(config), config.readonly)
@@ -75,16 +74,16 @@ def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | 
     )
     report.is_linked = True
     report.stages = [stage for stage in map(events.stage_of, known.result.stages) if stage]
-    report.product = next((argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-o"), "")
+    report.product = next((argv[at + 1] for at, argument in enumerate(argv[:-1]) if argument == "-o"), "")
     return report
 
 
 def _command(transcript: Transcript) -> Sequence[str]:
-    """The argv of the host's link; empty if that is not what nvcc does last."""
+    """The argv of the host's link; empty if that is not nvcc's last command."""
     last = transcript.steps[-1] if transcript.steps else None
     return last.argv if isinstance(last, Command) and host_options.is_link(last.argv) else ()
 
 
 def _read_by(argv: Sequence[str], path: str) -> set[str]:
     """The intermediates that a command names, relative to the scratch directory."""
-    return {word.partition(path + "/")[2] for word in argv if path + "/" in word}
+    return {argument.partition(path + "/")[2] for argument in argv if path + "/" in argument}

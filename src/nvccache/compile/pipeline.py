@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from nvccache.toolkit.dryrun import Transcript
 
     class Explaining(Protocol):
-        """Who keeps why a call was not answered (explain/), and gives a report its `cause`."""
+        """Keeps why no record answered a call (explain/), and sets a report's `cause`."""
 
         def begin(
             self, request: Request, products: Iterable[str], cache: store.Store, relocation: Relocation
         ) -> None:
-            """Called before anything of the call is recorded."""
+            """Called before the call is recorded."""
 
         def end(self, report: Report, call: StagedCall) -> None: ...
 
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 
 
 _CLOCK_WAS_SET = "the clock was set while it was compiled"
-_CLOCK_SLACK = 10**9  # nanoseconds; two clocks that differ by more: one of them was set
+_CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
 
 
 def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
-    """Compile with what the store has. Raises OSError and LostResultError; leaves nothing in scratch."""
+    """Compile with the help of the store; raises OSError and LostResultError. Leaves nothing in scratch."""
     config = request.config
     cache = _store(request)
     problem = cache.directory.problem(store.BUCKETS)
@@ -67,12 +67,14 @@ def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
     if not scratch.is_quotable(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request)
     tokens = jobserver.find(request.environ)
-    at_once = _slots(request, tokens)
+    call_slots = _slots(request, tokens)
     with streams.silenced_stderr(bool(config.remote)):
         try:
-            report = within_scratch(path, tokens, lambda: _compile(request, cache, path, at_once, explaining))
+            report = within_scratch(
+                path, tokens, lambda: _compile(request, cache, path, call_slots, explaining)
+            )
         except LostResultError:
-            cache.remove_read_records()  # the next call would fail by the same one
+            cache.remove_read_records()  # one of them is bad, and the next call would fail too
             raise
     report.store_fault = cache.fault
     report.remote = cache.remote_use() if isinstance(cache, TieredStore) else None
@@ -82,7 +84,7 @@ def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
 
 
 def _slots(request: Request, tokens: jobserver.Jobserver | None) -> slots.Slots:
-    """What the call may run at once. `-t` asks for as many as it names, unless make decides on that."""
+    """The slots of the call: as many as `-t` says, unless make's jobserver decides."""
     share = cgroups.Share()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
     own = 1 if tokens else max(1, share.cores if wants_all else request.invocation.threads)
@@ -90,19 +92,19 @@ def _slots(request: Request, tokens: jobserver.Jobserver | None) -> slots.Slots:
 
 
 def _compile(
-    request: Request, cache: store.Store, path: str, at_once: slots.Slots, explaining: Explaining | None
+    request: Request, cache: store.Store, path: str, call_slots: slots.Slots, explaining: Explaining | None
 ) -> Report:
     started, config = _now(), request.config
     progress = Progress(config.log)
-    observing = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
+    watch = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
     if isinstance(cache, TieredStore):
-        # Not earlier: there must be no threads when the watchdog is forked, and asking begins some.
+        # Not earlier: queries start threads, and there must be none when the watchdog is forked.
         levels.prefetch(request, cache)
     if request.invocation.is_query:
-        return _ask(request, cache, path, observing, started, explaining)
+        return _run_query(request, cache, path, watch, started, explaining)
     relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
     dry_run = DryRun(request, path, relocation.checkout, cache)
-    transcript = _transcribe(request, path, observing, dry_run)
+    transcript = _transcribe(request, path, watch, dry_run)
     if dry_run.input_record:
         progress.note("the dry run is replayed: nvcc would print the same again")
     found = _answer_from_remotes(request, cache)
@@ -123,14 +125,13 @@ def _compile(
         os.getcwd(),
         cache,
         started[0],
-        observing,
+        watch,
         is_recaching=config.recache,
         base=relocation.base,
         checkout=relocation.checkout,
         terminal=request.terminal,
     )
-    context = rehearsals.applied(context)
-    # Of what wrappers become.
+    context = rehearsals.applied(context)  # the checks below need the commands of wrappers
     problem = build.cannot_be_kept(context.plan.stages, request.invocation.keep_directory)
     if problem:
         return _left_to_nvcc(problem, request)
@@ -139,9 +140,11 @@ def _compile(
     if explaining:
         explaining.begin(request, planned.products, cache, relocation)
     claims = None if config.readonly or config.recache else Claims(cache.directory)
-    beside = _other_machines(config)
-    around = runner.Surroundings(request.invocation, transcript.messages, at_once, claims, progress, beside)
-    call, report = runner.run(context, around)
+    executor = _executor(config)
+    resources = runner.Resources(
+        request.invocation, transcript.messages, call_slots, claims, progress, executor
+    )
+    call, report = runner.run(context, resources)
     report.product = next(iter(planned.products), "")
     if _clock_was_set(started):
         call.known.reasons_against_record.append(_CLOCK_WAS_SET)
@@ -152,29 +155,29 @@ def _compile(
         record_call.of_compile(recorder, report)
     if explaining:
         explaining.end(report, call)
-    _keep_up(cache, request.config, report)
+    _maintain(cache, request.config, report)
     return report
 
 
-def _ask(
+def _run_query(
     request: Request,
     cache: store.Store,
     path: str,
-    observing: Watch,
+    watch: Watch,
     started: tuple[int, int],
     explaining: Explaining | None,
 ) -> Report:
-    """Have nvcc answer a query, and record its answer."""
+    """Answer a query from remotes or by running nvcc, and record the answer."""
     found = _answer_from_remotes(request, cache)
     if found:
         return found
-    reason = query.reason_to_leave(request, cache, observing)
+    reason = query.reason_to_leave(request, cache, watch)
     if reason:
         return _left_to_nvcc(Bypass(reason), request)
     relocation = Relocation(request.config.base_dir, os.getcwd()).in_place()
     if explaining:
         explaining.begin(request, (), cache, relocation)
-    report, run = query.carry_out(request, relocation, cache, path, observing, started[0])
+    report, run = query.carry_out(request, relocation, cache, path, watch, started[0])
     if report.status != 0:
         return report
     if _clock_was_set(started):
@@ -183,29 +186,29 @@ def _ask(
         query.record(run, report)
     if explaining:
         explaining.end_query(report)
-    _keep_up(cache, request.config, report)
+    _maintain(cache, request.config, report)
     return report
 
 
-def _other_machines(config: Config) -> SourceOf | None:
-    """Other machines; nothing of what speaks to them is loaded where none are set, nor has to be there."""
+def _executor(config: Config) -> SourceOf | None:
+    """Remote execution, if set; its package is optional, and loaded only here."""
     if not config.executor:
         return None
     import importlib
 
     try:
-        beside = importlib.import_module(endpoint.PACKAGE + ".source")
+        source = importlib.import_module(endpoint.PACKAGE + ".source")
     except ImportError as error:
         if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.source"):
             raise
         log.write(config.log, endpoint.NOT_INSTALLED)
         return None
-    made: SourceOf = beside.of_config(config)
+    made: SourceOf = source.of_config(config)
     return made
 
 
 def _store(request: Request) -> store.Store:
-    """The cache directory, with the remotes behind it that may be queried."""
+    """The cache directory, with its remotes if these may be queried."""
     config = request.config
     if config.remote and not config.recache:
         return tiered_store.of(directory.of(config), config, request.environ)
@@ -219,18 +222,18 @@ def _answer_from_remotes(request: Request, cache: store.Store) -> Report | None:
     report.answer = levels.answer_from_remotes(request, cache)
     if not report.answer:
         return None
-    _keep_up(cache, request.config, report)
+    _maintain(cache, request.config, report)
     return report
 
 
-def _transcribe(request: Request, path: str, observing: Watch, dry_run: DryRun) -> Transcript | Bypass:
-    """What nvcc would do, by a dry run that is kept, or by a new one."""
-    known = None if observing.is_blind or request.config.recache else dry_run.find(request)
+def _transcribe(request: Request, path: str, watch: Watch, dry_run: DryRun) -> Transcript | Bypass:
+    """nvcc's transcript, from a stored dry run or a new one."""
+    known = None if watch.is_blind or request.config.recache else dry_run.find(request)
 
     def run(argv: Sequence[str], environ: Mapping[str, str]) -> Completed:
         if known:
             return known
-        completed, dry_run.log = observing.run(argv, environ)
+        completed, dry_run.log = watch.run(argv, environ)
         dry_run.stderr = completed.stderr
         return completed
 
@@ -238,7 +241,7 @@ def _transcribe(request: Request, path: str, observing: Watch, dry_run: DryRun) 
 
 
 def _now() -> tuple[int, int]:
-    """By two clocks, in nanoseconds: only the first can be set."""
+    """The time by two clocks, in nanoseconds; only the first can be set."""
     return time.time_ns(), time.monotonic_ns()
 
 
@@ -247,8 +250,8 @@ def _clock_was_set(started: tuple[int, int]) -> bool:
     return abs(now[0] - started[0] - (now[1] - started[1])) > _CLOCK_SLACK
 
 
-def _keep_up(cache: store.Store, config: Config, report: Report) -> None:
-    """What the store needs after a call: marks of use, its trouble in the log, and its limit; and remotes."""
+def _maintain(cache: store.Store, config: Config, report: Report) -> None:
+    """After a call: list new entries for remotes, mark used ones, log a fault, enforce the size limit."""
     if config.remote and not config.readonly:
         report.to_send = list(cache.published)
     if cache.is_stale:

@@ -1,7 +1,7 @@
 """A query: a call that nvcc answers without compiling (-M, -E, --version).
 
-There is no plan of stages. nvcc runs as it was called, and the record of the call is made of what all of that
-run was observed to read. Its answer is a product, also where it goes to standard output.
+There are no stages. nvcc runs as it was called, and the record of the call has what that run was observed to
+read. Its answer is a product, even if it goes to standard output.
 """
 
 from __future__ import annotations
@@ -31,34 +31,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """nvcc's answer: `product` is the absolute path that it writes to, or empty; `existed` whether that was
-    there before; `since_ns` when the call began; `relocation` one that keeps paths as they are."""
+    """nvcc's run for a query."""
 
     request: Request
-    relocation: Relocation
+    relocation: Relocation  # one that keeps paths as they are
     cache: Store
-    path: str
-    since_ns: int
+    path: str  # the scratch directory
+    since_ns: int  # when the call began
     completed: Completed
     log: Log
-    product: str
-    existed: bool
+    product: str  # the absolute path that nvcc writes to; empty for standard output
+    existed: bool  # whether the product was there before
 
 
-def reason_to_leave(request: Request, cache: Store, observing: Watch) -> str:
-    """Why nvcc is to answer by itself, a word of outcomes.REASONS; empty if its answer may be recorded."""
-    return request.invocation.mode if observing.is_blind or cache.is_readonly else ""
+def reason_to_leave(request: Request, cache: Store, watch: Watch) -> str:
+    """Why the query is left to nvcc, one of outcomes.REASONS; empty if its answer may be recorded."""
+    return request.invocation.mode if watch.is_blind or cache.is_readonly else ""
 
 
 def carry_out(
-    request: Request, relocation: Relocation, cache: Store, path: str, observing: Watch, since_ns: int
+    request: Request, relocation: Relocation, cache: Store, path: str, watch: Watch, since_ns: int
 ) -> tuple[Report, Run]:
-    """Have nvcc answer, with temporary files of its own below `path`; raises OSError."""
+    """Run nvcc, with its temporary files below `path`; raises OSError."""
     temporary = scratch.temporary_directory(path)
     os.mkdir(temporary)
     product = os.path.abspath(request.invocation.output) if request.invocation.output else ""
     existed = bool(product) and os.path.lexists(product)
-    completed, log = observing.run(
+    completed, log = watch.run(
         [request.nvcc, *request.arguments],
         {**request.guarded_environ, "TMPDIR": temporary},
         on_terminal=bool(request.terminal),
@@ -77,7 +76,7 @@ def carry_out(
 
 
 def record(run: Run, report: Report) -> None:
-    """Record what nvcc answered, unless the next answer may be another."""
+    """Record nvcc's answer, unless the next one may differ."""
     try:
         _record(run, report)
     except (UnreadableError, OSError) as error:
@@ -106,14 +105,14 @@ def _record(run: Run, report: Report) -> None:
         raise UnreadableError(reason)
     made = inputs.union([read], request.environ, request.invocation.option_files)
     inputs.files.remember()
-    given = _answer(run, content)
-    run.cache.add_blob(given.products[0][1], content, compress=False)
+    answer = _answer(run, content)
+    run.cache.add_blob(answer.products[0][1], content, compress=False)
     front = direct.front_of(request, direct.PLACED, run.relocation)
-    record_call.keep(request, front, made, made, given, (), run.cache, run.since_ns, report)
+    record_call.keep(request, front, made, made, answer, (), run.cache, run.since_ns, report)
 
 
 def _content(run: Run) -> bytes:
-    """What nvcc answered, wherever it went; raises OSError."""
+    """nvcc's answer, from the product or standard output; raises OSError."""
     if not run.product:
         return run.completed.stdout
     with open(run.product, "rb") as stream:
@@ -125,8 +124,8 @@ def _answer(run: Run, content: bytes) -> Answer:
     result = Result((), completed.stdout if run.product else b"", completed.stderr)
     result.seconds = completed.cpu or completed.seconds
     result.wall = completed.seconds
-    given = Answer(result)
+    answer = Answer(result)
     name = invocation.output or output_names.STANDARD_OUTPUT
-    given.products = [(name, keys.digest_bytes(content), False)]
-    given.sources = list(invocation.inputs)
-    return given
+    answer.products = [(name, keys.digest_bytes(content), False)]
+    answer.sources = list(invocation.inputs)
+    return answer

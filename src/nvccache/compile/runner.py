@@ -1,8 +1,8 @@
-"""The algorithm: carry out the plan, and hand its results over in nvcc's order.
+"""The algorithm: carry out the plan, and deliver its results in nvcc's order.
 
-Names no tool. Stages end in any order (schedule.py); what the user gets to see of them comes in the order
-in which nvcc runs them, up to the first that failed. What goes to the user's streams is collected and handed
-back, so that a call can still be left to nvcc up to the last moment.
+Names no tool. Stages end in any order (schedule.py); products and messages are delivered in the order in
+which nvcc runs the stages, up to the first that failed. Messages are collected and returned, not printed, so
+that a call can be left to nvcc up to the last moment.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from nvccache.store.inflight import Claims
 
 
-# Options that nvcc does not give, and another release may not know.
+# Options that nvcc does not pass, and that another release may not know.
 _OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
-# What a tool prints when the machine is at fault, which may be over a moment later.
+# Messages about the machine, whose trouble may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a call has around it."""
+class Resources:
+    """What a call needs besides its context."""
 
     invocation: Invocation
     messages: bytes  # the driver's own, which come first
     slots: Slots
     claims: Claims | None
     progress: Progress
-    other_machines: SourceOf | None = None
+    executor: SourceOf | None = None
 
 
-def run(context: Context, surroundings: Surroundings) -> tuple[StagedCall, Report]:
-    """Carry out a plan, again if what was relied upon to go faster turns out not to hold for it.
+def run(context: Context, resources: Resources) -> tuple[StagedCall, Report]:
+    """Carry out a plan, again if an assumption that saves time turns out to be wrong.
 
     Raises OSError for trouble with the scratch directory, run_stage.LostResultError when a result is lost.
     """
@@ -71,42 +71,41 @@ def run(context: Context, surroundings: Surroundings) -> tuple[StagedCall, Repor
         if before:
             call.workspace.reuse_files_of(before.workspace)
         try:
-            return call, _Attempt(call, surroundings, ran, clock).carry_out()
+            return call, _Attempt(call, resources, ran, clock).carry_out()
         except BeginAgainError as again:
-            surroundings.progress.note(str(again))
+            resources.progress.note(str(again))
             context, before = again.context, call
 
 
 class _Attempt:
-    """One attempt at the plan. `ran` are the stages, by what they write, that have run for this call."""
+    """One attempt at the plan. `ran` are the stages that have run in earlier attempts, by output."""
 
     def __init__(
-        self, call: StagedCall, surroundings: Surroundings, ran: dict[str, StageEvent], clock: StageClock
+        self, call: StagedCall, resources: Resources, ran: dict[str, StageEvent], clock: StageClock
     ) -> None:
         self._call = call
-        self._invocation = surroundings.invocation
-        self._progress = surroundings.progress
-        beside = surroundings.other_machines
-        self._schedule = Schedule(call, surroundings.slots, surroundings.claims, beside, clock)
+        self._invocation = resources.invocation
+        self._progress = resources.progress
+        self._schedule = Schedule(call, resources.slots, resources.claims, resources.executor, clock)
         self._tasks = self._schedule.tasks
-        self._report = Report(stderr=surroundings.messages)
-        self._next = 0  # the step that is handed over next
+        self._report = Report(stderr=resources.messages)
+        self._next = 0  # the step to deliver next
         self._checked: set[Task] = set()
         self._ran = ran
-        self._ended_now: list[Task] = []  # and still to be stored, which can wait for others to start
+        self._ended_now: list[Task] = []  # to be stored, after other stages have been started
 
     def carry_out(self) -> Report:
         try:
             while True:
                 self._advance()
                 self._store_what_ended()
-                handed_over = self._next
-                if self._hand_over():
+                delivered = self._next
+                if self._deliver_steps():
                     break
-                if self._next == handed_over:
+                if self._next == delivered:
                     self._ended_now = self._schedule.wait()
         except BaseException as error:
-            reason = attempts.instead_of(error, self._call, self._tasks)
+            reason = attempts.error_to_raise(error, self._call, self._tasks)
             is_wanted = isinstance(reason, BeginAgainError)
             if is_wanted:
                 self._store_what_ended()
@@ -127,7 +126,7 @@ class _Attempt:
         return self._report
 
     def _event_of(self, task: Task) -> StageEvent:
-        """What became of a stage. One that ran in an earlier attempt has run."""
+        """The event of a stage. One that ran in an earlier attempt counts as run."""
         assert task.completed
         clock = self._schedule.clock
         wall = task.found.result.wall if task.found else 0.0
@@ -137,7 +136,7 @@ class _Attempt:
         is_hit = task.is_hit and not earlier
         event = StageEvent(
             task.stage.kind,
-            (SHARED if task.was_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
+            (SHARED if task.ran_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
             wall,
             model.architecture_of(task.stage, self._call.plan.stages),
@@ -156,7 +155,7 @@ class _Attempt:
         return event
 
     def _advance(self) -> None:
-        """Look up and start what can be, but nothing if what is found is a reason to begin again."""
+        """Look up and start all stages that are ready; raises BeginAgainError before a needless start."""
         is_going_on = True
         while is_going_on:
             self._schedule.look_up()
@@ -169,20 +168,20 @@ class _Attempt:
         self._ended_now = []
 
     def _check_what_is_done(self) -> None:
-        """Raise BeginAgainError where there is a reason; log what became of each stage once."""
+        """Raise BeginAgainError if a result refutes an assumption; log each stage once."""
         for task in self._tasks.all:
             if task.state != State.DONE or task in self._checked:
                 continue
             is_settled = attempts.check(self._call, self._tasks, task)
             if task.made and task.made.path_dependence:
-                # An object that nvcc would link cannot be written in its place.
+                # An object that nvcc would link is never written in place.
                 self._report.leave_to_nvcc = "host_side_output"
             if is_settled:
                 self._checked.add(task)
                 self._progress.ended(task)
 
-    def _hand_over(self) -> bool:
-        """Hand over the steps that are done, in nvcc's order; whether that was the last of them."""
+    def _deliver_steps(self) -> bool:
+        """Deliver the steps that are done, in nvcc's order; whether the call has ended."""
         tasks = {task.number: task for task in self._tasks.all}
         steps = self._call.plan.steps
         while self._next < len(steps):
@@ -195,13 +194,13 @@ class _Attempt:
                 task = tasks[self._next]
                 if task.state != State.DONE:
                     return False
-                if self._hand_over_stage(task):
+                if self._deliver_stage(task):
                     return True
             self._next += 1
         return True
 
-    def _hand_over_stage(self, task: Task) -> bool:
-        """Whether this was the last stage, since it failed or its product cannot be written."""
+    def _deliver_stage(self, task: Task) -> bool:
+        """Deliver a stage; whether this ends the call, as it failed or its product cannot be written."""
         completed, report, plan = task.completed, self._report, self._call.plan
         assert completed
         if report.leave_to_nvcc:
@@ -212,10 +211,10 @@ class _Attempt:
         report.stderr += self._call.without_scratch(completed.stderr)
         if completed.status != 0:
             report.status = completed.status
-            # With -t nvcc has a status of its own for whatever fails (255).
+            # With -t, nvcc returns 255 whatever fails.
             is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
-            is_odd |= plan.keeps_intermediates  # it leaves what it had made until then
-            if is_odd or not _is_users_error(task.stage, completed, plan.scratch):
+            is_odd |= plan.keeps_intermediates  # nvcc leaves those that it has made before
+            if is_odd or not _is_source_error(task.stage, completed, plan.scratch):
                 report.leave_to_nvcc = "odd_failure"
         elif _names_intermediates(task.stage, self._call):
             report.leave_to_nvcc = "keeps_intermediates"
@@ -231,8 +230,8 @@ def _written_by(task: Task) -> str:
     return task.stage.outputs[0].path if task.stage.outputs else ""
 
 
-def _is_users_error(stage: Stage, completed: Completed, scratch: str) -> bool:
-    """Whether nvcc would end the same way: a tool that complained of the source, and nothing else."""
+def _is_source_error(stage: Stage, completed: Completed, scratch: str) -> bool:
+    """Whether a tool reported errors in the source and nothing else, so that nvcc would fail the same."""
     return (
         stage.tool.reports_user_errors
         and completed.status > 0
@@ -243,7 +242,7 @@ def _is_users_error(stage: Stage, completed: Completed, scratch: str) -> bool:
 
 
 def _names_intermediates(stage: Stage, call: StagedCall) -> bool:
-    """Whether a wrapper has had an object name intermediates that the user keeps, and has elsewhere."""
+    """Whether a wrapper made an object name intermediates, which the user keeps under other paths."""
     if not call.plan.keeps_intermediates or not stage.tool.is_host_compiler:
         return False
     scratch = os.fsencode(call.plan.scratch)
@@ -252,7 +251,7 @@ def _names_intermediates(stage: Stage, call: StagedCall) -> bool:
 
 
 def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
-    """Write the stage's products where the user wants them; False where nvcc should report why not."""
+    """Write a stage's products to the user's paths; False if that fails, and nvcc has to report why."""
     wanted, stage = [], task.stage
     for output in stage.outputs:
         destination = output.destination or output.kept_as
@@ -270,7 +269,7 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
 
 
 def _write_dependency_file(step: DependencyFile, call: StagedCall, invocation: Invocation) -> bool:
-    """Write it as nvcc does, right after preprocessing: it is there even if the compile then fails."""
+    """Write it right after preprocessing, like nvcc: it is there even if the compile then fails."""
     entered = passes.union([call.workspace.passes[path].listed for path in step.preprocessed])
     return _is_delivered([Product(step.path, products.rule(entered, invocation))])
 
@@ -284,7 +283,7 @@ def _is_delivered(wanted: list[Product]) -> bool:
 
 
 class Progress:
-    """Tells in the log, for people who wait, what became of each stage as it ends."""
+    """Logs each stage as it ends."""
 
     def __init__(self, log_path: str) -> None:
         self._log_path = log_path
@@ -297,16 +296,16 @@ class Progress:
         read_later = [out.path for out in stage.outputs if out.role not in stage.grammar.unread]
         written = os.path.basename(read_later[0]) if read_later else ""
         if task.is_hit:
-            became = f"hit, saves {completed.cpu or completed.seconds:.2f} s"
+            result = f"hit, saves {completed.cpu or completed.seconds:.2f} s"
         else:
-            became = f"ran {completed.seconds:.2f} s"
+            result = f"ran {completed.seconds:.2f} s"
             costs = task.made.costs if task.made else None
-            became += f" on another machine ({costs.shown()})" if costs else ""
-            became += f" here, where it was sent ({task.why_here})" if task.why_here and not costs else ""
-            became += f", after {task.in_vain:.2f} s in vain" if task.in_vain else ""
-            became += f", status {completed.status}" if completed.status else ""
-        self.note(f"{stage.kind} {written}: {became}")
+            result += f" on another machine ({costs.shown()})" if costs else ""
+            result += f" here after all ({task.why_here})" if task.why_here and not costs else ""
+            result += f", after {task.in_vain:.2f} s wasted" if task.in_vain else ""
+            result += f", status {completed.status}" if completed.status else ""
+        self.note(f"{stage.kind} {written}: {result}")
 
     def note(self, message: str) -> None:
-        """Tell something, with the seconds since the call began."""
+        """Log a message, with the seconds since the call began."""
         log.write(self._log_path, f"+{time.monotonic() - self._started:.2f} s {message}")

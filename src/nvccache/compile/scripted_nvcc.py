@@ -1,14 +1,14 @@
-"""What an nvcc becomes that is a script: the call of a compiled nvcc, which is answered in its place.
+"""An nvcc that is a script: the call of the real nvcc that it starts is answered instead.
 
-It is rehearsed: run as it was called, up to where it starts nvcc (observer/rehearsal.c). From then on the
-call is that of this nvcc, with the arguments and the environment that it would have been given, and is looked
-for, compiled and recorded as such. The script is not run again, and so
+The script is rehearsed: run as it was called, and stopped where it starts nvcc (observer/rehearsal.c). From
+then on the call is that of the real nvcc, with the arguments and environment from the script, and is looked
+up, compiled and recorded as such. Since the script does not run to its end, it
 
-    - has to hand on whatever else a program inherits (becoming.of_nvcc), and to say nothing by itself;
-    - may not look for a terminal, which a rehearsal has not;
-    - may do nothing behind nvcc, where it waits for it, but end as that did.
+    - has to pass on everything else that a process inherits (becoming.of_nvcc), and to print nothing;
+    - must not check for a terminal, which a rehearsal lacks;
+    - must do nothing after nvcc, if it waits for it, but exit with its status.
 
-Where that is not so, or not certain, the script runs as it is.
+If any of that is not so, or not certain, the script itself runs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NEVER = "never"
 
 
 def carry_out(script: Request) -> Request | Report:
-    """The call that a script becomes; or a report, where that is answered or the script has to run.
+    """The request for the nvcc that a script starts; a report if that is answered or the script has to run.
 
     Raises OSError.
     """
@@ -56,14 +56,14 @@ def carry_out(script: Request) -> Request | Report:
     path = scratch.choose(script.environ)
     if problem or not scratch.is_quotable(path):
         return Report(leave_to_nvcc=problem or "shell_expansion")
-    behind = within_scratch(path, None, lambda: _rehearse(script, path, cache))
-    if isinstance(behind, str):
-        return _left_to_script(Bypass(REASON, behind), script)
-    answer = levels.answer_compiled(behind, cache)
+    request = within_scratch(path, None, lambda: _rehearse(script, path, cache))
+    if isinstance(request, str):
+        return _left_to_script(Bypass(REASON, request), script)
+    answer = levels.answer_compiled(request, cache)
     if isinstance(answer, Bypass):
         return _left_to_script(answer, script)
     if not answer:
-        return behind
+        return request
     report = Report()
     report.answer = answer
     return report
@@ -77,14 +77,14 @@ def _left_to_script(bypass: Bypass, script: Request) -> Report:
 
 
 def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
-    """What a script becomes, which is kept; or why that is not known, a clause."""
+    """The request for the nvcc that a script starts, recorded; or why that is unknown, a clause."""
     obstacle = observer.obstacle(path, cache) if script.config.observe else "NVCCACHE_OBSERVE=0 is set"
     watch = Watch(path, obstacle)
     if watch.is_blind:
         return watch.why_not
     memo_key = _memo_key(script, cache)
     if cache.find_memo(memo_key) == _NEVER:
-        return "it did not become nvcc before"
+        return "it did not start nvcc before"
     since_ns = time.time_ns()
     environ = script.guarded_environ
     argv = [script.nvcc, *script.arguments]
@@ -97,23 +97,23 @@ def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
     if isinstance(found, str):
         return found
     if completed.status or completed.stdout or completed.stderr:
-        return "it says something, or ends otherwise than nvcc"
+        return "it prints something, or its status differs from nvcc's"
     script.is_waiting = not becoming.is_last(observation)
     try:
         made = _input_record(script, observation, ObservedInputs(cache, os.getcwd(), path, since_ns), environ)
     except UnreadableError as error:
-        if script.is_waiting:  # and may do something else behind nvcc, after a while
+        if script.is_waiting:  # and may do something else after nvcc
             return str(error)
     else:
         rehearsed.add(scripted.front(script), Rehearsal(found, made, False), cache, since_ns)
         script.input_record = made
-    return scripted.request_for(found, script) or "nvcc cannot be given what it was given"
+    return scripted.request_for(found, script) or "nvcc cannot be started the same way"
 
 
 def _input_record(
     script: Request, observation: Observation, inputs: ObservedInputs, environ: Mapping[str, str]
 ) -> InputRecord:
-    """What a rehearsal depended on, with our caller's TMPDIR; raises UnreadableError or OSError."""
+    """A rehearsal's input record, with the caller's TMPDIR; raises UnreadableError or OSError."""
     made = inputs.input_record(observation, Subject(environ, script.nvcc))
     inputs.add_variables(made, {"TMPDIR", *(name for name, _ in made.variables)}, environ)
     made.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in made.caches]

@@ -1,13 +1,12 @@
 """The sources of a stage's result when the cache directory does not have it, tried in turn.
 
-    RemoteCache     queries other caches, on a thread, while other stages run
-    OtherProcesses  has the stage from a process that runs it now; else claims it for this one
-    Here            runs it, in a slot, where memory allows
-    remote_execution/source.py sends it to another machine; there only where one is set
+    RemoteCache     queries remotes, on a thread, while other stages run
+    OtherProcesses  waits for a process that runs the stage now; else claims the stage for this one
+    Here            runs it, with a slot and enough memory
+    remote_execution/source.py sends it to another machine, if an executor is set
 
-Each offers a promise, or nothing. A promise holds what it needs (a slot, a place among the remote stages)
-from the offer on. The schedule begins it, or drops it again; of several promises of one task the first with a
-result counts.
+Each offers a promise, or None. A promise holds what it needs, such as a slot, from the offer on. The schedule
+begins it, or cancels it; of several promises of one task, the first with a result wins.
 """
 
 from __future__ import annotations
@@ -31,34 +30,34 @@ if TYPE_CHECKING:
 
 
 POLL_FOR_SLOTS_SECONDS = 0.1
-_POLL_SECONDS = 0.02  # for claims that others give up
+_POLL_SECONDS = 0.02  # for claims of other processes
 
 
 class RemoteCache(Source):
-    """Asking takes no slot and no memory. A pass may run meanwhile: it comes first, when connections have
-    still to be made, and costs little."""
+    """Queries take no slot and no memory. Passes may run at the same time: they come first, when connections
+    have yet to be made, and are cheap."""
 
     def __init__(self, call: StagedCall, tasks: Tasks) -> None:
         self._call = call
         self._tasks = tasks
-        self._is_asked = False
+        self._has_queried = False
 
     def offer(self, task: Task) -> Promise | None:
-        """Ask for a stage that was looked up here and not found, if there is a chance that it is found."""
+        """Query remotes for a stage that the cache directory lacks, unless a hit is unlikely."""
         if not self._call.remote or not task.action or not task.action.is_cached:
             return None
         if self._tasks.reads_quick_output(task):
             return None
-        self._is_asked = True
-        return _Question(task, self._call)
+        self._has_queried = True
+        return _RemoteQuery(task, self._call)
 
     def stop(self) -> None:
-        if self._is_asked and self._call.remote:
+        if self._has_queried and self._call.remote:
             self._call.remote.stop_queries()
 
 
-class _Question(Promise):
-    """A query of other caches for a stage."""
+class _RemoteQuery(Promise):
+    """A query of remotes for a stage."""
 
     is_timed = False
 
@@ -88,16 +87,16 @@ class _Question(Promise):
 
 
 class OtherProcesses(Source):
-    """Only a process that can run the stage at that moment takes its claim: no two processes wait for each
-    other (docs/development/decisions/065-no-circles-of-waiting.md)."""
+    """Claims of stages. A process takes one only when it can run the stage at once: no two processes wait for
+    each other (docs/development/decisions/065-no-circles-of-waiting.md)."""
 
     def __init__(self, claims: Claims | None) -> None:
         self._claims = claims
         self._waits: set[Wait] = set()
 
     def offer(self, task: Task) -> Promise | None:
-        """Nothing where this process is to run the stage: it has the claim then, where that is possible."""
-        if not self._claims or not task.shares or task.claim:
+        """None if this process is to run the stage; it has the claim then, if claims are in use."""
+        if not self._claims or not task.may_share or task.claim:
             return None
         assert task.action
         claim = self._claims.take(task.action.claim_key)
@@ -108,7 +107,7 @@ class OtherProcesses(Source):
         return _Waiting(task, claim, self._waits)
 
     def give_up(self, task: Task) -> None:
-        """The stage has been stored, or never will be. On any thread."""
+        """Release the claim: the stage has been stored, or never will be. For any thread."""
         claim, task.claim = task.claim, None
         if claim and self._claims:
             self._claims.release(claim)
@@ -125,7 +124,7 @@ class OtherProcesses(Source):
 
 
 class _Waiting(Promise):
-    """Another process runs the stage. What it has made is looked up as anything else is."""
+    """Another process runs the stage; its result is then looked up in the store."""
 
     poll_seconds = _POLL_SECONDS
 
@@ -135,13 +134,13 @@ class _Waiting(Promise):
         self._waits = waits
 
     def begin(self, jobs: Jobs) -> None:
-        self.task.was_elsewhere = True
+        self.task.ran_elsewhere = True
 
     def has_ended(self) -> bool:
         state = self._wait.poll()
         if state == inflight.HELD:
             return False
-        self.task.shares = state == inflight.FREE
+        self.task.may_share = state == inflight.FREE
         self.cancel()
         return True
 
@@ -155,16 +154,16 @@ class _Waiting(Promise):
 
 
 class Room:
-    """What the stages of one call take while they run: a slot, and a share of memory."""
+    """The slots and memory of a call's running stages."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._spare: Slot | None = None  # the call's own slot is kept between its stages
         self._taken: dict[Slot, int] = {}  # bytes of memory that each may need
-        self.is_full = False  # whether there was no slot when last asked for
+        self.is_full = False  # whether the last request for a slot failed
 
     def take(self, memory: int) -> Slot | None:
-        """A slot for a stage that may need so much memory; None where it has to wait."""
+        """A slot for a stage that may need `memory` bytes; None if it has to wait."""
         slot, self._spare = self._spare or self._slots.take(), None
         if not slot:
             self.is_full = True
@@ -184,8 +183,8 @@ class Room:
     def used(self) -> int:
         return len(self._taken)
 
-    def rest(self) -> None:
-        """While others do all that is left to do, the slot is theirs."""
+    def release_spare(self) -> None:
+        """Release the kept slot: nothing here needs it now."""
         if self._spare and not self._taken:
             self._spare.release()
             self._spare = None
@@ -198,7 +197,7 @@ class Room:
         self._spare = None
 
     def _keep_or_release(self, slot: Slot) -> None:
-        # Outside the pool it is better to ask again: one may have become free.
+        # A slot outside the pool is not kept: a better one may have become free.
         if slot.is_own and slot.is_in_pool and not self._spare:
             self._spare = slot
         else:
@@ -206,7 +205,7 @@ class Room:
 
 
 class Here(Source):
-    """Runs a stage in a slot: in any, or where another source comes next, on a core that is idle."""
+    """Runs a stage in any slot; with `on_idle_core`, when another machine is the alternative, only on one."""
 
     def __init__(self, call: StagedCall, room: Room, *, on_idle_core: bool = False) -> None:
         self._call = call
@@ -214,7 +213,7 @@ class Here(Source):
         self._on_idle_core = on_idle_core
 
     def offer(self, task: Task, *, again: bool = False) -> Run | None:
-        """With `again` to make anew what the stage is known to write."""
+        """With `again`, to reproduce outputs whose digests are known."""
         if self._room.is_full:
             return None
         slot = self._room.take(memory_of(task.stage, self._call.input_bytes(task.stage)))

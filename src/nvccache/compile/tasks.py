@@ -1,6 +1,6 @@
-"""The stages of one call on their way: their states, their times, and which can be looked up.
+"""The stages of one call: their states, their times, and which can be looked up.
 
-Knows nothing of slots, other processes or the store.
+Unaware of slots, other processes and the store.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ if TYPE_CHECKING:
     from nvccache.store.inflight import Claim
 
 _IDLE_SECONDS = 0.5
-_LONG_SECONDS = 0.5  # compared with which a round trip to another cache is short
+_LONG_SECONDS = 0.5  # long compared with a query of a remote
 
 
 class State:
-    """Plain strings: an Enum takes as long to make as the rest of this module."""
+    """Plain strings: creating an Enum takes as long as importing the rest of this module."""
 
-    WAITING = "waits for what it reads"
-    READY = "has no result yet"  # sources may be at work on one: its promises
+    WAITING = "waits for its inputs"
+    READY = "has no result yet"  # sources may be working on one: its promises
     GUESSED = "has run, and may have guessed wrong"
     DONE = "done"
 
 
 class Task:
-    """One stage on its way."""
+    """One stage: its state and result."""
 
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number  # in nvcc's order
         self.stage = stage
         self.state = State.WAITING
-        self.action: Action | None = None  # its keys, when it has been looked up
-        self.found: Pair | None = None  # its result, if some cache has it
-        self.made: Made | None = None  # or else that of a run
+        self.action: Action | None = None  # its keys, once it has been looked up
+        self.found: Pair | None = None  # its result from a cache
+        self.made: Made | None = None  # or from a run
         self.completed: Completed | None = None
-        self.event: StageEvent | None = None  # what became of it, when the call has ended
-        self.promises: list[Promise] = []  # begun, and not at their end
-        self.winner: Promise | None = None  # with the result, until that is taken
-        self.shares = True  # whether it is worth waiting for others that run the same
+        self.event: StageEvent | None = None  # set when the call has ended
+        self.promises: list[Promise] = []  # begun and not ended
+        self.winner: Promise | None = None  # the promise with the result, until that is taken
+        self.may_share = True  # whether to wait for other processes that run the same
         self.claim: Claim | None = None
-        self.was_elsewhere = False  # whether another process ran it meanwhile
-        self.guesses = False  # the module id, see schedule.py
-        self.in_vain = 0.0  # seconds for which its tool ran with another id than nvcc's
-        self.slot_number = -1  # of the one that it ran in
-        self.stays = False  # whether it is not sent to another machine again
-        self.why_here = ""  # though it was sent: a word of the event log
+        self.ran_elsewhere = False  # whether another process ran it
+        self.guesses = False  # whether it guesses the module id, see schedule.py
+        self.in_vain = 0.0  # seconds for which its tool ran with a wrong id
+        self.slot_number = -1  # of the slot it ran in
+        self.stays_here = False  # whether it must not be sent to another machine again
+        self.why_here = ""  # why it ran here although it was sent: a code of the event log
 
     @property
     def is_hit(self) -> bool:
@@ -68,7 +68,7 @@ class Task:
 
     @property
     def is_moved(self) -> bool:
-        """Whether its result was made from text whose lines are elsewhere."""
+        """Whether its result was made from text with other line numbers."""
         if not self.found or not self.action:
             return False
         return tuple(self.found.result.text) != self.action.text
@@ -79,18 +79,18 @@ class Task:
 
     @property
     def has_warned(self) -> bool:
-        """Whether its tool printed something, and did not fail."""
+        """Whether its tool succeeded but printed something."""
         completed = self.completed
         return completed is not None and completed.status == 0 and bool(completed.stdout or completed.stderr)
 
     @property
     def run(self) -> Promise | None:
-        """The run of its tool here, while there is one."""
+        """The current run of its tool on this machine, if there is one."""
         return next((promise for promise in self.promises if promise.runs_here), None)
 
     @property
     def waits_for_slot(self) -> bool:
-        """Whether a run here could begin, if there were a slot."""
+        """Whether only a slot is missing for a run here."""
         is_open = self.state == State.READY and self.winner is None
         return is_open and all(promise.admits(None) for promise in self.promises)
 
@@ -98,18 +98,17 @@ class Task:
 class Promise:
     """What one source does for one task.
 
-    Its job ends when it has come to its end, with a result or without; one that has no job is asked from time
-    to time.
+    It ends with its job, with a result or without; one without a job is polled.
     """
 
-    runs_here = False  # so that a result from elsewhere has to wait for its end
-    is_timed = True  # it takes the stage's time: the stage does not go on otherwise
+    runs_here = False  # if set, a result from elsewhere is taken only after its end
+    is_timed = True  # whether its time counts as the stage's
     poll_seconds = _IDLE_SECONDS
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.job: Job | None = None
-        self.is_wrong = False  # a run that is ended, since it guessed wrong
+        self.is_wrong = False  # whether it is cancelled for a wrong guess
 
     def begin(self, jobs: Jobs) -> None:
         raise NotImplementedError
@@ -119,42 +118,42 @@ class Promise:
         return False
 
     def has_ended(self) -> bool:
-        """Without a job: whether it has come to its end."""
+        """Polled if there is no job."""
         return False
 
     def end(self) -> bool:
-        """Give back what it holds, as it has ended; whether there is a result. Raises what has gone wrong."""
+        """Release what it holds, after its end; whether there is a result. Raises the job's error."""
         raise NotImplementedError
 
     def take(self) -> Pair | Made:
-        """The result, taken in as if it had been found or made here; raises OSError."""
+        """The result, noted as if it had been found or made here; raises OSError."""
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """It is not wanted any more, or never was begun."""
+        """Called when it is no longer wanted, perhaps before it began."""
         if self.job:
             self.job.handle.end()
 
     def lose(self) -> None:
-        """Another promise of the task was first."""
+        """Called when another promise of the task has won."""
         self.cancel()
 
 
 class Source:
-    """Who can give results; for the main thread of one call."""
+    """A source of results; for the main thread of one call."""
 
     def offer(self, task: Task) -> Promise | None:
-        """What could be begun now to get the result of a stage, or None."""
+        """A promise to get the result of a stage, ready to begin; or None."""
         raise NotImplementedError
 
     def note_end(self, task: Task) -> None:
-        """A stage has run to its end, here or elsewhere."""
+        """Called when a stage has run, here or elsewhere."""
 
     def stop(self) -> None:
-        """Have nothing waited for any more."""
+        """Stop waiting for anything."""
 
     def close(self) -> None:
-        """Give back all that is held, for jobs that were stopped as well."""
+        """Release everything, also for jobs that were stopped."""
 
 
 if TYPE_CHECKING:
@@ -162,18 +161,18 @@ if TYPE_CHECKING:
 
 
 def _urgency(task: Task) -> tuple[int, int]:
-    """What comes first is smaller."""
+    """A sort key: the most urgent task is the smallest."""
     tool = task.stage.tool
     return -tool.priority, -task.number if tool.starts_in_reverse else task.number
 
 
-def _may_do_anything(task: Task) -> bool:
-    """Whether its stage runs a wrapper of a host compiler, and it is not known what the wrapper becomes."""
+def _is_unknown_wrapper(task: Task) -> bool:
+    """Whether its stage runs a wrapper of a host compiler whose command is unknown."""
     return rehearsals.runs_host_compiler(task.stage) and not task.stage.command
 
 
 class Tasks:
-    """The stages of one call, in nvcc's order. `read_by` tells which intermediates a stage reads."""
+    """The stages of one call, in nvcc's order. `read_by` returns the intermediates that a stage reads."""
 
     def __init__(self, plan: Plan, read_by: Callable[[Stage], list[str]]) -> None:
         self.all = [Task(number, step) for number, step in enumerate(plan.steps) if isinstance(step, Stage)]
@@ -181,21 +180,21 @@ class Tasks:
         self._plan = plan
         self._read_by = read_by
         self._by_output = {output.path: task for task in self.all for output in task.stage.outputs}
-        self._delivered_up_to = 0  # the products of stages before this one are where the user wants them
-        self._limit = len(plan.steps)  # stages behind this one do not run any more
+        self._delivered_up_to = 0  # the products of stages before this one have been delivered
+        self._limit = len(plan.steps)  # stages after this one do not run
 
-    def that_writes(self, path: str) -> Task:
+    def task_writing(self, path: str) -> Task:
         return self._by_output[path]
 
     def is_done(self, path: str) -> bool:
-        """Whether the stage is done that writes a file."""
+        """Whether the stage that writes a file is done."""
         return self._by_output[path].state == State.DONE
 
     def ended(self) -> list[Task]:
         return [task for task in self.all if task.completed]
 
     def diagnostics(self) -> bytes:
-        """All that the tools have printed by now."""
+        """Everything that the tools have printed so far."""
         completed = [task.completed for task in self.all]
         return b"".join([done.stdout + done.stderr for done in completed if done])
 
@@ -203,19 +202,19 @@ class Tasks:
         return sum(task.state == State.DONE for task in self.all)
 
     def may_run(self, task: Task) -> bool:
-        """Whether it is wanted: nothing before it in nvcc's order has failed."""
+        """Whether nothing before it in nvcc's order has failed."""
         return task.number < self._limit
 
     def wanted(self) -> list[Task]:
-        """Those that nvcc would run as well, as far as it is known."""
+        """The tasks that nvcc would run too, as far as is known."""
         return [task for task in self.all if self.may_run(task)]
 
     def delivered(self, task: Task) -> None:
-        """The products of a stage, and of those before it, are where the user wants them."""
+        """Note that the products of a stage, and of those before it, have been delivered."""
         self._delivered_up_to = task.number + 1
 
     def drop_after(self, task: Task) -> list[Task]:
-        """The stages behind this one in nvcc's order would not have run: it failed."""
+        """The tasks after one that failed, in nvcc's order, which do not run."""
         self._limit = min(self._limit, task.number)
         return [other for other in self.all if other.number > self._limit]
 
@@ -226,16 +225,16 @@ class Tasks:
             other.stage.grammar.stays_in_order and other.number < task.number and other.state != State.DONE
             for other in self.all
         ):
-            # It reads and writes what is only known to itself: it keeps its place in nvcc's order.
-            # What is not understood may also work on products, which have to be where it expects them.
+            # Its inputs and outputs are not all known, so it stays in nvcc's order. It may also use products,
+            # which have to be delivered before.
             before = [other for other in self.all if other.number < task.number]
             return all(other.state == State.DONE and other.number < self._delivered_up_to for other in before)
-        if _may_do_anything(task) and any(
-            _may_do_anything(other) and other.number < task.number and other.state != State.DONE
+        if _is_unknown_wrapper(task) and any(
+            _is_unknown_wrapper(other) and other.number < task.number and other.state != State.DONE
             for other in self.all
             if other.stage.is_preprocessor == task.stage.is_preprocessor  # compiles wait for passes
         ):
-            return False  # they may use one file in turns
+            return False  # they may use the same file, one after the other
         needs_all_text = task.stage.tool.waits_for_passes or ids.generates(task.stage)
         if needs_all_text and not self._passes_are_known(task):
             return False
@@ -243,10 +242,11 @@ class Tasks:
         return all(self.is_done(path) for path in read if path in self._by_output)
 
     def reads_quick_output(self, task: Task) -> bool:
-        """Whether a stage reads what another has just made in no time, as no cache had it; passes aside.
+        """Whether a stage reads the output of another, not a pass, that has just run in a short time.
 
-        It is unlikely that somebody has its result, and asking would take longer, by comparison, than where
-        the other took long: an edit of host code leaves the device code as it was.
+        No cache had that one's result, so none is likely to have this one's, and a query takes long compared
+        with what it could save. Where the other took long a query is made: an edit of host code, for example,
+        does not change device code.
         """
         read = [path for path in self._read_by(task.stage) if path in self._by_output]
         makers = [self._by_output[path] for path in read]
@@ -254,19 +254,18 @@ class Tasks:
         return any(maker.completed and maker.completed.seconds < _LONG_SECONDS for maker in made)
 
     def _passes_are_known(self, task: Task) -> bool:
-        """Whether all passes are done that can run before a stage: not those behind one that failed."""
+        """Whether all passes that can run before a stage are done; those after a failure cannot."""
         end = min(self._limit + 1, self._plan.end_of_passes(task.number))
         passes = [other for other in self.all if other.stage.is_preprocessor and other.number < end]
         return all(other.state == State.DONE for other in passes)
 
 
 class StageClock:
-    """When the stages of one call ran, and which share of the call's wall time each of them took.
+    """When the stages of one call ran, and each one's share of the call's wall time.
 
-    Tools that run side by side share the time: what they take together is what the call waited for them, and
-    the shares of all stages add up to the time in which a tool ran. On a machine that does more than this
-    call, a tool waits for a CPU for a part of that. What a stage saves that is found later is the rest of its
-    share. In seconds since the call began, by the monotonic clock; for one thread only.
+    Tools that run at the same time share it equally, so that all shares add up to the time in which a tool
+    ran. On a busy machine, a tool waits for a CPU during part of its share. A later hit of the stage saves
+    the rest. In seconds since the call began, by the monotonic clock; for one thread only.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -274,30 +273,30 @@ class StageClock:
         self.began = self._last = now()
         self._running: set[Hashable] = set()
         self._starts: dict[Hashable, float] = {}
-        self._shares: dict[Hashable, float] = {}  # of the time that passed
-        self._times: dict[Hashable, float] = {}  # for which its tool ran
+        self._shares: dict[Hashable, float] = {}  # of wall time
+        self._times: dict[Hashable, float] = {}  # for which each one's tool ran
 
     def start(self, stage: Hashable) -> None:
-        """A tool begins to run for this stage, perhaps once more."""
+        """A tool begins to run for this stage, perhaps not for the first time."""
         self._pass()
         self._running.add(stage)
         self._starts.setdefault(stage, self._last - self.began)
 
     def end(self, stage: Hashable) -> None:
-        """It has ended; again is once."""
+        """It has ended; may be called more than once."""
         self._pass()
         self._running.discard(stage)
 
     def note(self, stage: Hashable) -> None:
-        """It was found now, and needs no tool."""
+        """It was found now."""
         self._starts.setdefault(stage, self._now() - self.began)
 
     def start_of(self, stage: Hashable) -> float:
-        """When its tool began to run, or when it was found; 0 if neither."""
+        """When its tool first ran, or when it was found; 0 if neither."""
         return self._starts.get(stage, 0.0)
 
     def share_of(self, stage: Hashable, cost: float) -> float:
-        """What of the call's wall time the stage took until now, had its tool run for `cost` seconds only."""
+        """The stage's share of wall time so far, scaled down as if its tool had run for `cost` seconds."""
         self._pass()
         ran = self._times.get(stage, 0.0)
         return self._shares[stage] * min(1.0, cost / ran) if ran > 0 else 0.0

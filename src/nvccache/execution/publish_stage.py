@@ -29,12 +29,12 @@ _DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working
 
 def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known:
     """Store the result of a stage that has just run, unless it is specific to this call."""
-    learnt = Known()
-    reason = _reason_against(call, stage, action, made) or _publish(call, stage, action, made, learnt)
+    learned = Known()
+    reason = _reason_against(call, stage, action, made) or _publish(call, stage, action, made, learned)
     if reason:
-        learnt.reasons_against_record.append(reason)
+        learned.reasons_against_record.append(reason)
         call.store.fault_message = f"{stage.kind} is not stored: {reason}"
-    return learnt
+    return learned
 
 
 def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) -> str:
@@ -74,7 +74,7 @@ def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
     return {output.path: call.workspace.content_of(output.path) for output in kept}
 
 
-def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt: Known) -> str:
+def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned: Known) -> str:
     """Why the result could not be stored, a clause; empty if it was."""
     printed = made.completed.stdout + made.completed.stderr
     front_key = action.front_key if printed else action.claim_key
@@ -82,13 +82,13 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt:
         read = _input_record_of(call, stage, made)
     except (UnreadableError, OSError) as error:
         return str(error)
-    learnt.add_input_record(stage, read)
+    learned.add_input_record(stage, read)
     processes = [process for log in made.logs for process in log.read().processes]
     grown = process_checks.grown_file(processes, call.plan.scratch)
     if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
         call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
-        learnt.is_bound = ids.generates(stage)
+        learned.is_bound = ids.generates(stage)
         return ""
     kept = stage.kept_outputs
     scope = call.module_ids.scope_of(stage, kept, printed, is_reproducible=made.is_reproducible)
@@ -99,7 +99,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learnt:
     front = next(one for one in call.module_ids.fronts(front_key, stage) if one.scope == scope)
     pair = Pair(record.front_for(result, front, call.terminal), read, result)
     record.add(pair, call.store, call.context.since_ns)
-    learnt.is_bound = scope == SEEDED
+    learned.is_bound = scope == SEEDED
     return ""
 
 

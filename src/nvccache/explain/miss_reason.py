@@ -86,7 +86,7 @@ class Explanation:
             record_name=report.record.name if report.record else "",
             scope=report.record.front.scope if report.record else "",
             reason_against_record=report.reason_against_record,
-            kept_here=report.kept_here,
+            reason_not_shared=report.reason_not_shared,
             checkout=checkout,
             source=self._source,
             source_digest=_digest_of(self._source),
@@ -231,9 +231,9 @@ class Explanation:
         found = self._of_call(other, is_neighbour=True) or self._of_files_beside(other)
         if found:
             return [f"compared with `{product}`, {found[0]}", *found[1:]]
-        if not other.kept_here:
+        if not other.reason_not_shared:
             return [f"the inputs of `{product}` have changed since"]
-        return [f"`{product}` was made elsewhere, and {other.kept_here}", *self._advice(other)]
+        return [f"`{product}` was made elsewhere, and {other.reason_not_shared}", *self._advice(other)]
 
     def _of_files_beside(self, other: ObjectRecord) -> list[str]:
         """Which files in this checkout differ from those that the object in the other one was made of."""
@@ -252,10 +252,15 @@ class Explanation:
     def _advice(self, other: ObjectRecord) -> list[str]:
         """What to set so that the two share a result from now on; or nothing."""
         here, there = self._relocation.checkout, other.checkout
-        if other.kept_here == record_call.HOLDS_ID and not self._relocation.base and here and there:
+        if (
+            other.reason_not_shared == record_call.ID_HAS_PATHS
+            and not self._relocation.base
+            and here
+            and there
+        ):
             base = os.path.commonpath([os.path.dirname(here), os.path.dirname(there)])
             return [f"`NVCCACHE_BASE_DIR={base}` lets them share it"] if len(base) > 1 else []
-        if other.kept_here in (record_call.HOLDS_DIRECTORY, record_call.NAMED_IN_TEXT) and here:
+        if other.reason_not_shared in (record_call.NAMED_IN_DEBUG_INFO, record_call.NAMED_IN_TEXT) and here:
             return [f"`-Xcompiler -ffile-prefix-map={here}=.` keeps paths out of the host compiler's output"]
         return []
 

@@ -42,7 +42,7 @@ class ObjectRecord:
     record_name: str = ""  # of the record of the call (record.Pair.name), or empty
     scope: str = ""  # of that record, see direct.py
     reason_against_record: str = ""  # why there is no direct record of it, a clause
-    kept_here: str = ""  # why no other directory shares it, a clause of record_call.py
+    reason_not_shared: str = ""  # why no other directory shares it, a clause of record_call.py
     checkout: str = ""  # see base_dir.py
     source: str = ""  # the first that was compiled
     source_digest: str = ""
@@ -77,7 +77,8 @@ def _decode_rows(section: bytes) -> list[list[str]]:
 
 _ROWS = (_encode_rows, _decode_rows)
 _TEXTS = (
-    "cause outcome digest_key record_name scope reason_against_record kept_here checkout source source_digest"
+    "cause outcome digest_key record_name scope reason_against_record reason_not_shared checkout source"
+    " source_digest"
 ).split()
 _RECORD = sections.Schema(
     "object-8",

@@ -47,7 +47,7 @@ class OtherMachines(Source):
 
     def offer(self, task: Task) -> RemoteRun | None:
         """A promise for a stage that is worth sending, at most one per stage."""
-        if task.stays or any(isinstance(promise, RemoteRun) for promise in task.promises):
+        if task.stays_here or any(isinstance(promise, RemoteRun) for promise in task.promises):
             return None
         expected = self._executor.expected_seconds(task.stage)
         slot = self._executor.take_slot() if expected else None
@@ -106,7 +106,7 @@ class RemoteRun(Promise):
             return True
         error = self._as_executor_error(self.job.error)
         self._executor.note_failure(error)
-        self.task.stays = True
+        self.task.stays_here = True
         if self.task.state == State.READY and not self.task.winner:
             self.task.why_here = error.fault
         return False

@@ -298,7 +298,7 @@ def _with_place(stage: Stage) -> str:
 
 def further_words(stage: Stage) -> str:
     """What there is to say of a stage beside its result: what became of it elsewhere, what was in vain."""
-    in_vain = f"ran {duration(stage.in_vain)} in vain before, with a wrong module id" if stage.in_vain else ""
+    in_vain = f"wasted {duration(stage.in_vain)} before, with a wrong module id" if stage.in_vain else ""
     return "; ".join(filter(None, (_away_words(stage), in_vain)))
 
 

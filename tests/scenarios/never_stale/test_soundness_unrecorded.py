@@ -124,7 +124,7 @@ def test_the_architecture_of_this_machine(workspace: Workspace) -> None:
         pytest.skip(f"nvcc has no native architecture here: {expected.stderr.decode()}")
     check_again(workspace, call, expected, is_recorded=False)
     check_again(workspace, call, expected, is_recorded=False)
-    check_cause(workspace, call, REASON + "it asks for the native architecture")
+    check_cause(workspace, call, REASON + "it compiles for the native architecture")
 
 
 def test_a_header_that_changes_while_it_is_compiled(workspace: Workspace) -> None:

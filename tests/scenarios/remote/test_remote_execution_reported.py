@@ -105,7 +105,7 @@ int f(int x) { return x; }
     workspace.write("a.cu", "// moved\n" + shadowed.replace("1.0f", "3.0f"))
     assert b"shadows a parameter" in workspace.cached(*line).stderr
     log = (workspace.directory.parent / "log").read_text()
-    again = log.rpartition("there are diagnostics: once more")[2]
+    again = log.rpartition("there are diagnostics: compiling again")[2]
     assert "cicc a.compute_80.cudafe1.stub.c: hit" in again  # by what its first way has stored
     explained = printed(workspace, "explain", "a.o").splitlines()
     (cicc,) = [line for line in explained if line.startswith("  cicc compute_80 ")]

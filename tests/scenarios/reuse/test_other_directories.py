@@ -273,20 +273,20 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         (
             NAMED,
             (),
-            "`/p/b/a.o` was made elsewhere, and its text tells where it is, as `__FILE__` and `assert` do",
+            "`/p/b/a.o` was made elsewhere, and its text names its directory, as `__FILE__` and `assert` do",
             "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of the host compiler's output",
         ),
         (
             PLAIN,
             ("-g",),
-            "`/p/b/a.o` was made elsewhere, and debug or line information in it tells where it was made",
+            "`/p/b/a.o` was made elsewhere, and its debug or line information names its directory",
             "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of the host compiler's output",
         ),
         (
             INTERNAL,
             ("-rdc=true",),
             "`/p/b/a.o` was made elsewhere,"
-            " and the module id in it, which device links see, depends on paths",
+            " and the module id in it, which device links use, depends on paths",
             "",
         ),
         (

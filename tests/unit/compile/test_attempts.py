@@ -57,12 +57,12 @@ def memos(monkeypatch: pytest.MonkeyPatch) -> None:
     ("ended", "has_wrong_id", "changed", "sentence"),
     [
         (task(OBJECT), True, {"has_own_ids": False}, "the module ids differ"),
-        (task(OBJECT, path_dependence=CLUE), False, {"is_in_place": True}, f"{CLUE}: once more"),
+        (task(OBJECT, path_dependence=CLUE), False, {"is_in_place": True}, f"{CLUE}: compiling again"),
         (
             task(OBJECT, is_as_rehearsed=False),
             False,
             {"plan": FORGOTTEN, "is_in_place": True},
-            "a wrapper becomes another command",
+            "a wrapper starts another command",
         ),
         (task(OBJECT, WARNS), False, {"ignores_lines": False}, "there are diagnostics"),
     ],

@@ -65,7 +65,7 @@ def test_a_failure_is_not_recorded(toolkit: Toolkit) -> None:
 @pytest.mark.parametrize(
     ("line", "text", "reason"),
     [
-        (PLAIN.replace("sm_80", "native"), "int a;\n", "it asks for the native architecture"),
+        (PLAIN.replace("sm_80", "native"), "int a;\n", "it compiles for the native architecture"),
         (PLAIN, "int cicc_asks_for_the_time;\n", "asks for the time"),
         (PLAIN, "int cicc_embeds_its_input;\n", "a product of cicc names the scratch directory"),
     ],

@@ -364,7 +364,7 @@ class TestOtherProcesses:
         slots = Watched(1)
         schedule = Schedule(execution_of(HOST), slots, Claims(root))
         go_on(schedule)
-        assert schedule.tasks.all[0].was_elsewhere
+        assert schedule.tasks.all[0].ran_elsewhere
         assert not schedule.tasks.all[0].waits_for_slot
         assert slots.taken == 1
         assert slots._in_use == []

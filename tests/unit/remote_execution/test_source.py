@@ -183,7 +183,7 @@ def test_what_failed_only_elsewhere_is_a_loss(status):
 def test_who_could_not_send_a_stage_does_not_wait_for_its_own_claim(cache_dir):
     there = FakeExecutor(error=ExecutorError(faults.FULL))
     tasks, _ = finished(schedule_of(there, DEVICE, CICC, claims=Claims(cache_dir)))
-    assert not tasks[1].was_elsewhere
+    assert not tasks[1].ran_elsewhere
 
 
 @pytest.mark.parametrize(("error", "word"), [(OSError("no"), "failed"), (ValueError("a bug"), "broken")])

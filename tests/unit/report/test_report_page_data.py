@@ -45,7 +45,7 @@ def test_what_was_sent_is_told_by_the_number_of_the_stage():
     ]  # fmt: skip
     assert decode(call(stage()))["away"] == []
     ((_, lasted, told),) = (made := decode(call(stage(in_vain=1.5))))["away"]
-    assert (lasted, made["texts"][told]) == (20_000, "ran 1.50 s in vain before, with a wrong module id")
+    assert (lasted, made["texts"][told]) == (20_000, "wasted 1.50 s before, with a wrong module id")
 
 
 def test_each_text_is_there_once():
