@@ -103,7 +103,7 @@ class Recorder:
         subject = Subject(self.request.guarded_environ, self.nvcc, known_variables=variables)
         observation = dry_run.log.read()
         inputs = call.inputs.input_record(observation, subject)
-        if not process_checks.grown_file(observation.processes, call.plan.scratch):
+        if not process_checks.appended_file(observation.processes, call.plan.scratch):
             dry_run.keep(inputs, call.context.since_ns)
         return inputs
 

@@ -4,7 +4,7 @@ The script is rehearsed: run as it was called, and stopped where it starts nvcc 
 then on the call is that of the real nvcc, with the arguments and environment from the script, and is looked
 up, compiled and recorded as such. Since the script does not run to its end, it
 
-    - has to pass on everything else that a process inherits (becoming.of_nvcc), and to print nothing;
+    - has to pass on everything else that a process inherits (wrapper_command.of_nvcc), and to print nothing;
     - must not check for a terminal, which a rehearsal lacks;
     - must do nothing after nvcc, if it waits for it, but exit with its status.
 
@@ -23,7 +23,7 @@ from nvccache.compile.call import Report
 from nvccache.files import keys, signatures
 from nvccache.machine import scratch
 from nvccache.machine.watchdog import within_scratch
-from nvccache.observation import becoming, observer
+from nvccache.observation import observer, wrapper_command
 from nvccache.observation.observer import Watch
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import levels, rehearsed, scripted
@@ -93,12 +93,12 @@ def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
     if observation.incomplete:
         cache.add_memo(memo_key, _NEVER)
         return observation.incomplete
-    found = becoming.of_nvcc(observation, environ)
+    found = wrapper_command.of_nvcc(observation, environ)
     if isinstance(found, str):
         return found
     if completed.status or completed.stdout or completed.stderr:
         return "it prints something, or its status differs from nvcc's"
-    script.is_waiting = not becoming.is_last(observation)
+    script.is_waiting = not wrapper_command.ends_in_exec(observation)
     try:
         made = _input_record(script, observation, ObservedInputs(cache, os.getcwd(), path, since_ns), environ)
     except UnreadableError as error:

@@ -21,7 +21,7 @@ import re
 import stat
 
 from nvccache.files import keys, signatures
-from nvccache.observation import becoming, process_checks
+from nvccache.observation import process_checks, wrapper_command
 from nvccache.plan import stage_key
 from nvccache.values import replace
 
@@ -91,8 +91,8 @@ def path_dependence(stage: Stage, workspace: Workspace, log: Log, is_as_rehearse
         mode = unusual_mode(output.path, stage.kind, directory)
         if mode:
             return mode
-        for process in becoming.behind_compiler(log.read()):
-            if process_checks.may_heed(process, output.path):
+        for process in wrapper_command.after_compiler(log.read()):
+            if process_checks.may_depend_on(process, output.path):
                 return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
     return ""
 

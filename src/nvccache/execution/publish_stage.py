@@ -84,7 +84,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
         return str(error)
     learned.add_input_record(stage, read)
     processes = [process for log in made.logs for process in log.read().processes]
-    grown = process_checks.grown_file(processes, call.plan.scratch)
+    grown = process_checks.appended_file(processes, call.plan.scratch)
     if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
         call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
@@ -131,7 +131,7 @@ def _input_record_of(call: StagedCall, stage: Stage, made: Made) -> InputRecord:
     """The input record of a stage that has just run; raises UnreadableError or OSError."""
     inputs, subject = call.inputs, call.subject_of(stage)
     if made.costs:
-        read = inputs.of_sent(subject, stage.tool.variables)
+        read = inputs.of_remote_run(subject, stage.tool.variables)
     elif call.context.watch.is_blind:
         read = inputs.assumed(subject, call.context.watch.why_not)
     elif not made.logs:  # an empty input record would always match

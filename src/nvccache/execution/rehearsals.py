@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from nvccache.execution.context import environ_of_tools
 from nvccache.files import keys
-from nvccache.observation import becoming, process_checks
+from nvccache.observation import process_checks, wrapper_command
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import Plan, Stage
@@ -108,14 +108,14 @@ class _Rehearsals:
         on_terminal = bool(self._context.terminal)
         completed, log = self._context.watch.rehearse(argv, self._environ, on_terminal)
         observation = log.read()
-        became = becoming.of_run(observation, self._environ)
+        became = wrapper_command.of_run(observation, self._environ)
         if became is None or completed.stdout or completed.stderr:
             return None  # the wrapper's own messages are not part of the command
         try:
             made = self._inputs.input_record(observation, Subject(self._environ, stage.argv[0]))
         except UnreadableError:
             return None
-        may_choose = any(map(process_checks.may_choose, becoming.before_compiler(observation)))
+        may_choose = any(map(process_checks.may_choose, wrapper_command.before_compiler(observation)))
         known = Rehearsal(_with_scratch(became, scratch, _SCRATCH), made, may_choose)
         self.found.append(known)
         rehearsed.add(front, known, self._store, self._context.since_ns)
@@ -149,7 +149,7 @@ def is_as_rehearsed(
     """Whether a run started the rehearsed command; `added` are arguments that the rehearsal lacked."""
     if not stage.becomes:
         return True
-    known = becoming.of_run(observation, environ)
+    known = wrapper_command.of_run(observation, environ)
     if known is None:
         return False
     argv = list(known.argv)

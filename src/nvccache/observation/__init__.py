@@ -1,4 +1,4 @@
-"""Watching the tools: from the preloaded observer and its log to the input record of a stage.
+"""Observing tools: from the preloaded library and its log to the input record of a stage.
 
-Decides when there can be none. Does not know which stages a call has.
+Decides when there can be no input record. Unaware of a call's stages.
 """

@@ -1,7 +1,7 @@
-"""What a stage looked for: names in directories, where links led, and programs on PATH.
+"""What a stage looked up: names in directories, targets of links, and programs on PATH.
 
-What was there when it looked is compared with what is there now: where the two differ something has changed
-meanwhile, and nothing is known.
+What the stage found is compared with what is there now: if they differ, something has changed meanwhile, and
+there is no input record.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from nvccache.records import input_records
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
 
 CLOCK_TICK = 20_000_000  # nanoseconds; file systems stamp with a clock that lags by up to 10 ms
-_APPEARED = "files appeared or went while it was compiled"
+_APPEARED = "files appeared or disappeared while it was compiled"
 
 
 class CallNames:
-    """What is known of names and directories in a call that began at `since_ns`, each looked at once."""
+    """The state of names and directories in a call that began at `since_ns`; each is looked up once."""
 
     def __init__(self, since_ns: int) -> None:
         self.since_ns = since_ns
@@ -35,7 +35,7 @@ class CallNames:
         self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
 
     def begin(self, files: Iterable[str]) -> StageNames:
-        """What one stage looked for, apart from the files that it read."""
+        """Collects what one stage looked up, apart from `files` that it read."""
         return StageNames(self, frozenset(files))
 
     def state(self, path: str) -> str:
@@ -44,7 +44,7 @@ class CallNames:
         return self._states[path]
 
     def place_of(self, path: str) -> tuple[str, str]:
-        """The directory and the name in it that decide whether a path is there: its topmost missing part."""
+        """The directory and name that decide whether a path exists: the topmost part that is missing."""
         directory, name = os.path.split(path)
         missing = self._missing.get(directory)
         if missing is None:
@@ -53,9 +53,9 @@ class CallNames:
         return missing if missing[1] else (directory or ".", name)
 
     def name_of(self, path: str) -> tuple[str, str, str]:
-        """What is there under a path; the directory and, behind what is there, the name that decide it.
+        """The state of a path; the directory that decides it; and there, the state and name in one string.
 
-        The stages of a call look for the same thousands of names, so all of it is worked out once.
+        Memoized, since the stages of a call look up the same thousands of names.
         """
         known = self._names.get(path)
         if known is None:
@@ -75,7 +75,7 @@ class CallNames:
         return known
 
     def links_along(self, path: str) -> set[str]:
-        """All links by which a path leads to what it stands for."""
+        """All links that are followed to resolve a path."""
         found: set[str] = set()
         rest = [path]
         while rest:
@@ -87,10 +87,10 @@ class CallNames:
                 path = os.path.dirname(path)
         return found
 
-    def object_to_path(self, path: str) -> None:
-        """Raise UnreadableError where a path leads elsewhere for each process: by a link to `/proc/self/cwd`.
+    def check_path(self, path: str) -> None:
+        """Raise UnreadableError if each process resolves a path differently, by a link to `/proc/self/cwd`.
 
-        Not where a name begins so that the caller has given, and we ourselves look for.
+        A path that begins with it is allowed: it is the caller's, and looked up by nvccache itself.
         """
         if self._is_of_process(path) and not RENAMED.match(path):
             raise UnreadableError(f"`{path}` leads elsewhere for each process")
@@ -99,7 +99,7 @@ class CallNames:
         path = path.rstrip("/")
         known = self._of_process.get(path)
         if known is None and path:
-            self._of_process[path] = False  # should it lead to itself
+            self._of_process[path] = False  # ends the recursion if a link leads to itself
             above = os.path.dirname(path)
             known = self._is_of_process(above)
             if not known and self.is_link(path):
@@ -110,9 +110,9 @@ class CallNames:
         return bool(known)
 
     def add_names(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
-        """Record names by directory, each behind what was found under it, and what is no link.
+        """Record names by directory, each after its state, and the paths in `plain` that are no links.
 
-        The files of the input record must be there already.
+        The input record must have its files already.
         """
         self._drop_implied(made, names, plain)
         made.plain = sorted(plain)
@@ -124,7 +124,7 @@ class CallNames:
             made.directory_signatures.append(self._signature(directory, made.names[-1]))
 
     def _signature(self, directory: str, names: list[str]) -> Signature:
-        """What stands for the names in a directory; the stages of a call look for the same ones in most."""
+        """The signature of names in a directory; memoized, since most stages look up the same names."""
         of_names = self._signatures.setdefault(directory, {})
         listed = "/".join(names)
         if listed not in of_names:
@@ -136,9 +136,9 @@ class CallNames:
     def _drop_implied(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Drop names of files that were read, perhaps by another path.
 
-        gcc looks a system header up by the name that the search path gives it, and reads it by the path
-        without links. That the former leads there follows from its directories, and the file's signature
-        says that it is there and no link: a thousand names less that a hit would have to look at.
+        gcc looks up a system header by its path on the search path, and reads it by the path without links.
+        That the first leads to the second follows from its directories, and the file's signature shows that
+        it exists and is no link. This saves a hit about a thousand lookups.
         """
         read = {path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE}
         real = {self._without_links(path) for path in read}
@@ -152,12 +152,12 @@ class CallNames:
             names.get(os.path.dirname(path) or ".", set()).discard(PRESENT + os.path.basename(path))
 
     def _without_links(self, path: str) -> str:
-        """The path of something by the path of its directory without links."""
+        """A path with the links in its directory resolved."""
         directory, name = os.path.split(path)
         return f"{self._real_of(directory)}/{name}"
 
     def _real_of(self, directory: str) -> str:
-        """A directory by its path without links; those above it are looked at once for all that lie there."""
+        """A directory's path without links; memoized along with its parents."""
         if directory not in self._real:
             above, name = os.path.split(directory)
             is_plain = above and name not in ("", ".", "..") and not self.is_link(directory)
@@ -168,7 +168,7 @@ class CallNames:
 
 
 class StageNames:
-    """Gathers what the processes of one stage looked for. Its methods raise UnreadableError."""
+    """Collects what the processes of one stage looked up. Its methods raise UnreadableError."""
 
     def __init__(self, call: CallNames, files: Collection[str]) -> None:
         self._call = call
@@ -178,40 +178,40 @@ class StageNames:
         self._plain: set[str] = set()
         self._folders: set[str] = set()
         self._followed: set[str] = set()
-        self._tried: set[str] = set()  # everything that was looked for, found or not
+        self._tried: set[str] = set()  # every path that was looked up, found or not
         self._sought: set[str] = set()
 
-    def take(self, process: Process, counts: Callable[[str], bool], tells_apart: bool = True) -> None:
-        """Add what a process looked for; which directories are the same one, if it tells them apart."""
-        for path in filter(counts, process.absent):
+    def take(self, process: Process, is_relevant: Callable[[str], bool], distinguishes: bool = True) -> None:
+        """Add a process's lookups; with `distinguishes`, also which of its directories are the same."""
+        for path in filter(is_relevant, process.absent):
             self._add(path, (ABSENT,))
         for path, mode in (*process.found.items(), *process.others.items()):
-            if counts(path):
+            if is_relevant(path):
                 is_dangling = not mode and self._call.is_link(path) and self._call.state(path) == ABSENT
                 self._add(path, (ABSENT,) if is_dangling else _states_of(mode))
-                if stat.S_ISDIR(mode):  # gcc takes two names of one directory for one
+                if stat.S_ISDIR(mode):  # gcc drops duplicate directories of its search path
                     self.follow(path)
-                    if tells_apart:
+                    if distinguishes:
                         self._folders.add(path)
-        for path in filter(counts, process.denied):
+        for path in filter(is_relevant, process.denied):
             self._add(path, (PRESENT, FOLDER, UNREACHABLE))
-        self._tried.update(process.executable, process.started)  # dash tries to run what it looks for
-        for path in filter(counts, (*process.links, *process.resolved, *process.started)):
+        self._tried.update(process.executable, process.started)  # dash tries to execute without looking up
+        for path in filter(is_relevant, (*process.links, *process.resolved, *process.started)):
             self.follow(path)
 
     def add_absent(self, paths: Iterable[str]) -> None:
         for path in paths:
             self._add(path, (ABSENT,))
 
-    def call(self, word: str, search_path: str) -> None:
-        """Add how the tool itself was found."""
-        if "/" in word:
-            self.follow(word)
+    def add_tool(self, argv0: str, search_path: str) -> None:
+        """Add the lookup of the tool itself."""
+        if "/" in argv0:
+            self.follow(argv0)
         else:
-            self.add_search(word, search_path)
+            self.add_search(argv0, search_path)
 
     def add_search(self, program: str, search_path: str) -> None:
-        """Add that a program was looked for on PATH."""
+        """Add the search for a program on PATH."""
         self._sought.add(program)
         for directory in search_path.split(":"):
             path = os.path.join(directory or ".", program)
@@ -222,7 +222,7 @@ class StageNames:
             self._add(path, (state,))
 
     def follow(self, path: str) -> None:
-        """Watch a path and each directory on it: the link that it is, or that it is none."""
+        """Record for a path and each directory above it the link that it is, or that it is none."""
         path = path.rstrip("/") or "/"
         if path in self._followed:
             return
@@ -231,7 +231,7 @@ class StageNames:
             state = self._call.state(path)
             self._add(path, (state,))
             if state == ABSENT and not self._call.is_link(path):
-                self._plain.add(path)  # a link to nowhere is absent, too
+                self._plain.add(path)  # since a dangling link counts as absent, too
                 return
         if self._call.is_link(path):
             self._links.add(path)
@@ -239,14 +239,14 @@ class StageNames:
             self._plain.add(path)
         directory = os.path.dirname(path)
         while directory not in ("", "/") and directory not in self._plain and directory not in self._links:
-            if RENAMED.fullmatch(directory):  # a link, but the same for all who compare
+            if RENAMED.fullmatch(directory):  # a link, but the same for every process that compares
                 break
             if os.path.basename(directory) not in ("..", "."):
                 (self._links if self._call.is_link(directory) else self._plain).add(directory)
             directory = os.path.dirname(directory)
 
     def put_into(self, made: InputRecord, search_path: str) -> None:
-        """Finish an input record whose files are known."""
+        """Add all lookups to an input record that has its files."""
         on_path = {(directory or ".").rstrip("/") for directory in search_path.split(":")}
         for path in self._tried:
             directory, _, name = path.rpartition("/")
@@ -255,13 +255,13 @@ class StageNames:
         made.sought = sorted(self._sought)
         made.search_path = search_path if self._sought else ""
         for path in {*map(os.path.dirname, made.files), *self._names, *self._links, *self._plain}:
-            self._call.object_to_path(path)
+            self._call.check_path(path)
         self._call.add_names(made, self._names, self._plain)
         made.identities = presence.identities(sorted(self._folders))
         sources = [path for path, kind in zip(made.files, made.kinds, strict=True) if kind == SOURCE]
         self._links.update(filter(self._call.is_link, sources))
         made.links = sorted((path, os.path.realpath(path)) for path in self._links)
-        # One that leads on may be another by now, too: the last one says which file it was.
+        # Any link in a chain may have changed since the stage followed it.
         for path in set[str]().union(*map(self._call.links_along, self._links)):
             shown = signatures.of_status(os.lstat(path))
             if signatures.last_change(shown, 0) > self._call.since_ns - CLOCK_TICK:

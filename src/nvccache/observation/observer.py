@@ -1,7 +1,7 @@
-"""Running the tools of a call under the observer: the library that is loaded into them, and its logs.
+"""Running the tools of a call with the observer, a preloaded library, and its logs.
 
-Each tool that is run has a directory of its own, in which the library lies as a link and writes its log; see
-observer/log.c. So one variable is all that the tools see. What a log says is read by observer_log.py.
+Each run has a directory of its own with a link to the library, which writes its log there; see
+observer/log.c. Thus the tools see only one variable. Logs are parsed by observer_log.py.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from nvccache.toolkit import toolchain
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
-_LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c, and what the latter holds
-_SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at the first two, and fills in after the third
+_LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c, with the latter's format
+_SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at spaces and colons, and expands `$`
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
-# A script that sets or unsets it learns nothing.
-_ASKS_FOR_US = re.compile(rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ")
+# Scripts that only set or unset the variable are fine.
+_MENTIONS_OBSERVER = re.compile(rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ")
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
-_LOOKED_FOR = f"its text asks for `{VARIABLE}`"
+_MENTIONED = f"its text reads `{VARIABLE}`"
 LONGEST_REHEARSAL = 10  # seconds
 
 
 def obstacle(directory: str, cache: Store) -> str:
-    """A clause that says why tools cannot be observed from directories below this one; empty if they can."""
+    """Why tools cannot be observed from directories below this one, a clause; empty if they can."""
     if _SEPARATORS.search(directory):
         return f"`{directory}` has a character that `{VARIABLE}` cannot have"
     shown = signatures.of(LIBRARY)
@@ -56,7 +56,7 @@ def obstacle(directory: str, cache: Store) -> str:
 
 
 def _reports(directory: str) -> bool:
-    """Whether a program into which the library is loaded writes a log, and nothing else; raises OSError."""
+    """Whether a program with the library loaded writes a log and no messages; raises OSError."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="observer-", dir=directory) as folder:
@@ -65,36 +65,36 @@ def _reports(directory: str) -> bool:
         return not done.stderr and os.path.getsize(log_in(watched)) > 0
 
 
-def is_looked_for(program: str) -> bool:
-    """Whether a program is a script by whose text it may do something else where it is observed."""
+def looks_for_observer(program: str) -> bool:
+    """Whether a program is a script that may behave differently when observed, judged by its text."""
     try:
         with open(program, "rb") as stream:
             text = stream.read(len(elf.MAGIC))
-            return text != elf.MAGIC and bool(_ASKS_FOR_US.search(text + stream.read(_LARGEST_SCRIPT)))
+            return text != elf.MAGIC and bool(_MENTIONS_OBSERVER.search(text + stream.read(_LARGEST_SCRIPT)))
     except OSError:
         return False
 
 
 def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Make the directory for one run of one tool, and the environment to run it in; raises OSError."""
+    """Create the directory for one run of a tool, and return the environment for it; raises OSError."""
     os.mkdir(watched_directory, 0o700)
     link = os.path.join(watched_directory, LINK)
     os.symlink(LIBRARY, link)
     with open(log_in(watched_directory), "xb"):
         pass
-    # Others go first: AddressSanitizer refuses to start otherwise.
+    # The user's libraries come first: AddressSanitizer refuses to start otherwise.
     users = environ.get(VARIABLE, "")
     return {**environ, VARIABLE: f"{users}:{link}" if users else link}
 
 
-def rehearse(watched_directory: str, handed_down: Iterable[tuple[int, int]], of_nvcc: bool) -> None:
-    """Have the run end where a host compiler, or nvcc, would start, or read what was handed down.
+def rehearse(watched_directory: str, inherited_descriptors: Iterable[tuple[int, int]], of_nvcc: bool) -> None:
+    """Make the run a rehearsal: it ends where a host compiler, or nvcc, starts or reads an inherited file.
 
-    The latter is known by devices and inodes. Raises OSError.
+    Inherited files are given by device and inode. Raises OSError.
     """
     with open(os.path.join(watched_directory, _REHEARSAL), "xb") as stream:
         stream.write(struct.pack("=Q", 2 if of_nvcc else 1))
-        for device, inode in handed_down:
+        for device, inode in inherited_descriptors:
             stream.write(struct.pack("=QQ", device, inode))
 
 
@@ -103,7 +103,7 @@ def log_in(watched_directory: str) -> str:
 
 
 def without_loader_messages(stderr: bytes, watched_directory: str) -> bytes:
-    """A tool's messages, without those of the loaders of its 32-bit programs about our library."""
+    """A tool's messages without the loader's about the observer, which 32-bit programs cannot load."""
     message = _MESSAGE % os.fsencode(os.path.join(watched_directory, LINK))
     if message not in stderr:
         return stderr
@@ -111,7 +111,7 @@ def without_loader_messages(stderr: bytes, watched_directory: str) -> bytes:
 
 
 class Log:
-    """What the observer has written of one run of `program`; `why_not` is why there is nothing, or empty."""
+    """The observer's log of one run of `program`; `why_not` is why there is none, a clause, or empty."""
 
     __slots__ = ("_directory", "_observation", "_program", "_why_not")
 
@@ -120,7 +120,7 @@ class Log:
         self._observation: Observation | None = None
 
     def read(self) -> Observation:
-        """What it shows; read once, as it does not change any more."""
+        """Parse the log, once."""
         if self._why_not:
             return Observation([], set(), self._why_not)
         if self._observation is None:
@@ -129,12 +129,12 @@ class Log:
 
 
 class Watch:
-    """Runs the tools of one call, and has them observed unless there is a reason, a clause, `why_not`."""
+    """Runs the tools of one call, observed unless there is a reason against it, the clause `why_not`."""
 
     def __init__(self, scratch: str, why_not: str) -> None:
         self._scratch = scratch
         self.why_not = why_not
-        self._numbers = itertools.count()  # counts on in one step, whichever thread asks
+        self._numbers = itertools.count()  # atomic, for all threads
 
     @property
     def is_blind(self) -> bool:
@@ -150,9 +150,9 @@ class Watch:
     ) -> tuple[Completed, Log]:
         """Run a tool to its end; raises OSError when it cannot be started."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
-        if self.is_blind or is_looked_for(program):
+        if self.is_blind or looks_for_observer(program):
             completed = process.run(argv, environ, handle=handle, on_terminal=on_terminal)
-            return completed, Log("", argv[0], self.why_not or _LOOKED_FOR)
+            return completed, Log("", argv[0], self.why_not or _MENTIONED)
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = arm(directory, environ)
         completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
@@ -161,20 +161,20 @@ class Watch:
 
     def _end(self, handle: Handle) -> None:
         handle.end()
-        watchdog.kill_tools(self._scratch)  # also what it has left behind
+        watchdog.kill_tools(self._scratch)  # including orphans
 
     def rehearse(
         self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool, of_nvcc: bool = False
     ) -> tuple[Completed, Log]:
-        """What a wrapper says and does up to where it starts a compiler, or nvcc; raises OSError."""
+        """Run a wrapper up to where it starts a compiler, or nvcc; raises OSError."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
-        if is_looked_for(program):
-            return process.Completed(0, b"", b"", 0.0), Log("", argv[0], _LOOKED_FOR)
+        if looks_for_observer(program):
+            return process.Completed(0, b"", b"", 0.0), Log("", argv[0], _MENTIONED)
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = arm(directory, environ)
-        rehearse(directory, process_checks.handed_down(), of_nvcc)
+        rehearse(directory, process_checks.inherited_descriptors(), of_nvcc)
         handle = process.Handle()
-        # It may wait for what it is kept from doing.
+        # A wrapper may wait forever for a compiler that does not run.
         limit = threading.Timer(LONGEST_REHEARSAL, self._end, (handle,))
         limit.daemon = True
         limit.start()
@@ -182,6 +182,6 @@ class Watch:
             completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
         finally:
             limit.cancel()
-            limit.join()  # or it would end what runs next
+            limit.join()  # or it could end the next run
         why_not = f"it took more than {LONGEST_REHEARSAL} s" if handle.is_ended else ""
         return completed, Log(directory, program, why_not)

@@ -1,13 +1,12 @@
-"""What the observer has recorded of one run of a tool: its log, as sets of paths, names and questions.
+"""The observer's log of one run of a tool, parsed into sets of paths, names and queries.
 
-The library appends batches, each by one process (observer/log.c):
+The library appends batches, each from one process (observer/log.c):
 
     batch  := '@' pid ' ' bytes '\\n' records
     record := kind ( ' ' number )* '\\t' text '\\0'
 
-A log that cannot be understood in full, or that does not show what every process has done from its start to
-its end, gives an observation that says why it is incomplete. Which of the paths are products or temporary,
-and which questions matter, is not known here.
+If the log cannot be parsed completely, or does not show every process from start to end, the observation says
+why it is incomplete. Which paths are products or temporary, and which queries matter, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from collections.abc import Iterator, Sequence
 
 from nvccache.files import signatures
 from nvccache.files.signatures import Signature
-from nvccache.observation.observed_process import MADE_WHEN_READ, Given, Process, Starts
+from nvccache.observation.observed_process import MADE_WHEN_READ, Inherited, Process, ProcessTree
 from nvccache.values import dataclass, field
 
 VERSION = 7  # LOG_VERSION in observer/observer.h
-LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops a little before
+LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-# How many numbers each kind of record has.
+# The numbers of arguments that each kind of record may have.
 _COUNTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys("CAgSuwxz!", (0,)),
     **dict.fromkeys("QedlrDXpfnkv", (1,)),
@@ -38,23 +37,23 @@ _COUNTS: dict[str, tuple[int, ...]] = {
 }
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds
-LINK = "observer.so"  # next to the log, made just before the run
+LINK = "observer.so"  # next to the log, created just before the run
 
 
 @dataclass(slots=True)
 class Observation:
-    """What the tool and all that it started did."""
+    """What a tool and all programs that it started did."""
 
     processes: list[Process]
     written: set[str]
-    incomplete: str = ""  # a clause that says why this is not all
-    made: set[tuple[int, int]] = field(default_factory=set)  # opened to be made or emptied: device, inode
-    # The programs that the tool's own process has been, in order: a script, and what it became by `exec`.
+    incomplete: str = ""  # why this is not everything, a clause; empty if it is
+    made: set[tuple[int, int]] = field(default_factory=set)  # created or truncated: device, inode
+    # The programs of the tool's own process in order: a script, and what it executed by `exec`.
     images: list[Process] = field(default_factory=list)
 
 
 def read(path: str, program: str) -> Observation:
-    """The observation in the log of a run of `program`; of a bad log one that is incomplete."""
+    """Parse the log of a run of `program`; for a bad log, the observation is incomplete."""
     reader = _Reader(program, _began(os.path.dirname(path)))
     try:
         with open(path, "rb") as stream:
@@ -70,7 +69,7 @@ def read(path: str, program: str) -> Observation:
 
 
 def _began(watched_directory: str) -> int:
-    """When the run began, less what coarse file systems need; 0 if that is not known."""
+    """When the run began, minus slack for coarse timestamps; 0 if unknown."""
     try:
         return os.lstat(os.path.join(watched_directory, LINK)).st_ctime_ns - _SLACK
     except OSError:
@@ -78,7 +77,7 @@ def _began(watched_directory: str) -> int:
 
 
 def _batches(log: bytes) -> Iterator[tuple[int, str]]:
-    """The pid and the records of each batch; raises ValueError where one is torn."""
+    """The pid and records of each batch; raises ValueError if one is damaged."""
     at = 0
     while at < len(log):
         end = log.index(b"\n", at, at + 64)
@@ -95,7 +94,7 @@ class _Reader:
         self._began = began
         self._ours = os.getcwd()
         self._own = ""
-        self._starts = Starts(os.path.join(self._ours, program))
+        self._tree = ProcessTree(os.path.join(self._ours, program))
         self._heads: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._shown: dict[str, Signature] = {}
         self._made: set[tuple[int, int]] = set()
@@ -108,8 +107,8 @@ class _Reader:
         self.incomplete = self.incomplete or clause
 
     def result(self) -> Observation:
-        self.fails(self._starts.finish())
-        processes, images = self._starts.processes(), self._starts.images()
+        self.fails(self._tree.finish())
+        processes, images = self._tree.processes(), self._tree.images()
         return Observation(processes, self._written, self.incomplete, self._made, images)
 
     def read(self, log: bytes) -> None:
@@ -117,7 +116,7 @@ class _Reader:
             self.fails("its log is too long")
             return
         for pid, records in _batches(log):
-            self._process = self._starts.process_of(pid, begins=records.startswith("B "))
+            self._process = self._tree.process_of(pid, begins=records.startswith("B "))
             self._own = f"/proc/{pid}/"
             for record in records.split("\0"):
                 head, tab, text = record.partition("\t")
@@ -125,38 +124,38 @@ class _Reader:
                 if not tab or (kind == "B" and numbers[0] != VERSION):
                     self.fails("its log is of another version" if tab else "its log is damaged")
                     return
-                if kind in "orsatw":  # nearly all of them
+                if kind in "orsatw":  # nearly all records
                     self._note(kind, numbers, text)
                 elif kind in "BCQxXpfS":
-                    self._process = self._starts.note(pid, kind, numbers, text)
+                    self._process = self._tree.note(pid, kind, numbers, text)
                 elif kind in "gnk!":
-                    self._cannot_tell(kind, numbers, text)
+                    self._note_unobservable(kind, numbers, text)
                 elif kind in "eyiEAV":
                     self._note_of_process(kind, numbers, text)
                 else:
                     self._note(kind, numbers, text)
 
     def _parsed(self, head: str) -> tuple[str, tuple[int, ...]]:
-        kind, *words = head.split(" ")
-        numbers = tuple(map(int, words))
+        kind, *fields = head.split(" ")
+        numbers = tuple(map(int, fields))
         if len(numbers) not in _COUNTS.get(kind, ()):
             raise ValueError("no such record")
         self._heads[head] = kind, numbers
         return kind, numbers
 
-    def _cannot_tell(self, kind: str, numbers: Sequence[int], text: str) -> None:
+    def _note_unobservable(self, kind: str, numbers: Sequence[int], text: str) -> None:
         name = f"`{self._process.program}`"
         if kind == "g":
-            self.fails(f"{name} leaves to the C library what it looks for at `{text}`")
+            self.fails(f"{name} has the C library look up `{text}`")
         elif kind == "n":
-            self.fails(f"{name} asks the network")
+            self.fails(f"{name} uses the network")
         elif kind == "k":
             self.fails(f"{name} makes system call {numbers[0]}, which is not observed")
         else:
             self.fails(f"of {name} {text}")
 
     def _note_of_process(self, kind: str, numbers: Sequence[int], text: str) -> None:
-        """What names no path."""
+        """A record without a path."""
         process = self._process
         if kind == "e":
             process.variables.add(text)
@@ -166,7 +165,7 @@ class _Reader:
             pairs = process.inputs if len(numbers) == 2 else process.used
             pairs.add((numbers[0], numbers[1] & _MOST_INODES))
         elif kind == "E":
-            process.given = Given(numbers[0], numbers[1], tuple(numbers[2:]))
+            process.inherited = Inherited(numbers[0], numbers[1], tuple(numbers[2:]))
         elif kind == "A":
             process.arguments.append(text)
         else:
@@ -178,7 +177,7 @@ class _Reader:
         if kind == "t":
             process.statuses.add((numbers[0], numbers[1] & _MOST_INODES))
             return
-        if kind == "D" and "/" not in text:  # a search of the loader's
+        if kind == "D" and "/" not in text:  # the loader searches for a library
             process.sought.add(text)
             return
         if text.startswith(self._own):
@@ -193,7 +192,7 @@ class _Reader:
         elif kind == "u":
             process.written.add(os.path.normpath(path))
         elif kind == "z":
-            self._note_gone(path)
+            self._note_removed(path)
         else:
             self._note_answer(kind, path, numbers)
 
@@ -206,7 +205,7 @@ class _Reader:
                 process.permissions.add(path)
         elif kind == "l" or kind == "h":
             process.links.add(path)
-            if error == errno.EINVAL:  # readlink: it is there, and no link
+            if error == errno.EINVAL:  # readlink: it exists and is no link
                 error = 0
         elif kind == "r":
             process.resolved.add(path)
@@ -232,14 +231,14 @@ class _Reader:
     def _note_opened(self, path: str, numbers: Sequence[int]) -> None:
         process, error, flags = self._process, numbers[0], numbers[1]
         if error == errno.EEXIST:
-            process.links.add(path)  # one that leads nowhere is there, too
+            process.links.add(path)  # even a dangling link exists
             process.found.setdefault(path, 0)
         elif error:
             self._note_error(path, error)
         elif len(numbers) != 8:
             raise ValueError("no file")
         elif flags & os.O_PATH:
-            if flags & os.O_NOFOLLOW:  # as lstat sees it; so systemd looks for the shell of a user
+            if flags & os.O_NOFOLLOW:  # like lstat; systemd looks up a user's shell so
                 process.links.add(path)
             process.found.setdefault(path, 0 if stat.S_ISLNK(numbers[4]) else numbers[4])
         else:
@@ -267,17 +266,17 @@ class _Reader:
         self._written_from_root.add(self._from_root(path))
         self._process.written.add(os.path.normpath(path))
 
-    def _note_gone(self, path: str) -> None:
-        """What was removed, emptied or replaced, which the run has made itself or not."""
+    def _note_removed(self, path: str) -> None:
+        """A file that was removed, truncated or replaced, of the run itself or not."""
         if self._from_root(path) in self._written_from_root:
-            self._written.add(path)  # under any name of its own
+            self._written.add(path)  # under this name, too
         else:
             self._process.removed.add(path)
 
     def _note_write(self, path: str, flags: int, numbers: Sequence[int]) -> None:
-        """A regular file that may be written to where it lies, or that opening it for that has made.
+        """A regular file that was opened for writing, or created by that.
 
-        One that is empty and has just changed is new, as far as its status shows.
+        One that is empty and has just changed counts as created.
         """
         device, inode, _, size, modified, changed = numbers
         access = flags & os.O_ACCMODE
@@ -292,21 +291,22 @@ class _Reader:
             self._process.found.setdefault(path, 0)
 
     def _note_file(self, files: dict[str, Signature], path: str, numbers: Sequence[int]) -> None:
-        """A file that was read: not one that the call itself has made.
+        """A file that was read, unless the run has made it.
 
-        Records of two processes stand in no order. What has not changed since the run began was read before.
+        Records of two processes are in no order, so a file that has not changed since the run began was read
+        before it was written.
         """
         device, inode, _, size, modified, changed = numbers
         is_new = changed >= self._began
         if is_new and (path in self._written or self._from_root(path) in self._written_from_root):
             return
-        inode &= _MOST_INODES  # written as if it had a sign
+        inode &= _MOST_INODES  # logged as a signed number
         files[path] = shown = (device, inode, size, modified, changed)
         if self._shown.setdefault(path, shown) != shown:
             self.fails("files changed while it was compiled")
 
     def _from_root(self, path: str) -> str:
-        """The path as it is compared with others, without `.` and `..`; links stay."""
+        """An absolute path without `.` and `..`, for comparisons; links are not resolved."""
         if path[:1] == "/" and "/." not in path and "//" not in path:
             return path
         return os.path.normpath(os.path.join(self._process.directory or self._ours, path))

@@ -1,7 +1,7 @@
-"""What a shell runs, and what it may depend on by that text: it takes variables from its environment unseen.
+"""What a shell runs, and the variables its text may depend on: a shell's reads of variables are not observed.
 
-A variable can only reach a script that names it. Where text makes up names or other text, or has others look,
-all of the environment counts.
+Usually a script can depend only on variables that it names. If its text builds names or code, or lists
+variables, it may depend on the whole environment.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from nvccache.observation.observed_process import Process, for_all
 from nvccache.values import dataclass
 
 _LARGEST_SCRIPT = 1 << 20
-_LARGEST_ARGUMENT = 4096  # where the observer cuts them
+_LARGEST_ARGUMENT = 4096  # the observer cuts longer ones
 _NAME = rb"[A-Za-z_]\w*"
-_MADE_UP = (
+_DYNAMIC = (
     rb"(?m)\beval\b|\$\{!|\b(?:declare|typeset|compgen|printenv|env)\b"
     rb"|\b(?:(?:export|readonly)(?:[ \t]+[-+]\w+)*[ \t]+-\w*p|local(?:[ \t]+[-+]\w+)*[ \t]+-\w*n)"
     rb"|\b(?:set|export|readonly)[ \t]*(?:$|[;|&<>)`#}]|\d+[<>])"
-    rb"|@P\}"  # expands what a value names
-    # Text for later, unless all of it is written here.
+    rb"|@P\}"  # expands names in a value
+    # Code that runs later, unless it is a literal.
     rb"|\balias\b|\b(?:mapfile|readarray)\b[^\n]*[ \t]-\w*C"
     rb"|\btrap\b[\"']?[ \t]+(?:--[ \t]+)?"
     rb"(?!(?:'[^']*'|\"[^\"$`\\]*\"|[\w.:/=+,-]+)(?:[\s;&|)}]|$))"
-    # A command that is not written out.
+    # A command whose name is built.
     rb"|(?:^|[;&|({`!]|\b(?:then|do|else|elif|if|while|until|time|builtin|command)\b)[ \t]*"
     rb"(?:\w+\$|\$\w+\$|\$\{\w[^}\s]*\}[\w$])[^\s/]*(?:\s|$)"
     rb"|(?:^|[;&|{!]|\b(?:then|do|else|elif|if|while|until)\b)[ \t]*(?:\$\(|`)(?![^\n]*[)`]/)|\$'[^'\n]*\\"
-    # Where words are arithmetic, values of variables are names of others; not in `(( $# ))`.
+    # Arithmetic, in which values of variables are names of others; not in `(( $# ))`.
     rb"|\(\((?![ \t]*\$#[ \t]*(?:[<>=!]=?[ \t]*\d+[ \t]*)?\)\))|\$\[|\blet\b|\w\[[^\]\n]*[^\]@*\d\n]"
     rb"|\[\[[^\n]*[ \t]-(?:eq|ne|l[te]|g[te])\b|(?:\[|\btest)[ \t](?:[^\n]*[ \t])?-v\b|\$\{\w+:[^-=+?}]"
 )
-_QUOTES = rb"[\"'\\]"  # which may stand within the name of a command
-# Known to a shell since it began: asking anew makes no call.
-_ANEW = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
-# What may say something of the arguments, but for lines that become another program with all of them.
+_QUOTES = rb"[\"'\\]"  # allowed within the name of a command
+# Variables that change each time, and that a shell expands without an observed call.
+_CHANGING = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
+# Uses of a script's arguments, apart from lines that `exec` another program with all of them.
 _ARGUMENTS = rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
-# What follows the first letter of a name is like any other text: to tell it apart took exponential time.
-_HANDED_ON = rb'(?m)^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_])*"\$@"[ \t]*$'
+# Matches only the first letter of a name: matching all of it took exponential time.
+_EXEC_OF_ALL = rb'(?m)^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_])*"\$@"[ \t]*$'
 _MOST_NAMES = 3000
-# What shells heed without a script that says so.
+# Variables that shells use by themselves.
 OF_SHELLS = (
     "BASHOPTS",
     "BASH_COMPAT",
@@ -62,14 +62,14 @@ OF_SHELLS = (
     "TIMEFORMAT",
     "TMOUT",
 )
-# What stands for the home directory, or is abbreviated by it, in a script that does not name HOME.
+# Uses of the home directory in a script that does not name HOME.
 _HOME = rb"~|\b(?:cd|dirs|popd|pushd)\b"
 _OLD_DIRECTORY = rb"~-|\bcd[ \t]+(?:-\w+[ \t]+)*-(?!\w)"
-_WITHOUT_HOME = frozenset("cefhuvx")  # letters of options that have no shell read files of the user's
+_WITHOUT_HOME = frozenset("cefhuvx")  # options that do not make a shell read the user's files
 _OF_REMOTE_COMMANDS = (
     "SSH_CLIENT",
     "SSH2_CLIENT",
-)  # may have bash read ~/.bashrc, where nothing else started it
+)  # may make bash read ~/.bashrc, if no other shell started it
 _EXPANDED = ("BASH_ENV", "ENV")
 _OF_OTHERS = (
     rb"(?<!\w)(?:"
@@ -94,12 +94,12 @@ def text_of(path: str) -> bytes:
 
 
 def scripts_of(process: Process) -> list[bytes]:
-    """The text that a shell has read, or was given as an argument; none if that is not known."""
+    """The text that a shell read from files or arguments; empty if it is not completely known."""
     argv = process.arguments[1:]
     texts = [text_of(path) for path in process.files]
     is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts)
-    is_whole = is_whole and all(len(os.fsencode(word)) < _LARGEST_ARGUMENT for word in argv)
-    begun = begun_by(argv)
+    is_whole = is_whole and all(len(os.fsencode(argument)) < _LARGEST_ARGUMENT for argument in argv)
+    begun = shell_command(argv)
     if not is_whole or not begun or not (begun.is_command or _has_read(process, begun.operand)):
         return []
     return [*texts, *map(os.fsencode, argv)]
@@ -107,13 +107,13 @@ def scripts_of(process: Process) -> list[bytes]:
 
 def own_texts(process: Process) -> list[bytes]:
     """The text that a shell runs, without the arguments of its script."""
-    begun = begun_by(process.arguments[1:])
+    begun = shell_command(process.arguments[1:])
     texts = [text_of(path) for path in process.files]
     return texts + ([os.fsencode(begun.operand)] if begun and begun.is_command else [])
 
 
 def _has_read(process: Process, script: str) -> bool:
-    """Whether a shell has read the script of this name, for which bash looks along PATH as well."""
+    """Whether a shell has read the script of this name, which bash also searches for on PATH."""
     script = for_all(script, process.directory)
     path = os.path.join(process.directory, script)
     if not {script, path, os.path.normpath(path)}.isdisjoint(process.files):
@@ -122,30 +122,30 @@ def _has_read(process: Process, script: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """What a shell was given to run: a command, or the script of this name."""
+class ShellCommand:
+    """What a shell runs: the text of `-c`, or a script by name."""
 
     is_command: bool
     operand: str
 
 
-def begun_by(arguments: Sequence[str]) -> Begun | None:
-    """What a shell runs with these arguments; None where it reads that from its standard input."""
-    rest = _behind_long_options(arguments)
+def shell_command(arguments: Sequence[str]) -> ShellCommand | None:
+    """What a shell runs with these arguments; None if it reads standard input."""
+    rest = _after_long_options(arguments)
     letters = ""
     while rest and rest[0] and rest[0][0] in "-+":
-        word = rest.pop(0)
-        if word in ("-", "--"):
+        option = rest.pop(0)
+        if option in ("-", "--"):
             break
-        letters += word[1:]
-        del rest[: word.count("o") + word.count("O")]  # each takes the name of an option
-    if not rest or "s" in letters:  # of which dash has both, behind a command
+        letters += option[1:]
+        del rest[: option.count("o") + option.count("O")]  # each takes an argument
+    if not rest or "s" in letters:  # dash runs both the command and standard input
         return None
-    return Begun("c" in letters, rest[0])
+    return ShellCommand("c" in letters, rest[0])
 
 
-def _behind_long_options(arguments: Sequence[str]) -> list[str]:
-    """bash knows them before all others, with one dash or two."""
+def _after_long_options(arguments: Sequence[str]) -> list[str]:
+    """The arguments after bash's long options, which come first, with one dash or two."""
     rest = list(arguments)
     while rest:
         name = rest[0][2:] if rest[0].startswith("--") else rest[0][1:]
@@ -156,14 +156,14 @@ def _behind_long_options(arguments: Sequence[str]) -> list[str]:
 
 
 def variables_in(texts: Iterable[bytes]) -> set[str]:
-    """The variables that these texts may depend on; environment.WHOLE among them if that is not known."""
+    """The variables that these texts may depend on, with environment.WHOLE if any is possible."""
     text = b"\n".join(texts).replace(b"\\\n", b"")
     names = {name.decode() for name in re.findall(_NAME, text)}
     bare = re.sub(_QUOTES, b"", text)
     if re.search(_OLD_DIRECTORY, bare):
         names.add("OLDPWD")
     names = {name for name in names if not environment.is_hidden(name)}
-    if not text or re.search(_MADE_UP, text) or re.search(_MADE_UP, bare) or len(names) > _MOST_NAMES:
+    if not text or re.search(_DYNAMIC, text) or re.search(_DYNAMIC, bare) or len(names) > _MOST_NAMES:
         return {environment.WHOLE, *filter(environment.is_ignored, names)}
     return names.union(OF_SHELLS, ("HOME",) if re.search(_HOME, text) else ())
 
@@ -171,10 +171,10 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
 def variables_at_start(
     arguments: Sequence[str], is_remote_command: bool, environ: Mapping[str, str]
 ) -> set[str]:
-    """What a shell may heed apart from its text, by its arguments and by what it finds in the environment."""
+    """Variables that a shell may use when it starts, by its arguments and its environment."""
     names = set()
     if is_remote_command or "~" in environ.get("PATH", "") or _may_be_users(arguments):
-        names.add("HOME")  # of which it reads ~/.bashrc or ~/.profile, or looks for programs below it
+        names.add("HOME")  # for ~/.bashrc, ~/.profile, or directories of PATH
     if any(sign in environ.get(name, "") for name in _EXPANDED for sign in "$`"):
         names.add(environment.WHOLE)
     if is_remote_command:
@@ -185,23 +185,23 @@ def variables_at_start(
 
 
 def _may_be_users(arguments: Sequence[str]) -> bool:
-    """Whether a shell with these arguments may be one that reads the user's own files when it begins."""
+    """Whether a shell with these arguments may read the user's startup files."""
     if arguments[:1] and arguments[0].startswith("-"):
         return True  # a login shell
-    return any(word[:1] in ("-", "+") and not _WITHOUT_HOME.issuperset(word[1:]) for word in arguments[1:2])
+    return any(each[:1] in ("-", "+") and not _WITHOUT_HOME.issuperset(each[1:]) for each in arguments[1:2])
 
 
 def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
-    """Those named in texts of any kind that all of the environment does not stand for."""
+    """The variables named in any texts that environment.WHOLE leaves out."""
     return {name.decode() for text in texts for name in re.findall(_OF_OTHERS, text)}
 
 
-def heeds_arguments(texts: Iterable[bytes]) -> bool:
-    """Whether texts may do more with the arguments of a script than start another program with them."""
-    return any(re.search(_ARGUMENTS, re.sub(_HANDED_ON, b"", text)) for text in texts)
+def uses_arguments(texts: Iterable[bytes]) -> bool:
+    """Whether a script may do more with its arguments than `exec` another program with all of them."""
+    return any(re.search(_ARGUMENTS, re.sub(_EXEC_OF_ALL, b"", text)) for text in texts)
 
 
-def asks_anew(texts: Iterable[bytes]) -> str:
-    """The first word in these texts that stands for something else each time; empty if there is none."""
-    found = (re.search(_ANEW, text) for text in texts)
+def changing_variable(texts: Iterable[bytes]) -> str:
+    """The first variable in these texts that has another value each time; empty if there is none."""
+    found = (re.search(_CHANGING, text) for text in texts)
     return next((match[0].decode() for match in found if match), "")

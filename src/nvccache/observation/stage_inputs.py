@@ -1,7 +1,7 @@
-"""From what the tools of one stage were observed to do to an input record.
+"""The input record of one stage, from what its tools were observed to do.
 
-Which paths are the call's own, which questions decide nothing, and when there can be no input record at all
-is decided here. What files hold is taken as they are now, if they still are what the tools opened.
+Decides which paths are the call's own, which queries are irrelevant, and when there can be no input record.
+Contents are those of files now, if they have not changed since the tools opened them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
 from nvccache.files.signatures import Signature
-from nvccache.observation import becoming, known_programs, process_checks
+from nvccache.observation import known_programs, process_checks, wrapper_command
 from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import (
     COMPILERS,
@@ -43,16 +43,16 @@ _MAPS = "-prefix-map="
 class Subject:
     """The stage that was observed."""
 
-    environ: Mapping[str, str]  # what its tool was given
-    word: str  # what its tool was called by
-    known: frozenset[str] = frozenset()  # files whose content is in its key in another way
-    loaded: loader.Loaded | None = None  # by a tool that is known by its content alone
-    folds_mathematics: bool = False  # as its command says
-    # Those of this call's own files whose content is in the key; without them, any may be read.
+    environ: Mapping[str, str]  # of its tool
+    argv0: str  # of its tool
+    known: frozenset[str] = frozenset()  # files whose content is already in its key
+    loaded: loader.Loaded | None = None  # libraries of a tool that keys identify by content only
+    folds_mathematics: bool = False  # by its command
+    # The call's own files whose content is in the key; if None, the stage may read any of the call's files.
     intermediates: frozenset[str] | None = None
     argv: tuple[str, ...] = ()  # its command
-    is_rehearsed: bool = False  # the key says which command its wrapper becomes
-    known_variables: frozenset[str] = frozenset()  # in its key in another way, if NVIDIA's tools ask for them
+    is_rehearsed: bool = False  # whether its key has the command of its wrapper
+    known_variables: frozenset[str] = frozenset()  # already in its key, if NVIDIA's tools read them
 
     @property
     def search_path(self) -> str:
@@ -60,14 +60,14 @@ class Subject:
 
     @property
     def program(self) -> str:
-        """Where the tool lies, or empty."""
-        return toolchain.resolve(self.word, self.search_path)
+        """The path of the tool, or empty."""
+        return toolchain.resolve(self.argv0, self.search_path)
 
 
 class ObservedInputs:
-    """Makes the input records of one call, that began at `since_ns` and has its own files below `scratch`.
+    """Makes the input records of one call, which began at `since_ns` and has its own files below `scratch`.
 
-    `checkout` is the directory whose path may be another one where a record is shared, or empty.
+    `checkout` is the directory whose path may differ for other users of a shared record, or empty.
     """
 
     def __init__(self, cache: Store, cwd: str, scratch: str, since_ns: int, checkout: str = "") -> None:
@@ -76,7 +76,7 @@ class ObservedInputs:
         self.cwd = cwd
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
-        # How a path begins that may not count.
+        # Prefixes of paths that may be irrelevant.
         self._special = (scratch, self._own[1][:-1], *process_checks.OF_KERNEL)
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
@@ -89,9 +89,9 @@ class ObservedInputs:
         return _StageInputs(self, observation, subject).input_record()
 
     def assumed(self, subject: Subject, why_not: str) -> InputRecord:
-        """What a tool that could not be observed may depend on, if its content and what it loads are known.
+        """The input record of a tool that was not observed but is known by content: the whole environment.
 
-        All of the environment counts then. Raises UnreadableError.
+        Raises UnreadableError.
         """
         if subject.loaded is None:
             raise UnreadableError(f"its tools could not be observed: {why_not}")
@@ -100,21 +100,21 @@ class ObservedInputs:
         self.add_variables(made, {environment.WHOLE}, subject.environ)
         return made
 
-    def of_sent(self, subject: Subject, names: Iterable[str]) -> InputRecord:
-        """What a tool depends on that ran on another machine, with nothing but what was sent.
+    def of_remote_run(self, subject: Subject, names: Iterable[str]) -> InputRecord:
+        """The input record of a tool that ran on another machine, with only the files that were sent.
 
-        Beside its key these are the variables that it asks for: what those of the C library say was sent, and
-        the others were not set.
+        Apart from what is in its key, it depends on variables: those of the C library were sent, and `names`,
+        which it also reads, were not set.
         """
         made = InputRecord()
         self.add_variables(made, {*environment.OF_LIBC, *names}, subject.environ)
         return made
 
     def of_tool(self, subject: Subject) -> InputRecord:
-        """A tool of which a stage's key may hold the content, and what it loads; raises UnreadableError."""
+        """The input record of the tool itself; its content may be in the key. Raises UnreadableError."""
         made = InputRecord()
         called = subject.program
-        if called:  # also where it is known by its content no longer, since a script has taken its place
+        if called:  # even if it is not identified by content any more, since a script has replaced it
             loaded = [subject.loaded] if subject.loaded else []
             libraries = {path: LIBRARY for known in loaded for path in known.files}
             self.files.put_into(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
@@ -122,14 +122,14 @@ class ObservedInputs:
             looked = self.names.begin(made.files)
             for known in loaded:
                 looked.add_absent(known.absent)
-            looked.call(subject.word, subject.search_path)
+            looked.add_tool(subject.argv0, subject.search_path)
             looked.put_into(made, subject.search_path)
         return made
 
     def union(
         self, parts: Iterable[InputRecord], environ: Mapping[str, str], more: Iterable[str] = ()
     ) -> InputRecord:
-        """What all of these read, and `more` files, for a call with this environment.
+        """The union of input records and `more` files, for a call with this environment.
 
         Raises UnreadableError or OSError.
         """
@@ -161,16 +161,16 @@ class ObservedInputs:
         made.duplicates = _duplicates(made)
         return made
 
-    def counts(self, path: str) -> bool:
-        """Whether a path is neither this call's own nor each process's; raises UnreadableError."""
+    def is_relevant(self, path: str) -> bool:
+        """Whether a path is neither the call's own nor specific to a process; raises UnreadableError."""
         if not path.startswith(self._special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
-        return not is_own and process_checks.tells_of_all(path)
+        return not is_own and process_checks.is_same_for_all(path)
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
-            if topic == facts.FEATURES:  # a tool that has run names this loader
+            if topic == facts.FEATURES:  # the loader of a tool that has run
                 processor.features(of_what, subject.environ, self._cache, is_of_tool=True)
             answer = facts.answer(topic, of_what, subject.environ, self._cache)
             if not answer:
@@ -178,12 +178,12 @@ class ObservedInputs:
             made.machine.append((topic, of_what, answer))
 
     def add_variables(self, made: InputRecord, names: set[str], environ: Mapping[str, str]) -> None:
-        whole = {environment.WHOLE}  # for which those that all of it leaves out do not stand
+        whole = {environment.WHOLE}  # which leaves out ignored variables
         wanted = whole.union(filter(environment.is_ignored, names)) if whole <= names else names
         made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
 
     def libraries(self, programs: Iterable[str], subject: Subject) -> list[loader.Loaded]:
-        """What the loader does for programs; it asks for nothing by the functions that are observed."""
+        """The libraries that the loader loads for programs, which is not observed."""
         search = subject.environ.get("LD_LIBRARY_PATH", "")
         found = []
         for program in dict.fromkeys(programs):
@@ -204,9 +204,9 @@ class _StageInputs:
         self._call = call
         self._subject = subject
         self._all = own = observation.processes
-        if subject.is_rehearsed and becoming.is_last(observation):
-            # All that the wrapper has learnt is in what it became, and in the record of its rehearsal.
-            before = set(map(id, becoming.before_compiler(observation)))
+        if subject.is_rehearsed and wrapper_command.ends_in_exec(observation):
+            # What the wrapper read affects only its command, and is in the record of its rehearsal.
+            before = set(map(id, wrapper_command.before_compiler(observation)))
             own = [process for process in own if id(process) not in before]
         self._processes = own
         self._written = observation.written
@@ -219,57 +219,58 @@ class _StageInputs:
 
     def input_record(self) -> InputRecord:
         for process in self._processes:
-            process_checks.object_to(process)
+            process_checks.check(process)
         made = InputRecord()
         self._add_files(made)
         for process in self._all:
             own = self._subject.intermediates or ()
-            process_checks.object_to_products(process, self._call.scratch, own)
+            process_checks.check_products(process, self._call.scratch, own)
         if self._subject.loaded:
-            self._object_to_neighbours(made)
+            self._check_neighbours(made)
         self._call.add_machine(made, self._questions(), self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
-        if any(process_checks.reads_nothing(process) for process in self._processes):
+        if any(process_checks.reads_null_input(process) for process in self._processes):
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 
     def _questions(self) -> Iterator[tuple[str, str]]:
-        """What is to be asked of the machine and of the caller."""
+        """The facts about the machine and the caller that the stage depends on: topic and argument."""
         if self._libraries:
             yield from questions_of(self._libraries, self._subject)
         for process in self._processes:
             if process_checks.depends_on_processor(process):
                 yield facts.NATIVE, ""
-            if known_programs.asks_for_machine(process):
+            if known_programs.queries_machine(process):
                 yield facts.HOST, ""
-            if known_programs.asks_for_caller(process):
+            if known_programs.queries_caller(process):
                 yield facts.CALLER, ""
-            if self._tells_of_checkout(process):
+            if self._reveals_checkout(process):
                 yield facts.CHECKOUT, self._call.checkout
-            if known_programs.asks_for_directory(process):
+            if known_programs.queries_directory(process):
                 yield facts.DIRECTORY, ""
 
-    def _tells_of_checkout(self, process: Process) -> bool:
-        """Whether arguments tell where the checkout is; this call's own files are called something else.
+    def _reveals_checkout(self, process: Process) -> bool:
+        """Whether a process may use the path of the checkout from its arguments, not only for intermediates.
 
-        A wrapper may have a compiler call it something else, which a text may say then. What the call itself
-        gives is in its key.
+        A wrapper may add an option that maps the path of the checkout to another, which is then in the text.
+        The call's own options are in its key.
         """
         checkout, scratch = self._call.checkout, self._call.scratch
         if not checkout or process.kind not in (SHELL, HOST):
             return False
         if process.kind == SHELL:
-            is_named = any(checkout in word.replace(scratch, "") for word in process.arguments)
-            return is_named and process_checks.heeds_arguments(process)
-        added = {word for word in process.arguments if _MAPS in word and scratch not in word}
-        mapped = [word.partition(_MAPS)[2].partition("=")[0] for word in added.difference(self._subject.argv)]
+            is_named = any(checkout in argument.replace(scratch, "") for argument in process.arguments)
+            return is_named and process_checks.uses_arguments(process)
+        maps = {argument for argument in process.arguments if _MAPS in argument and scratch not in argument}
+        added = maps.difference(self._subject.argv)
+        mapped = [argument.partition(_MAPS)[2].partition("=")[0] for argument in added]
         return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
 
-    def _object_to_neighbours(self, made: InputRecord) -> None:
-        """Raise UnreadableError where a tool that is known by its content reads files next to it.
+    def _check_neighbours(self, made: InputRecord) -> None:
+        """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.
 
-        Another one with this content would read its own neighbours.
+        The same tool in another toolkit would read the files there.
         """
         program = os.path.realpath(self._subject.program)
         root = os.path.dirname(os.path.dirname(program)) + "/"
@@ -281,24 +282,24 @@ class _StageInputs:
         kinds: dict[str, str] = {}
         opened = {shown[:2]: path for process in self._processes for path, shown in process.files.items()}
         for process in self._processes:
-            self._object_to_intermediates(process.files)
+            self._check_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
             if process.kind == HOST:
                 made.dates += self._dates_compared(process)
             self._expect(process.loaded, kinds, LIBRARY)
-            is_compiler = process.kind in COMPILERS  # which heed dates only of what they read
-            for path, how in () if is_compiler else process_checks.files_looked_at(process, opened):
-                if self._counts(path) and not path.startswith(MADE_WHEN_READ):
+            is_compiler = process.kind in COMPILERS  # which use dates only of files they read
+            for path, how in () if is_compiler else process_checks.queried_files(process, opened):
+                if self._is_relevant(path) and not path.startswith(MADE_WHEN_READ):
                     if how == WHOLE_STATUS or os.path.isfile(path):
                         kinds.setdefault(path, SOURCE)
                     made.dates.append((path, presence.status_of(path, how)))
-            for path, how in process_checks.places_looked_at(process, self._subject.environ):
-                if self._counts(path):
+            for path, how in process_checks.queried_directories_and_links(process, self._subject.environ):
+                if self._is_relevant(path):
                     made.dates.append((path, self._call.files.status(path, how)))
             ran = (process.program, *process.started)
-            kinds.update((path, PROGRAM) for path in ran if self._counts(path))
+            kinds.update((path, PROGRAM) for path in ran if self._is_relevant(path))
         called = self._subject.program
-        kinds |= {called: PROGRAM} if called and self._counts(called) else {}
+        kinds |= {called: PROGRAM} if called and self._is_relevant(called) else {}
         for known in self._libraries:
             kinds.update((path, LIBRARY) for path in known.files)
         made.dates = sorted(set(made.dates))
@@ -306,15 +307,17 @@ class _StageInputs:
         made.duplicates = _duplicates(made)
 
     def _dates_compared(self, process: Process) -> list[tuple[str, ...]]:
-        """The dates of all files that a compiler has found, if a source may have it compare some of them."""
-        read = {path: shown for path, shown in process.files.items() if self._counts(path)}
+        """The dates of all files that a compiler found, if a source may make it compare dates."""
+        read = {path: shown for path, shown in process.files.items() if self._is_relevant(path)}
         if not any(self._call.files.compares_dates(path, shown) for path, shown in read.items()):
             return []
-        found = {path for path, mode in process.found.items() if stat.S_ISREG(mode) and self._counts(path)}
+        found = {
+            path for path, mode in process.found.items() if stat.S_ISREG(mode) and self._is_relevant(path)
+        }
         return [(path, presence.date_and_size(path)) for path in sorted(found.union(read))]
 
-    def _object_to_intermediates(self, read: Iterable[str]) -> None:
-        """Raise UnreadableError for one that is in no key: an unknown tool may have written it."""
+    def _check_intermediates(self, read: Iterable[str]) -> None:
+        """Raise UnreadableError for an intermediate in no key: an unknown tool may have written it."""
         allowed = self._subject.intermediates
         if allowed is None:
             return
@@ -324,25 +327,25 @@ class _StageInputs:
                 raise UnreadableError(f"it reads `{os.path.basename(path)}`, which its command does not name")
 
     def _expect(self, opened: Mapping[str, Signature], kinds: dict[str, str], kind: str) -> None:
-        """Take files as a tool opened them; raises UnreadableError if one is another by now."""
+        """Add files as a tool opened them; raises UnreadableError if one has changed."""
         for path, signature in opened.items():
-            if self._counts(path):
+            if self._is_relevant(path):
                 if self._call.files.signature(path) != signature:
                     raise UnreadableError(CHANGED_MEANWHILE)
                 kinds.setdefault(path, kind)
 
-    def _counts(self, path: str) -> bool:
-        return self._call.counts(path) and path not in self._written and path not in self._in_key
+    def _is_relevant(self, path: str) -> bool:
+        return self._call.is_relevant(path) and path not in self._written and path not in self._in_key
 
     def _was_absent(self, path: str) -> bool:
-        """Whether a path that was looked for in vain is one that was made, and has gone again."""
-        is_made = path in self._written and self._call.counts(path)
+        """Whether a path that was not found was created and removed again by the stage."""
+        is_made = path in self._written and self._call.is_relevant(path)
         return is_made and not os.path.lexists(path)
 
     def _names_of_directory(self) -> frozenset[str]:
-        """What a tool that is known by its content may look up to learn what its directory is called.
+        """Paths that a tool may look up to find the name of its working directory.
 
-        It is there by any of these names, in each checkout; its command decides whether the name counts.
+        They exist in every checkout; whether the name matters is known from the command.
         """
         if not self._subject.loaded:
             return frozenset()
@@ -351,9 +354,9 @@ class _StageInputs:
 
     def _variables(self) -> set[str]:
         names = {*environment.OF_LIBC}
-        if not self._subject.loaded:  # whose loader has been asked for the key
+        if not self._subject.loaded:  # else the key has the loader's result
             names.update(environment.OF_LOADER)
-        # A wrapper may ask for them by arguments of its own.
+        # A wrapper may add an option for colours.
         is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
             for name in process.variables:
@@ -368,33 +371,33 @@ class _StageInputs:
         looked = self._call.names.begin(made.files)
         here = self._names_of_directory()
 
-        def counts(path: str) -> bool:
-            return self._counts(path) and path not in here
+        def is_relevant(path: str) -> bool:
+            return self._is_relevant(path) and path not in here
 
         for process in self._processes:
-            tells_apart = known_programs.tells_directories_apart(process)
-            looked.take(process, counts if here else self._counts, tells_apart)
+            distinguishes = known_programs.distinguishes_directories(process)
+            looked.take(process, is_relevant if here else self._is_relevant, distinguishes)
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
         looked.add_absent(path for known in self._libraries for path in known.absent)
         if not self._subject.loaded:
-            looked.call(self._subject.word, self._subject.search_path)
+            looked.add_tool(self._subject.argv0, self._subject.search_path)
         looked.put_into(made, self._subject.search_path)
         listed = sorted(
             {
                 path
                 for process in self._processes
                 for path in process.listed
-                if self._counts(path) and not path.startswith(MADE_WHEN_READ)
+                if self._is_relevant(path) and not path.startswith(MADE_WHEN_READ)
             }
         )
         for directory in listed:
-            self._call.files.signature(directory)  # or what is listed now may be other than what was
+            self._call.files.signature(directory)  # raises if it has changed since
         made.listings = [(directory, presence.digest_of_listing(directory)) for directory in listed]
 
 
 def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[tuple[str, str]]:
-    """What is to be asked of the machine because of the libraries that were loaded."""
+    """The facts about the machine that loaded libraries depend on: topic and argument."""
     found = [(facts.LIBRARIES, ":".join((known.cache, *known.names))) for known in libraries if known.cache]
     if subject.folds_mathematics:
         loaders = [known.loader for known in libraries if known.has_libm]
@@ -403,9 +406,9 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:
-    """Copies of a file, which compilers may take for one another where they say `#pragma once`."""
+    """Identical files with `#pragma once`, of which compilers may include only one."""
     read = zip(made.files, made.digests, made.kinds, made.signatures, strict=True)
     sources = [(path, digest, shown) for path, digest, kind, shown in read if kind == SOURCE]
     count = Counter(digest for _, digest, _ in sources)
-    # By what they were when they were read: one may have been touched since.
+    # By their signatures when they were read: one may have been touched since.
     return presence.duplicate_headers(copy for copy in sources if count[copy[1]] > 1)

@@ -1,10 +1,10 @@
-"""What files hold, if they are still what they were when the call began: else nothing can be recorded.
+"""Digests of files that have not changed since the call began; if one has, nothing can be recorded.
 
-Their digests are remembered by stat signatures: the second unit of a project reads mostly the headers of the
-first. A record belongs to a directory and is a JSON object: the name of a file in it -> [device, inode, size,
-modification time, change time, digest, whether a source has the compiler compare dates of files ("1" or "")].
-A row is believed as long as the file has its signature, like the memo of programs (toolchain.py); see
-decision 017. Several calls may write a record at once: the last one wins, and what is lost is found anew.
+Digests are remembered by stat signature: the second unit of a project reads mostly the headers of the first.
+There is a memo for each directory, a JSON object: name of a file -> [device, inode, size, modification time,
+change time, digest, whether a source makes the compiler compare dates of files ("1" or "")]. A row is valid
+as long as the file has its signature, like the memo of programs (toolchain.py); see decision 017. If several
+calls write a memo at once, the last one wins, and lost rows are computed again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
-_MOST_FILES = 2000  # in one record; a directory of generated headers has no end
+_MOST_FILES = 2000  # in one memo; a directory of generated headers can grow without limit
 _ROW_LENGTH = 7
 _LARGEST_SOURCE = 1 << 22  # bytes
-# Of `#pragma GCC dependency`, also by an operator or a macro, and anywhere but in a comment.
+# For `#pragma GCC dependency`, also from `_Pragma` or a macro; anywhere but in a comment.
 _COMPARING = rb"\bdependency\b"
-# PyTorch's headers have the word in strings and `#error`. No string without `GCC` can be such a pragma.
+# PyTorch's headers have the word in strings and `#error`. A string without `GCC` cannot be such a pragma.
 _SKIPPED = re.compile(
     rb"""(?sx)
     //[^\n]* | /\*.*?\*/ | (?m:^[\ \t]*\#[\ \t]*(?:error|warning)\b[^\n]*)
@@ -45,7 +45,7 @@ _SKIPPED = re.compile(
 
 
 class UnchangedFiles:
-    """The files of one call, that began at `since_ns`; each of them, and each record, is looked at once."""
+    """The files of one call, which began at `since_ns`; each file and each memo is read once."""
 
     def __init__(self, cache: Store, cwd: str, since_ns: int) -> None:
         self._cache = cache
@@ -70,7 +70,7 @@ class UnchangedFiles:
         return known
 
     def status(self, path: str, how: str) -> str:
-        """The status of what need be no file; raises UnreadableError if it has changed."""
+        """The status of any path, such as a directory or link; raises UnreadableError if it has changed."""
         try:
             status = os.lstat(path) if how == presence.STATUS_OF_LINK else os.stat(path)
         except (OSError, ValueError):
@@ -83,26 +83,23 @@ class UnchangedFiles:
             raise UnreadableError(CHANGED_MEANWHILE)
 
     def put_into(self, made: InputRecord, kinds: Mapping[str, str]) -> None:
-        """Put files with what they hold into an input record; raises UnreadableError or OSError."""
+        """Set an input record's files, with digests and signatures; raises UnreadableError or OSError."""
         made.files = sorted(kinds)
         made.kinds = "".join(kinds[path] for path in made.files)
         made.signatures = [self.signature(path) for path in made.files]
         for path, kind, signature in zip(made.files, made.kinds, made.signatures, strict=True):
-            if kind != SOURCE and (path, signature) not in self._digests:  # where keys of stages have it from
+            if kind != SOURCE and (path, signature) not in self._digests:  # as keys of stages do
                 self._digests[path, signature] = toolchain.digest_of_program(path, self._cache)
         made.digests = list(map(self.digest, made.files, made.signatures))
         if not all(made.digests):
             raise UnreadableError(CHANGED_MEANWHILE)
 
     def learn(self, path: str, digest: str) -> None:
-        """Take a digest that is known to belong to a file; raises UnreadableError if that has changed."""
+        """Note the known digest of a file; raises UnreadableError if the file has changed."""
         self._digests[path, self.signature(path)] = digest
 
     def digest(self, path: str, signature: Signature) -> str:
-        """The digest of the file while it has this signature; empty if it is another file by now.
-
-        Raises OSError.
-        """
+        """The digest of a file with this signature; empty if it has changed. Raises OSError."""
         known = self._digests.get((path, signature))
         if known is None:
             known = self._find(path, signature) or self._take(path, signature)
@@ -110,7 +107,7 @@ class UnchangedFiles:
         return known
 
     def compares_dates(self, path: str, signature: Signature) -> bool:
-        """Whether a source may have the compiler compare dates; raises OSError."""
+        """Whether a source may make the compiler compare dates of files; raises OSError."""
         self.digest(path, signature)
         return (path, signature) in self._comparing
 
@@ -150,12 +147,12 @@ class UnchangedFiles:
         return digest
 
     def remember(self) -> None:
-        """Keep the digests of files for the calls to come."""
+        """Store new digests for later calls."""
         for directory, rows in self._added.items():
             older = {name: row for name, row in self._record(directory).items() if name not in rows}
             kept = dict(list(older.items())[: max(0, _MOST_FILES - len(rows))])
             body = json.dumps({**rows, **kept}, separators=(",", ":")).encode("ascii")
-            # No lock: nothing depends on these records.
+            # No lock: nothing depends on these memos.
             self._cache.add_record(store.MEMO, self._key(directory), body, lock=False)
         self._added = {}
 
@@ -178,7 +175,7 @@ class UnchangedFiles:
 
 
 def _may_compare_dates(content: bytes) -> bool:
-    """Whether a source has a word that may have the compiler compare dates of files."""
+    """Whether a source may contain a pragma that makes the compiler compare dates of files."""
     text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
     if not re.search(_COMPARING, text):
         return False

@@ -47,7 +47,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def handed_down():
+def inherited_descriptors():
     """A pipe that this process hands on, with something in it: its number; and its device and inode.
 
     The number is one of those that the observer remembers, whatever other tests have left open.

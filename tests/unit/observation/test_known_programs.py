@@ -97,7 +97,7 @@ def test_env_that_has_started_a_program_has_shown_nothing():
     ],
 )
 def test_who_may_learn_where_it_works(program, arguments, asks):
-    assert known_programs.asks_for_directory(process(program, *arguments)) == asks
+    assert known_programs.queries_directory(process(program, *arguments)) == asks
 
 
 @pytest.mark.parametrize(
@@ -111,65 +111,68 @@ def test_who_may_learn_where_it_works(program, arguments, asks):
 )
 def test_an_assembler_that_asks_writes_down_where_it_works(program, asks):
     asking = Process(f"/usr/bin/{program}", variables={"PWD"})
-    assert known_programs.asks_for_directory(asking) == asks
-    assert not known_programs.asks_for_directory(process(program))
+    assert known_programs.queries_directory(asking) == asks
+    assert not known_programs.queries_directory(process(program))
 
 
 @pytest.mark.parametrize("name", ["time", "ctime", "localtime", "strftime"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_who_asks_for_the_time_may_write_it_down(name, program):
-    asks = known_programs.clock_of(process(program, questions=[(name, 0, 1)]))
+    asks = known_programs.volatile_query(process(program, questions=[(name, 0, 1)]))
     assert asks == ("" if program in ("cicc", "ptxas") else "the time")
 
 
 @pytest.mark.parametrize("name", ["gettimeofday", "clock_gettime"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_compilers_measure_by_some_clocks(name, program):
-    asks = known_programs.clock_of(process(program, questions=[(name, 0, 1)]))
+    asks = known_programs.volatile_query(process(program, questions=[(name, 0, 1)]))
     assert asks == ("" if program in COMPILERS else "the time")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 6, 7, 9])
 @pytest.mark.parametrize("program", ["wrapper", "sh", "python3", "cat"])
 def test_a_clock_that_only_runs_does_not_tell_the_time(number, program):
-    assert known_programs.clock_of(process(program, questions=[("clock_gettime", number, 1)])) == ""
+    assert known_programs.volatile_query(process(program, questions=[("clock_gettime", number, 1)])) == ""
     for other in (0, 5, 8, 11):
         assert (
-            known_programs.clock_of(process(program, questions=[("clock_gettime", other, 1)])) == "the time"
+            known_programs.volatile_query(process(program, questions=[("clock_gettime", other, 1)]))
+            == "the time"
         )
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_random_numbers_may_reach_a_result(program):
-    asks = known_programs.clock_of(process(program, questions=[("getrandom", 0, 1)]))
+    asks = known_programs.volatile_query(process(program, questions=[("getrandom", 0, 1)]))
     assert asks == ("random numbers" if program in ("sh", *OPEN_ENDED) else "")
 
 
 @pytest.mark.parametrize("name", ["time", "getrandom"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_an_interpreter_asks_before_it_opens_its_script_is_for_itself(name, program):
-    early = known_programs.clock_of(process(program, questions=[(name, 0, 0)]))
-    late = known_programs.clock_of(process(program, questions=[(name, 0, 1)]))
+    early = known_programs.volatile_query(process(program, questions=[(name, 0, 0)]))
+    late = known_programs.volatile_query(process(program, questions=[(name, 0, 1)]))
     assert early == ("" if program in ("sh", "python3") else late)
     both = process(program, questions=[(name, 0, 0), (name, 0, 1)])
-    assert known_programs.clock_of(both) == late
+    assert known_programs.volatile_query(both) == late
 
 
 @pytest.mark.parametrize("program", ["cicc", "cudafe++"])
 def test_a_front_end_that_includes_files_by_itself_may_expand_the_time(program):
     asked = [("time", 0, 1)]
-    assert known_programs.clock_of(process(program, "--preinclude", "x.h", questions=asked)) == "the time"
-    assert known_programs.clock_of(process(program, "--preinclude=x.h", questions=asked)) == "the time"
-    assert known_programs.clock_of(process(program, "-o", "x.h", questions=asked)) == ""
+    assert (
+        known_programs.volatile_query(process(program, "--preinclude", "x.h", questions=asked)) == "the time"
+    )
+    assert known_programs.volatile_query(process(program, "--preinclude=x.h", questions=asked)) == "the time"
+    assert known_programs.volatile_query(process(program, "-o", "x.h", questions=asked)) == ""
 
 
 @pytest.mark.parametrize("name", ["uname", "gethostname", "sysconf", "get_nprocs", "sched_getaffinity"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_who_may_be_told_of_the_machine(name, program):
     asked = process(program, questions=[(name, 84, 0)])
-    assert known_programs.asks_for_machine(asked) == (program in ("sh", *OPEN_ENDED))
-    assert not known_programs.asks_for_machine(process(program, questions=[("getpid", 0, 0)]))
-    assert not known_programs.asks_for_machine(process(program))
+    assert known_programs.queries_machine(asked) == (program in ("sh", *OPEN_ENDED))
+    assert not known_programs.queries_machine(process(program, questions=[("getpid", 0, 0)]))
+    assert not known_programs.queries_machine(process(program))
 
 
 @pytest.mark.parametrize("name", ["TERM", "GCC_COLORS", "TERM_URLS", "NO_COLOR"])

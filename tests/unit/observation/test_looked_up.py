@@ -328,7 +328,7 @@ def test_a_link_that_leads_elsewhere_for_each_process(place, target, name, leads
 
 def test_a_name_that_the_caller_has_given_is_looked_for_by_us(place):
     looked = begin()
-    looked.call("/proc/self/cwd/bin/tool", "")
+    looked.add_tool("/proc/self/cwd/bin/tool", "")
     made = InputRecord()
     looked.put_into(made, "")
     assert made.plain == ["/proc/self/cwd/bin", "/proc/self/cwd/bin/tool"] and made.links == []
@@ -350,5 +350,5 @@ def test_no_link_on_the_way_may_have_changed_since_the_call_began(place, changed
     if not changed:
         assert finished(looked).links == [("inc/first.h", f"{place}/inc/a.h")]
         return
-    with pytest.raises(UnreadableError, match="appeared or went"):
+    with pytest.raises(UnreadableError, match="appeared or disappeared"):
         finished(looked)

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from observed_programs import run, the_observer_is_built
-from observed_stages import handed_down
+from observed_stages import inherited_descriptors
 
-__all__ = ["handed_down", "run", "the_observer_is_built"]  # the fixtures
+__all__ = ["inherited_descriptors", "run", "the_observer_is_built"]  # the fixtures
 
 
 @pytest.fixture
@@ -93,16 +93,16 @@ READING_ANOTHER = {
 
 
 @pytest.mark.parametrize("what", READING_ANOTHER)
-def test_reading_a_descriptor_that_was_handed_down(run, handed_down, what):
-    number, pipe = handed_down
+def test_reading_a_descriptor_that_was_handed_down(run, inherited_descriptors, what):
+    number, pipe = inherited_descriptors
     program, *argv = READING_ANOTHER[what]
     done, found = run(str(shutil.which(program)), *(word.format(number) for word in argv))
     assert (done.status, done.stderr, found.incomplete) == (0, b"", "")
     assert any(pipe in process.inputs for process in found.processes)
 
 
-def test_not_reading_a_descriptor_that_was_handed_down(run, handed_down):
-    number, pipe = handed_down
+def test_not_reading_a_descriptor_that_was_handed_down(run, inherited_descriptors):
+    number, pipe = inherited_descriptors
     (run.directory / "file").write_text("x\n")
     text = f"cat file | cat >out; read x <file; [ -p /dev/fd/{number} ] && exec cat file"
     done, found = run(str(shutil.which("bash")), "-c", text)
@@ -126,9 +126,9 @@ USING = {
 
 
 @pytest.mark.parametrize("what", USING)
-def test_using_a_descriptor_otherwise(run, handed_down, what):
+def test_using_a_descriptor_otherwise(run, inherited_descriptors, what):
     """That it is there, and that one is not."""
-    number, pipe = handed_down
+    number, pipe = inherited_descriptors
     for used, seen in ((number, pipe), (8, (0, 0))):
         text = f"{USING[what].format(used)} 2>/dev/null; true"
         _, found = run(str(shutil.which("bash")), "-c", text, watched=str(used))
@@ -137,8 +137,8 @@ def test_using_a_descriptor_otherwise(run, handed_down, what):
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
-def test_a_number_that_a_shell_takes_for_something_else_is_not_used(run, handed_down, shell):
-    number, pipe = handed_down
+def test_a_number_that_a_shell_takes_for_something_else_is_not_used(run, inherited_descriptors, shell):
+    number, pipe = inherited_descriptors
     own = "exec {0}<file; read x <&{0}; cat <&{0}; exec {0}<&-; {{ echo y; }} {0}>out 2>&{0}; exec {0}<&-; "
     text = own.format(number) + own.format(8) + "echo x 3>&1 2>&3 | cat; ls | while read y; do :; done"
     (run.directory / "file").write_text("x\n")

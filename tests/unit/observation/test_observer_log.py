@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from nvccache.observation import observer_log
-from nvccache.observation.observed_process import Given, Process
+from nvccache.observation.observed_process import Inherited, Process
 from nvccache.observation.observer_log import Observation
 
 ROOT, CHILD, GRANDCHILD = 100, 101, 102
@@ -88,7 +88,7 @@ def test_every_kind_has_its_place(observe_one):
         "i 4 5 9\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
-    assert found.given == Given(5, -6, (7, 8, 9))
+    assert found.inherited == Inherited(5, -6, (7, 8, 9))
     assert found.files == {"/file": (1, 2, 5, 3, 4)}
     assert found.others == {"/place": DIRECTORY, "/dev/random": DEVICE}
     assert found.absent == {"/absent", "/file/below", "/no-program", "/not-listed", "/plugin.so"}
@@ -264,7 +264,7 @@ def test_a_log_with_a_hole_is_never_taken_wrongly(observe, at):
         ([batch(ROOT, *start(), "S\t/bin/sh", END)], "`/bin/sh` did not report its start"),
         ([batch(ROOT, *start(), f"f {CHILD}\t", END)], "did not report its end"),
         ([batch(ROOT, *start(OTHER), END)], f"`{OTHER}` was started by a program that did not report"),
-        ([batch(ROOT, *start(), END, "x\t/bin/cat")], "when it had ended"),
+        ([batch(ROOT, *start(), END, "x\t/bin/cat")], "after it had ended"),
         ([batch(ROOT, *start(), "x\t/bin/cat", END)], "`/bin/cat` did not report its start"),
         ([batch(ROOT, *start(), f"f {CHILD}\t", f"f {CHILD}\t", END), batch(CHILD, END)], "used twice"),
     ],

@@ -177,7 +177,7 @@ def test_the_observer_is_not_there_where_it_is_looked_for(scratch, text):
     completed, log = watch.run([path], ENVIRON)
     rehearsed, log_of_rehearsal = watch.rehearse([path], ENVIRON, on_terminal=False)
     for one in (log, log_of_rehearsal):
-        assert ("asks for `LD_PRELOAD`" in one.read().incomplete) == ASKING[text]
+        assert ("reads `LD_PRELOAD`" in one.read().incomplete) == ASKING[text]
     if ASKING[text]:
         assert (completed.stdout.strip(), rehearsed.stdout) == (b"", b"")
-    assert not observer.is_looked_for("/bin/sh") and not observer.is_looked_for(f"{scratch}/none")
+    assert not observer.looks_for_observer("/bin/sh") and not observer.looks_for_observer(f"{scratch}/none")

@@ -8,7 +8,13 @@ import pytest
 
 from nvccache.environment import WHOLE
 from nvccache.observation import shell_text
-from nvccache.observation.shell_text import OF_SHELLS, asks_anew, begun_by, variables_at_start, variables_in
+from nvccache.observation.shell_text import (
+    OF_SHELLS,
+    changing_variable,
+    shell_command,
+    variables_at_start,
+    variables_in,
+)
 
 SCRIPT = ["/bin/sh", "/opt/wrapper", "-c", "a.cu"]
 
@@ -187,12 +193,12 @@ def test_all_texts_count():
 
 @pytest.mark.parametrize("word", ["RANDOM", "SRANDOM", "SECONDS", "EPOCHREALTIME", "BASHPID", "PPID"])
 def test_what_a_shell_has_known_since_it_began_is_known_by_its_name(word):
-    assert asks_anew([b"x", f"echo ${{{word}}}".encode()]) == word
-    assert asks_anew([f"echo ${word}IZE $MY{word}".encode(), b""]) == ""
+    assert changing_variable([b"x", f"echo ${{{word}}}".encode()]) == word
+    assert changing_variable([f"echo ${word}IZE $MY{word}".encode(), b""]) == ""
 
 
 def test_the_id_of_a_shell_is_another_each_time():
-    assert asks_anew([b"rm /tmp/x.$$"]) == "$$"
+    assert changing_variable([b"rm /tmp/x.$$"]) == "$$"
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
@@ -247,7 +253,7 @@ def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, argv, what)
         [shell, *filled], input=f"echo {INPUT}\n", cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == what
-    begun = begun_by(filled)
+    begun = shell_command(filled)
     found = begun and (begun.is_command, begun.operand)
     assert found == {COMMAND: (True, command), SCRIPT: (False, "script"), INPUT: None}[what]
 
@@ -265,7 +271,7 @@ def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, argv, what)
     ],
 )
 def test_options_of_bash_alone(argv, operand):
-    begun = begun_by(argv)
+    begun = shell_command(argv)
     assert (begun and begun.operand) == operand
 
 
@@ -321,7 +327,7 @@ def test_what_bash_heeds_without_a_word(name, value, text):
     ],
 )
 def test_a_script_that_only_hands_its_arguments_on(text, heeds):
-    assert shell_text.heeds_arguments([b"", text.encode()]) == heeds
+    assert shell_text.uses_arguments([b"", text.encode()]) == heeds
 
 
 @pytest.mark.parametrize("text", ["cd", "cd build", "x=~/bin", "ls ~", "dirs", "pushd x", "echo $HOME"])
@@ -356,6 +362,6 @@ def test_a_shell_may_look_into_the_home_directory_by_itself(arguments, environ, 
 def test_a_line_with_many_names_is_looked_at_once():
     """A pattern that could divide it in many ways would take a minute."""
     line = b"exec g++ " + b"${long_name_of_a_list} " * 40
-    assert shell_text.heeds_arguments([line + b"${params[@]}"]) is False
-    assert shell_text.heeds_arguments([line + b'"$@"']) is False
-    assert shell_text.heeds_arguments([line + b'"$@" "$1"']) is True
+    assert shell_text.uses_arguments([line + b"${params[@]}"]) is False
+    assert shell_text.uses_arguments([line + b'"$@"']) is False
+    assert shell_text.uses_arguments([line + b'"$@" "$1"']) is True

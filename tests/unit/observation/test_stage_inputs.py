@@ -298,7 +298,7 @@ def test_what_was_not_there_before_it_was_made_and_removed_again(place):
 
 def test_what_is_appended_to(place):
     def grown(*appended: str) -> str:
-        return process_checks.grown_file([ran("cat", appended={*appended})], f"{place}/scratch")
+        return process_checks.appended_file([ran("cat", appended={*appended})], f"{place}/scratch")
 
     assert grown(f"{place}/scratch/log", "/dev/null") == ""
     assert grown(f"{place}/scratch/log", "log") == "log"

@@ -13,9 +13,9 @@ from nvccache.records.input_records import UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader, processor
 from nvccache.toolkit.loader import Loaded
-from observed_stages import DEVICE, FILE, PIPE, handed_down, inputs, place, ran, read_by, subject
+from observed_stages import DEVICE, FILE, PIPE, inherited_descriptors, inputs, place, ran, read_by, subject
 
-__all__ = ["handed_down", "place"]  # the fixtures
+__all__ = ["inherited_descriptors", "place"]  # the fixtures
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_what_is_there_for_each_process_decides_nothing(place):
     ],
 )
 def test_who_looks_which_descriptors_are_open_has_no_input_record(
-    place, handed_down, name, argv, looks, reason
+    place, inherited_descriptors, name, argv, looks, reason
 ):
-    number, file = handed_down
+    number, file = inherited_descriptors
     assert number == 9 and not os.path.exists("/proc/self/fd/18")
     for program in ("bash", "xargs"):
         (place / "bin" / program).write_text("")

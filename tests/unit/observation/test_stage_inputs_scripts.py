@@ -211,7 +211,7 @@ def test_who_asks_how_much_room_there_is(place, name):
     (place / "bin" / name).write_text("")
     process = ran(name, questions={("statfs", 0, 1)})
     if name in ("wrapper", "python3"):
-        with pytest.raises(UnreadableError, match="asks for the room on a file system"):
+        with pytest.raises(UnreadableError, match="asks for the free space of a file system"):
             read_by(place, process)
     else:
         assert read_by(place, process)

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache.observation import becoming
-from nvccache.observation.observed_process import Given, Process
+from nvccache.observation import wrapper_command
+from nvccache.observation.observed_process import Inherited, Process
 from nvccache.observation.observer_log import Observation
 from nvccache.records.rehearsed import CompilerCall
 
 ENVIRON = {"PATH": "/bin", "SITE": "one", "LONG": "x" * 5000}
-GIVEN = Given(1, 2, (3, 4, 5))
+INHERITED = Inherited(1, 2, (3, 4, 5))
 
 
 def shell(*argv: str) -> Process:
-    return Process("/bin/sh", ["/bin/sh", "wrapper", *argv], directory="/work", given=GIVEN)
+    return Process("/bin/sh", ["/bin/sh", "wrapper", *argv], directory="/work", inherited=INHERITED)
 
 
-def compiler(*argv: str, directory: str = "/work", given: Given = GIVEN, **changes: str) -> Process:
+def compiler(
+    *argv: str, directory: str = "/work", inherited: Inherited = INHERITED, **changes: str
+) -> Process:
     environ = {"PATH": "/bin", "SITE": "one", "LD_PRELOAD": "observer.so", "_": "g++", **changes}
-    return Process("/usr/bin/g++-12", ["g++", *argv], directory=directory, given=given, environ=environ)
+    return Process(
+        "/usr/bin/g++-12", ["g++", *argv], directory=directory, inherited=inherited, environ=environ
+    )
 
 
 def become(*processes: Process, goes_on: bool = False) -> CompilerCall | None:
     environ = {name: value for name, value in ENVIRON.items() if name != "LONG"}
     images = [processes[0]] if goes_on else [processes[0], next(one for one in processes if one.environ)]
-    return becoming.of_run(Observation(list(processes), set(), images=images), environ)
+    return wrapper_command.of_run(Observation(list(processes), set(), images=images), environ)
 
 
 def test_what_it_becomes_is_the_compiler_with_all_its_words() -> None:
@@ -54,13 +58,13 @@ def test_a_long_variable_is_compared_by_its_digest() -> None:
     for value, expected in ((f"digest {signed}", ()), ("digest 7", ("LONG=digest 7",))):
         run = Observation([shell(), compiler(LONG=value)], set())
         run.images = list(run.processes)
-        found = becoming.of_run(run, ENVIRON)
+        found = wrapper_command.of_run(run, ENVIRON)
         assert found and found.variables == expected
 
 
 UNKNOWN = {
     "another directory": (shell(), compiler(directory="/elsewhere")),
-    "other limits": (shell(), compiler(given=Given(2, 2, (3, 4, 5)))),
+    "other limits": (shell(), compiler(inherited=Inherited(2, 2, (3, 4, 5)))),
     "two compilers": (shell(), compiler("-c"), compiler("-c", "-O0")),
     "a descriptor": (shell(), compiler("-include", "/dev/fd/9")),
     "its standard input": (shell(), compiler("-")),
@@ -86,18 +90,18 @@ def test_clang_starts_itself() -> None:
 
 
 def test_what_was_not_observed_in_full_is_not_known() -> None:
-    assert becoming.of_run(Observation([shell(), compiler()], set(), "torn"), ENVIRON) is None
-    assert becoming.of_run(Observation([shell()], set(), images=[shell()]), ENVIRON) is None
+    assert wrapper_command.of_run(Observation([shell(), compiler()], set(), "torn"), ENVIRON) is None
+    assert wrapper_command.of_run(Observation([shell()], set(), images=[shell()]), ENVIRON) is None
 
 
-def nvcc(*argv: str, given: Given = GIVEN, **changes: str) -> Process:
+def nvcc(*argv: str, inherited: Inherited = INHERITED, **changes: str) -> Process:
     environ = {"PATH": "/bin", "SITE": "one", "LD_PRELOAD": "/scratch/observer.so", "_": "nvcc", **changes}
-    return Process("/cuda/bin/nvcc", ["nvcc", *argv], directory="/work", given=given, environ=environ)
+    return Process("/cuda/bin/nvcc", ["nvcc", *argv], directory="/work", inherited=inherited, environ=environ)
 
 
 def become_nvcc(*processes: Process) -> CompilerCall | str:
     environ = {name: value for name, value in ENVIRON.items() if name != "LONG"}
-    return becoming.of_nvcc(
+    return wrapper_command.of_nvcc(
         Observation(list(processes), set(), images=[processes[0], processes[-1]]), environ
     )
 
@@ -121,9 +125,9 @@ def looking(path: str) -> Process:
 
 
 LEFT_ALONE = {
-    "other limits": (shell(), nvcc(given=Given(2, 2, (3, 4, 5)))),
-    "other surroundings": (shell(), nvcc(given=Given(1, 3, (3, 4, 5)))),
-    "another stream": (shell(), nvcc(given=Given(1, 2, (3, 4, 6)))),
+    "other limits": (shell(), nvcc(inherited=Inherited(2, 2, (3, 4, 5)))),
+    "other surroundings": (shell(), nvcc(inherited=Inherited(1, 3, (3, 4, 5)))),
+    "another stream": (shell(), nvcc(inherited=Inherited(1, 2, (3, 4, 6)))),
     "a library": (shell(), nvcc(LD_PRELOAD="/time.so:/scratch/observer.so")),
     "two of them": (shell(), nvcc(), nvcc()),
     "none": (shell(),),
