@@ -1,7 +1,7 @@
 """How two keys differ, as clauses for `nvccache explain`, for calls and stages alike.
 
 A key is a digest and cannot be taken apart, so its components, or digests of them, are kept next to it
-(object_record.py). Knows what a difference is called, and nothing of where it was found.
+(object_record.py). Only words differences; finds none.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Component = tuple[str, Sequence[Part]]  # a tag, and the parts under it
 BASE_DIRECTORY, BASE_DIRECTORY_CHANGED = "base directory", "`NVCCACHE_BASE_DIR` changed"
 _DIGITS = "0123456789"
 LINE_OF_TOOL = "its command line"
-_LISTS = ("--image", "-I", "-isystem", "-L", "-l")  # options that are given for each of several things
+_LISTS = ("--image", "-I", "-isystem", "-L", "-l")  # options that can be repeated
 
 
-def of_words(difference: ComponentDifference, line: str) -> list[str]:
-    """How the arguments of a command line changed; `line` is what it is called."""
+def of_arguments(difference: ComponentDifference, line: str) -> list[str]:
+    """How the arguments of a command line changed; `line` names it."""
     if difference.is_reordered:
         return [f"{line} was reordered"]
     return _of_parts(difference.added, difference.removed, line)
 
 
-def of_tool_words(difference: ComponentDifference) -> list[str]:
-    """The same for a tool: if the values of an option may be shown, both are."""
+def of_tool_arguments(difference: ComponentDifference) -> list[str]:
+    """The same for a tool, with the old and new value of an option if both may be shown."""
     if difference.is_reordered:
         return [f"{LINE_OF_TOOL} was reordered"]
     added, removed = list(difference.added), list(difference.removed)
@@ -54,17 +54,17 @@ def of_tool_words(difference: ComponentDifference) -> list[str]:
 
 def _of_parts(added: list[Part], removed: list[Part], line: str) -> list[str]:
     new, old = (Counter([shown for shown, _ in parts]) for parts in (added, removed))
-    changed = new & old  # they look the same, but differ in what is hidden
+    changed = new & old  # they look the same, but their hidden values differ
     return [
-        *(f"`{word}` was added to {line}" for word in (new - changed).elements()),
-        *(f"`{word}` was removed from {line}" for word in (old - changed).elements()),
-        *(_with_other_value(word, line) for word in changed.elements()),
+        *(f"`{shown}` was added to {line}" for shown in (new - changed).elements()),
+        *(f"`{shown}` was removed from {line}" for shown in (old - changed).elements()),
+        *(_with_other_value(shown, line) for shown in changed.elements()),
     ]
 
 
-def _option(word: str) -> str:
-    """The name of an option, without the value that follows it in any way."""
-    return word.partition("=")[0].partition(" ")[0].rstrip(_DIGITS)
+def _option(shown: str) -> str:
+    """The name of an option, without its value."""
+    return shown.partition("=")[0].partition(" ")[0].rstrip(_DIGITS)
 
 
 def _with_other_value(shown: str, line: str) -> str:
@@ -73,21 +73,21 @@ def _with_other_value(shown: str, line: str) -> str:
 
 
 def of_variables(difference: ComponentDifference) -> list[str]:
-    """How variables changed, by their names."""
+    """How variables changed, by name."""
     clauses = _of_names(difference, "was set", "was unset")
     return [f"the environment variable {clauses[name]}" for name in sorted(clauses)]
 
 
 def of_files(difference: ComponentDifference, what: str = "") -> list[str]:
-    """How files changed, by their names; `what` stands before each."""
+    """How files changed, by name; `what` is put before each."""
     clauses = _of_names(difference, "is now read", "is no longer read")
     return [f"{what}{clause}" for clause in clauses.values()]
 
 
-def _of_names(difference: ComponentDifference, came: str, went: str) -> dict[str, str]:
+def _of_names(difference: ComponentDifference, if_added: str, if_removed: str) -> dict[str, str]:
     new, old = dict(difference.added), dict(difference.removed)
     return {
-        name: f"`{name}` {came if name not in old else 'changed' if name in new else went}"
+        name: f"`{name}` {if_added if name not in old else 'changed' if name in new else if_removed}"
         for name in (*new, *old)
     }
 
@@ -102,7 +102,7 @@ def of_input_record(difference: Difference, recorded: InputRecord, environ: Mapp
 
 def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if name.endswith(environment.WHOLE):
-        return "the environment changed, and all of it counts where a script or another program compiles"
+        return "the environment changed, and all of it matters if a script or an unknown program takes part"
     if name not in environ:
         return f"the environment variable `{name}` was unset"
     was_set = any(is_name == name and environment.is_set(digest) for is_name, digest in recorded.variables)
@@ -110,7 +110,7 @@ def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -
 
 
 def _role_of(path: str, recorded: InputRecord) -> str:
-    """What kind of file it is, followed by a blank; or empty."""
+    """The kind of the file, followed by a space; or empty."""
     kind = recorded.kinds[recorded.files.index(path)] if path in recorded.files else ""
     if kind == PROGRAM:
         return "the program "
@@ -147,12 +147,12 @@ class ComponentDifference:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether nothing of it may be shown but that something changed."""
+        """Whether it may only be shown that something changed."""
         return any(not shown for shown, _ in (*self.added, *self.removed))
 
 
 def differences(now: Iterable[Component], before: Iterable[Component]) -> list[ComponentDifference]:
-    """One for each tag under which the two differ, in the order of the tags."""
+    """A difference for each tag whose parts differ, in the order of tags."""
     new, old = _by_tag(now), _by_tag(before)
     found = []
     for tag in dict.fromkeys((*new, *old)):
@@ -165,7 +165,7 @@ def differences(now: Iterable[Component], before: Iterable[Component]) -> list[C
 
 
 def _by_tag(components: Iterable[Component]) -> dict[str, list[Part]]:
-    """The parts of all components of a tag, in their order."""
+    """The parts of all components of each tag, in order."""
     found: dict[str, list[Part]] = {}
     for tag, parts in components:
         found.setdefault(tag, []).extend(parts)

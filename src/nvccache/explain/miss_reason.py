@@ -1,7 +1,7 @@
 """Why a call was not a direct hit: what differs from the last compile of the same object.
 
-The components of a call are compared with those in the object's record (object_record.py), then the files it
-read with those that are there now. For single stages, see stage_reason.py.
+The components of a call are compared with those in the object's record (object_record.py), then the recorded
+inputs with the present ones. For single stages, see stage_reason.py.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ"
 
 
 class Explanation:
-    """Of one call, which reports its beginning and its outcome."""
+    """The explanation of one call."""
 
-    cause: list[str]  # why there is no direct hit, the cause first; every line a clause
+    cause: list[str]  # why there is no direct hit, clauses, the most important first
 
     def __init__(self, *, is_recaching: bool) -> None:
         self._is_recaching = is_recaching
 
     def begin(self, request: Request, products: Iterable[str], cache: Store, relocation: Relocation) -> None:
-        """Find the cause before anything of the call is recorded."""
+        """Find the cause, before the call is recorded."""
         self._request, self._cache, self._relocation = request, cache, relocation
         self._cwd = os.getcwd()
         self._objects = [os.path.join(self._cwd, product) for product in products]
@@ -56,9 +56,9 @@ class Explanation:
         self.cause = self._find_cause()
 
     def end(self, report: Report, call: StagedCall) -> None:
-        """Record the outcome, and why stages ran, under each object that the call makes.
+        """Record the outcome, and why stages ran, for each object that the call makes.
 
-        Causes that the first compiling stage names come first.
+        Causes that are also those of the first compiling stage come first.
         """
         if report.leave_to_nvcc or not self._objects:
             return
@@ -72,7 +72,7 @@ class Explanation:
             cause = [_BY_STAGES]
         first = reasons.of_first_compiled()
         if cause[-1] == _FAILED:
-            cause = [*first, *cause]  # of that compile only its stages are known
+            cause = [*first, *cause]  # only the stages of the failed compile are known
         cause = list(dict.fromkeys(cause))
         cause.sort(key=lambda clause: first.index(clause) if clause in first else len(first))
         report.cause = cause[0]
@@ -121,7 +121,7 @@ class Explanation:
         recorded = self._recorded(former, self._relocation)
         found += self._of_inputs(recorded) if recorded else []
         front = former.record_name.partition("/")[0]
-        # Of a record under a key that this call does not have, it means nothing that it was not found.
+        # A record that is missing under another key than this call's explains nothing.
         is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
         if is_same_key and not recorded:
             return [*found, _LOST]
@@ -133,10 +133,7 @@ class Explanation:
         return [of_terminal or (_LOST if is_same_key else otherwise)]
 
     def _of_call(self, former: ObjectRecord, is_neighbour: bool = False) -> list[str]:
-        """What differs in the call itself.
-
-        A neighbour may be in another checkout, and have other output names.
-        """
+        """What differs in the call itself; a neighbour may have another checkout and other output names."""
         arguments, variables, before = self._arguments(), self._variables(), former.components
         if is_neighbour:
             here, there = self._relocation.checkout, former.checkout
@@ -154,10 +151,10 @@ class Explanation:
             if difference.is_hidden:
                 found.append(f"the {difference.tag} changed")
             elif difference.tag == "arguments":
-                found += difference_text.of_words(difference, "the command line")
+                found += difference_text.of_arguments(difference, "the command line")
             elif difference.tag == "environment":
                 clauses = difference_text.of_variables(difference)
-                # The name of the directory goes with it.
+                # PWD changes together with the directory.
                 found += [text for text in clauses if directory == self._cwd or "`PWD`" not in text]
             elif difference.tag == "directory" and not is_neighbour:
                 found.append(f"the working directory changed from `{directory}`")
@@ -168,24 +165,24 @@ class Explanation:
         return found
 
     def _arguments(self) -> list[Part]:
-        """Each option with its value, in the form that may be shown and in full."""
+        """Each option with its value, redacted and in full."""
         call = self._request.invocation
         arguments: Iterable[Argument] = call.arguments
-        if not call.option_files:  # their contents are in no input record
+        if not call.option_files:  # else their arguments are in an input record
             scanned = tokens.scan(list(self._request.arguments))
             assert not isinstance(scanned, tokens.UnknownOption), "such a call is left to nvcc"
             arguments = scanned
         return [(redaction.shown(argument), " ".join(argument.tokens)) for argument in arguments]
 
     def _variables(self) -> list[Part]:
-        """Those that an input record may lack; compilers take the name of the working directory from PWD."""
+        """Variables that an input record may lack; compilers read the working directory's name from PWD."""
         environ = self._request.environ
         return [(name, environ[name]) for name in (*environment.OF_ARGUMENTS, "PWD") if name in environ]
 
     def _components(
         self, digest_key: str, arguments: Iterable[Part], variables: Iterable[Part]
     ) -> list[Component]:
-        """The components of the call's key, apart from files, in a form that may be kept and shown."""
+        """The components of the call's key, apart from files, without secrets."""
         base, terminal = self._relocation.base, self._request.terminal
 
         def digests(pairs: Iterable[Part]) -> list[Part]:
@@ -201,7 +198,7 @@ class Explanation:
         ]
 
     def _of_inputs(self, recorded: InputRecord) -> list[str]:
-        """What differs from an input record, a clause each."""
+        """The differences from an input record, as clauses."""
         environ = self._request.environ
         found = input_records.differences(recorded, self._now)
         return [difference_text.of_input_record(difference, recorded, environ) for difference in found]
@@ -218,7 +215,7 @@ class Explanation:
         return next(kept, None)
 
     def _neighbour(self) -> tuple[str, ObjectRecord] | None:
-        """The object that was made last of the same source, or of its counterpart in another checkout."""
+        """The object that was last made from this source, or from its counterpart in another checkout."""
         product, other = object_record.find_of_source(self._source, self._cache)
         if other is None or product in self._objects:
             return None
@@ -227,16 +224,16 @@ class Explanation:
         return (product, other) if is_alike or other.source_digest == _digest_of(self._source) else None
 
     def _of_neighbour(self, product: str, other: ObjectRecord) -> list[str]:
-        """Why that object was not reused: other arguments or files, or else that it depends on its place."""
-        found = self._of_call(other, is_neighbour=True) or self._of_files_beside(other)
+        """Why that object was not reused: other arguments or files, or else its path matters."""
+        found = self._of_call(other, is_neighbour=True) or self._of_changed_files(other)
         if found:
             return [f"compared with `{product}`, {found[0]}", *found[1:]]
         if not other.reason_not_shared:
             return [f"the inputs of `{product}` have changed since"]
         return [f"`{product}` was made elsewhere, and {other.reason_not_shared}", *self._advice(other)]
 
-    def _of_files_beside(self, other: ObjectRecord) -> list[str]:
-        """Which files in this checkout differ from those that the object in the other one was made of."""
+    def _of_changed_files(self, other: ObjectRecord) -> list[str]:
+        """The files in this checkout that differ from those that the object in the other was made from."""
         there = Relocation(os.path.dirname(other.checkout), _only(other.components, "directory"))
         found = self._recorded(other, there)
         if found is None or not there.checkout or not self._relocation.checkout:
@@ -250,7 +247,7 @@ class Explanation:
         return [f"`{path}` differs" for path in others]
 
     def _advice(self, other: ObjectRecord) -> list[str]:
-        """What to set so that the two share a result from now on; or nothing."""
+        """A setting with which the two would share a result; or nothing."""
         here, there = self._relocation.checkout, other.checkout
         if (
             other.reason_not_shared == record_call.ID_HAS_PATHS

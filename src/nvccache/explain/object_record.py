@@ -1,8 +1,8 @@
 """The record of an object: which call made it last, the components of its keys, and why it was no direct hit.
 
-One for each object, readable by its owner alone. Calls write it, except direct hits, which only the event log
-knows of. Values of macros and of variables may be secrets: components hold digests of them, made with a key
-of the record's own, which suffice to see that a value changed.
+One for each object, readable only by its owner. Written by all calls but direct hits, which are only in the
+event log. Values of macros and variables may be secrets: components hold keyed digests of them, with a key
+for each record, which are enough to see that a value changed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nvccache.store.store import Store
 from nvccache.values import dataclass, field
 
 _TERMINAL = "terminal"
-_OF_CALL = ""  # in the place of a stage's name
-_LARGEST_COMPONENT = 1 << 14  # characters; of a larger one, a digest is kept
+_OF_CALL = ""  # instead of a stage's name
+_LARGEST_COMPONENT = 1 << 14  # characters; larger ones are reduced to a digest
 _MOST_STAGES = 100  # whose components are kept
 
 
@@ -37,25 +37,25 @@ class ObjectRecord:
     """What is known of the last compile of an object."""
 
     cause: str = ""  # a clause that follows "because"
-    outcome: str = ""  # a word of outcomes.py
+    outcome: str = ""  # one of outcomes.py
     digest_key: str = ""  # makes the digests of this record incomparable with all others
     record_name: str = ""  # of the record of the call (record.Pair.name), or empty
     scope: str = ""  # of that record, see direct.py
     reason_against_record: str = ""  # why there is no direct record of it, a clause
-    reason_not_shared: str = ""  # why no other directory shares it, a clause of record_call.py
+    reason_not_shared: str = ""  # why other checkouts cannot use the record, a clause of record_call.py
     checkout: str = ""  # see base_dir.py
     source: str = ""  # the first that was compiled
     source_digest: str = ""
     details: list[str] = field(default_factory=list)  # further differences, a clause each
     components: list[Component] = field(default_factory=list)  # of the key of the call
     stages: list[StageKeys] = field(default_factory=list)
-    # Of each stage that ran: its name, and why, a clause.
+    # The name of each stage that ran, and why, a clause.
     stage_reasons: list[tuple[str, str]] = field(default_factory=list)
 
 
 def _encode_rows(rows: Iterable[Sequence[str]]) -> bytes:
     texts = [text for row in rows for text in (str(len(row)), *row)]
-    # In UTF-8 whatever the locale: other encodings lack the character that stands for a hidden value.
+    # UTF-8 in any locale: other encodings lack the character for a hidden value.
     return "\0".join([*texts, ""]).encode(errors="surrogateescape")
 
 
@@ -84,7 +84,7 @@ _RECORD = sections.Schema(
     "object-8",
     ("texts", _ROWS),  # one row, as `details`
     ("details", _ROWS),
-    ("components", _ROWS),  # whose key: the name of a stage or _OF_CALL; the tag; two strings for each part
+    ("components", _ROWS),  # name of a stage or _OF_CALL; tag; two strings for each part
     ("stages", _ROWS),  # name, record_name
     ("stage_reasons", _ROWS),
 )
@@ -118,7 +118,7 @@ def key_of(product: str) -> str:
 
 
 def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
-    """Put a record under each object that a call makes."""
+    """Store a record for each object that a call makes."""
     stages = record.stages[:_MOST_STAGES]
     components = list(_rows(_OF_CALL, record.components))
     for stage in stages:
@@ -136,12 +136,12 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
 
 
 def note_of_source(source: str, product: str, cache: Store) -> None:
-    """Remember which object was made last of a source with this name, in any directory."""
+    """Remember the object that was last made from a source of this name, in any directory."""
     cache.add_memo(_key_of_name(source), product)
 
 
 def find_of_source(source: str, cache: Store) -> tuple[str, ObjectRecord | None]:
-    """The object that was made last of a source with this name, and its record; or nothing."""
+    """The object that was last made from a source of this name, and its record; or nothing."""
     product = cache.find_memo(_key_of_name(source))
     return product, find(product, cache) if product else None
 
@@ -151,7 +151,7 @@ def _key_of_name(source: str) -> str:
 
 
 def find(product: str, cache: Store) -> ObjectRecord | None:
-    """What is known of the last compile of an object; None if nothing is."""
+    """The record of the last compile of an object, if there is one."""
     return read(key_of(product), cache)
 
 
@@ -168,7 +168,7 @@ def read(key: str, cache: Store) -> ObjectRecord | None:
 
 
 def _of_values(values: dict[str, list[list[str]]]) -> ObjectRecord:
-    """Raises ValueError, as each unpacking does where there are too few."""
+    """Raises ValueError, also from unpacking a row that is too short."""
     (texts,), (details,) = values["texts"], values["details"]
     record = ObjectRecord(details=details)
     for name, text in zip(_TEXTS, texts, strict=True):
@@ -184,7 +184,7 @@ def _of_values(values: dict[str, list[list[str]]]) -> ObjectRecord:
 
 
 def bounded(components: Iterable[Component]) -> list[Component]:
-    """Components as they are kept and compared: a large one is reduced to a digest."""
+    """Components in the form that is stored and compared: large ones are reduced to a digest."""
     found: list[Component] = []
     for tag, parts in components:
         flat = [string for part in parts for string in part]

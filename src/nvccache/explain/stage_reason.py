@@ -1,7 +1,7 @@
 """Why single stages ran: how their keys differ from those of the last compile of the object.
 
-The components of a stage's key, as far as they may be kept, are compared with those in the object's record;
-if they are the same, the files that it read with those that are there now. Names no tool.
+The components of a stage's key, without secrets, are compared with those in the object's record; if they are
+equal, its recorded inputs with the present ones. Names no tool.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RECACHED = "NVCCACHE_RECACHE is set"
 _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
-_TEXTS = "said"  # an extra tag of a pass: the digest of what each file of the user contributes to its text
+_TEXTS = "said"  # an extra tag of a pass: the digest of each user file's contribution to its text
 _FILES = {"files": "", "libraries": "the library "}
 _OTHERS = {
     difference_text.BASE_DIRECTORY: difference_text.BASE_DIRECTORY_CHANGED,
@@ -47,7 +47,7 @@ _OTHERS = {
 
 
 class StageReasons:
-    """Why the stages of one call ran, and what is kept of their keys for the next compile."""
+    """Why the stages of one call ran, and the components of their keys for the next compile's record."""
 
     def __init__(
         self,
@@ -63,21 +63,21 @@ class StageReasons:
         self._names = model.names_of(call.plan.stages)
         self._now = now.in_environment(call.environ)
         self._clauses: dict[str, list[str]] = {}  # by the name of the stage
-        self._paths: dict[str, str] = {}  # by clause, of what has changed
+        self._paths: dict[str, str] = {}  # by clause: the file that has changed
         self._former: dict[str, StageKeys] = {}
 
     def keys_of_stages(self, digest_key: str, former: ObjectRecord | None = None) -> list[StageKeys]:
-        """What is kept of the keys of the stages that were looked up, with digests under this key.
+        """The components of the keys of stages that were looked up, with digests under this key.
 
-        With a `former` record under the same key, stages that the call did not reach keep what was known of
-        them: else the compile after a failed one would count as their first.
+        Stages that the call did not reach are copied from the `former` record, which must have the same key:
+        else the compile after a failed one would count as their first.
         """
         found = [self._keys_of(one, digest_key) for one in self._looked_up if _is_cached(one)]
         wanted = set(self._names.values()) - {keys.name for keys in found}
         return [*found, *(keys for keys in (former.stages if former else []) if keys.name in wanted)]
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
-        """The name of each stage that ran, and a clause that says why."""
+        """The name of each stage that ran, and why, a clause."""
         self._former_checkout = former.checkout if former else ""
         self._of_terminal = object_record.of_terminal(former, self._call.terminal) if former else ""
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
@@ -100,7 +100,7 @@ class StageReasons:
         return list(sentences.items())
 
     def of_first_compiled(self) -> list[str]:
-        """Why the first stage ran that is no preprocessor, in nvcc's order; call `reasons` first."""
+        """Why the first stage that is no preprocessor ran, in nvcc's order; call `reasons` first."""
         ran = [one.stage for one in self._looked_up if _has_run(one) and not one.stage.is_preprocessor]
         return self._clauses.get(self._names[id(ran[0])], []) if ran else []
 
@@ -115,14 +115,14 @@ class StageReasons:
         return StageKeys(self._names[id(one.stage)], found.name if found else "", described)
 
     def _files_of_text(self, producer: Stage) -> dict[str, str]:
-        """Digests of what each file of the user contributes to the text of a pass."""
+        """Digests of what each user file contributes to the text of a pass."""
         known = self._call.workspace.passes.get(producer.outputs[0].path)
         return {os.fsdecode(name): digest for name, digest in known.files} if known else {}
 
     def _described(
         self, stage: Stage, components: Iterable[KeyComponent], digest_key: str
     ) -> list[Component]:
-        """The components in a form that may be kept and shown."""
+        """The components without secrets."""
         found: list[Component] = []
         for tag, raw in components:
             parts = [part if isinstance(part, str) else part.hex() for part in raw]
@@ -152,7 +152,7 @@ class StageReasons:
         return found
 
     def _called(self, path: str, reader: Stage) -> str:
-        """What an intermediate is called, after the stage that made it: `cicc's output`."""
+        """A name for an intermediate, from the stage that made it: `cicc's output`."""
         if path not in self._call.outputs:
             return path.rpartition("/")[2]
         producer, _ = self._call.outputs[path]
@@ -171,7 +171,7 @@ class StageReasons:
             if difference.tag != _TEXTS
         ]
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
-        if all(difference.tag == "files" for difference in different):  # it may read more than these
+        if all(difference.tag == "files" for difference in different):  # other inputs may have changed, too
             found += [clause for clause in self._of_input_record(before) if clause != LOST or not found]
         return list(dict.fromkeys(found))
 
@@ -182,7 +182,7 @@ class StageReasons:
         if difference.is_hidden:
             return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":
-            return self._of_words(difference)
+            return self._of_arguments(difference)
         if difference.is_reordered:
             return [f"the order of its {tag} changed"]
         if tag == "inputs":
@@ -198,8 +198,8 @@ class StageReasons:
             return [f"the working directory changed from `{difference.removed[0][0]}`"]
         return [_OTHERS.get(tag, f"its {tag} changed")]
 
-    def _of_words(self, difference: ComponentDifference) -> list[str]:
-        """How its command line changed; that it names another checkout is mentioned once."""
+    def _of_arguments(self, difference: ComponentDifference) -> list[str]:
+        """How its command line changed; another checkout in it is mentioned once."""
         here, there = self._checkout, self._former_checkout
         removed = list(difference.removed)
         added = []
@@ -210,15 +210,15 @@ class StageReasons:
             else:
                 added.append((shown, digest))
         if len(added) == len(difference.added):
-            return difference_text.of_tool_words(difference)
+            return difference_text.of_tool_arguments(difference)
         others = difference_text.ComponentDifference(difference.tag, added, removed)
         return [
             f"its command line names `{here}` instead of `{there}`",
-            *(difference_text.of_tool_words(others) if added or removed else []),
+            *(difference_text.of_tool_arguments(others) if added or removed else []),
         ]
 
     def _of_inputs(self, difference: ComponentDifference, stage: Stage) -> list[str]:
-        """How its inputs changed; for a pass that ran as well, why it did."""
+        """How its inputs changed; for text from a pass that ran, why that ran."""
         before = {name for name, _ in difference.removed}
         found = []
         for name, _ in difference.added:
@@ -231,9 +231,9 @@ class StageReasons:
         return found or [f"it no longer reads {name}" for name in before]
 
     def _of_passes(self, stage: Stage) -> list[str]:
-        """Why the passes ran whose text a stage reads, as far as they ran in this call.
+        """Why those passes ran in this call whose text a stage reads.
 
-        Files that changed the text come first; last is what did not, such as a header with a new comment.
+        Files that changed the text come first; files that did not, such as one with a new comment, come last.
         """
         writers = self._call.outputs
         read = [writers[path][0] for path in self._call.read_by(stage) if path in writers]
@@ -241,11 +241,11 @@ class StageReasons:
         found = []
         for producer in ran:
             clauses = [clause for clause in self._clauses[self._names[id(producer)]] if clause != LOST]
-            has_other_text = self._has_other_text(producer)
-            found += sorted(clauses, key=lambda clause: -has_other_text.get(self._path_of(clause), 0.5))
+            changed = self._changed_contributions(producer)
+            found += sorted(clauses, key=lambda clause: -changed.get(self._path_of(clause), 0.5))
         return [clause.replace(difference_text.LINE_OF_TOOL, _LINE_OF_PASS) for clause in found]
 
-    def _has_other_text(self, producer: Stage) -> dict[str, bool]:
+    def _changed_contributions(self, producer: Stage) -> dict[str, bool]:
         """For each file that contributes to the text of a pass, whether its contribution changed."""
         former = self._former.get(self._names[id(producer)])
         before = (
@@ -263,7 +263,7 @@ class StageReasons:
         return os.path.normpath(os.path.join(self._call.cwd, name))
 
     def _of_input_record(self, before: StageKeys) -> list[str]:
-        """What changed of all that it read and looked up."""
+        """What changed in its input record, as clauses."""
         environ, cache = self._call.environ, self._call.store
         here = Relocation("", self._call.cwd)
         found = record.named(before.record_name, here, cache)

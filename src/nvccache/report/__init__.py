@@ -1,7 +1,6 @@
-"""`nvccache report`: a page of HTML, and a trace for Perfetto, made of the event log.
+"""`nvccache report`: an HTML page, and a trace for Perfetto, made from the event log.
 
-Beside the core: nothing imports it, and `cli` finds it by its name, so that all else works where it is not
-installed. `command` reads the log and `kept` the cache. `calls` holds what is read, of the events' JSON form
-and of nothing else; `figures` and `lanes` are worked out from it; `page`, `page_parts` and `trace` write it
-down. page.html, page.css and the scripts are the page itself.
+Optional: nothing imports it, and `cli` finds it by name, so that the rest works without it. `command` reads
+the log and `kept` the cache. `calls` holds the parsed events; `figures`, `verdict` and `lanes` are computed
+from them; `page`, `page_parts` and `trace` are the output. page.html, page.css and the scripts are the page.
 """

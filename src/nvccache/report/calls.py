@@ -1,7 +1,7 @@
-"""The calls that a report is about, made of the events' JSON form and of nothing else.
+"""The calls that a report is about, parsed from the events' JSON form.
 
-Events come from all who can write to the log, or from a file that was copied from elsewhere: every text is
-made printable, and a number that cannot be a time is refused.
+Events are not trusted: others may write to the log, or it may be a file from elsewhere. Hence every text is
+made printable, and impossible numbers are rejected.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import IO
 from nvccache.log import printable
 from nvccache.store.events import RemoteCosts
 
-VERSION = 2  # of the events; those of version 1 are understood as well
+VERSION = 2  # of the events; version 1 is read as well
 HIT, RAN, SHARED, FAILED = "hit", "ran", "shared", "failed"
 RESULTS = (HIT, RAN, SHARED, FAILED)
-OTHER_STEP = "other_step"  # stands for an outcome where the build system ran something other than nvcc
+OTHER_STEP = "other_step"  # instead of an outcome, for steps of the build system other than nvcc
 _LARGEST_SECONDS, _LARGEST_TIME, _LARGEST_BYTES = 1e9, 1e11, 1e15
 _LARGEST_SLOT = 1 << 20
 _LONGEST_TEXT = 1000  # characters
-_LONGEST_LINE = 1 << 23  # bytes; what a call writes is far shorter
+_LONGEST_LINE = 1 << 23  # bytes; lines of calls are far shorter
 _MOST_DAMAGED = 10_000  # lines
 
 
@@ -39,16 +39,16 @@ class Stage:
     why: str
     start: float  # seconds after that of the call
     seconds: float
-    slot: int  # -1 where none was held
+    slot: int  # -1 if none was held
     where: str
-    cpu: float = 0.0  # seconds; 0 where they are not known
-    away: Mapping[str, float] | None = None  # what it cost on another machine (events.RemoteCosts)
-    why_here: str = ""  # why it ran here though it was sent
-    in_vain: float = 0.0  # seconds that its tool ran before with another module id than nvcc's
+    cpu: float = 0.0  # seconds; 0 if unknown
+    away: Mapping[str, float] | None = None  # costs on another machine (events.RemoteCosts)
+    why_here: str = ""  # why it ran here although it was sent
+    in_vain: float = 0.0  # seconds that its tool ran before with a wrong module id
 
     @property
     def lasted(self) -> float:
-        """The seconds from its start to its end, which a result that the engine had did not take to make."""
+        """The seconds from its start to its end; a result from the engine's cache has no run."""
         if not self.away:
             return self.seconds
         moved = self.away["queue"] + self.away["send"] + self.away["fetch"]
@@ -56,23 +56,23 @@ class Stage:
 
     @property
     def spent(self) -> float:
-        """The seconds that its tool took for this call, on whatever machine."""
+        """The seconds that its tool ran for this call, on any machine."""
         is_made = self.result in (RAN, FAILED) and not (self.away and self.away["is_cached"])
         return self.cost if is_made else 0.0
 
     @property
     def cost(self) -> float:
-        """The seconds of a CPU that its tool takes, or what it took where that is not known."""
+        """The CPU seconds of its tool, or if unknown, its wall time."""
         return self.cpu or self.seconds
 
     @property
     def saved(self) -> float:
-        """What its tool did not have to take."""
+        """The cost that a hit avoided."""
         return self.cost if self.is_found else 0.0
 
     @property
     def is_found(self) -> bool:
-        """Whether it did not run here: `seconds` are saved, and `start` is when it was found."""
+        """Whether its result was found: then `seconds` are saved, and `start` is when it was found."""
         return self.result in (HIT, SHARED)
 
 
@@ -103,7 +103,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What a reader knows it by."""
+        """A name to show."""
         return self.source or self.product or "a call without a source"
 
     @property
@@ -147,7 +147,7 @@ def from_json(event: object) -> Call:
 
 
 def understood(event: object) -> Call | None:
-    """The call of one event, or None where it cannot be one."""
+    """The call of one event, or None if the event is invalid."""
     try:
         return from_json(event)
     except ValueError:
@@ -155,16 +155,13 @@ def understood(event: object) -> Call | None:
 
 
 def read_lines(lines: Iterable[bytes]) -> tuple[list[Call], list[int], list[int]]:
-    """The calls in what `nvccache events --json` printed, and the numbers of the lines left out.
-
-    Those are lines that are no event, and lines that a later version has written.
-    """
+    """The calls in output of `nvccache events --json`, and the numbers of damaged and of newer lines."""
     calls: list[Call] = []
     damaged: list[int] = []
     newer: list[int] = []
     for number, line in enumerate(lines, 1):
         if len(damaged) >= _MOST_DAMAGED and not calls:
-            break  # it is something else, and may have no end
+            break  # not such a file, and perhaps endless
         if not line.strip():
             continue
         try:
@@ -177,7 +174,7 @@ def read_lines(lines: Iterable[bytes]) -> tuple[list[Call], list[int], list[int]
 
 
 def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file, until one is longer than any of ours: /dev/zero is a line without end."""
+    """The lines of a file, up to one that is too long: /dev/zero is an endless line."""
     while line := stream.readline(_LONGEST_LINE):
         yield line
         if len(line) == _LONGEST_LINE:
@@ -205,7 +202,7 @@ def _stage(stage: Mapping[str, object]) -> Stage:
 
 
 def _away(stage: Mapping[str, object]) -> Mapping[str, float] | None:
-    """What it cost on another machine; events of before there were any do not say."""
+    """The costs on another machine; old events have none."""
     if stage.get("away") is None:
         return None
     costs = _mapping(stage["away"])
@@ -246,7 +243,7 @@ def _shown(value: object, name: str) -> str:
 def _number(
     event: Mapping[str, object], name: str, largest: float = _LARGEST_SECONDS, may_be_negative: bool = False
 ) -> float:
-    """Raises ValueError also for nan, which would swallow every sum."""
+    """Raises ValueError, also for nan, which would spoil every sum."""
     value = event.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(name)

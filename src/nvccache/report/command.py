@@ -53,7 +53,7 @@ def report(
     chosen = _chosen(found, since)
     before = _before(found, chosen[0]) if since == units.LAST_BUILD and chosen else []
     directory = project.directory_of(call for build in chosen for call in build)
-    if not source:  # a log that was copied from elsewhere says nothing of files here
+    if not source:  # a log from elsewhere does not match ninja's log here
         chosen = [sorted([*build, *steps_of(build)], key=lambda call: call.started) for build in chosen]
     builds = project.relative(chosen, directory)
     shown = sorted((call for build in builds for call in build), key=lambda call: call.started)
@@ -77,19 +77,19 @@ def report(
 
 
 def _recorded(settings: Config, since: float | str | None) -> list[Call]:
-    """What the event log of this cache holds; raises JournalError."""
+    """The calls in the event log of this cache; raises JournalError."""
     our_settings.warn_if_not_counted(settings)
     root = settings.journal_root
     if not root or not os.path.lexists(root):
         return []
-    # What nobody can have written here, such as a call that took less than no time, is left out.
+    # Impossible events, such as calls of negative duration, are left out.
     first = None if since == units.LAST_BUILD else since  # the build before the last one is compared with it
     made = map(events.to_json, units.events_of(root, first))
     return [call for call in map(of_events.understood, made) if call]
 
 
 def _read(source: str) -> list[Call]:
-    """The calls in a file, of which lines that are no events are left out."""
+    """The calls in a file; lines that are no events are left out."""
     try:
         with click.open_file(source, "rb") as stream:
             found, damaged, newer = of_events.read_lines(of_events.lines_of(stream))
@@ -115,7 +115,7 @@ def _chosen(found: Sequence[Call], since: float | str | None) -> list[list[Call]
 
 
 def _before(found: Sequence[Call], build: Sequence[Call]) -> list[Call]:
-    """The build before this one that made some of its products; empty where there is none."""
+    """The last build before this one that made some of its products; empty if there is none."""
     products = {call.product for call in build} - {""}
     earlier = reversed(events.builds(found)[:-1])
     return next((each for each in earlier if products & {call.product for call in each}), [])
@@ -129,5 +129,5 @@ def _kept(settings: Config) -> Kept | None:
     except FileNotFoundError:
         return None  # nothing was stored yet
     except OSError as error:
-        warn(f"what is kept is left out: {error.strerror or error}")
+        warn(f"the content of the cache is left out: {error.strerror or error}")
         return None

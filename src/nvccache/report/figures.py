@@ -1,4 +1,4 @@
-"""What a report says in figures: outcomes, seconds, what was slow and why it was not answered at once."""
+"""The figures of a report: outcomes, seconds, what was slow, and why calls were no direct hits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_LIST = 15  # rows of each list of the slowest
 
 @dataclass(slots=True)
 class Tally:
-    """Some calls or stages that have something in common, with one of them as an example."""
+    """Calls or stages with something in common, and one of them as an example."""
 
     example: str = ""
     count: int = 0
@@ -39,16 +39,16 @@ class SlowStage:
 class Figures:
     calls: int
     by_outcome: dict[str, int]
-    elapsed: float  # seconds from the first call to the last, pauses between builds left out
-    wall: float  # seconds of all calls, those side by side added up
+    elapsed: float  # seconds from the first call to the last, without pauses between builds
+    wall: float  # seconds of all calls, added up
     wall_saved: float
     tool_spent: float
     tool_saved: float
-    in_vain: float  # seconds of tools that had to run again, with another module id
+    in_vain: float  # seconds of tools that had to run again because of a wrong module id
     stages: dict[str, Tally]
     sources: dict[str, Tally]
     slowest_stages: list[SlowStage]
-    causes: dict[str, Tally]  # why calls were not answered at once
+    causes: dict[str, Tally]  # why calls were no direct hits
     whys: dict[str, Tally]  # why stages had to run
     reasons: dict[str, Tally]  # of bypasses
     store_faults: dict[str, Tally]
@@ -132,7 +132,7 @@ def _tally(named: Iterable[tuple[str, Call]]) -> dict[str, Tally]:
 
 
 def _by_kind(calls: Iterable[Call]) -> dict[str, Tally]:
-    """The known stages in the order of the pipeline, and then any other."""
+    """The known stages in pipeline order, then any others."""
     found = {kind: Tally() for kind in stages.counted()}
     for call in calls:
         for stage in call.stages:

@@ -1,4 +1,4 @@
-"""What the cache directory keeps: files and bytes by kind of entry, and by when they were used last."""
+"""The content of the cache directory: files and bytes by kind of entry, and by time of last use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Kept:
 
 
 def of(path: str) -> Kept:
-    """Look at each file of the cache; raises OSError."""
+    """Count the files of the cache; raises OSError."""
     now = time.time()
     kinds = {title: Size() for title in (*KINDS.values(), COMPRESSED, FORMER)}
     ages = {title: Size() for title in (*AGES, OLDER)}

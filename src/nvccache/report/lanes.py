@@ -1,6 +1,6 @@
-"""The lanes of the timeline: of tools (one for each job slot, and some for what held none), steps and calls.
+"""The lanes of the timeline: of tools (one for each job slot, more for runs without a slot), steps and calls.
 
-What overlaps in time by more than clocks are exact never shares a lane.
+Bars of one lane overlap at most by the inaccuracy of clocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOOLS = "Tools at work"
 CALLS = "Calls of nvcc"
 STEPS = "Other steps of the build"
 LOCAL = ("", "local")
-SLACK = 0.005  # seconds by which the clocks of two calls that had a slot in turn may differ
+SLACK = 0.005  # seconds by which the clocks of two calls may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """A stage that was found took no time of a slot: it is in the lane of its call."""
+    """A stage that was found held no slot: it is in the lane of its call."""
 
     lanes: list[Lane]
     of_calls: list[int]  # a lane's number for each call
@@ -72,7 +72,7 @@ def lay_out(calls: Sequence[Call]) -> Lanes:
 
 
 def pack(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """For each span, sorted by start, the lowest row in which none before it reaches into it."""
+    """For each span, sorted by start, the lowest row that is free when it starts."""
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     rows: list[int] = []

@@ -1,9 +1,9 @@
-"""The steps of a build that are not nvcc's, from the log that ninja keeps in the build directory.
+"""The steps of a build other than nvcc, from ninja's log in the build directory.
 
 `.ninja_log` of versions 5 to 7 has one line for each output: start and end in milliseconds since ninja began,
 the output's modification time or the step's start in nanoseconds since the epoch, the output, and a hash of
-the command (src/build_log.cc of ninja 1.10 to 1.13). When ninja began is not in it. That is found from calls
-of nvcc that are steps as well, and a step belongs to the build if its modification time fits.
+the command (src/build_log.cc of ninja 1.10 to 1.13). The log does not say when ninja began. This is computed
+from calls of nvcc that are also steps, and a step belongs to the build if its modification time fits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Step:
 
 
 def steps_of(build: Sequence[Call]) -> list[Call]:
-    """The other steps of the ninja that ran these calls, sorted by start; none where no log fits them."""
+    """The other steps of the ninja that ran these calls, sorted by start; none if no log fits."""
     found: list[Call] = []
     for directory in sorted({call.directory for call in build if call.directory.startswith("/")}):
         calls = {call.product: call for call in build if call.product}
@@ -76,7 +76,7 @@ def _as_call(step: _Step, begun: float, directory: str) -> Call:
 
 
 def _read(directory: str) -> Iterator[_Step]:
-    """The newest step for each output; of several outputs of one command, the first."""
+    """The newest step for each output; for a command with several outputs, only the first."""
     newest: dict[str, bytes] = {}
     for line in _lines(os.path.join(directory, NAME)):
         fields = line.split(b"\t")
@@ -92,7 +92,7 @@ def _read(directory: str) -> Iterator[_Step]:
 
 
 def _lines(path: str) -> list[bytes]:
-    """The lines of a log; none where it is missing, no regular file, or of another version."""
+    """The lines of a log; none if it is missing, no regular file, or of another version."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:

@@ -1,8 +1,8 @@
-"""The report as one page of HTML that needs nothing beside it: style, scripts and data are in it.
+"""The report as one self-contained HTML page, with style, scripts and data.
 
-A policy in its head lets no other script run and nothing be loaded, whatever the names of sources say. The
-scripts read calls as columns of small integers, and each text once: 40,000 stages make about a megabyte so.
-Times are in tenths of milliseconds: calls count from the first one, stages from their call.
+A content security policy allows no other scripts and no loading, whatever names of sources contain. The data
+is columns of small integers, with each text once: 40,000 stages take about a megabyte. Times are in tenths of
+milliseconds, of calls from the first call, of stages from their call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nvccache.report.page_parts import text
 from nvccache.report.verdict import Link, Verdict
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
-MOST_CALLS = 20_000  # that are drawn and listed one by one
+MOST_CALLS = 20_000  # drawn and listed one by one
 _A_SECOND = 10_000
 _CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
 _STAGE_TEXTS = ("result", "why", "where")
@@ -40,10 +40,10 @@ def of(
     cores: int = 0,
     project: str = "",
 ) -> str:
-    """The page for these builds, oldest first, with other steps among their calls where these are known.
+    """The page for these builds, oldest first; their calls may include other steps.
 
-    `kept` is what the cache holds, where there is one at hand; `before` is the build before the last, `cores`
-    how many the calls could use, and `project` the directory that paths are relative to, all where known.
+    If known: `kept` is the content of the cache, `before` the previous build, `cores` how many the calls
+    could use, and `project` the directory that paths are relative to.
     """
     calls = [call for build in builds for call in build]
     found = figures.of([call for call in calls if not call.is_step])
@@ -134,7 +134,7 @@ def _hash(script: str) -> str:
 
 
 def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Sequence[Link] = ()) -> str:
-    """The newest calls as JSON that can stand in a script element.
+    """The newest calls as JSON for a script element.
 
     `sentences` explain reasons; `path` is the critical path.
     """
@@ -166,7 +166,7 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Se
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [
-            [number, _units(stage.lasted), number_of(page_parts.further_words(stage))]
+            [number, _units(stage.lasted), number_of(page_parts.further_text(stage))]
             for number, stage in enumerate(stages)
             if stage.away or stage.why_here or stage.in_vain
         ],
@@ -176,12 +176,12 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Se
         "sentences": sentences,
         "texts": list(texts),
     }
-    # `<` would let a source named `</script>` end the element, or `<!--` change what its end is.
+    # A source named `</script>` must not end the element, nor `<!--` change where it ends.
     return json.dumps(made, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _spans(builds: Sequence[Sequence[Call]], begun: float) -> list[list[int]]:
-    """Start, end and number of calls of each build that is drawn as a whole or in part."""
+    """Start, end and number of calls of each build that is drawn, wholly or partly."""
     return [
         [max(0, _units(build[0].started - begun)), _units(max(c.ended for c in build) - begun), len(build)]
         for build in builds

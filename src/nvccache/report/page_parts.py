@@ -1,4 +1,4 @@
-"""The sections of the page that need no script: the summary, and tables with bars that make them charts.
+"""The sections of the page that need no script: the summary, and tables with bars as charts.
 
 Every text in these pieces of HTML is escaped.
 """
@@ -20,8 +20,8 @@ from nvccache.report.verdict import Link, Verdict
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed
 _MOST_KINDS = 4  # of the critical path, in one sentence
 _UNKNOWN = "a reason of another version of nvccache"
-# What a call or a stage came to: its class in page.css, where it has a colour, and the sign beside it. The
-# sign and the pattern in the timeline tell the same without the colour.
+# The sign of each outcome and result, which is also a class in page.css with a colour. Signs and patterns
+# show the same without colour.
 SIGNS = {
     "hit": "◆",
     "direct_hit": "◆",
@@ -42,7 +42,7 @@ SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A cell with a number, as it is shown, and how long its bar is (0 to 1; without one if None)."""
+    """A cell with a formatted number, and the length of its bar (0 to 1; None for no bar)."""
 
     text: str
     part: float | None = None
@@ -51,7 +51,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A cell with a text; `code` for paths, which may be broken anywhere."""
+    """A cell with a text; `code` for paths, which may be broken after slashes."""
 
     text: str
     code: bool = False
@@ -66,9 +66,9 @@ def text(value: str) -> str:
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> str:
-    """A table in a frame that scrolls where there is no room; the first cell of a row is its heading.
+    """A table in a scrollable frame; the first cell of a row is its heading.
 
-    A column is one of numbers if that is what its first cell is.
+    A column is numeric if its first cell is.
     """
     listed = [list(row) for row in rows]
     if not listed:
@@ -88,7 +88,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], no
 
 
 def mark(word: str) -> str:
-    """The sign of an outcome or a result; what it means stands beside it in words."""
+    """The sign of an outcome or a result, hidden from screen readers: the text next to it says the same."""
     sign = SIGNS.get(word)
     return f'<span class="sign {text(word)}" aria-hidden="true">{sign}</span>' if sign else ""
 
@@ -100,14 +100,13 @@ def _cell(cell: Cell, tag: str) -> str:
         return f"<{tag}{scope}>{mark(cell.mark)}{shown}</{tag}>"
     bar = ""
     if cell.part is not None:
-        # Rounded up, so that what is there shows.
         width = min(100.0, max(0.0, 100 * cell.part))
         bar = f'<span class="bar"><i class="{text(cell.mark)}" style="width:{width:.1f}%"></i></span>'
     return f'<{tag}{scope} class="n">{text(cell.text)}{bar}</{tag}>'
 
 
 def summary(figures: Figures, before: Figures | None) -> str:
-    """The figures that matter, in large type, with what each counts, and those of the previous build."""
+    """The main figures in large type, with explanations and the figures of the previous build."""
     names = {
         "hit rate": "of calls that the cache could answer",
         "stage hit rate": "of stages, including those of direct hits",
@@ -137,14 +136,14 @@ def _tiles(figures: Figures) -> list[str]:
 
 
 def opening(figures: Figures, verdict: Verdict) -> str:
-    """The verdict on top of the summary, with the facts below it."""
+    """The verdict above the summary, with facts below it."""
     facts = "".join(f"<li>{_with_code(fact)}</li>" for fact in verdict_facts(verdict))
     shown = f'<p class="verdict">{_with_code(verdict_sentence(figures, verdict))}.</p>'
     return shown + (f'<ul class="facts">{facts}</ul>' if facts else "")
 
 
 def _with_code(sentence: str) -> str:
-    """What stands between backquotes as code, which may be broken behind a slash."""
+    """Text between backquotes as code, with possible line breaks after slashes."""
     parts = enumerate(text(sentence).split("`"))
     return "".join(f"<code>{_breakable(part)}</code>" if number % 2 else part for number, part in parts)
 
@@ -175,7 +174,7 @@ def _were(count: int, noun: str) -> str:
 
 
 def verdict_facts(verdict: Verdict) -> list[str]:
-    """What the sentence leaves open: the critical path, idle cores, nvccache's own time, and other steps."""
+    """Facts in addition to the sentence: critical path, idle cores, nvccache's own time, other steps."""
     facts = []
     if verdict.path:
         parts = list(verdict.path_by_kind.items())[:_MOST_KINDS]
@@ -205,7 +204,7 @@ def outcome_table(figures: Figures) -> str:
         if count:
             rows.append(
                 [
-                    Text(words(outcome), mark=outcome),
+                    Text(readable(outcome), mark=outcome),
                     Number(f"{count:,}", part, outcome),
                     Number(f"{100 * part:.1f} %"),
                 ]
@@ -230,7 +229,7 @@ def stage_table(figures: Figures) -> str:
     if SHARED in results:
         note += " Shared: another process was running the same stage, and its result was taken."
     if figures.in_vain:
-        note += f" In vain, with a wrong module id: {duration(figures.in_vain)} more."
+        note += f" Wasted with a wrong module id: {duration(figures.in_vain)} more."
     return table("Stages", ("stage", *results, "spent", "saved"), rows, note)
 
 
@@ -251,14 +250,14 @@ def source_table(figures: Figures) -> str:
 
 
 def path_table(verdict: Verdict, begun: float) -> str:
-    """The longest links of the critical path, in the order of time."""
+    """The longest links of the critical path, in order of time."""
     total = sum(link.seconds for link in verdict.path)
     worth = (link for link in verdict.path if link.seconds >= _LEAST_PART * total)
     longest = sorted(worth, key=lambda link: -link.seconds)[:LONGEST_LIST]
     most = max((link.seconds for link in longest), default=0.0)
     rows: list[list[Cell]] = [
         [
-            Text(_with_place(link.stage) if link.stage else words(link.kind), mark=_mark_of(link)),
+            Text(_with_machine(link.stage) if link.stage else readable(link.kind), mark=_mark_of(link)),
             _bar(link.seconds, most, _mark_of(link)),
             Text(link.call.name, code=True),
             Number(duration(link.started - begun)),
@@ -280,7 +279,7 @@ def slowest_stage_table(figures: Figures) -> str:
     most = max((slow.stage.spent for slow in figures.slowest_stages), default=0.0)
     rows: list[list[Cell]] = [
         [
-            Text(_with_place(slow.stage), mark=slow.stage.result),
+            Text(_with_machine(slow.stage), mark=slow.stage.result),
             _bar(slow.stage.spent, most, slow.stage.result),
             Text(slow.call.name, code=True),
             Text(slow.stage.why),
@@ -290,23 +289,23 @@ def slowest_stage_table(figures: Figures) -> str:
     return table("Slowest stages", ("stage", "tool time", "source", "why it ran"), rows)
 
 
-def _with_place(stage: Stage) -> str:
+def _with_machine(stage: Stage) -> str:
     """`cicc compute_80 on grpc://host:50051`."""
     name = shown_name(stage.kind, stage.architecture)
     return f"{name} on {stage.where}" if stage.away else name
 
 
-def further_words(stage: Stage) -> str:
-    """What there is to say of a stage beside its result: what became of it elsewhere, what was in vain."""
+def further_text(stage: Stage) -> str:
+    """What else to show of a stage: its costs on another machine, and wasted time."""
     in_vain = f"wasted {duration(stage.in_vain)} before, with a wrong module id" if stage.in_vain else ""
-    return "; ".join(filter(None, (_away_words(stage), in_vain)))
+    return "; ".join(filter(None, (_remote_text(stage), in_vain)))
 
 
-def _away_words(stage: Stage) -> str:
-    """What a stage cost on another machine, or why it ran here though it was sent; empty for others."""
+def _remote_text(stage: Stage) -> str:
+    """A stage's costs on another machine, or why it ran here although it was sent; or empty."""
     if stage.why_here:
         why = outcomes.EXECUTOR_FAULTS.get(stage.why_here, stage.why_here)
-        return f"sent to another machine, and run here: {why}"
+        return f"sent to another machine, but run here: {why}"
     costs = stage.away
     if not costs:
         return ""
@@ -318,9 +317,7 @@ def _away_words(stage: Stage) -> str:
 
 
 def cause_table(figures: Figures) -> str:
-    return _tally_table(
-        "Why calls were not answered at once", ("cause", "for instance"), figures.causes, "call"
-    )
+    return _tally_table("Why calls were no direct hits", ("cause", "for instance"), figures.causes, "call")
 
 
 def why_table(figures: Figures) -> str:
@@ -356,17 +353,17 @@ def legend(has_steps: bool) -> str:
     others = {"path": "critical path"} | ({OTHER_STEP: "not of nvcc"} if has_steps else {})
     return (
         _legend("Stages", stages)
-        + _legend("Calls", {word: words(word) for word in calls})
+        + _legend("Calls", {word: readable(word) for word in calls})
         + _legend("Also", others)
     )
 
 
-def words(word: str) -> str:
+def readable(word: str) -> str:
     return word.replace("_", " ")
 
 
 def duration(seconds: float) -> str:
-    """With a minus sign for what was lost, and milliseconds where there is no more."""
+    """Milliseconds below a second; losses with a minus sign."""
     sign, seconds = ("\N{MINUS SIGN}" if seconds < 0 else ""), abs(seconds)
     if seconds < 0.9995:
         return f"{sign}{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
@@ -431,7 +428,7 @@ def _legend(title: str, names: dict[str, str]) -> str:
 
 
 def group(identifier: str, title: str, tables: Iterable[str], nothing: str) -> str:
-    """A section of tables; `nothing` stands where all of them are empty."""
+    """A section of tables; the text `nothing` if all of them are empty."""
     shown = "".join(tables) or f"<p>{text(nothing)}</p>"
     return (
         f'<section aria-labelledby="{identifier}"><h2 id="{identifier}">{text(title)}</h2>'

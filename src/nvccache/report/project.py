@@ -1,4 +1,4 @@
-"""Paths as a reader of the report knows them: relative to the project instead of to each call's directory."""
+"""Paths in the report: relative to the project instead of each call's directory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _A_FILE = re.compile(r"\.(cuh?|h|hh|hpp|hxx|c|cc|cpp|cxx|inc|inl|ipp|tpp)$")
 
 
 def directory_of(calls: Iterable[Call]) -> str:
-    """The innermost directory that holds what these calls read and where they ran; empty if that is `/`.
+    """The innermost directory that contains the calls' sources and working directories; empty if that is `/`.
 
-    A source that shares no directory with its call, such as one of CMake's own, does not count.
+    Sources that share only `/` with their call's directory, such as CMake's own, do not count.
     """
     shared = {
         common
@@ -30,7 +30,7 @@ def directory_of(calls: Iterable[Call]) -> str:
 
 
 def relative(builds: Sequence[Sequence[Call]], project: str) -> list[list[Call]]:
-    """The same builds with all paths in the project relative to it, those outside it absolute."""
+    """The builds with paths relative to the project; those outside it become absolute."""
     return [[_relative(call, project) for call in build] for build in builds]
 
 

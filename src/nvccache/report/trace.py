@@ -1,8 +1,8 @@
 """The calls as a trace for Perfetto and chrome://tracing: the JSON Object Format of the Trace Event Format.
 
-A process stands for a machine, with a thread for each of its job slots, and one more for the calls. Stages
-and calls are complete events (`X`), with what the log says of them as arguments; times are microseconds since
-the first call. Threads of a process are numbered from 1 in the order of the lanes.
+Each machine is a process, with a thread for each of its job slots; one more process has the calls. Stages and
+calls are complete events (`X`), with data from the log as arguments; times are microseconds since the first
+call. Threads of a process are numbered from 1 in the order of the lanes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from nvccache.report.calls import Call, Stage
 from nvccache.report.lanes import CALLS, Lane, lay_out
 
 _CALLS = 1  # the process of the calls
-_LAST = 1 << 16  # the calls stand below the slots, as on the page
-_COLOURS = {  # of the words that chrome://tracing knows; Perfetto has its own
+_LAST = 1 << 16  # sorts the calls below the slots, as on the page
+_COLOURS = {  # names for chrome://tracing; Perfetto has its own colours
     "hit": "good",
     "shared": "thread_state_iowait",
     "failed": "terrible",
@@ -44,7 +44,7 @@ def of(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def _keep_apart(events: Sequence[dict[str, Any]]) -> None:
-    """Let no stage reach into the next one of its slot by the clocks' slack: viewers would not draw it."""
+    """Cut stages that overlap the next one in their slot by the clocks' slack, for viewers to draw them."""
     threads: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for event in events:
         if event["ph"] == "X" and event["pid"] != _CALLS:
@@ -69,7 +69,7 @@ def _threads(lanes: Sequence[Lane]) -> list[tuple[int, int]]:
 
 
 def _names(lanes: Sequence[Lane], threads: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    """Metadata events: how processes and threads are called, and in which order they stand."""
+    """Metadata events: the names and order of processes and threads."""
     named = set()
     for lane, (process, thread) in zip(lanes, threads, strict=True):
         if process not in named:
@@ -123,7 +123,7 @@ def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int)
         args["in_vain"] = stage.in_vain
     args["saved" if stage.is_found else "seconds"] = stage.saved or stage.seconds
     title = f"{stage.kind} {stage.architecture}".strip()
-    # What was found takes no time of its own, and may not reach beyond its call.
+    # A hit takes no time, and must lie within its call.
     start = min(stage.start, call.seconds) if stage.is_found else stage.start
     when = (call.started - begun + start, 0.0 if stage.is_found else stage.lasted, process, thread)
     return {**_complete(title, f"stage,{stage.result}", when, args), "cname": _COLOURS[stage.result]}
@@ -137,7 +137,7 @@ def _complete(
         "name": name,
         "cat": category,
         "ph": "X",
-        # Both ends are rounded, so that neighbours stay neighbours.
+        # Both ends are rounded, so that adjacent events stay adjacent.
         "ts": _microseconds(start),
         "dur": _microseconds(start + seconds) - _microseconds(start),
         "pid": process,

@@ -1,6 +1,6 @@
 """Why a build took as long as it did: what cost most, the critical path, idle cores, and nvccache's own time.
 
-Knows nothing of HTML. Builds hold the other steps of their build system as well, where those are known.
+Unaware of HTML. Builds include the other steps of their build system, if known.
 """
 
 from __future__ import annotations

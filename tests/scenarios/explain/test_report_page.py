@@ -231,7 +231,7 @@ def test_what_was_away_is_told_with_its_costs(browser, pages):
             announced.append(text(opened, "#announced"))
         costs = "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"
         assert any("on grpc://host:1" in each and costs in each for each in announced)
-        here = f"sent to another machine, and run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"
+        here = f"sent to another machine, but run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"
         assert any(each.startswith("ptxas") and here in each for each in announced)
         assert "cicc compute_80 on grpc://host:1" in text(opened, "section[aria-labelledby=slowest]")
         opened.locator("#list button").first.click()

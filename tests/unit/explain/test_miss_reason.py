@@ -203,7 +203,7 @@ def test_a_dependence_on_all_of_the_environment_is_a_cause(place, cache, monkeyp
     monkeypatch.setitem(globals(), "ASKED", (environment.WHOLE,))
     record(case(), cache)
     (found,) = cause_of(case(ANY="x"), cache)
-    assert found.startswith("the environment changed, and all of it counts")
+    assert found.startswith("the environment changed, and all of it matters")
 
 
 def test_variables_that_were_unset_or_changed_are_causes(place, cache):

@@ -41,7 +41,7 @@ def test_what_was_sent_is_told_by_the_number_of_the_stage():
         (1, 460_000, "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"),
         (2, 60_000, "from the action cache of the engine: send 2.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes"
                     " fetched"),
-        (3, 20_000, f"sent to another machine, and run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"),
+        (3, 20_000, f"sent to another machine, but run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"),
     ]  # fmt: skip
     assert decode(call(stage()))["away"] == []
     ((_, lasted, told),) = (made := decode(call(stage(in_vain=1.5))))["away"]
