@@ -1,4 +1,4 @@
-"""Write the files that how-tos show for CI services and containers to a folder, for scripts/lint to check.
+"""Extract the files for CI services and containers from the how-tos into a folder, for scripts/lint to check.
 
 python scripts/recipes.py FOLDER
 """

@@ -1,9 +1,9 @@
-"""Figures of the structure: modules of each package, imports between them, circles; and what is long.
+"""Print the modules of each package, imports between packages, import cycles, and long files and functions.
 
-python scripts/structure.py [FOLDER]     FOLDER holds the package, by default src
+python scripts/structure.py [FOLDER]     FOLDER contains the package, by default src
 python scripts/structure.py --long       only the warnings, as scripts/lint prints them
 
-A warning asks for a look and fails nothing: one story of 450 lines reads better in one file than torn in two.
+Warnings fail nothing: 450 lines on one subject read better in one file than split in two.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def show(folder: Path) -> None:
     for package, count in sorted(Counter(map(package_of, graph.modules)).items()):
         print(f"{package:28} {count:3} modules")
     print(f"{len(graph.modules)} modules, {len(arrows)} imports, {len(between)} arrows between packages")
-    print(f"{cycles(arrows)} modules import each other in circles")
+    print(f"{cycles(arrows)} modules are part of import cycles")
 
 
 def warn(folder: Path) -> None:
@@ -54,21 +54,21 @@ def warn(folder: Path) -> None:
 
 
 def cycles(arrows: set[tuple[str, str]]) -> int:
-    """How many modules can be reached from themselves."""
+    """The number of modules that import themselves, directly or not."""
     following: dict[str, set[str]] = {}
     for one, other in arrows:
         following.setdefault(one, set()).add(other)
 
     def reaches(start: str) -> bool:
-        seen: set[str] = set()
-        left = [start]
-        while left:
-            for module in following.get(left.pop(), ()):
+        visited: set[str] = set()
+        pending = [start]
+        while pending:
+            for module in following.get(pending.pop(), ()):
                 if module == start:
                     return True
-                if module not in seen:
-                    seen.add(module)
-                    left.append(module)
+                if module not in visited:
+                    visited.add(module)
+                    pending.append(module)
         return False
 
     return sum(map(reaches, following))
@@ -92,7 +92,7 @@ def excesses(path: Path) -> list[str]:
 
 
 def long_functions_of_c(text: str) -> list[str]:
-    """Those whose braces, which stand at the start of a line, are too far apart."""
+    """Functions whose braces, each alone at the start of a line, are too far apart."""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines, 1) if line == "{"]
     ends = [number for number, line in enumerate(lines, 1) if line == "}"]

@@ -20,7 +20,7 @@ line { stroke: #6e7781; stroke-dasharray: 4 3 }
   line { stroke: #8b949e }
 }"""
 _PAGE, _MARGIN, _BAR, _LABEL, _GAP, _TOP = 480, 12, 12, 18, 10, 92
-_SHOWN = 640  # pixels across, where the page has room; the text then has the size of the page's own
+_SHOWN = 640  # pixels wide if the page has room, for text of the same size as the page's
 
 
 def drawing(
@@ -30,10 +30,10 @@ def drawing(
     versions: Mapping[str, str],
     groups: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """Group -> series -> its ratio to the baseline, as an SVG document; the baseline is a line at 1."""
+    """An SVG document from group -> series -> ratio to the baseline, which is a line at 1."""
     series = [name for name in next(iter(groups.values())) if name != baseline]
     most = max(1.0, *(max(values.values()) for values in groups.values()))
-    scale = (_PAGE - 2 * _MARGIN - 34) / most  # 34: room for the figure behind the longest bar
+    scale = (_PAGE - 2 * _MARGIN - 34) / most  # 34: room for the number after the longest bar
     each = _LABEL + len(series) * _BAR + _GAP
     height = _TOP + len(groups) * each
     size = f'width="{_SHOWN}" height="{height * _SHOWN // _PAGE}" viewBox="0 0 {_PAGE} {height}"'
@@ -73,7 +73,7 @@ def _named(name: str, versions: Mapping[str, str]) -> str:
 
 
 def _described(groups: Mapping[str, Mapping[str, float]]) -> str:
-    """The same as text, for readers who cannot see it."""
+    """The chart as text, for screen readers."""
     return "; ".join(
         f"{group}: " + ", ".join(f"{name} {value:.3g}" for name, value in values.items())
         for group, values in groups.items()

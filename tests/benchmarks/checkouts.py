@@ -1,9 +1,9 @@
-"""CUTLASS from the package index, and as many checkouts of it as cutlass_build.py wants.
+"""CUTLASS from the package index, and checkouts of it for cutlass_build.py.
 
     WORK/wheel                  the PyPI wheel `nvidia-cutlass`, unpacked
     WORK/checkouts/NAME/        a checkout: CMakeLists.txt, cutlass/ and, made by CMake, build/
 
-Nothing in a checkout names its directory, so that two of them differ only in where they are.
+Nothing in a checkout contains its path, so that two checkouts differ only in path.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def parent(work: Path) -> Path:
 
 
 def cutlass(work: Path) -> Path:
-    """The sources of CUTLASS, downloaded into the work directory unless they are there."""
+    """The sources of CUTLASS; downloads them into the work directory if missing."""
     wheel = work / "wheel"
     if not wheel.exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
@@ -48,7 +48,7 @@ def cutlass(work: Path) -> Path:
 
 
 def make(work: Path, name: str, examples: int) -> Path:
-    """A fresh checkout of that name, with as many of the examples as asked for."""
+    """A fresh checkout of that name, with the first `examples` of the examples."""
     checkout = parent(work) / name
     shutil.rmtree(checkout, ignore_errors=True)
     shutil.copytree(cutlass(work), checkout / "cutlass")
@@ -58,7 +58,7 @@ def make(work: Path, name: str, examples: int) -> Path:
 
 
 def configure(checkout: Path, environ: dict[str, str], *settings: str) -> list[str]:
-    """Make a fresh `build` by CMake for Ninja; the command that builds it."""
+    """Configure a fresh `build` with CMake for Ninja; returns the command that builds it."""
     directory = checkout / "build"
     shutil.rmtree(directory, ignore_errors=True)
     argv = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *settings]
@@ -67,7 +67,7 @@ def configure(checkout: Path, environ: dict[str, str], *settings: str) -> list[s
 
 
 def touch(checkout: Path) -> None:
-    """Give every source and header the present time, as a fresh clone would."""
+    """Set the time of every source and header to now, as in a fresh clone."""
     for directory, _, names in os.walk(checkout / "cutlass"):
         for name in names:
             os.utime(os.path.join(directory, name))

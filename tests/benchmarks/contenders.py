@@ -1,7 +1,7 @@
-"""Who takes part in hits.py: the floor, nvccache as shim and launcher, ccache and sccache.
+"""The programs that hits.py compares: a trivial process, nvccache as shim and launcher, ccache and sccache.
 
-Owns how each is found, started, kept apart from the user's own caches, and asked for its hits. What is not
-installed is named with the command that installs it; nothing is installed here.
+Owns how each is found, started, isolated from the user's caches, and queried for its hits. For a missing
+program, prints the command that installs it, and installs nothing.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ FOREIGN = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A command to put before nvcc's arguments; `hits` counts its hits of the kind that is measured."""
+    """A command to put before nvcc's arguments; `hits` counts its hits of the measured kind."""
 
     name: str
     argv: tuple[str, ...]
     environ: dict[str, str]
     hits: Callable[[], int] | None = None  # None: it compiles nothing
-    every: int = 1  # takes part in every so-manieth round
+    every: int = 1  # takes part in every n-th round
 
 
 def interpreter() -> str:
-    """The interpreter's own binary: a script in front of it, such as pyenv's, would cost more than Python."""
+    """The interpreter's binary: a script such as pyenv's would take longer than Python."""
     path = os.path.realpath("/proc/self/exe")
     with open(path, "rb") as stream:
         if stream.read(4) != b"\x7fELF":
@@ -65,7 +65,7 @@ def interpreter() -> str:
 
 @contextmanager
 def contenders(temporary: Path, nvcc: str, sccache: str | None) -> Iterator[list[Contender]]:
-    """Everybody that is installed, with caches of their own below `temporary`."""
+    """All installed contenders, with their own caches below `temporary`."""
     environ = workbench.of_user(FOREIGN)
     environ["HOME"] = str(temporary / "home")
     os.makedirs(environ["HOME"])
@@ -100,7 +100,7 @@ def _nvccache(temporary: Path, nvcc: str, environ: dict[str, str]) -> list[Conte
 
 
 def _entry_point(launcher: Path) -> str:
-    """The script that pip makes for an entry point, which the launcher is there to do better than."""
+    """The script that pip creates for an entry point, as a comparison for the launcher."""
     script = launcher.with_name("as-entry-point")
     imports = "import re\nimport sys\nfrom nvccache.shim import main\n"
     replaced = """re.sub(r"(-script\\.pyw|\\.exe)?$", "", sys.argv[0])"""
@@ -127,13 +127,13 @@ def _ccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -
 
 @contextmanager
 def _sccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) -> Iterator[Contender]:
-    """sccache with a server of its own. A hit takes 100s of ms, so it takes part in every fifth round."""
+    """sccache with its own server; only in every fifth round, since a hit takes hundreds of ms."""
     environ = sccache_environ(environ | {"SCCACHE_DIR": str(temporary / "cache of sccache")})
 
     def hits() -> int:
         shown = subprocess.check_output([program, "--show-stats", "--stats-format", "json"], env=environ)
         stats = json.loads(shown)["stats"]
-        # A call counts as one CUDA hit, beside those of its stages; no stage of it may be a miss.
+        # A call counts as one CUDA hit, in addition to those of its stages; no stage may be a miss.
         misses = sum(stats["cache_misses"]["counts"].values())
         return stats["cache_hits"]["counts"].get("CUDA", 0) - misses
 
@@ -142,7 +142,7 @@ def _sccache(program: str, temporary: Path, nvcc: str, environ: dict[str, str]) 
 
 
 def sccache_environ(environ: dict[str, str]) -> dict[str, str]:
-    """With a server of its own, which does not end by itself."""
+    """The environment for its own server, which must be stopped."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])

@@ -3,12 +3,11 @@
     python tests/benchmarks/cutlass_build.py [--examples N] [--keep DIR]
 
 The sources come from the PyPI wheel `nvidia-cutlass`, which is downloaded into the work directory.
-Each round configures and builds in a fresh build directory of the same path; the last ones build two
-checkouts below one base directory. Printed for each: seconds on the wall, the ratio to the plain build,
-what became of the calls, how often each stage ran and was reused, and how many objects differ from those
-of `nvcc -keep`. Fails when a round ran a stage or had an outcome that it must not have, or made other
-bytes; below a base directory only the module id, which says where a source is, may be another.
-Needs CMake and Ninja on PATH, and a real nvcc.
+Each round configures and builds in a fresh build directory at the same path; the last rounds build two
+checkouts below one base directory. Prints for each: wall time, its ratio to the plain build, outcomes of the
+calls, how often each stage ran and was reused, and how many objects differ from those of `nvcc -keep`. Fails
+if a round has a stage that must not run, a wrong outcome, or different objects; below a base directory, only
+the module id may differ, which depends on the path of the source. Needs CMake and Ninja on PATH, and nvcc.
 """
 
 from __future__ import annotations
@@ -68,9 +67,10 @@ def rounds(nvcc: str, architectures: str, fewer: str) -> list[Round]:
 
 
 def rounds_with_base_directory(cached: tuple[str, ...]) -> list[Round]:
-    """Builds whose objects differ between two checkouts in the module id at most, byte by byte.
+    """Builds whose objects in two checkouts differ at most in the module id.
 
-    With assert in it, the text of every unit would name its checkout; compressed code hides the module id.
+    NDEBUG, since `assert` puts the path of the checkout into the text; `--no-compress`, since compressed code
+    hides the module id.
     """
     release = (*cached, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CUDA_FLAGS=--no-compress")
     return [
@@ -81,7 +81,7 @@ def rounds_with_base_directory(cached: tuple[str, ...]) -> list[Round]:
 
 
 def build(work: Path, round_: Round, nvcc: str) -> float:
-    """Configure and build; the seconds of the build alone."""
+    """Configure and build; returns the seconds of the build alone."""
     checkout = checkouts.parent(work) / round_.checkout
     environ = {**os.environ, "NVCCACHE_DIR": str(work / "cache"), "NVCCACHE_STRICT": "1"}
     environ["NVCCACHE_BASE_DIR"] = str(checkout.parent) if round_.has_base_directory else ""
@@ -99,7 +99,7 @@ def build(work: Path, round_: Round, nvcc: str) -> float:
 
 
 def report(round_: Round, line: str, totals: event_totals.Totals, compared: Comparison) -> bool:
-    """Print what happened in a round with a cache; whether it was all that may happen."""
+    """Print what happened in a round with a cache; whether all of it was allowed."""
     calls = {outcome: count for outcome, count in totals["calls"].items() if count}
     ran = {name: stage["miss"] for name, stage in totals["stages"].items() if stage["miss"]}
     reused = {name: stage["hit"] for name, stage in totals["stages"].items() if stage["hit"]}

@@ -1,10 +1,10 @@
-"""A second build directory and another checkout, with nothing set: wall time as a ratio to plain nvcc.
+"""A second build directory and another checkout, without settings: wall time as a ratio to plain nvcc.
 
     python tests/benchmarks/directories.py --nvcc NVCC [--without-thrust]
 
-Four units, compiled one after the other: by plain nvcc, by nvccache into an empty cache, and then by nvccache
+Compiles four units, one after the other: by plain nvcc, by nvccache into an empty cache, and then by nvccache
 in the directory that a row names. Each row begins with an empty cache, and each object is compared with plain
-nvcc's of that very directory.
+nvcc's from the same directory.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ ROWS = {
 
 
 def compile_all(
-    program: Sequence[str], folder: Path, words: Sequence[str], environ: dict[str, str]
+    program: Sequence[str], folder: Path, arguments: Sequence[str], environ: dict[str, str]
 ) -> tuple[dict[str, float], dict[str, bytes]]:
     """The seconds of each unit, and its object."""
     folder.mkdir(parents=True, exist_ok=True)
     seconds, objects = {}, {}
     for unit in UNITS:
-        named = [word.format(root=folder.parent, unit=unit) for word in words]
+        named = [argument.format(root=folder.parent, unit=unit) for argument in arguments]
         argv = [*program, "-O2", "-arch=sm_80", "-c", *named, "-o", f"{unit}.o"]
         began = time.monotonic()
         subprocess.run(argv, cwd=folder, env=environ | {"PWD": str(folder)}, check=True)
@@ -70,19 +70,19 @@ def compile_all(
 
 def measure(work: Path, nvcc: str, row: str) -> str:
     """The ratios of one row: of each unit, and of all."""
-    second, words, options = ROWS[row]
+    second, arguments, options = ROWS[row]
     shutil.rmtree(work / "cache", ignore_errors=True)
     environ = os.environ | {"NVCCACHE_DIR": str(work / "cache")}
     cached = [sys.executable, "-m", "nvccache", nvcc]
     keep = work / "keep"
     keep.mkdir(exist_ok=True)
-    words = (*words, *options)
-    compile_all(cached, work / "one/b1", words, environ)
+    arguments = (*arguments, *options)
+    compile_all(cached, work / "one/b1", arguments, environ)
     time.sleep(1)
-    ours, made = compile_all(cached, work / second, words, environ)
-    plain, _ = compile_all([nvcc], work / second, words, environ)
-    if "-g" not in options:  # for which `-keep` would have to be in nvccache's own directory
-        _, expected = compile_all([nvcc, "-keep", "-keep-dir", str(keep)], work / second, words, environ)
+    ours, made = compile_all(cached, work / second, arguments, environ)
+    plain, _ = compile_all([nvcc], work / second, arguments, environ)
+    if "-g" not in options:  # with which objects contain the directory of intermediates
+        _, expected = compile_all([nvcc, "-keep", "-keep-dir", str(keep)], work / second, arguments, environ)
         assert made == expected, row
     ratios = [f"{ours[unit] / plain[unit]:.2f}" for unit in UNITS]
     return " | ".join([row, *ratios, f"{sum(ours.values()) / sum(plain.values()):.2f}"])

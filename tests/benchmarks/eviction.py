@@ -1,10 +1,10 @@
-"""What a call pays for keeping a large cache within its limit: the slowest call, and the others.
+"""What it costs a call to keep a large cache within its limit: the slowest call, and the others.
 
     python tests/benchmarks/eviction.py [--files N] [--calls N] [--at-once N]
 
-A cache of small files is filled to its limit and the running count thrown away, as an older version leaves
-it. Then processes store what a small compile does, several at once. Printed are the seconds that each took
-to publish and to look after the cache, first while the cache is counted and then while it is above its limit.
+Fills a cache with small files up to its limit and deletes the running count, as after an update from an older
+version. Then several processes at a time store as much as a small compile. Prints the seconds that each took
+to publish and to enforce the limit, first while the cache is counted, then while it is above its limit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def fill(root: Path, files: int) -> None:
 
 
 def calls(root: Path, limit: int, count: int, at_once: int) -> list[tuple[float, float, str]]:
-    """What each call paid: the seconds of publishing, those of upkeep, and a fault."""
+    """For each call the seconds of publishing, those of upkeep, and a fault."""
     argv = [sys.executable, "-c", CALL, str(root), str(limit), str(STORED), str(SIZE)]
     done: list[tuple[float, float, str]] = []
     for _ in range(0, count, at_once):

@@ -1,14 +1,13 @@
-"""What a stage on another machine costs over the bare command, and what a build gains by two workers.
+"""The overhead of a stage on another machine over the bare command, and the gain of a build from workers.
 
     python tests/benchmarks/executor.py [--nvcc NVCC] [--rounds 9] [--units 16] [--seconds 3] [--remote 4]
 
-The engine is buildbox-casd on this machine (tests/casd.py). Overhead: one kernel's real cicc and ptxas, sent
-each time with another input, and once more with the same. The build has tools that sleep, as long as is told,
-so that this machine can stand for several: two cores here, and `--remote` in the engine.
-Each makespan stands beside that of executor_simulation.py, which is given the seconds of a call with no
-sleep, measured here. `--faults` builds once more with engines that are killed at a random moment, have no
-workers, or never answer (tests/fake_engine.py). Fails when a product differs, or a prediction is off by more
-than 15 %.
+The engine is buildbox-casd on this machine (tests/casd.py). The overhead is measured with one kernel's real
+cicc and ptxas, sent each time with a new input, and then with the same. In the build, tools only sleep, so
+that this machine can act as several: two cores here, and `--remote` in the engine. Each makespan is compared
+with that of executor_simulation.py, whose input is the measured time of a call with tools that do not sleep.
+`--faults` also builds with engines that are killed at a random moment, have no workers, or never answer
+(tests/fake_engine.py). Fails if a product differs, or a prediction is off by more than 15 %.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ KERNEL = """template <int N> __global__ void kernel(float *p) {
 }
 void launch(float *p) { kernel<16><<<1, 32>>>(p); }
 """
-# On this machine it takes one of so many cores, which are files, while it sleeps; a sandbox has none of them.
+# On this machine it locks one of the cores, which are files, while it sleeps; a sandbox has no such files.
 SLEEPER = r"""#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,19 +68,19 @@ static void take_core(void)
         usleep(5000);
     }
 }
-int main(int count, char **words)
+int main(int count, char **argv)
 {
     static char text[1 << 20];
-    const char *program = strrchr(words[0], '/'), *found;
+    const char *program = strrchr(argv[0], '/'), *found;
     char mark[64];
-    FILE *from = fopen(words[count - 3], "r"), *to;
+    FILE *from = fopen(argv[count - 3], "r"), *to;
     size_t size = from ? fread(text, 1, sizeof text - 1, from) : 0;
-    snprintf(mark, sizeof mark, "%s_seconds ", program ? program + 1 : words[0]);
+    snprintf(mark, sizeof mark, "%s_seconds ", program ? program + 1 : argv[0]);
     found = strstr(text, mark);
     take_core();
     if (found)
         usleep((useconds_t)(atof(found + strlen(mark)) * 1e6));
-    to = fopen(words[count - 1], "w");
+    to = fopen(argv[count - 1], "w");
     return !to || fwrite(text, 1, size, to) != size || fclose(to);
 }
 """
@@ -91,13 +90,15 @@ slots.pool_directory.__defaults__ = (({base!r},),)
 
 
 def overheads(nvcc: str, url: str, folder: Path, rounds: int) -> list[str]:
-    """A table: of each tool the bare command, what sending it takes more, and finding its result."""
+    """A table: for each tool the bare command, the overhead of sending it, and of finding its result."""
     (folder / "k.cu").write_text(KERNEL)
-    words = [nvcc, "-cubin", "-arch=sm_80", "-keep", "-keep-dir", str(folder), "k.cu", "-o", "k.cubin"]
-    told = subprocess.run([*words, "--dryrun"], cwd=folder, check=True, capture_output=True).stderr.decode()
-    subprocess.run(words, cwd=folder, check=True)
+    command = [nvcc, "-cubin", "-arch=sm_80", "-keep", "-keep-dir", str(folder), "k.cu", "-o", "k.cubin"]
+    dryrun = subprocess.run(
+        [*command, "--dryrun"], cwd=folder, check=True, capture_output=True
+    ).stderr.decode()
+    subprocess.run(command, cwd=folder, check=True)
     lines = ["| stage | bare ms | sent: more ms | found: ms |", "|---|---|---|---|"]
-    for line in told.splitlines():
+    for line in dryrun.splitlines():
         argv = shlex.split(line.removeprefix("#$ "))
         tool = argv[0].rpartition("/")[2] if argv else ""
         if tool in ("cicc", "ptxas"):
@@ -114,20 +115,20 @@ def _of_tool(nvcc: str, argv: list[str], url: str, folder: Path, rounds: int) ->
     tool = of_tool(program, loader.of_program(program, environ, cache), environ, cache)
     output = argv[argv.index("-o") + 1]
     source = next(
-        word for word in argv if word.endswith(".ii" if name == "cicc" else ".ptx") and word != output
+        each for each in argv if each.endswith(".ii" if name == "cicc" else ".ptx") and each != output
     )
     relative = output.rpartition("/")[2]
-    arguments = [word.replace(f"{folder}/", f"{SCRATCH_NAME}/") for word in argv[1:]]
-    arguments = [f"{SCRATCH_NAME}/{relative}" if word == output else word for word in arguments]
+    arguments = [each.replace(f"{folder}/", f"{SCRATCH_NAME}/") for each in argv[1:]]
+    arguments = [f"{SCRATCH_NAME}/{relative}" if each == output else each for each in arguments]
     changed = folder / f"changed{Path(source).suffix}"
     times: tuple[list[float], ...] = ([], [], [])
     for number in range(rounds + 1):
         changed.write_bytes(Path(source).read_bytes() + b"// %d\n" % number)
         inputs = {source.rpartition("/")[2]: str(changed)}
-        if (folder / "k.module_id").exists() and any("module_id" in word for word in argv):
+        if (folder / "k.module_id").exists() and any("module_id" in each for each in argv):
             inputs["k.module_id"] = str(folder / "k.module_id")
         work = Work(name, tool, arguments, (), inputs, [relative])
-        bare = [program, *(str(changed) if word == source else word for word in argv[1:])]
+        bare = [program, *(str(changed) if each == source else each for each in argv[1:])]
         marks = [time.monotonic()]
         subprocess.run(bare, cwd=folder, check=True, capture_output=True)
         marks.append(time.monotonic())
@@ -170,12 +171,12 @@ class Build:
         if url:
             environ |= {"NVCCACHE_EXECUTOR": url, "NVCCACHE_LOG": str(self.folder / "log")}
             environ["NVCCACHE_EXECUTOR_MIN_SECONDS"] = "0"
-        words = [sys.executable, "-m", "nvccache", self._toolkit.nvcc, "-cubin", "-arch=sm_80", "a.cu"]
+        argv = [sys.executable, "-m", "nvccache", self._toolkit.nvcc, "-cubin", "-arch=sm_80", "a.cu"]
 
         def compile_one(unit: Path) -> None:
             product = unit / "a.cubin"
             product.unlink(missing_ok=True)
-            subprocess.run([*words, "-o", "a.cubin"], cwd=unit, env=environ, check=True)
+            subprocess.run([*argv, "-o", "a.cubin"], cwd=unit, env=environ, check=True)
             if (unit / "a.cu").read_text() not in product.read_text():
                 raise SystemExit(f"{product} is wrong")
 
@@ -194,7 +195,7 @@ class Build:
 
 
 def predicted(units: int, seconds: float, call: float, machines: Machines) -> float:
-    """What the simulation says; half of a call's own time comes before its tools."""
+    """The makespan by the simulation; half of a call's own time comes before its tools."""
     own = call / 2
     stages = [
         Stage("start", own, takes_core=False),
@@ -224,11 +225,11 @@ def builds(folder: Path, url: str, units: int, seconds: float, remote: int) -> t
 
 
 def faults(folder: Path, units: int, seconds: float, remote: int, seed: int) -> list[str]:
-    """A table of builds whose engine goes wrong, beside that without one."""
+    """A table of builds with a faulty engine, compared with one without an engine."""
     fake_engine = importlib.import_module("fake_engine")
     jobs = LOCAL + remote
     build = Build(folder / "faults", units, seconds)
-    alone = build.run(jobs, "local")  # as many jobs as with it: what is not sent overlaps as well
+    alone = build.run(jobs, "local")  # the same number of jobs: stages that are not sent overlap too
     lines = ["| engine | s | of local |", "|---|---|---|", f"| none | {alone:.1f} | 1 |"]
     chosen = random.Random(seed)
     for number in range(3):
@@ -269,8 +270,8 @@ def main() -> int:
             lines, is_right = builds(folder, url, chosen.units, chosen.seconds, chosen.remote)
             print("\n" + "\n".join(lines), flush=True)
         if chosen.faults:
-            told = faults(folder, chosen.units, chosen.seconds, chosen.remote, chosen.seed)
-            print("\n" + "\n".join(told))
+            table = faults(folder, chosen.units, chosen.seconds, chosen.remote, chosen.seed)
+            print("\n" + "\n".join(table))
     return 0 if is_right else 1
 
 

@@ -1,11 +1,11 @@
-"""Build CUTLASS examples and a unit of Thrust with an engine beside this machine, and compare every object.
+"""Build CUTLASS examples and a unit of Thrust with this machine and an engine, and compare every object.
 
     python tests/benchmarks/executor_build.py [--examples 3] [--jobs 2] [--executor URL]
 
-The engine is buildbox-casd (tests/casd.py), or what `--executor` names. nvccache has one core of this
-machine, so that a stage is sent while another one runs. Printed are seconds beside those of plain nvcc, where
-the stages of cicc and ptxas ran, and how many objects differ from those of `nvcc -keep`. Fails if one does,
-or if nothing was sent. Needs CMake and Ninja, and the package index for CUTLASS.
+The engine is buildbox-casd (tests/casd.py), or that of `--executor`. nvccache uses one core of this machine,
+so that a stage is sent while another one runs. Prints seconds, also of plain nvcc, where the stages of cicc
+and ptxas ran, and how many objects differ from those of `nvcc -keep`. Fails if one does, or if nothing was
+sent. Needs CMake and Ninja, and the package index for CUTLASS.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def seconds_of(argv: list[str], directory: Path, environ: dict[str, str] | None 
 
 
 def cutlass(work: Path, nvcc: str, url: str, examples: int) -> tuple[str, int]:
-    """What became of the examples, and how many objects differ."""
+    """Build the examples; returns the results, and how many objects differ."""
     checkout = checkouts.make(work, "first", examples)
     taken = []
     for launcher, environ in (("", dict(os.environ)), (";".join(LAUNCHER), environ_of(work, url))):
@@ -67,9 +67,9 @@ def thrust(work: Path, nvcc: str, url: str) -> tuple[str, int]:
     (directory / "kept").mkdir(parents=True)
     (directory / "unit.cu").write_text(units.text_of(unit, units.Version()))
     architectures = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in ARCHITECTURES]
-    words = [nvcc, *architectures, *unit.arguments, "-c", "unit.cu", "-o"]
-    plain = seconds_of([*words, "plain.o", "-keep", "-keep-dir", "kept"], directory)
-    ours = seconds_of([*LAUNCHER, *words, "unit.o"], directory, environ_of(work, url))
+    argv = [nvcc, *architectures, *unit.arguments, "-c", "unit.cu", "-o"]
+    plain = seconds_of([*argv, "plain.o", "-keep", "-keep-dir", "kept"], directory)
+    ours = seconds_of([*LAUNCHER, *argv, "unit.o"], directory, environ_of(work, url))
     differs = int((directory / "plain.o").read_bytes() != (directory / "unit.o").read_bytes())
     return row(f"a unit of Thrust, {len(ARCHITECTURES)} architectures", plain, ours, differs, 1), differs
 
@@ -79,7 +79,7 @@ def row(title: str, plain: float, ours: float, differing: int, objects: int) -> 
 
 
 def places(work: Path) -> Counter[tuple[str, bool]]:
-    """How many stages of each kind ran, here and away."""
+    """How many stages of each kind ran here and on other machines."""
     ran = [stage for event in events.read(str(work / "cache")) for stage in event.stages]
     return Counter(
         (stage.kind, stage.where != events.LOCAL)

@@ -1,11 +1,11 @@
-"""A build on local cores and other machines, simulated by the times of its stages.
+"""A build on local cores and other machines, simulated from the times of its stages.
 
     python tests/benchmarks/executor_simulation.py [--units 3000] [--local 8] [--remote 64 256 1024 4096]
 
-List scheduling in the way of compile/schedule.py: a stage that may be sent goes where a core is idle, here
-first; one job of make is one unit, which preprocesses, compiles its architectures side by side, and links
-them. What is sent takes the overheads that tests/benchmarks/executor.py measures, and shares the network.
-`check` runs the same model with the times of a real build, for that benchmark to compare with.
+List scheduling as in compile/schedule.py: a stage that may be sent runs on an idle core, here if possible; a
+job of make is one unit, which is preprocessed, compiled for all architectures in parallel, and linked. Stages
+that are sent have the overheads measured by tests/benchmarks/executor.py, and share the network. `check` runs
+the same model with the times of a real build, for that benchmark to compare with.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SEED = 7
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """`needs` are the numbers of stages of the unit before it; megabytes go to and come from a worker.
+    """`needs` are the numbers of earlier stages of the unit; megabytes go to and come from a worker.
 
-    What `takes_core` is not true of is done beside what runs, as what nvccache does by itself.
+    Without `takes_core`, it runs in parallel without a core, like nvccache's own work.
     """
 
     kind: str
@@ -52,8 +52,8 @@ class Machines:
     local: int
     remote: int
     jobs: int
-    overhead: float = 0.15  # seconds of a stage that is sent, queue and round trips
-    client: float = 0.06  # CPU seconds here for one that is sent
+    overhead: float = 0.15  # seconds for queue and round trips of a stage that is sent
+    client: float = 0.06  # CPU seconds on this machine for a stage that is sent
     bandwidth: float = 1250.0  # megabytes a second of this machine's network: 10 Gbit
     away: int = 64
     least: float = 1.0
@@ -71,7 +71,7 @@ class Outcome:
     critical: float = 0.0
 
     def bottleneck(self, machines: Machines) -> str:
-        """What is in use for most of the time."""
+        """The resource that is busiest."""
         transfer = (self.sent_mb + self.fetched_mb) / machines.bandwidth
         shares = {
             "local cores": self.local_busy / machines.local,
@@ -230,7 +230,7 @@ def critical_path(stages: Sequence[Stage]) -> float:
 
 
 def build_of(units: int, architectures: int) -> list[list[Stage]]:
-    """Units of the mix, each with times of its own."""
+    """Units of the mix, each with random times."""
     chosen = random.Random(SEED)
     return [unit(chosen.choice(MIX), architectures, chosen.uniform(0.5, 1.5)) for _ in range(units)]
 

@@ -1,14 +1,13 @@
-"""What a hit costs in CPU and wall time, beside the least that a process costs, ccache and sccache.
+"""What a hit costs in CPU and wall time, compared with a trivial process, ccache and sccache.
 
     python tests/benchmarks/hits.py [--rounds N] [--sccache PATH] [--only small|thrust]
 
-The contenders take turns in every round, each with a cache and a directory of its own; CPU is that of the
-whole process tree, user and system. Printed are the least and the median, and the ratio of medians to
-ccache's. The same is measured beside busy loops, two for each core, and of sources that were touched; then
-1,000 hits, 16 at once; what the launcher adds to a call that it leaves to Python; and the system calls of a
-hit.
+The contenders take turns in every round, each with its own cache and directory; CPU time is that of the whole
+process tree, user and system. Prints minimum and median, and the ratio of medians to ccache's. This is
+repeated next to busy loops, two for each core, and with touched sources. Then come 1,000 hits, 16 at once;
+what the launcher adds to a call that it leaves to Python; and the system calls of a hit.
 
-Fails when a call was no hit or gave other bytes than the first compile. A missed target is only printed.
+Fails if a call was no hit or its object differs from the first compile's. A missed target is only printed.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ NAMES = (TRUE, FLOOR, LAUNCHER, SHIM, SCRIPT, CCACHE, SCCACHE)
 MOST_CPU = {"small": 2.0, "thrust": 6.0}  # ms
 MOST_OF_CCACHE = 0.3
 MOST_BEFORE_PYTHON = 0.3  # ms
-SETTLED = 1.2  # seconds; a cache does not trust files that are as young as its own record of them
+SETTLED = 1.2  # seconds; caches distrust files as young as their records of them
 
 
 @dataclass
@@ -76,7 +75,7 @@ class Lane:
     wall: list[float] = field(default_factory=list)
 
     def hit(self) -> None:
-        """Delete the object, have it made, and compare it with the first."""
+        """Delete the object, compile, and compare the new object with the first."""
         product = self.directory / "a.o"
         if self.first:
             product.unlink()
@@ -96,7 +95,7 @@ class Lane:
 
 
 def timed(command: list[str], environ: dict[str, str], directory: Path) -> tuple[float, float]:
-    """CPU and wall milliseconds of a process tree, from before it is spawned until it has been waited for."""
+    """CPU and wall milliseconds of a process tree, from before the spawn until after the wait."""
     os.chdir(directory)
     actions = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
     started = time.perf_counter()
@@ -124,10 +123,10 @@ def lanes_of(unit: str, present: list[Contender], work: Path) -> list[Lane]:
 
 
 def take_turns(lanes: list[Lane], rounds: int, before: Callable[[], object] = lambda: None) -> None:
-    """Have each lane hit in each of its rounds; raises SystemExit where a contender counted other hits."""
+    """One hit for each lane in each of its rounds; raises SystemExit if a contender's own count differs."""
     counted = {lane.contender.name: lane.contender.hits() for lane in lanes if lane.contender.hits}
     for number in range(rounds):
-        start = number % len(lanes)  # nobody always follows the same neighbour
+        start = number % len(lanes)  # varies which lane comes after which
         for lane in lanes[start:] + lanes[:start]:
             if number % lane.contender.every == 0:
                 before()
@@ -141,7 +140,7 @@ def take_turns(lanes: list[Lane], rounds: int, before: Callable[[], object] = la
 
 
 def report(title: str, lanes: list[Lane], most: float | None = None) -> None:
-    """Print one table, and forget its times."""
+    """Print a table, and clear its times."""
     print(f"{title}, {max(len(lane.cpu) for lane in lanes)} rounds")
     print(f"  {'':28}{'CPU ms min':>11}{'median':>9}{'wall min':>10}{'median':>9}{'x ccache':>10}{'wall':>8}")
     peer = next((lane for lane in lanes if lane.contender.name == CCACHE), None)
@@ -175,7 +174,7 @@ def busy_loops(count: int) -> Iterator[None]:
 
 
 def many(lanes: list[Lane], count: int) -> None:
-    """Have so many hits made, 16 at once."""
+    """Time `count` hits, 16 at once."""
     print(f"{count} hits, 16 at once: seconds of wall time, and of CPU")
     for lane in lanes:
         if lane.contender.every > 1:
@@ -191,7 +190,7 @@ def many(lanes: list[Lane], count: int) -> None:
 
 
 def before_python(rounds: int, work: Path) -> None:
-    """What looking for a record adds, beside a call for which none is looked for."""
+    """What looking for a record adds to a call."""
     program = str(stand_alone(work, "-O2"))
     environ = {"NVCCACHE_DIR": str(work / "cache of nvccache, launcher"), "PATH": os.environ["PATH"]}
     shown: dict[str, list[float]] = {"looked for": [], "not looked for": []}

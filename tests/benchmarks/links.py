@@ -1,14 +1,14 @@
-"""What links and compiles cost that nothing has changed for, as ratios to plain nvcc.
+"""What links and compiles cost if nothing has changed, as ratios to plain nvcc.
 
     python tests/benchmarks/links.py [--runs 5] [--objects 20] [--cases dlink,...] [--nvcc PATH]
 
-Plain nvcc and nvccache make the same thing in turn, in alternating order; printed is a Markdown table of
-medians, the ratio of the medians, and that of the pairs with its range. What is linked are objects whose
-device functions call each other. A program's host link always runs, so it is a hit of its stages at best.
+Plain nvcc and nvccache make the same product in turn, in alternating order. Prints a Markdown table of
+medians, the ratio of medians, and the median and range of ratios of pairs. The device functions of the linked
+objects call each other. The host link of a program always runs, so the best outcome is a stage hit.
 
-Every object is compared with that of `nvcc -keep`, and of programs the device code. Fails when something
-differs, when a stage ran, or when a call did not end as it must. Cases with `-dlto` are left out where the
-toolkit cannot link so.
+Every object is compared with that of `nvcc -keep`, and of programs the device code. Fails if something
+differs, if a stage ran, or if a call had a wrong outcome. Cases with `-dlto` are skipped if the toolkit
+cannot link with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nvccache.plan import stages
 from nvccache.store import event_totals
 from nvccache.toolkit import discovery, dryrun
 
-_OWN = "links"  # the directory below --keep that is made anew
+_OWN = "links"  # the directory below --keep that is recreated
 _ONE = ("-arch=sm_80",)
 _LTO = (*_ONE, "-dlto")
 _DEVICE_SECTIONS = (".nv_fatbin", "__nv_relfatbin", "__nv_module_id")
@@ -68,7 +68,7 @@ _LAST = "__device__ float step_@NUMBER@(float value, int) { return value; }\nint
 
 @dataclass(frozen=True)
 class Case:
-    """Something that is made again and again: nvcc's words, and how a warm call must end."""
+    """A product to make repeatedly: nvcc's arguments, and the outcome of a warm call."""
 
     name: str
     title: str
@@ -78,7 +78,7 @@ class Case:
 
 
 def prepared(bench: Bench, options: argparse.Namespace) -> list[Case]:
-    """The cases that can be had, with their objects."""
+    """The cases that the toolkit supports, with their objects."""
     source = workbench.write(bench, "a.cu", text_of(units(None)["a"], Version()))
     compiled = [
         Case("compile", "`-c`", (*_ONE, "-c", str(source)), outcomes.DIRECT_HIT),
@@ -126,11 +126,11 @@ def _can_be_made(bench: Bench, case: Case) -> bool:
 
 
 def measured(bench: Bench, case: Case, options: argparse.Namespace) -> Row:
-    """Make it warm, and then with plain nvcc and from the cache in turn; raises CompileError."""
+    """Warm the cache, then build with plain nvcc and from the cache in turn; raises CompileError."""
     row = Row(case.name, case.title)
     argv = case.argv
     wanted = _wanted(bench, case, argv)
-    for _ in range(2):  # the second call leaves what the third is answered by
+    for _ in range(2):  # the second call writes the record that answers the third
         workbench.settle()
         workbench.compile_ours(bench, argv)
     workbench.settle()
@@ -156,7 +156,7 @@ def _warm(bench: Bench, argv: Sequence[str], row: Row) -> None:
 
 
 def _wanted(bench: Bench, case: Case, argv: Sequence[str]) -> bytes:
-    """What `nvcc -keep` makes, in the directory in which nvccache makes it."""
+    """The product of `nvcc -keep`, in the directory where nvccache makes it."""
     made, kept = bench.work / "references" / f"{case.name}.o", bench.work / "references" / "kept"
     workbench.keep(bench, [*argv, "-o", str(made)], kept, bench.work / OURS)
     shutil.rmtree(kept)
@@ -164,7 +164,7 @@ def _wanted(bench: Bench, case: Case, argv: Sequence[str]) -> bytes:
 
 
 def _content(path: Path, case: Case) -> bytes:
-    """An object as it is, of a program the device code."""
+    """The bytes of an object, or the device code of a program."""
     if not case.is_program:
         return path.read_bytes()
     found = b""
@@ -200,7 +200,7 @@ def parsed() -> argparse.Namespace:
 
 
 def _set_up(work: Path, options: argparse.Namespace) -> Bench:
-    """A bench whose programs find the CUDA runtime: not every profile says where it is."""
+    """A bench whose programs find the CUDA runtime, which not every nvcc profile does."""
     bench = workbench.set_up(work, options.nvcc)
     asked = [options.nvcc, "--dryrun", "-c", "x.cu"]
     transcript = dryrun.read(subprocess.run(asked, capture_output=True, check=True, cwd=work).stderr)

@@ -1,4 +1,4 @@
-"""What misses.py measures with many compiles at once: Ninja builds, identical compiles, repeated builds."""
+"""The measurements of misses.py with many compiles: Ninja builds, identical compiles, repeated builds."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def cold_ninja(bench: Bench, units: Sequence[Unit], runs: int) -> list[Row]:
 
 
 def other_ids(bench: Bench, unit: Unit, runs: int, copies: int, jobs: int) -> list[Row]:
-    """First compiles where the module id which cicc makes up is not nvcc's, and how many stages ran in vain.
+    """First compiles in which cicc guesses a wrong module id, and how many runs of stages are wasted.
 
-    Above its headers each copy has a function that only the host's pass sees.
+    Above its headers each copy has a function that only the host pass sees.
     """
     row = Row(unit.letter, "other-ids")
     edges = _copies(bench, [unit], copies, FOUR[::3], _ONLY_FOR_THE_HOST)
@@ -103,13 +103,13 @@ def _differing(bench: Bench, edges: Sequence[Edge], folder: Path) -> list[str]:
 
 
 def _write_build(folder: Path, edges: Sequence[Edge], program: str) -> None:
-    """A fresh directory with nothing but build.ninja in it."""
+    """A fresh directory with only build.ninja in it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    lines = ["rule cuda", f"  command = {_escaped(shlex.quote(program))} $words $in -o $out", ""]
+    lines = ["rule cuda", f"  command = {_escaped(shlex.quote(program))} $arguments $in -o $out", ""]
     for edge in edges:
         source = _escaped(str(edge.source)).replace(" ", "$ ").replace(":", "$:")
-        lines += [f"build {edge.name}: cuda {source}", f"  words = {_escaped(shlex.join(edge.argv))}"]
+        lines += [f"build {edge.name}: cuda {source}", f"  arguments = {_escaped(shlex.join(edge.argv))}"]
     (folder / "build.ninja").write_text("\n".join(lines) + "\n")
 
 
@@ -122,7 +122,7 @@ def _build(bench: Bench, folder: Path, jobs: int, **settings: str) -> Cost:
 
 
 def same_at_once(bench: Bench, unit: Unit, runs: int) -> list[Row]:
-    """Identical compiles, each in a directory of its own, started together with nothing cached."""
+    """Identical compiles, each in its own directory, started together with an empty cache."""
     row = Row(unit.letter, f"same-{_AT_ONCE} / one", most=1.3)
     source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, Version()))
     workbench.settle()
@@ -144,7 +144,7 @@ def same_at_once(bench: Bench, unit: Unit, runs: int) -> list[Row]:
 
 
 def _together(bench: Bench, argv: Sequence[str]) -> tuple[Cost, list[bytes]]:
-    """Start all compiles and wait for them: what they cost until the last ends, and their objects."""
+    """Start all compiles and wait for them; returns their cost until the last ends, and their objects."""
     folders = [bench.work / "at once" / str(number) for number in range(_AT_ONCE)]
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
@@ -158,7 +158,7 @@ def _together(bench: Bench, argv: Sequence[str]) -> tuple[Cost, list[bytes]]:
 
 
 def reproducible(bench: Bench, builds: int, seed: int) -> list[Row]:
-    """Cold builds of a small project in random order, with random numbers of jobs: one digest an object."""
+    """Cold builds of a small project in random order with random numbers of jobs; compares their objects."""
     row = Row("-", "reproducible")
     edges = [
         Edge(f"{member.name}.o", workbench.write(bench, f"{member.name}.cu", member.text), member.argv)

@@ -1,4 +1,4 @@
-"""What misses.py measures on one unit at a time: one compile after another, with a change in between.
+"""The measurements of misses.py on single units: one compile after another, with a change in between.
 
 Each run compiles with plain nvcc and with nvccache, in alternating order, from the same state of the cache.
 Owns the scenarios, their targets and the stages that may run in them.
@@ -21,7 +21,7 @@ from workbench import Bench
 
 FOUR = ("80", "86", "89", "90")
 THREE, ONE = FOUR[:3], FOUR[:1]
-_THREADS = 2  # of the `nvcc -t` that is measured beside
+_THREADS = 2  # of `nvcc -t`, which is measured for comparison
 _COMPILING = ("cudafe", "cicc", "ptxas", "host_compile")
 _LINE_MARKER = re.compile(rb"(?m)^# \d.*\n|^[ \t]*\n")
 _DEVICE_TEXTS, _PTX = "*.cpp1.ii", "*.ptx"
@@ -30,11 +30,11 @@ _PRIMED = "primed"
 
 @dataclass(frozen=True)
 class Scenario:
-    """The state before, the compile that is measured, how often each stage may run, and the targets.
+    """The state before, the measured compile, how often each stage may run, and the targets.
 
-    `before` is what the cache holds: nothing if None. `edit` makes another text for every run; the cache then
-    holds the text before it. Of `stages`, `most` and `exceptions` the keys are kinds of stages and letters of
-    units; `exceptions` replaces `stages` for some units.
+    `before` are the arguments of the compile that filled the cache; None for an empty cache. `edit` makes a
+    new text for every run, and the cache has the text before it. `stages` is by kind of stage, `most` by
+    letter of unit; `exceptions` replaces `stages` for some units.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Scenario:
     stages: dict[str, int] = field(default_factory=dict)
     exceptions: dict[str, dict[str, int]] = field(default_factory=dict)
     most: dict[str, float] = field(default_factory=dict)
-    most_of_threads: float | None = None  # the target beside `nvcc -t`
+    most_of_threads: float | None = None  # the target compared with `nvcc -t`
     note: str = ""
 
     def expected(self, unit: Unit) -> dict[str, int]:
@@ -52,8 +52,8 @@ class Scenario:
 
 
 def code_for(*numbers: str) -> tuple[str, ...]:
-    """nvcc's words for a list of real architectures."""
-    return tuple(word for n in numbers for word in ("-gencode", f"arch=compute_{n},code=sm_{n}"))
+    """nvcc's arguments for a list of real architectures."""
+    return tuple(each for n in numbers for each in ("-gencode", f"arch=compute_{n},code=sm_{n}"))
 
 
 def cold(architectures: int) -> dict[str, int]:
@@ -112,15 +112,15 @@ def _edits(one: tuple[str, ...], four: tuple[str, ...]) -> list[Scenario]:
 
 
 def other_compiler(bench: Bench, unit: Unit, compiler: str) -> Scenario:
-    """The scenario of another host compiler: what may run depends on whether its headers change the text."""
+    """Another host compiler: which stages may run depends on whether its headers change the text."""
     argv = code_for(*ONE)
     changed = (*argv, "-ccbin", compiler)
     source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, Version()))
     folders = []
     for number, own in enumerate((argv, changed)):
         folders.append(bench.work / "kept" / str(number))
-        told = [*unit.arguments, *own, "-c", str(source), "-o", workbench.OBJECT]
-        workbench.keep(bench, told, folders[-1], bench.work / workbench.PLAIN)
+        argv = [*unit.arguments, *own, "-c", str(source), "-o", workbench.OBJECT]
+        workbench.keep(bench, argv, folders[-1], bench.work / workbench.PLAIN)
     patterns = {"cicc": _DEVICE_TEXTS, "ptxas": _PTX}
     texts = {kind: {_texts(folder, pattern) for folder in folders} for kind, pattern in patterns.items()}
     same = [kind for kind, found in texts.items() if len(found) == 1 and found != {()}]
@@ -129,7 +129,7 @@ def other_compiler(bench: Bench, unit: Unit, compiler: str) -> Scenario:
 
 
 def _texts(folder: Path, pattern: str) -> tuple[bytes, ...]:
-    """What the intermediate files of one kind say, line markers and empty lines left out."""
+    """The text of intermediate files of one kind, without line markers and empty lines."""
     return tuple(_LINE_MARKER.sub(b"", path.read_bytes()) for path in sorted(folder.glob(pattern)))
 
 
@@ -143,7 +143,7 @@ def perform(benches: Sequence[Bench], unit: Unit, scenario: Scenario, runs: int)
     rows[0].most = scenario.most.get(unit.letter)
     beside = Row(unit.letter, f"{scenario.name} / -t {_THREADS}", scenario.most_of_threads)
     source = _prepare(benches, unit, scenario)
-    argv = _words(unit, scenario.argv, source)
+    argv = _arguments(unit, scenario.argv, source)
 
     def plain() -> None:
         cost = workbench.compile_plain(bench, argv)
@@ -175,21 +175,21 @@ def perform(benches: Sequence[Bench], unit: Unit, scenario: Scenario, runs: int)
     return [*rows, dataclasses.replace(beside, ours=rows[0].ours)]
 
 
-def _words(unit: Unit, argv: Sequence[str], source: Path) -> list[str]:
+def _arguments(unit: Unit, argv: Sequence[str], source: Path) -> list[str]:
     return [*unit.arguments, *argv, "-c", str(source)]
 
 
 def _prepare(benches: Sequence[Bench], unit: Unit, scenario: Scenario) -> Path:
-    """Write the source and bring the caches into the state before; the files read are in memory then."""
+    """Write the source and bring the caches into the state before; also warms the page cache."""
     first = scenario.edit(0) if scenario.edit else Version()
     source = workbench.write(benches[0], f"{unit.letter}.cu", text_of(unit, first))
     workbench.settle()
     for bench in benches:
         workbench.empty_cache(bench)
         if scenario.before is None:
-            workbench.reference(bench, source, _words(unit, scenario.argv, source))
+            workbench.reference(bench, source, _arguments(unit, scenario.argv, source))
         else:
-            workbench.compile_ours(bench, _words(unit, scenario.before, source))
+            workbench.compile_ours(bench, _arguments(unit, scenario.before, source))
             workbench.save_cache(bench, _PRIMED)
     return source
 
@@ -202,7 +202,7 @@ def _restore(bench: Bench, scenario: Scenario) -> None:
 
 
 def unexpected(expected: dict[str, int], ran: Counter[str], calls: int = 1) -> list[str]:
-    """What to say of stages that did not run as often as they must, and of calls that nvccache did not do."""
+    """Messages about stages that ran too often or too rarely, and calls that nvccache did not handle."""
     wrong = [
         f"{kind} ran {ran[kind]} times, not {count}" for kind, count in expected.items() if ran[kind] != count
     ]

@@ -1,19 +1,18 @@
-"""What a miss costs: compiles of which something changed, or nothing is cached, as ratios to plain nvcc.
+"""What a miss costs: compiles after a change, or with an empty cache, as ratios to plain nvcc.
 
     python tests/benchmarks/misses.py [--runs 5] [--units a,b,c,s] [--scenarios NAME,...] [--builds 10]
     python tests/benchmarks/misses.py --units s --scenarios define,comment-1 --runs 20 --beside LAUNCHER
     python tests/benchmarks/misses.py --units b --scenarios other-ids --copies 16 --jobs 16
 
-Plain nvcc and nvccache compile the same unit in turn, in alternating order; printed are medians, the ratio of
-the medians, that of the pairs with its range, that of processor time, the target, and the stages that ran in
-the last run. A scenario is named whole or by its first word (`cold`, `comment`). `cold-4 / -t 2` compares
-with `nvcc -t 2`, `same-8 / one` eight identical compiles at once with one cold compile, both of ours.
-`--beside` has another installation take part, such as that of the code before a change.
+Plain nvcc and nvccache compile the same unit in turn, in alternating order. Prints medians, the ratio of
+medians, the median and range of ratios of pairs, the ratio of CPU time, the target, and the stages that ran
+in the last run. A scenario is given by its full name or the first part (`cold`, `comment`). `cold-4 / -t 2`
+compares with `nvcc -t 2`; `same-8 / one` compares eight identical compiles at once with one cold compile,
+both by nvccache. `--beside` adds another installation, such as that of the code before a change.
 
-Every object is compared with that of `nvcc -keep`. Fails when one differs, or when a stage ran that must not,
-or did not that must; a missed target is only printed, as it depends on the machine. Unit c is CUTLASS, whose
-wheel is downloaded into the work directory. All of it takes more than an hour; Ninja must be on PATH for
-`cold-ninja` and `reproducible`.
+Every object is compared with that of `nvcc -keep`. Fails if one differs, or if the wrong stages ran; a missed
+target is only printed, since it depends on the machine. Unit c is CUTLASS, whose wheel is downloaded into the
+work directory. Everything takes more than an hour; Ninja must be on PATH for `cold-ninja` and `reproducible`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from nvccache.toolkit import discovery
 
 Trial = Callable[[], list[Row]]
 _LETTERS = ("a", "b", "c", "s")
-_OWN = "misses"  # the directory below --keep that is made anew
+_OWN = "misses"  # the directory below --keep that is recreated
 _NINJA = ("cold-ninja", "other-ids", "reproducible")
 NAMES = (
     *(scenario.name for scenario in miss_scenarios.scenarios()),
@@ -56,7 +55,7 @@ NAMES = (
 def trials(
     benches: list[Bench], present: list[Unit], options: argparse.Namespace
 ) -> Iterator[tuple[str, str, Trial]]:
-    """All that was asked for: unit, scenario, and what measures it."""
+    """The requested trials: unit, scenario, and the function that measures it."""
     runs, chosen, bench = options.runs, options.scenarios, benches[0]
     for scenario in miss_scenarios.scenarios():
         for unit in present if scenario.name in chosen else ():
@@ -80,7 +79,7 @@ def _with_other_compiler(bench: Bench, unit: Unit, options: argparse.Namespace) 
 
 
 def measure(benches: list[Bench], present: list[Unit], options: argparse.Namespace) -> list[Row]:
-    """Run everything and print it row by row; a trial that fails does not keep the next from running."""
+    """Run all trials and print each row; continues after a trial that fails."""
     made: list[Row] = []
     print(rows.heading(), flush=True)
     for letter, name, trial in trials(benches, present, options):
@@ -127,7 +126,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.randrange(1000), help="of its order and its jobs")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
     options = workbench.parsed(parser)
-    if options.ccbin:  # it is started in other directories
+    if options.ccbin:  # a path, since it is started in other directories
         options.ccbin = os.path.abspath(shutil.which(options.ccbin) or options.ccbin)
     if options.one_core:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -135,7 +134,7 @@ def parsed() -> argparse.Namespace:
 
 
 def _leave_out_what_cannot_be(options: argparse.Namespace) -> None:
-    """Say which scenarios are skipped, and why."""
+    """Print which scenarios are skipped, and why."""
     missing = {}
     if not options.ccbin:
         missing["ccbin"] = "no other host compiler is named with --ccbin"

@@ -1,11 +1,11 @@
-"""What an edit costs with plain nvcc, nvccache, ccache and sccache, one after the other in the same state.
+"""What an edit costs with plain nvcc, nvccache, ccache and sccache, each from the same state.
 
     python tests/benchmarks/peers.py [--rounds N] [--sccache PATH] [--svg FILE] [--json FILE]
 
 One unit of templates is compiled for two architectures with an empty cache, again, and after each of five
-changes. Every round has another constant in its kernels, so that it begins with nothing cached. Printed are
-medians as ratios to plain nvcc, as a Markdown table, and with `--svg` drawn as bars. What is not installed is
-left out by name. `--draw FILE` draws again what `--json` kept; docs/images shows tests/benchmarks/recorded.
+changes. Every round has a new constant in its kernels, so that nothing is cached at its start. Prints medians
+as ratios to plain nvcc in a Markdown table, and draws bars with `--svg`. Missing programs are named and left
+out. `--draw FILE` draws results of `--json`; docs/images shows those of tests/benchmarks/recorded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SCENARIOS = {
 
 
 def text_for(scenario: str, number: int) -> str:
-    """The source as it is in one scenario of a round."""
+    """The source in one scenario of a round."""
     text = SOURCE.read_text()
     assert COMMENT in text
     order = list(SCENARIOS)
@@ -61,13 +61,13 @@ def text_for(scenario: str, number: int) -> str:
 
 
 def seconds_of(contender: Contender, scenario: str, number: int, folder: Path) -> float:
-    """Compile as one contender does in one scenario; seconds on the wall."""
+    """Compile with one contender in one scenario; returns wall seconds."""
     source, product = folder / "unit.cu", folder / "unit.o"
     text = text_for(scenario, number)
     if not source.exists() or source.read_text() != text:
         source.write_text(text)
     product.unlink(missing_ok=True)
-    time.sleep(1.5)  # older than what ccache and nvccache take for too new to be believed
+    time.sleep(1.5)  # ccache and nvccache distrust newer files
     argv = [*contender.argv, *SCENARIOS[scenario], "-c", source.name, "-o", product.name]
     begun = time.perf_counter()
     done = subprocess.run(argv, cwd=folder, env=contender.environ, capture_output=True, check=False)
@@ -107,16 +107,16 @@ def table(medians: dict[str, dict[str, float]]) -> str:
     names = list(next(iter(medians.values())))
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     for scenario, found in medians.items():
-        lines.append(f"| {scenario} | {' | '.join(words(found[name]) for name in names)} |")
+        lines.append(f"| {scenario} | {' | '.join(formatted(found[name]) for name in names)} |")
     return "\n".join(lines)
 
 
-def words(ratio: float) -> str:
+def formatted(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
 
 
 def described(nvcc: str, sccache: str | None, rounds: int) -> dict[str, object]:
-    """What was compared, and where: versions by name, cores, rounds, month."""
+    """The conditions of the comparison: versions by name, cores, rounds, month."""
     found: dict[str, object] = {PLAIN: discovery.release_of(nvcc), OURS: __version__}
     for name, program in ((CCACHE, CCACHE), (SCCACHE, sccache or SCCACHE)):
         try:
@@ -129,7 +129,7 @@ def described(nvcc: str, sccache: str | None, rounds: int) -> dict[str, object]:
 
 
 def draw(svg: str, document: dict[str, object]) -> None:
-    """Write the picture of what --json kept."""
+    """Draw the results that --json wrote."""
     about: dict[str, object] = document["about"]  # type: ignore[assignment]
     note = f"{about['cores']} cores, medians of {about['rounds']} rounds, {about['date']}"
     versions = {name: str(about[name]) for name in (PLAIN, OURS, CCACHE, SCCACHE) if name in about}

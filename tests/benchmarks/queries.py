@@ -1,12 +1,12 @@
-"""What queries (-M, -E, --version) cost that nothing has changed for, as ratios to plain nvcc.
+"""What queries (-M, -E, --version) cost if nothing has changed, as ratios to plain nvcc.
 
     python tests/benchmarks/queries.py [--runs 5] [--sources 6] [--nvcc PATH]
 
-Plain nvcc and nvccache answer in turn, in alternating order; printed is a Markdown table of medians, and the
-ratios of the pairs with their range. The last rows are a Makefile that lists the dependencies of each source
-by `nvcc -M` and then compiles it, all of it and these lists alone.
+Plain nvcc and nvccache answer in turn, in alternating order. Prints a Markdown table of medians, and the
+median and range of ratios of pairs. The last rows are a Makefile that lists the dependencies of each source
+with `nvcc -M` and then compiles it: the whole run, and only the lists.
 
-Fails where an answer differs from nvcc's, or a query was not answered from a record.
+Fails if an answer differs from nvcc's, or a query was not answered from a record.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def answer(bench: Bench, compiler: str, argv: tuple[str, ...], folder: str) -> b
 
 
 def made(bench: Bench, compiler: str, target: str, folder: str) -> Cost:
-    """What a build from nothing costs; raises workbench.CompileError."""
+    """The cost of a build from scratch; raises workbench.CompileError."""
     directory = bench.work / folder
     workbench.timed(["make", "-s", "clean"], directory, bench.environ)
     return workbench.timed(["make", "-s", target, f"NVCC={compiler}"], directory, bench.environ)
@@ -74,7 +74,7 @@ def compared(name: str, runs: int, plain: Callable[[], Cost], ours: Callable[[],
 
 
 def measured(bench: Bench, options: argparse.Namespace) -> bool:
-    """Print the table; whether all answers were nvcc's, and from records."""
+    """Print the table; whether all answers equalled nvcc's and came from records."""
     is_right = True
     print(MARKDOWN)
     for argv in _QUERIES:

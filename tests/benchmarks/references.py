@@ -1,7 +1,7 @@
-"""Compiles the units of a build directory again with `nvcc -keep`, for cutlass_build.py to compare with.
+"""Compiles the units of a build directory with `nvcc -keep`, for cutlass_build.py to compare with.
 
-`-keep` names intermediate files by their sources and not by a process id, so that its objects are the same
-on every run. Each distinct command is compiled once, and its object kept.
+`-keep` names intermediate files after their sources, not a process id, so that its objects are the same on
+every run. Each distinct command is compiled once, and its object kept.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Comparison:
     differing: int = 0
     differing_apart_from_id: int = 0
     differing_rules: int = 0  # dependency files
-    naming_the_checkout: int = 0  # units whose preprocessed text says where the checkout is
+    naming_the_checkout: int = 0  # units whose preprocessed text contains the path of the checkout
 
 
 def compare(build: Path, folder: Path, nvcc: str) -> Comparison:
-    """Compare all objects of a build directory; references are kept in `folder`."""
+    """Compare all objects of a build directory; keeps references in `folder`."""
     listing = subprocess.check_output(["ninja", "-C", str(build), "-t", "compdb"])
     objects = differing = apart_from_id = rules = naming = 0
     for command in json.loads(listing):
@@ -62,7 +62,7 @@ def _rule_of(reference: Path) -> Path:
 
 
 def _reference(arguments: list[str], build: Path, folder: Path, nvcc: str) -> Path:
-    """The object of `nvcc -keep` for these arguments, and beside it a mark if the text names the checkout."""
+    """The object of `nvcc -keep` for these arguments, with a marker file if the text names the checkout."""
     digest = hashlib.sha256("\0".join([str(build), *arguments]).encode()).hexdigest()[:16]
     reference = folder / f"{digest}.o"
     if reference.exists():
@@ -80,7 +80,7 @@ def _reference(arguments: list[str], build: Path, folder: Path, nvcc: str) -> Pa
 
 
 def _names(preprocessed: Path, directory: bytes) -> bool:
-    """Whether the text beside its line markers holds the directory: `__FILE__` was used, as by assert."""
+    """Whether the text contains the directory outside of line markers, by `__FILE__` as in assert."""
     with open(preprocessed, "rb") as stream:
         return any(directory in line for line in stream if not line.startswith(b"#"))
 

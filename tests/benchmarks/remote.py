@@ -1,17 +1,16 @@
-"""What a remote costs and saves: misses, hits and builds with lines of several lengths and widths to it.
+"""What a remote costs and saves: misses, hits and builds at several latencies and bandwidths.
 
     python tests/benchmarks/remote.py [miss] [hit] [build] [peers] [--runs N] [--unit a|b|c]
 
-miss    a compile with nothing cached anywhere, with a remote and without, in turn, at 0, 20 and 100 ms
-hit     a machine with an empty cache that takes all from the remote, beside plain nvcc: at 0 and 100 ms, and
-        over 50 Mbit/s
-build   CUTLASS examples by CMake and Ninja on a second machine with another checkout, beside plain nvcc, and
-        on a third one for one architecture fewer
-peers   the hits of `hit` beside those of sccache (`--sccache PATH`) with the same server
+miss    a compile with all caches empty, with and without a remote in turn, at 0, 20 and 100 ms
+hit     a machine with an empty cache that gets everything from the remote, compared with plain nvcc: at 0 and
+        100 ms, and at 50 Mbit/s
+build   CUTLASS examples by CMake and Ninja on a second machine with another checkout, compared with plain
+        nvcc, and on a third machine for one architecture less
+peers   the hits of `hit` compared with those of sccache (`--sccache PATH`) and the same server
 
-The server is redis, or with `--kind rgw` S3. Printed are medians of pairs as ratios, with their spread, and
-what went over the line a compile. Nothing is asserted but that the compiles succeed; what became of them is
-printed.
+The server is redis, or S3 with `--kind rgw`. Prints medians of pairs as ratios, with their spread, and the
+traffic for each compile. Fails only if a compile fails; outcomes are printed.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ LINES = {
 
 
 class Bench:
-    """A work directory, the compiler and what is compiled."""
+    """A work directory, the compiler and the unit to compile."""
 
     def __init__(self, work: Path, nvcc: str, options: argparse.Namespace) -> None:
         self.work, self.nvcc, self.options = work, nvcc, options
@@ -53,7 +52,7 @@ class Bench:
         self._copies = 0
 
     def source(self) -> tuple[list[str], Path]:
-        """The words of a compile of a text that nobody has compiled, and the directory for it."""
+        """The arguments of a compile of a new text, and the directory for it."""
         self._copies += 1
         directory = self.work / f"copy{self._copies}"
         directory.mkdir()
@@ -76,18 +75,18 @@ def shown(name: str, base: list[float], ours: list[float], note: str = "") -> No
 
 
 def traffic(at: Place, compiles: int) -> str:
-    """For each compile."""
+    """The traffic for each compile, as text."""
     counts = at.line.counts
     figures = len(counts.requests), counts.connections, counts.sent, counts.received
     requests, connections, sent, received = (figure / compiles for figure in figures)
     kinds = Counter(request.partition(" ")[0] for request in counts.requests).most_common()
     named = ", ".join(f"{count / compiles:.0f} {kind}" for kind, count in kinds)
-    told = f"{requests:.0f} requests ({named})"
-    return f"{told} on {connections:.0f} connections, {sent:.0f} B out, {received:.0f} B in"
+    requested = f"{requests:.0f} requests ({named})"
+    return f"{requested} on {connections:.0f} connections, {sent:.0f} B out, {received:.0f} B in"
 
 
 def tools_of(bench: Bench) -> Path:
-    """A cache in which there are only the digests of tools, and what is known of the machine."""
+    """A cache with only the digests of tools and facts about the machine."""
     machine = bench.machine("tools", None)
     argv, directory = bench.source()
     (directory / "unit.cu").write_text("__global__ void small(int *p) { *p = 1; }\nint f() { return 1; }\n")
@@ -121,7 +120,7 @@ def misses(bench: Bench) -> None:
 
 
 def hits(bench: Bench, program: str | None = None) -> None:
-    """Beside plain nvcc, and with `program` beside sccache."""
+    """Hits compared with plain nvcc, and with `program` also with sccache."""
     for number, line in enumerate(bench.options.line or LINES):
         round_trip, rate = LINES[line]
         base: list[float] = []
@@ -147,7 +146,7 @@ def hits(bench: Bench, program: str | None = None) -> None:
 
 
 def by_sccache(bench: Bench, program: str, at: Place, argv: list[str], directory: Path) -> float:
-    """Filled by one machine, the seconds of another."""
+    """One machine fills sccache's cache; returns the seconds of another."""
     taken = 0.0
     for name in ("first", "second"):
         with sccache(program, bench.work / f"sccache-{name}", at) as environ:
@@ -157,7 +156,7 @@ def by_sccache(bench: Bench, program: str, at: Place, argv: list[str], directory
 
 
 def build(bench: Bench) -> None:
-    """Checkouts below the base directories of three machines; the first one fills the remote."""
+    """Builds in checkouts below the base directories of three machines; the first fills the remote."""
     with place(bench.options.kind, bench.work / "server", bench.options.round_trip / 1000, 0) as at:
         for name, architectures in (("first", "80;90"), ("second", "80;90"), ("third", "80")):
             checkout = checkouts.make(bench.work, name, bench.options.examples)

@@ -1,7 +1,7 @@
-"""Who compiles in remote.py, each as a machine that was never there before: nvcc, nvccache and sccache.
+"""The compilers of remote.py, each on a fresh machine: nvcc, nvccache and sccache.
 
-A machine has a home and a cache of its own. What it shares with others is the remote, which is reached by a
-line of a given length and width (tests/support/proxy.py).
+A machine is a home directory and a cache. Machines share only the remote, which is reached with a given
+latency and bandwidth (tests/support/proxy.py).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from nvccache.store import event_totals
 from support import servers_redis, servers_s3
 from support.proxy import Proxy, proxy
 
-SETTLED = 1.5  # seconds; what is younger than that is not recorded as it is
+SETTLED = 1.5  # seconds; caches distrust files that are younger
 PATIENCE = 300
 
 
 @dataclass(frozen=True)
 class Place:
-    """A remote as it is set for each of the caches, and the line to it."""
+    """A remote, as settings for each of the caches, and the proxy to it."""
 
     line: Proxy
     for_nvccache: str
@@ -41,7 +41,7 @@ class Place:
 
 @contextlib.contextmanager
 def place(kind: str, directory: Path, round_trip: float, rate: float) -> Iterator[Place]:
-    """An empty redis or S3 behind a line."""
+    """An empty redis or S3 server behind a proxy."""
     if kind == "redis":
         with servers_redis.redis(directory) as redis, proxy(redis.port, round_trip, rate) as line:
             address = f"redis://127.0.0.1:{line.port}/0"
@@ -61,7 +61,7 @@ def place(kind: str, directory: Path, round_trip: float, rate: float) -> Iterato
 
 
 class Machine:
-    """A home and a cache below a directory, which are made anew."""
+    """A fresh home and cache below a directory."""
 
     def __init__(self, directory: Path, nvcc: str, place_: Place | None = None, rights: str = ",rw") -> None:
         shutil.rmtree(directory, ignore_errors=True)
@@ -79,7 +79,7 @@ class Machine:
         return [sys.executable, "-I", "-m", "nvccache", self.nvcc]
 
     def deliver(self) -> None:
-        """Wait until all that was queued has been sent."""
+        """Wait until everything queued has been sent."""
         until = time.monotonic() + PATIENCE
         while uploads.pending(str(self.cache)):
             if time.monotonic() > until:
@@ -99,7 +99,7 @@ class Machine:
 
 
 def seconds_of(argv: list[str], directory: Path, environ: Mapping[str, str]) -> float:
-    """On the wall; ends the benchmark where the command fails."""
+    """Wall time of a command; ends the benchmark if it fails."""
     begun = time.perf_counter()
     done = subprocess.run(argv, cwd=directory, env=dict(environ), capture_output=True, check=False)
     taken = time.perf_counter() - begun
@@ -110,7 +110,7 @@ def seconds_of(argv: list[str], directory: Path, environ: Mapping[str, str]) -> 
 
 @contextlib.contextmanager
 def sccache(program: str, directory: Path, place_: Place) -> Iterator[dict[str, str]]:
-    """The environment in which sccache uses the place, with a server of its own that knows nothing yet."""
+    """The environment for sccache to use the remote, with its own fresh server."""
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "home").mkdir(parents=True)
     environ = contenders.sccache_environ(workbench.of_user(contenders.FOREIGN))

@@ -1,4 +1,4 @@
-"""What was measured in pairs: costs, their ratios, and the tables of misses.py, links.py and queries.py."""
+"""Measurements in pairs: costs, their ratios, and the tables of misses.py, links.py and queries.py."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-CALLS = "calls"  # beside the stages in what is counted
-_SHORT = {  # what is not in here is shown as it is
+CALLS = "calls"  # counted along with stages
+_SHORT = {  # other stages are shown by name
     "host_preprocess": "pre",
     "device_preprocess": "pre",
     "fatbinary": "fat",
@@ -18,7 +18,7 @@ _SHORT = {  # what is not in here is shown as it is
 
 
 class Cost(NamedTuple):
-    """Seconds of a command on the wall, and of processors: user and system, of all processes waited for."""
+    """Wall and CPU seconds of a command; CPU is user and system time of all processes waited for."""
 
     wall: float
     cpu: float
@@ -26,10 +26,9 @@ class Cost(NamedTuple):
 
 @dataclass
 class Row:
-    """Costs of plain nvcc, or of what the row names instead, and of ours, in pairs.
+    """Costs of plain nvcc, or of what the row names instead, and of nvccache, in pairs.
 
-    `most` is the target for the ratio of medians; `ran` counts stages in the last run; `wrong` says what
-    must not be.
+    `most` is the target for the ratio of medians; `ran` counts stages in the last run; `wrong` lists errors.
     """
 
     unit: str
@@ -43,7 +42,7 @@ class Row:
 
     @property
     def medians(self) -> tuple[float, float]:
-        """Seconds on the wall, of the others and of ours."""
+        """Wall seconds, of the baseline and of nvccache."""
         base, ours = (statistics.median(cost.wall for cost in costs) for costs in (self.base, self.ours))
         return base, ours
 
@@ -73,7 +72,7 @@ class Row:
 
 
 def spread(base: Sequence[float], ours: Sequence[float]) -> str:
-    """The median of the ratios of pairs, and their range."""
+    """The median and range of the ratios of pairs."""
     pairs = [one / other for one, other in zip(ours, base, strict=True)]
     return f"{statistics.median(pairs):.3f} ({min(pairs):.3f}-{max(pairs):.3f})"
 
@@ -86,9 +85,9 @@ def heading() -> str:
 
 
 def show(row: Row) -> None:
-    told = "; ".join(part for part in (stages(row.ran) if row.ran else "", row.note) if part)
+    details = "; ".join(part for part in (stages(row.ran) if row.ran else "", row.note) if part)
     figures = _figures(row) if row.ours else ""
-    print(f"{row.unit:5} {row.scenario:17} {figures}{told}")
+    print(f"{row.unit:5} {row.scenario:17} {figures}{details}")
     print("".join(f"      {fault}\n" for fault in row.faults), end="", flush=True)
 
 
@@ -103,7 +102,7 @@ MARKDOWN = "| case | plain s | nvccache s | ratio | pairs (min-max) | |\n|---|--
 
 
 def markdown(row: Row) -> str:
-    """A line of that table, and below it whatever was wrong."""
+    """A line of the table, with errors below it."""
     wrong = "".join(f"\n\n{fault}\n" for fault in row.faults)
     if not row.ours:
         return f"| {row.scenario} | | | | | {row.note} |{wrong}"

@@ -1,11 +1,11 @@
-"""The units that misses.py compiles: what they hold, and how their texts vary.
+"""The units that misses.py compiles: their texts and edits.
 
-    a   templates of our own, almost no headers: the time is spent in cicc and ptxas
-    b   Thrust and CUB: some 1600 headers, and names that hold the list of architectures
-    c   a GEMM of CUTLASS, whose headers the wheel brings
-    s   a kernel and `main`: what it costs is nvcc's and nvccache's own work
+    a   small templates, almost no headers: the time is spent in cicc and ptxas
+    b   Thrust and CUB: about 1600 headers, and names that contain the list of architectures
+    c   a GEMM of CUTLASS, with headers from the wheel
+    s   a kernel and `main`: the time is mostly nvcc's and nvccache's own work
 
-Every unit has an external definition: without one nvcc's own objects differ from run to run.
+Every unit has an external definition: without one, nvcc's own objects differ from run to run.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ int main() {
   return std::puts("done") < 0;
 }
 """
-# What every unit ends with: code for the edits, and device code that tells copies apart.
+# The end of every unit: code for the edits, and device code that makes copies differ.
 _ENDING = """\
 
 __global__ void mark(int *copy) { *copy = @COPY@; }
@@ -135,7 +135,7 @@ int host_body(int value) { return value + @HOST_BODY@; }
 
 @dataclass(frozen=True)
 class Unit:
-    """A translation unit: its letter, what it is, its text with places for edits, its own arguments."""
+    """A translation unit: its letter, description, text with placeholders for edits, and arguments."""
 
     letter: str
     title: str
@@ -154,7 +154,7 @@ class Version:
 
 
 def units(cutlass: Path | None) -> dict[str, Unit]:
-    """All units by letter; that of CUTLASS only where there are its headers."""
+    """All units by letter; that of CUTLASS only if its headers are available."""
     present = [
         Unit("a", "36 templates of our own", _GEMM),
         Unit("b", "Thrust and CUB", _THRUST, ("-std=c++17",)),

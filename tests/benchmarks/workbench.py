@@ -1,13 +1,13 @@
-"""Where misses.py, links.py and queries.py compile: plain nvcc, nvccache by its shim, and `nvcc -keep`.
+"""Compiles for misses.py, links.py and queries.py: with plain nvcc, nvccache's shim, and `nvcc -keep`.
 
     WORK/src            the sources
-    WORK/plain, ours    where the compilers run and leave their objects
-    WORK/cache          the cache; saved/ holds copies of it to return to
-    WORK/references     objects of `nvcc -keep`: that names intermediate files by their sources and not by
-                        a process id, so that its objects are the same on every run
+    WORK/plain, ours    working directories of the compilers, with their objects
+    WORK/cache          the cache; saved/ has copies of it to return to
+    WORK/references     objects of `nvcc -keep`, which names intermediate files after their sources, not a
+                        process id, so that its objects are the same on every run
 
-Owns how a compile is timed, how the cache is put into a state, and how the stages that ran are counted. Knows
-no scenario.
+Owns how a compile is timed, how the cache is put into a state, and how stages are counted. Unaware of
+scenarios.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from nvccache.toolkit import discovery
 
 PLAIN, OURS = "plain", "ours"
 OBJECT = "object.o"
-LOST = (outcomes.BYPASS, outcomes.FAULT, outcomes.FAILED)  # calls that say nothing of what a miss costs
-_FOREIGN = ("NVCCACHE_", "NVCC_", "_NVCCACHE_", "XDG_")  # settings of the user's own
-_SETTLED = 1.2  # seconds; a cache does not trust files that are as young as its own record of them
+LOST = (outcomes.BYPASS, outcomes.FAULT, outcomes.FAILED)  # calls that do not show what a miss costs
+_FOREIGN = ("NVCCACHE_", "NVCC_", "_NVCCACHE_", "XDG_")  # the user's own settings
+_SETTLED = 1.2  # seconds; a cache distrusts files as young as its records of them
 _TOOLS = "tools"
 _SMALL = "__global__ void small(int *p) { *p = 1; }\n"
 
 
 class CompileError(Exception):
-    """A command of the benchmark failed; the message is the command and what it said."""
+    """A command of the benchmark failed; the message is the command and its output."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compile cost, and how often each stage ran in it."""
+    """The cost of a compile, and how often each stage ran."""
 
     cost: Cost
     ran: Counter[str]
@@ -78,7 +78,7 @@ def of_user(foreign: Sequence[str] = _FOREIGN) -> dict[str, str]:
 
 
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options, and `nvcc` among them, as a path from the root."""
+    """The options, with `nvcc` as an absolute path."""
     parser.add_argument("--nvcc", metavar="PATH", help="instead of the one that is found")
     options = parser.parse_args()
     found = options.nvcc or discovery.find_nvcc(os.environ)
@@ -94,7 +94,7 @@ def set_up(
     compilers: Sequence[str] = (),
     program: Sequence[str] = (sys.executable, "-m", "nvccache"),
 ) -> Bench:
-    """A fresh bench. The digests of all tools, those of the host compilers included, are made here."""
+    """A fresh bench; computes the digests of all tools, including host compilers."""
     environ = of_user()
     environ |= {"HOME": str(work / "home"), "NVCCACHE_DIR": str(work / "cache")}
     environ |= {"NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
@@ -109,7 +109,7 @@ def set_up(
         timed([bench.shim, *argv, "-c", str(small), "-o", OBJECT], work / OURS, environ)
     tools = work / "saved" / _TOOLS / store.MEMO
     shutil.copytree(bench.cache / store.MEMO, tools)
-    shutil.copy(bench.cache / cachedir_tag.NAME, tools.parent)  # else it is no cache to a command
+    shutil.copy(bench.cache / cachedir_tag.NAME, tools.parent)  # or commands would not accept it as a cache
     for path in tools.glob("*/*"):
         if path.read_bytes().partition(b"\n")[2].startswith(b"{"):
             path.unlink()  # digests of sources and headers
@@ -123,12 +123,12 @@ def write(bench: Bench, name: str, text: str) -> Path:
 
 
 def settle() -> None:
-    """Let what was written become old enough to be trusted."""
+    """Wait until new files are old enough to be trusted."""
     time.sleep(_SETTLED)
 
 
 def empty_cache(bench: Bench) -> None:
-    """Leave nothing in the cache but the digests of tools."""
+    """Remove everything from the cache but the digests of tools."""
     restore_cache(bench, _TOOLS)
 
 
@@ -144,7 +144,7 @@ def restore_cache(bench: Bench, name: str) -> None:
 
 
 def timed(command: Sequence[str], directory: Path, environ: dict[str, str]) -> Cost:
-    """What a command costs; raises CompileError."""
+    """Run a command and return its cost; raises CompileError."""
     started, used = time.monotonic(), cpu_seconds()
     done = subprocess.run(
         command, cwd=directory, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -172,7 +172,7 @@ def compile_ours(bench: Bench, argv: Sequence[str]) -> Compiled:
 
 
 def stages_run(bench: Bench) -> Counter[str]:
-    """How often each stage has run since the cache was emptied; beside that all calls, and those lost."""
+    """How often each stage has run since the cache was emptied; also the numbers of all and of lost calls."""
     shown = statistics_of(bench)
     ran = Counter({kind: stage["miss"] for kind, stage in shown["stages"].items()})
     calls = Counter({CALLS: sum(shown["calls"].values())})
@@ -186,9 +186,9 @@ def statistics_of(bench: Bench) -> dict[str, Any]:
 
 
 def reference(bench: Bench, source: Path, argv: Sequence[str], directory: str = OURS) -> bytes:
-    """The object of `nvcc -keep` for these words; each distinct compile is done once."""
-    told = [str(source), source.read_text(), directory, *argv]
-    digest = hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+    """The object of `nvcc -keep` for this argv; each distinct compile runs once."""
+    parts = [str(source), source.read_text(), directory, *argv]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     made = bench.work / "references" / f"{digest}.o"
     if not made.exists():
         kept = bench.work / "references" / "kept"
@@ -198,12 +198,12 @@ def reference(bench: Bench, source: Path, argv: Sequence[str], directory: str = 
 
 
 def keep(bench: Bench, argv: Sequence[str], folder: Path, directory: Path) -> None:
-    """Compile with plain nvcc and leave its intermediate files in an empty folder."""
+    """Compile with plain nvcc, with its intermediate files in an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     timed([bench.nvcc, *argv, "-keep", "-keep-dir", str(folder)], directory, bench.environ)
 
 
 def differs(bench: Bench, source: Path, argv: Sequence[str]) -> bool:
-    """Whether the last object of ours is another than nvcc would make."""
+    """Whether nvccache's last object differs from nvcc's."""
     return (bench.work / OURS / OBJECT).read_bytes() != reference(bench, source, argv)

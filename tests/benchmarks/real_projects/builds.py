@@ -1,7 +1,8 @@
 """How each build system is configured with a launcher before nvcc, and started for some units.
 
-Owns the words. Each builder has three methods: `configure` gives commands, and may write files into the build
-directory; `compile` gives the command that builds units; `product` is where the object of a unit is.
+Owns the command lines. Each builder has three methods: `configure` gives commands, and may write files into
+the build directory; `compile` gives the command that builds units; `product` is where the object of a unit
+is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import json, os, shlex, subprocess
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-told = json.load(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "told.json")))
+options = json.load(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "options.json")))
 
 class Build(build_ext):
     def build_extensions(self):
@@ -32,7 +33,7 @@ class Build(build_ext):
         compiler.src_extensions.append(".cu")
 
         def compile_one(obj, src, ext, cc_args, extra, pp_opts):
-            compiler.spawn([*told["nvcc"], *pp_opts, "-c", src, "-o", obj, *extra])
+            compiler.spawn([*options["nvcc"], *pp_opts, "-c", src, "-o", obj, *extra])
 
         compiler._compile = compile_one
         compiler.link_shared_object = lambda *ignored, **named: None
@@ -41,7 +42,8 @@ class Build(build_ext):
 units = os.environ["UNITS"].split(os.pathsep)
 setup(
     name="built",
-    ext_modules=[Extension("built", units, include_dirs=told["include"], extra_compile_args=told["flags"])],
+    ext_modules=[Extension("built", units, include_dirs=options["include"],
+                           extra_compile_args=options["flags"])],
     cmdclass={"build_ext": Build},
 )
 """
@@ -65,9 +67,9 @@ rule cuda_compile
 
 @dataclass(frozen=True)
 class Machine:
-    """What all builds use: nvcc, directories of headers, an empty library, a host compiler if one is named.
+    """What all builds use: nvcc, directories of headers, an empty library, and optionally a host compiler.
 
-    `launcher` are the words before nvcc, none for plain nvcc.
+    `launcher` is the command before nvcc, empty for plain nvcc.
     """
 
     nvcc: str
@@ -93,7 +95,7 @@ class Builder:
         raise NotImplementedError
 
     def environ(self, units: Sequence[str]) -> dict[str, str]:
-        """What the command of `compile` needs beside the environment."""
+        """Additional variables for the command of `compile`."""
         return {}
 
     def product(self, unit: str) -> Path:
@@ -101,11 +103,11 @@ class Builder:
 
     @property
     def directory(self) -> Path:
-        """Where the command of `compile` is started."""
+        """The working directory of the command of `compile`."""
         return self.checkout.source
 
     def settings(self) -> list[str]:
-        """The project's own, with what depends on the machine put in."""
+        """The project's settings, with the machine's values inserted."""
         headers = str(self.machine.headers[0]) if self.machine.headers else ""
         toolkit = str(Path(self.machine.nvcc).parents[1])
         places = {"library": str(self.machine.library), "headers": headers, "toolkit": toolkit}
@@ -114,7 +116,7 @@ class Builder:
 
 
 class CMakeNinja(Builder):
-    """CMake, its own generated files, the objects of single units as targets."""
+    """CMake with Ninja; objects of single units are targets."""
 
     generator = "Ninja"
 
@@ -136,7 +138,7 @@ class CMakeNinja(Builder):
 
 
 class CMakeMake(CMakeNinja):
-    """The same with makefiles, whose targets have no directory of CMake's in their names."""
+    """The same with makefiles, whose targets are named without CMake's directory."""
 
     generator = "Unix Makefiles"
 
@@ -146,9 +148,9 @@ class CMakeMake(CMakeNinja):
 
 
 class Make(Builder):
-    """A makefile of the project's own, which puts objects beside their sources.
+    """The project's own makefile, which puts objects next to their sources.
 
-    In its settings @NVCC@ is the compiler with its launcher, and @FLAGS@ the architectures and the like.
+    In its settings @NVCC@ is the compiler with its launcher, and @FLAGS@ the architectures and other options.
     """
 
     def configure(self, architectures: Sequence[str]) -> list[list[str]]:
@@ -174,23 +176,23 @@ class Make(Builder):
 
 
 class Setuptools(Builder):
-    """A setup.py that compiles with the words of torch's extensions, one source after the other."""
+    """A setup.py that compiles with the options of torch's extensions, one source after the other."""
 
     def configure(self, architectures: Sequence[str]) -> list[list[str]]:
         self.checkout.build.mkdir(parents=True, exist_ok=True)
-        told = {
+        options = {
             "nvcc": [*self.machine.launcher, self.machine.nvcc],
             "include": [str(path) for path in self._include()],
             "flags": [shlex.split(word)[0] for word in self.flags(architectures)],
         }
-        (self.checkout.build / "told.json").write_text(json.dumps(told, indent=1))
+        (self.checkout.build / "options.json").write_text(json.dumps(options, indent=1))
         (self.checkout.build / "setup.py").write_text(_SETUP)
         return []
 
     def compile(self, units: Sequence[str]) -> list[str]:
         build = str(self.checkout.build)
-        told = ["--build-temp", f"{build}/temporary", "--build-lib", f"{build}/library"]
-        return [sys.executable, f"{build}/setup.py", "--quiet", "build_ext", *told]
+        options = ["--build-temp", f"{build}/temporary", "--build-lib", f"{build}/library"]
+        return [sys.executable, f"{build}/setup.py", "--quiet", "build_ext", *options]
 
     def environ(self, units: Sequence[str]) -> dict[str, str]:
         return {"UNITS": os.pathsep.join(units)}
@@ -199,7 +201,7 @@ class Setuptools(Builder):
         return (self.checkout.build / "temporary" / unit).with_suffix(".o")
 
     def flags(self, architectures: Sequence[str]) -> list[str]:
-        """Words as torch gives them to nvcc, quoted for a shell."""
+        """Options as torch passes them to nvcc, quoted for a shell."""
         own = [word for word in self.settings() if not word.startswith("-I")]
         codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in architectures]
         name = ["-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=built", "-std=c++20"]
@@ -212,7 +214,7 @@ class Setuptools(Builder):
 
 
 class TorchNinja(Setuptools):
-    """A build.ninja as torch writes it for an extension, with paths from the root."""
+    """A build.ninja as torch writes it for an extension, with absolute paths."""
 
     def configure(self, architectures: Sequence[str]) -> list[list[str]]:
         self.checkout.build.mkdir(parents=True, exist_ok=True)

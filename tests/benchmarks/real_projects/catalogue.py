@@ -1,7 +1,7 @@
-"""The projects: which files of the package index they are, by hash, and what is compiled and edited of them.
+"""The projects: their files on the package index by hash, and what is compiled and edited.
 
-Nothing of them is in this repository. Headers of NVIDIA's libraries come from wheels where the toolkit of the
-nvcc has none; torch's come from one of its wheels.
+This repository contains none of their files. Headers of NVIDIA's libraries come from wheels if the toolkit
+lacks them; torch's come from one of its wheels.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Project:
-    """A project. All paths are relative to its sources, which are the directory `root` of its archive.
+    """A project. All paths are relative to its sources, the directory `root` of its archive.
 
     `units` are sources; the object of one is `objects`, its path without `strip`, and `.o`. `settings` are
-    the project's own: of CMake, of make, or of nvcc. `comment` is a line of comment in a central header;
-    `host` and `device` are lines after which a statement can be, in a host function and in a kernel of the
-    first unit.
+    the project's own, for CMake, make, or nvcc. `comment` is a comment line in a central header; `host` and
+    `device` are lines of the first unit after which a statement can be inserted, in a host function and in a
+    kernel.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Project:
     more: tuple[str, ...] = ("80", "86", "90")
 
 
-# A header that says whether it is there already -> the wheel that has it.
+# A header to check for -> the wheel that has it.
 HEADERS = {
     "cublas_v2.h": File(
         "nvidia-cublas",
@@ -152,11 +152,11 @@ PROJECTS = (
             f"{_LLAMA}/softmax.cu", "const int ncols = ncols_template == 0 ? ncols_par : ncols_template;"
         ),
         settings=(
-            "LLAMA_MAKEFILE=1",  # it says that CMake is to be used, otherwise
+            "LLAMA_MAKEFILE=1",  # otherwise it demands CMake
             "GGML_NO_CCACHE=1",
             "GGML_CUDA=1",
             "CUDA_PATH={toolkit}",
-            "CUDA_POWER_ARCH=1",  # names no architecture of its own
+            "CUDA_POWER_ARCH=1",  # adds no architecture of its own
             "GGML_CUDA_NVCC=@NVCC@",
             "NVCCFLAGS=@FLAGS@",
         ),

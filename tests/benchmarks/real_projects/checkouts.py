@@ -1,4 +1,4 @@
-"""The sources of a project: unpacked from its archive, copied to other places, edited and put back.
+"""The sources of a project: unpacked from its archive, copied, edited and restored.
 
 WORK/NAME/first/       a checkout: source/, build/ and another-build/
 WORK/NAME/second/      the same elsewhere; third/ as well
@@ -33,7 +33,7 @@ class Checkout:
 
 
 def unpack(archive: Path, root: str, to: Path) -> None:
-    """Put the directory `root` of a source distribution or a wheel at `to`."""
+    """Unpack the directory `root` of a source distribution or a wheel to `to`."""
     unpacked = to.with_name(f"{to.name}.unpacked")
     shutil.rmtree(unpacked, ignore_errors=True)
     prefix = f"{root}/"
@@ -52,7 +52,7 @@ def unpack(archive: Path, root: str, to: Path) -> None:
 
 
 def unpack_headers(wheel: Path, to: Path) -> None:
-    """Put what is in the directories `include` of a wheel below `to`."""
+    """Unpack the `include` directories of a wheel to `to`."""
     with zipfile.ZipFile(wheel) as opened:
         for name in opened.namelist():
             _, _, path = name.partition("/include/")
@@ -62,7 +62,7 @@ def unpack_headers(wheel: Path, to: Path) -> None:
 
 
 def edited(text: str, project: Project, kind: str, number: int) -> str:
-    """The text of a file after an edit; raises UnavailableError unless its place occurs in it once."""
+    """The text of a file after an edit; raises UnavailableError unless the line to edit occurs once."""
     place = place_of(project, kind)
     lines = text.split("\n")
     found = [index for index, line in enumerate(lines) if line.strip() == place.line]
@@ -73,7 +73,7 @@ def edited(text: str, project: Project, kind: str, number: int) -> str:
         lines[index] = f"// A comment in other words, {number}."
     elif kind == INSERT:
         lines.insert(index, f"// A comment more, {number}.")
-    else:  # in the same line, so that no other moves
+    else:  # in the same line, so that no line moves
         lines[index] += {HOST: _HOST_STATEMENT, DEVICE: _DEVICE_STATEMENT}[kind].format(number=number)
     return "\n".join(lines)
 
@@ -83,7 +83,7 @@ def place_of(project: Project, kind: str) -> Place:
 
 
 class Edits:
-    """The edit that is in a checkout; it can be taken out and put in again."""
+    """The edit of a checkout, which can be undone and redone."""
 
     def __init__(self, project: Project, checkout: Checkout, kind: str, number: int) -> None:
         self._path = checkout.source / place_of(project, kind).file if kind else None
@@ -100,7 +100,7 @@ class Edits:
     def __exit__(self, *raised: object) -> None:
         if self._path:
             self._path.write_text(self._before)
-            os.utime(self._path, ns=self._times)  # a line table names it
+            os.utime(self._path, ns=self._times)  # line tables contain the time
 
     @contextmanager
     def out(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """Files of a package index, each known by the SHA-256 of its content.
 
-The indexes are those that pip is configured with, asked for by `pip config list`. pip does not fetch them
-itself, since `pip download` runs the setup.py of a source distribution, which for many CUDA projects wants
-torch and a GPU. A page of an index is read as HTML, the form that every index has.
+The indexes are those of `pip config list`. Files are not fetched with `pip download`, since it runs the
+setup.py of a source distribution, which in many CUDA projects needs torch and a GPU. Index pages are read as
+HTML, which every index supports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class File:
-    """A file of a project on an index. `others` are further names and hashes that serve as well."""
+    """A file of a project on an index. `others` are alternative names and hashes."""
 
     project: str
     name: str
@@ -46,7 +46,7 @@ class File:
 
 @dataclass(frozen=True)
 class Indexes:
-    """Where pip looks: directories and pages of links, indexes, and the certificates to believe."""
+    """pip's sources: directories and pages of links, indexes, and certificates to trust."""
 
     links: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
@@ -71,10 +71,10 @@ class _Links(html.parser.HTMLParser):
 
 
 def configured() -> Indexes:
-    """The indexes of the user's pip; raises UnavailableError where there is no pip."""
+    """The indexes of the user's pip; raises UnavailableError if there is no pip."""
     said = []
-    for words in (("-m", "pip", "config", "list"), ("-c", _DEFAULT_OF_PIP)):
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    for argv in (("-m", "pip", "config", "list"), ("-c", _DEFAULT_OF_PIP)):
+        done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, check=False)
         if done.returncode:
             raise UnavailableError(f"`{sys.executable} -m pip` does not say which index to use")
         said.append(done.stdout)
@@ -82,9 +82,9 @@ def configured() -> Indexes:
 
 
 def parsed(listing: str, default: str) -> Indexes:
-    """What `pip config list` prints; `default` is pip's own index.
+    """Parse the output of `pip config list`; `default` is pip's own index.
 
-    A variable of the environment comes before a file, as in pip.
+    Environment variables override files, as in pip.
     """
     values: dict[str, str] = {}
     for line in sorted(listing.splitlines(), key=lambda line: line.startswith(":env:")):
@@ -98,7 +98,7 @@ def parsed(listing: str, default: str) -> Indexes:
 
 
 def fetch(file: File, cache: Path, indexes: Indexes) -> Path:
-    """The file in the cache directory, downloaded unless it is there; raises UnavailableError."""
+    """The file in the cache directory, downloaded if missing; raises UnavailableError."""
     for name, sha256 in file.names.items():
         if (cache / name).exists():
             _check(cache / name, sha256)
@@ -112,11 +112,11 @@ def fetch(file: File, cache: Path, indexes: Indexes) -> Path:
                 print(f"  fetching {name}", flush=True)
                 return _download(found[name], cache / name, sha256, indexes)
     why = refused or "no index that pip is configured with has it"
-    raise UnavailableError(f"`{file.name}` is not to be had: {why}")
+    raise UnavailableError(f"`{file.name}` is not available: {why}")
 
 
 def _pages(project: str, indexes: Indexes) -> Iterator[tuple[dict[str, str], str]]:
-    """For each place the links that it has, or none and why it has none."""
+    """The links of each source, or why there are none."""
     for place in indexes.links:
         if os.path.isdir(place):
             yield {entry: Path(place, entry).resolve().as_uri() for entry in os.listdir(place)}, place
@@ -131,13 +131,13 @@ def _links_of(address: str, indexes: Indexes) -> tuple[dict[str, str], str]:
         with _opened(address, indexes) as stream:
             text = stream.read().decode(errors="replace")
     except OSError as error:
-        return {}, f"{address} does not answer ({_words(error)})"
+        return {}, f"{address} does not answer ({_reason(error)})"
     page = _Links(address)
     page.feed(text)
     return page.found, address
 
 
-def _words(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     reason = getattr(error, "reason", error)
     return str(getattr(reason, "strerror", None) or reason)
 
@@ -158,7 +158,7 @@ def _download(address: str, to: Path, sha256: str, indexes: Indexes) -> Path:
         with _opened(address, indexes) as stream, open(part, "wb") as out:
             shutil.copyfileobj(stream, out, _READ_AT_ONCE)
     except urllib.error.URLError as error:
-        raise UnavailableError(f"`{to.name}` is not to be had: {_words(error)}") from None
+        raise UnavailableError(f"`{to.name}` is not available: {_reason(error)}") from None
     _check(part, sha256)
     return part.replace(to)
 

@@ -1,7 +1,7 @@
-"""What the benchmark cannot do, in a sentence each."""
+"""The benchmark's one error class."""
 
 from __future__ import annotations
 
 
 class UnavailableError(Exception):
-    """Something is missing, wrong or failed; the message is one sentence for the user."""
+    """Something is missing, wrong or has failed; the message is one sentence for the user."""

@@ -1,4 +1,4 @@
-"""Who builds: plain nvcc and the caches, each with what it puts before nvcc and a cache of its own."""
+"""The compilers to compare: plain nvcc and the caches, each with its launcher and its own cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BASE_DIRECTORY = ("NVCCACHE_BASE_DIR", "CCACHE_BASEDIR", "SCCACHE_BASEDIRS")
 
 @dataclass(frozen=True)
 class Lane:
-    """A name, the words before nvcc, and the environment of all that is started."""
+    """A name, the launcher before nvcc, and the environment of all commands."""
 
     name: str
     launcher: tuple[str, ...]
@@ -52,7 +52,7 @@ def fetch_peers(names: Sequence[str], cache: Path, indexes: downloads.Indexes) -
 
 @contextmanager
 def started(work: Path, nvcc: str, names: Sequence[str], programs: dict[str, str]) -> Iterator[list[Lane]]:
-    """Plain nvcc and the tools of these names, with empty caches; sccache's server ends with it."""
+    """A context with plain nvcc and these tools, with empty caches; stops sccache's server at its end."""
     wanted = {contenders.LAUNCHER: OURS, CCACHE: CCACHE, SCCACHE: SCCACHE}
     before = os.environ["PATH"]
     folders = [str(Path(programs[CCACHE]).parent)] if CCACHE in names else []
@@ -70,19 +70,19 @@ def started(work: Path, nvcc: str, names: Sequence[str], programs: dict[str, str
 
 
 def based(lane: Lane, directory: Path) -> dict[str, str]:
-    """The lane's environment with a base directory, by the name that each tool has for it."""
+    """The lane's environment with a base directory, in each tool's own variable."""
     return lane.environ | dict.fromkeys(_BASE_DIRECTORY, str(directory))
 
 
 def explained(lane: Lane, product: Path) -> dict[str, object]:
-    """What `nvccache explain` says of a compile: outcome, cause, each stage that ran, and why."""
+    """The output of `nvccache explain` for a compile: outcome, cause, each stage that ran, and why."""
     argv = [*lane.launcher, "explain", "--json", str(product)]
     done = subprocess.run(argv, env=lane.environ, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"outcome": "", "cause": done.stderr.strip(), "ran": []}
-    told = json.loads(done.stdout)
+    explanation = json.loads(done.stdout)
     why = {}
-    for one in told["stage_reasons"]:
+    for one in explanation["stage_reasons"]:
         why.setdefault(one["stage"], one["why"])
     ran = [
         {
@@ -90,13 +90,13 @@ def explained(lane: Lane, product: Path) -> dict[str, object]:
             "seconds": stage["seconds"],
             "why": stage["why"],
         }
-        for stage in told["stages"]
+        for stage in explanation["stages"]
         if stage["result"] == "ran"
     ]
-    return {"outcome": told["outcome"], "cause": told["cause"], "reasons": why, "ran": ran}
+    return {"outcome": explanation["outcome"], "cause": explanation["cause"], "reasons": why, "ran": ran}
 
 
 def versions(programs: dict[str, str]) -> dict[str, str]:
-    """What each peer says that it is."""
+    """The version that each peer prints."""
     shown = {name: subprocess.check_output([path, "--version"], text=True) for name, path in programs.items()}
     return {name: text.split("\n")[0].split()[-1] for name, text in shown.items()}

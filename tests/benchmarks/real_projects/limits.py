@@ -1,12 +1,12 @@
-"""What an edit makes nvcc's stages do anew: those whose output is another, and the seconds that they take.
+"""The stages of nvcc that an edit makes necessary, since their output changes, and the seconds they take.
 
-The command lines are recorded in the real build, by a launcher that writes them down and compiles nothing.
-Each is carried out with `-keep --time`, before the edit and after it; the rows of `--time` name the files
-of each stage (seen with CUDA 13.0). Texts are compared without line markers and blank lines: these change
-no code unless there is debug information, which the PTX then has.
+The command lines are recorded in the real build, by a launcher that only logs them. Each is run with `-keep
+--time`, before and after the edit; the rows of `--time` name the files of each stage (observed with CUDA
+13.0). Texts are compared without line markers and blank lines: these change no code unless there is debug
+information, which is then in the PTX.
 
-A unit without an external definition gets a module id with the time and a process in it, so that no two
-objects are the same. In texts it is masked; what is made of them counts as another if an input does.
+The module id of a unit without an external definition contains the time and a process id, so that no two
+objects are the same. It is masked in texts; outputs made from texts count as changed if an input does.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Stage:
-    """A row of `--time`: what ran, for which architecture, what it read and wrote, the seconds it took."""
+    """A row of `--time`: a tool, its architecture, inputs, outputs and seconds."""
 
     phase: str
     architecture: str
@@ -73,7 +73,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a compile left: its stages, the content of their files by name, its object and its module id."""
+    """The results of a compile: its stages, the content of their files by name, its object and module id."""
 
     stages: tuple[Stage, ...]
     contents: dict[str, bytes]
@@ -83,9 +83,9 @@ class Kept:
 
 @dataclass(frozen=True)
 class Limit:
-    """Seconds of the stages whose output is another, of all preprocessing, of all stages; names of the first.
+    """Seconds of the stages whose output changes, of all preprocessing, of all stages; names of the first.
 
-    All are of one run of nvcc: on a busy machine only shares of `total` can be compared with other runs.
+    All are from one run of nvcc: on a busy machine only shares of `total` can be compared with other runs.
     """
 
     seconds: float = 0.0
@@ -99,7 +99,7 @@ class Limit:
 
 
 def read_commands(path: Path) -> list[Command]:
-    """What the recorder wrote."""
+    """The commands that the recording launcher wrote."""
     found = [json.loads(line) for line in path.read_text().splitlines()]
     return [Command(one["directory"], tuple(one["argv"])) for one in found]
 
@@ -118,10 +118,10 @@ def read_stages(text: str) -> tuple[Stage, ...]:
 
 
 def keep(command: Command, environ: dict[str, str]) -> Kept:
-    """Carry out a command with `-keep`.
+    """Run a command with `-keep`.
 
-    The intermediate files are where objects of nvccache with debug information say that they were, since the
-    order of strings in it depends on the name, too. So this is done by one process at a time, as in tests.
+    Intermediate files have the paths that are in nvccache's objects with debug information, since the order
+    of strings in it depends on the paths. Hence only one process may do this at a time, as in tests.
     """
     folder = Path(DEBUG_DIRECTORY)
     with filelock.FileLock(f"{folder}-tests.lock"):
@@ -154,7 +154,7 @@ def content_of(path: Path, module_id: bytes = b"") -> bytes:
 
 
 def difference(before: Kept, after: Kept) -> Limit:
-    """The stages of `after` that wrote what `before` has not."""
+    """The stages of `after` with outputs that `before` lacks."""
     names = before.contents.keys() | after.contents.keys()
     other = {name for name in names if before.contents.get(name) != after.contents.get(name)}
     if _VARYING.search(after.module_id):
@@ -170,7 +170,7 @@ def difference(before: Kept, after: Kept) -> Limit:
 
 
 def _made_of(kept: Kept, other: set[str]) -> set[str]:
-    """The outputs of those stages after cicc that read any of these files, or what is made of them."""
+    """The outputs of stages after cicc that read any of these files, directly or not."""
     found = set()
     for tool in ("ptxas", "fatbinary", "compiling"):
         for stage in kept.stages:
@@ -182,7 +182,7 @@ def _made_of(kept: Kept, other: set[str]) -> set[str]:
 
 
 def together(limits: Sequence[Limit]) -> Limit:
-    """The limit of some units: the sum."""
+    """The limit of several units: the sum."""
     names = dict.fromkeys(name for limit in limits for name in limit.stages)
     return Limit(
         sum(one.seconds for one in limits),

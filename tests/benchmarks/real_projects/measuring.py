@@ -1,7 +1,7 @@
-"""Does the steps with one project: every lane in the same directories, in turn, every object compared.
+"""Runs the steps for one project: all lanes in turn, in the same directories, comparing every object.
 
-All lanes build at the same path, since objects and module ids name it: a lane's build directory lies there
-while it builds, and is put aside for the next lane. Every round begins with empty caches.
+All lanes build at the same path, since objects and module ids contain it: a lane's build directory is moved
+there while it builds, and away for the next lane. Every round begins with empty caches.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .faults import UnavailableError
 from .lanes import Lane
 from .steps import Step
 
-_SETTLED = 1.5  # seconds; caches do not believe files that are as young as their record of them
+_SETTLED = 1.5  # seconds; caches distrust files as young as their records of them
 _RECORDER = "recorder"
-_FULL_DISK = 64 << 20  # bytes; with less a failure is the disk's
+_FULL_DISK = 64 << 20  # bytes; with less free, the disk is the cause of a failure
 
 
 @dataclass
 class Outcome:
-    """What became of one step in one lane, in each round.
+    """The results of one step in one lane, for each round.
 
-    `seconds` are on the wall, `processor` those of all processes, which say more on a busy machine (but leave
-    out sccache's server). `differing` are units whose object was not the one it had to be, and in what.
+    `seconds` are wall time, `processor` the CPU time of all processes, which is more meaningful on a busy
+    machine (but lacks sccache's server). `differing` are units with a wrong object, and in what it differs.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -45,19 +45,19 @@ class Outcome:
 
 @dataclass
 class Measured:
-    """All of one project. `holds_path`: objects of plain nvcc at another place are others, in some unit."""
+    """The results of one project. `holds_path`: some object of plain nvcc depends on the path."""
 
     outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)  # step -> lane
     limits: dict[str, limits.Limit] = field(default_factory=dict)  # step
     units: dict[str, list[str]] = field(default_factory=dict)  # step -> its units
-    unlike_itself: dict[str, str] = field(default_factory=dict)  # unit -> in what two of plain nvcc's differ
-    varying: list[str] = field(default_factory=list)  # units where that is more than names of temporary files
+    unlike_itself: dict[str, str] = field(default_factory=dict)  # unit -> how plain nvcc's objects differ
+    varying: list[str] = field(default_factory=list)  # units that differ not only in names of temporary files
     holds_path: bool = False
 
 
 @dataclass
 class Bench:
-    """A project in its work directory, and which lane's build directory is where."""
+    """A project in its work directory, and the locations of the lanes' build directories."""
 
     project: Project
     work: Path
@@ -69,7 +69,7 @@ class Bench:
     _configured: dict[tuple[str, Path], tuple[str, ...]] = field(default_factory=dict)
 
     def checkout(self, place: str, build: str) -> Checkout:
-        """The checkout of a place, copied from the first one if it is not there yet."""
+        """The checkout of this name, copied from the first if missing."""
         source = self.work / place / "source"
         if not source.exists():
             shutil.copytree(self.work / checkouts.FIRST / "source", source, symlinks=True)
@@ -81,7 +81,7 @@ class Bench:
         return BUILDERS[self.project.kind](self.project, checkout, machine)
 
     def take(self, lane: Lane, step: Step, is_fresh: bool = False) -> Builder:
-        """Put the lane's build directory where the step builds, configured for it, without products."""
+        """Move the lane's build directory to the step's path, configured, without products."""
         checkout = self.checkout(step.place, step.build)
         builder = self.builder(lane, checkout)
         key = (lane.name, checkout.build)
@@ -111,7 +111,7 @@ class Bench:
         self._present[build] = name
 
     def restart(self) -> None:
-        """Leave nothing of an earlier round but the sources."""
+        """Remove everything of an earlier round but the sources."""
         for build in self._present:
             shutil.rmtree(build, ignore_errors=True)
         shutil.rmtree(self.work / "aside", ignore_errors=True)
@@ -121,7 +121,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds of a command on the wall, and of all its processes that it waited for."""
+    """Wall seconds of a command, and CPU seconds of all processes waited for."""
 
     wall: float
     processor: float
@@ -133,7 +133,7 @@ def _processor_seconds() -> float:
 
 
 def run(argv: Sequence[str], directory: Path, environ: dict[str, str]) -> Taken:
-    """Carry out a command; raises UnavailableError, which says in a sentence what failed."""
+    """Run a command; raises UnavailableError."""
     begun, used = time.perf_counter(), _processor_seconds()
     try:
         done = subprocess.run(argv, cwd=directory, env=environ, capture_output=True, check=False)
@@ -152,7 +152,7 @@ def run(argv: Sequence[str], directory: Path, environ: dict[str, str]) -> Taken:
 
 
 def build(bench: Bench, lane: Lane, builder: Builder, units: Sequence[str], environ: dict[str, str]) -> Taken:
-    """Compile units, and see that their objects are there."""
+    """Compile units, and check that their objects exist."""
     whole = environ | builder.environ(units)
     taken = run(builder.compile(units), builder.directory, whole)
     missing = [unit for unit in units if not builder.product(unit).exists()]
@@ -194,7 +194,7 @@ Objects = dict[str, dict[str, bytes]]  # lane -> unit -> its object
 
 
 def _one_step(bench: Bench, step: Step, present: Sequence[Lane], number: int, into: Measured) -> Objects:
-    """Build with each lane, plain nvcc first in every other round, and keep the seconds."""
+    """Build with each lane, plain nvcc first in every other round, and note the seconds."""
     units = into.units[step.name]
     outcomes = into.outcomes.setdefault(step.name, {lane.name: Outcome() for lane in present})
     objects: Objects = {}
@@ -215,22 +215,22 @@ def _one_step(bench: Bench, step: Step, present: Sequence[Lane], number: int, in
 def _compare(bench: Bench, outcomes: dict[str, Outcome], objects: Objects, kept: dict[str, Replayed]) -> None:
     """Compare every object with plain nvcc's.
 
-    nvcc writes the name of a temporary file into it, which is another in every process. nvccache makes the
-    object of `nvcc -keep`, which has none; others are compared without such symbols.
+    nvcc's object contains the name of a temporary file, which varies. nvccache makes the object of `nvcc
+    -keep`, which has no such name; other objects are compared without such symbols.
     """
     for name, made in objects.items():
         for unit, content in made.items():
             if name == lanes.OURS and unit in kept:
-                words = difference(kept[unit].product, content)
+                found = difference(kept[unit].product, content)
             else:
-                words = difference_beside_names(objects[lanes.PLAIN][unit], content, bench.work)
-            if words:
-                outcomes[name].differing[unit] = words
-                bench.say(f"{'':32}{name:10}`{unit}` DIFFERS in {words}")
+                found = difference_apart_from_names(objects[lanes.PLAIN][unit], content, bench.work)
+            if found:
+                outcomes[name].differing[unit] = found
+                bench.say(f"{'':32}{name:10}`{unit}` DIFFERS in {found}")
 
 
 def _prime(bench: Bench, step: Step, present: Sequence[Lane]) -> None:
-    """Let each cache see the first checkout with the base directory set."""
+    """Compile the first checkout with each cache, with the base directory set."""
     first = replace(step, place=checkouts.FIRST)
     for lane in present[1:]:
         builder = bench.take(lane, first)
@@ -240,7 +240,7 @@ def _prime(bench: Bench, step: Step, present: Sequence[Lane]) -> None:
 
 
 def _warm_up(bench: Bench, plain: Lane, into: Measured) -> None:
-    """Build twice with plain nvcc, which reads all files into memory; note in what its two objects differ."""
+    """Build twice with plain nvcc, which warms the page cache, and note how its objects differ."""
     units = list(bench.project.units[: bench.most_units])
     made = []
     for _ in range(2):
@@ -249,23 +249,23 @@ def _warm_up(bench: Bench, plain: Lane, into: Measured) -> None:
         bench.say(f"{'to warm up':32}{plain.name:10}{taken.wall:8.2f} s")
         made.append([builder.product(unit).read_bytes() for unit in units])
     for unit, one, other in zip(units, *made, strict=True):
-        beside = difference_beside_names(one, other, bench.work)
+        apart = difference_apart_from_names(one, other, bench.work)
         if difference(one, other):
-            told = f"{difference(one, other)}, and beside names of temporary files in {beside or 'none'}"
-            into.unlike_itself[unit] = told
-        into.varying += [unit] if beside else []
+            found = f"{difference(one, other)}, apart from names of temporary files in {apart or 'none'}"
+            into.unlike_itself[unit] = found
+        into.varying += [unit] if apart else []
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What `nvcc -keep` made of a unit, and what it has to do again for a step."""
+    """The object of `nvcc -keep` for a unit, and the stages that a step makes necessary."""
 
     product: bytes
     limit: limits.Limit
 
 
 class Replays:
-    """Compiles of plain nvcc that keep their intermediate files, those before the edits done once."""
+    """Compiles of plain nvcc with `-keep`; those before edits run only once."""
 
     def __init__(self, bench: Bench, plain: Lane) -> None:
         script = bench.work / "record"
@@ -276,7 +276,7 @@ class Replays:
         self._before: dict[str, limits.Kept] = {}
 
     def of(self, step: Step, units: Sequence[str], edits: checkouts.Edits) -> dict[str, Replayed]:
-        """Each unit as it is in the step, whose edit is there now."""
+        """The replay of each unit of a step, whose edit is applied now."""
         found = {}
         for unit in units:
             if unit not in self._before:
@@ -290,15 +290,15 @@ class Replays:
     def _kept(self, step: Step, unit: str) -> limits.Kept:
         bench, lane = self._bench, self._lane
         builder = bench.take(lane, step)
-        told = bench.work / "recorded"
-        told.unlink(missing_ok=True)
-        build(bench, lane, builder, [unit], lane.environ | {"RECORD_TO": str(told)})
-        (command,) = limits.read_commands(told)
+        recorded = bench.work / "recorded"
+        recorded.unlink(missing_ok=True)
+        build(bench, lane, builder, [unit], lane.environ | {"RECORD_TO": str(recorded)})
+        (command,) = limits.read_commands(recorded)
         return limits.keep(command, lane.environ)
 
 
 def difference(expected: bytes, made: bytes) -> str:
-    """In how many bytes two objects differ, in words; empty if in none."""
+    """The number of bytes in which two objects differ, as text; empty if none."""
     if expected == made:
         return ""
     if len(expected) != len(made):
@@ -306,8 +306,8 @@ def difference(expected: bytes, made: bytes) -> str:
     return f"{sum(one != other for one, other in zip(expected, made, strict=True))} of {len(made)} bytes"
 
 
-def difference_beside_names(expected: bytes, made: bytes, work: Path) -> str:
-    """The same without symbols that no other object needs, among them the names of temporary files."""
+def difference_apart_from_names(expected: bytes, made: bytes, work: Path) -> str:
+    """The same without local symbols, which include names of temporary files."""
     if expected == made:
         return ""
     return difference(*(_stripped(content, work) for content in (expected, made)))

@@ -1,4 +1,4 @@
-"""What was measured, as a document of JSON, tables of Markdown and the values of the picture."""
+"""The results as a JSON document, Markdown tables and the values of the picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = {step.name: step for step in steps.STEPS}
 
 
 def document(about: Mapping[str, object], measured: Mapping[str, Measured]) -> Document:
-    """Everything, with the figures that the tables show."""
+    """All results, with the figures of the tables."""
     return {**about, "projects": {name: _project(found) for name, found in measured.items()}}
 
 
@@ -28,10 +28,10 @@ def _project(found: Measured) -> Document:
 
 def _step(step: Step, found: Measured) -> Document:
     by_lane = found.outcomes[step.name]
-    told: Document = {"units": found.units[step.name], "goal": goal_of(step, found)}
+    entry: Document = {"units": found.units[step.name], "goal": goal_of(step, found)}
     limit = found.limits.get(step.name)
     if limit:
-        told["limit"] = {
+        entry["limit"] = {
             "seconds": round(limit_of(step, found), 3),
             "stages": list(limit.stages),
             "seconds of the replay": round(limit.seconds, 3),
@@ -39,12 +39,12 @@ def _step(step: Step, found: Measured) -> Document:
             "all of the replay": round(limit.total, 3),
             "reached": reaches_limit(step, found),
         }
-    told["tools"] = {name: _outcome(outcome, by_lane) for name, outcome in by_lane.items()}
-    return told
+    entry["tools"] = {name: _outcome(outcome, by_lane) for name, outcome in by_lane.items()}
+    return entry
 
 
 def _outcome(outcome: Outcome, by_lane: Mapping[str, Outcome]) -> Document:
-    told: Document = {
+    entry: Document = {
         "seconds": [round(value, 3) for value in outcome.seconds],
         "processor seconds": [round(value, 3) for value in outcome.processor],
         "processor ratio": round(ratio(outcome, by_lane[lanes.PLAIN], by_processor=True), 4),
@@ -52,12 +52,12 @@ def _outcome(outcome: Outcome, by_lane: Mapping[str, Outcome]) -> Document:
         "objects that differ": outcome.differing,
     }
     if outcome.explained:
-        told["explained"] = outcome.explained
-    return told
+        entry["explained"] = outcome.explained
+    return entry
 
 
 def ratio(outcome: Outcome, plain: Outcome, by_processor: bool = False) -> float:
-    """The median of the ratios of the rounds: of seconds on the wall, or of all processes."""
+    """The median ratio over the rounds, of wall time or CPU time."""
     own = outcome.processor if by_processor else outcome.seconds
     base = plain.processor if by_processor else plain.seconds
     return statistics.median(one / other for one, other in zip(own, base, strict=True))
@@ -69,14 +69,14 @@ def goal_of(step: Step, found: Measured) -> float | None:
 
 
 def limit_of(step: Step, found: Measured) -> float:
-    """The share of the stages that have to run of plain nvcc's time, in seconds of the rounds."""
+    """The time of the necessary stages, as their share of plain nvcc's seconds in the rounds."""
     limit = found.limits[step.name]
     plain = statistics.median(found.outcomes[step.name][lanes.PLAIN].seconds)
     return plain * limit.seconds / limit.total if limit.total else 0.0
 
 
 def reaches_limit(step: Step, found: Measured) -> bool | None:
-    """Whether nvccache took no more than the limit allows; None where there is no limit."""
+    """Whether nvccache stayed within the limit; None if there is none."""
     ours = found.outcomes[step.name].get(lanes.OURS)
     if step.name not in found.limits or not ours:
         return None
@@ -85,7 +85,7 @@ def reaches_limit(step: Step, found: Measured) -> bool | None:
 
 
 def markdown(about: Mapping[str, object], measured: Mapping[str, Measured]) -> str:
-    """A table for each project, and below it what nvccache ran and why."""
+    """A table for each project, followed by what nvccache ran and why."""
     lines = [", ".join(f"{name} {value}" for name, value in about.items()), ""]
     lines += ["Ratios to plain nvcc's seconds on the wall, and in brackets to those of all processes.", ""]
     for name, found in measured.items():
@@ -114,19 +114,19 @@ def _limit_cell(step: Step, found: Measured) -> str:
 
 def _cell(step: Step, found: Measured, name: str, by_lane: Mapping[str, Outcome]) -> str:
     value = ratio(by_lane[name], by_lane[lanes.PLAIN])
-    told = f"{words(value)} ({words(ratio(by_lane[name], by_lane[lanes.PLAIN], by_processor=True))})"
+    cell = f"{formatted(value)} ({formatted(ratio(by_lane[name], by_lane[lanes.PLAIN], by_processor=True))})"
     if name == lanes.OURS:
         goal = goal_of(step, found)
-        told += " **over**" if goal is not None and value > goal else ""
-        told += " **over the limit**" if reaches_limit(step, found) is False else ""
+        cell += " **over**" if goal is not None and value > goal else ""
+        cell += " **over the limit**" if reaches_limit(step, found) is False else ""
     differing = by_lane[name].differing.keys() - set(found.varying)
     varying = len(by_lane[name].differing) - len(differing)
-    told += f" **{len(differing)} of {len(found.units[step.name])} objects differ**" if differing else ""
-    return told + (f" ({varying} vary with plain nvcc, too)" if varying else "")
+    cell += f" **{len(differing)} of {len(found.units[step.name])} objects differ**" if differing else ""
+    return cell + (f" ({varying} vary with plain nvcc, too)" if varying else "")
 
 
-def words(value: float) -> str:
-    """A ratio with two digits that say something."""
+def formatted(value: float) -> str:
+    """A ratio with two significant digits."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
@@ -153,23 +153,25 @@ def _notes(found: Measured) -> list[str]:
 
 
 def reasons(outcome: Outcome) -> list[str]:
-    """For each unit what became of it, and each stage that ran with its seconds and why."""
+    """The outcome of each unit, and each stage that ran, with its seconds and why."""
     lines = []
-    for unit, told in outcome.explained.items():
-        why: dict[str, str] = dict(told.get("reasons", {}))  # type: ignore[call-overload]
-        ran = [f"{one['stage']} {one['seconds']:.2f} s" for one in told["ran"]]  # type: ignore[attr-defined]
+    for unit, explanation in outcome.explained.items():
+        why: dict[str, str] = dict(explanation.get("reasons", {}))  # type: ignore[call-overload]
+        ran = [f"{one['stage']} {one['seconds']:.2f} s" for one in explanation["ran"]]  # type: ignore[attr-defined]
         because = "; ".join(f"{stage}: {clause}" for stage, clause in why.items())
-        lines.append(f"`{unit}` {told['outcome']} ({told['cause']}), ran {', '.join(ran) or 'none'}")
+        lines.append(
+            f"`{unit}` {explanation['outcome']} ({explanation['cause']}), ran {', '.join(ran) or 'none'}"
+        )
         lines += [f"  {because}"] if because else []
     return lines
 
 
 def groups(documents: Sequence[Document]) -> dict[str, dict[str, float]]:
-    """For the picture: step -> tool -> the median over the projects of all documents of its ratios."""
+    """For the picture: step -> tool -> the median ratio over the projects of all documents."""
     found: dict[str, dict[str, list[float]]] = {}
     for project in [project for one in documents for project in one["projects"].values()]:  # type: ignore[attr-defined]
-        for step, told in project["steps"].items():
-            for name, outcome in told["tools"].items():
+        for step, entry in project["steps"].items():
+            for name, outcome in entry["tools"].items():
                 found.setdefault(step, {}).setdefault(name, []).append(outcome["ratio"])
     return {
         step: {name: statistics.median(values) for name, values in found[step].items()}

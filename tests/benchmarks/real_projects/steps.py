@@ -1,4 +1,4 @@
-"""What is done with a project one step after the other, and the goal for each."""
+"""The steps for each project, in order, with their goals."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .catalogue import MAKE, Project
 
 FULL, FEWER, MORE = "architectures", "fewer", "more"
 COLD = "cold"
-_PATHS_IN_OBJECTS = 0.5  # the goal where another place makes another object
+_PATHS_IN_OBJECTS = 0.5  # the goal if objects depend on the path
 SHARE, ABSOLUTE = 1.5, 0.1  # of the limit, and seconds a unit
 
 
 @dataclass(frozen=True)
 class Step:
-    """One build: where, after which edit, for which architectures; all start from what `cold` left.
+    """One build: where, after which edit, for which architectures; all start from the state after `cold`.
 
-    `goal` is the ratio to plain nvcc that is asked for, if one is. `is_fresh` makes the build directory anew,
-    `is_based` sets a base directory that all checkouts are below, also for a build before at the first place.
+    `goal` is the required ratio to plain nvcc, if any. `is_fresh` recreates the build directory; `is_based`
+    sets a base directory above all checkouts, and first builds the first checkout with it.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Step:
 
     @property
     def has_limit(self) -> bool:
-        """Whether what plain nvcc would have to do again is worked out."""
+        """Whether the stages that plain nvcc needs are computed."""
         return bool(self.edit) or self.architectures != FULL
 
     @property
@@ -41,7 +41,7 @@ class Step:
         return self.place != checkouts.FIRST or self.build != "build"
 
     def units(self, project: Project, most: int) -> Sequence[str]:
-        """An edit of one source is built alone; the first unit has it."""
+        """The units to build; only the first for an edit of one source."""
         return project.units[: 1 if self.edit in (checkouts.HOST, checkouts.DEVICE) else most]
 
 
@@ -62,17 +62,17 @@ QUICK = (COLD, "again", "comment reworded", "host edit")
 
 
 def chosen(names: Sequence[str]) -> list[Step]:
-    """The steps of these names; the first, which all others begin from, is always one."""
+    """The steps of these names, and always the first, which the others start from."""
     return [step for step in STEPS if step.name == COLD or step.name in names]
 
 
 def is_for(step: Step, project: Project) -> bool:
-    """A makefile that puts objects beside the sources has no second build directory."""
+    """Whether a project has the step: with objects next to sources there is no second build directory."""
     return not (project.kind == MAKE and step.build != "build")
 
 
 def goal(step: Step, holds_path: bool, text_differs: bool) -> float | None:
-    """The goal in a case: objects may hold paths, and an inserted line may be in the text by `__LINE__`."""
+    """The goal of a step: objects may contain paths, and `__LINE__` may show an inserted line."""
     if step.is_elsewhere and holds_path:
         return _PATHS_IN_OBJECTS
     if step.edit == checkouts.INSERT and text_differs:
@@ -81,5 +81,5 @@ def goal(step: Step, holds_path: bool, text_differs: bool) -> float | None:
 
 
 def is_near_limit(seconds: float, limit: float, units: int) -> bool:
-    """Whether a step took no more than its limit allows; all in seconds."""
+    """Whether a step stayed near its limit; all in seconds."""
     return seconds <= SHARE * limit + ABSOLUTE * units
