@@ -189,7 +189,7 @@ class Recorder:
             return False
         here = f"{self.cwd}/"
         if any(path.startswith(here) for path in (*inputs.files, *inputs.directories)) or any(
-            here in word for argument in self.invocation.arguments for word in argument.tokens
+            here in token for argument in self.invocation.arguments for token in argument.tokens
         ):
             is_free = all(known.is_free_of(self.cwd) for known in self.call.workspace.passes.values())
             needs_checkout = any(topic == facts.CHECKOUT for topic, _, _ in inputs.machine)

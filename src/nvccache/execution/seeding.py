@@ -52,7 +52,7 @@ def seed_of(context: Context, stage: Stage, workspace: Workspace | None = None) 
     known = plan.steps[: plan.end_of_passes(_number_of(plan, stage))]
     products = [os.path.normpath(os.path.join(context.cwd, path)) for path in sorted(ends)]
     source = os.path.join(context.cwd, stage.name("source path"))
-    options = [word for other in unit for word in (other.argv[0], *other.key_argv)]
+    options = [argument for other in unit for argument in (other.argv[0], *other.key_argv)]
     options += [f"{name}={context.environ[name]}" for name in _INCLUDE_PATHS if name in context.environ]
     passes = [out.path for one in unit if one.is_preprocessor and one in known for out in one.outputs]
     texts = [workspace.meaning_of(path) for path in passes] if workspace else []

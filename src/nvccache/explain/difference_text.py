@@ -1,7 +1,7 @@
 """How two keys differ, as clauses for `nvccache explain`, for calls and stages alike.
 
 A key is a digest and cannot be taken apart, so its components, or digests of them, are kept next to it
-(object_record.py). Only words differences; finds none.
+(object_record.py). Only phrases differences; finds none.
 """
 
 from __future__ import annotations

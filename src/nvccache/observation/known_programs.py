@@ -68,7 +68,7 @@ def volatile_query(process: Process) -> str:
         return ""
     if kind == EDG:
         # They always read the clock. Their input is preprocessed, except for files that an option includes.
-        includes = any(word.startswith(_INCLUDES_MORE) for word in process.arguments)
+        includes = any(arg.startswith(_INCLUDES_MORE) for arg in process.arguments)
         return "the time" if includes else ""
     for name, number, phase in sorted(process.questions):
         if kind in (SHELL, INTERPRETER) and phase == 0:
@@ -100,7 +100,7 @@ def reads_own_memory_maps(process: Process) -> bool:
     if process.kind != UTILITY:
         return process.is_open_ended
     is_grep = re.fullmatch(_GREP, os.path.basename(process.program)) is not None
-    return is_grep and not any("proc/" in word for word in (f"{process.directory}/", *process.arguments[1:]))
+    return is_grep and not any("proc/" in arg for arg in (f"{process.directory}/", *process.arguments[1:]))
 
 
 def may_use_descriptors(process: Process) -> bool:
@@ -138,10 +138,10 @@ def queries_directory(process: Process) -> bool:
         return not texts or any(re.search(_DIRECTORY_IN_SHELL, text) for text in texts)
     if process.kind == UTILITY:
         name = os.path.basename(process.program)
-        relative = (word for word in process.arguments[1:] if word[:1] not in ("/", "-"))
+        relative = (arg for arg in process.arguments[1:] if arg[:1] not in ("/", "-"))
         follows = name in ("readlink", "realpath")
         return name == "pwd" or (
-            follows and (any(relative) or any(re.match(_OWN_DIRECTORY, word) for word in process.arguments))
+            follows and (any(relative) or any(re.match(_OWN_DIRECTORY, arg) for arg in process.arguments))
         )
     return process.is_open_ended
 
@@ -155,8 +155,8 @@ def queries_status(process: Process) -> bool:
         return _has_in_scripts(process, _STATUS_IN_SHELL)
     name, argv = os.path.basename(process.program), process.arguments[1:]
     if name == "find":
-        return any(re.fullmatch(_STATUS_OF_FIND, word) for word in argv)
-    return name == "stat" or (name == "ls" and any(re.fullmatch(_STATUS_OF_LS, word) for word in argv))
+        return any(re.fullmatch(_STATUS_OF_FIND, arg) for arg in argv)
+    return name == "stat" or (name == "ls" and any(re.fullmatch(_STATUS_OF_LS, arg) for arg in argv))
 
 
 def distinguishes_directories(process: Process) -> bool:
@@ -171,7 +171,7 @@ def checks_existing_outputs(process: Process) -> bool:
     """Whether a process may behave differently if a path that it looks up exists."""
     if process.kind == UTILITY:
         is_writer = os.path.basename(process.program) in _WRITERS
-        return not (is_writer and all(re.fullmatch(_OF_WRITERS, word) for word in process.arguments[1:]))
+        return not (is_writer and all(re.fullmatch(_OF_WRITERS, arg) for arg in process.arguments[1:]))
     return process.is_open_ended or process.kind == SHELL
 
 

@@ -74,9 +74,9 @@ def check(process: Process) -> None:
         for used in process.used.intersection(at_hand := _open_for_caller() | _CLOSED):
             raise UnreadableError(f"`{program}` uses {at_hand[used]}")
     _check_descriptor_names(process)
-    asked = known_programs.volatile_query(process)
-    if asked:
-        raise UnreadableError(f"`{program}` asks for {asked}{_likely_reason(process)}")
+    volatile = known_programs.volatile_query(process)
+    if volatile:
+        raise UnreadableError(f"`{program}` asks for {volatile}{_likely_reason(process)}")
     if kind == SHELL:
         texts = shell_text.scripts_of(process)
         if not texts:

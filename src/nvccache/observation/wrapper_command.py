@@ -114,12 +114,12 @@ def _sees_streams(process: Process, streams: Collection[int]) -> bool:
     behave the same on a terminal.
     """
     heeds_terminals = process.kind != UTILITY or os.path.basename(process.program) in ("[", "test")
-    asked = {
+    queried = {
         number
         for name, number, phase in process.questions
         if name == "isatty" and heeds_terminals and (phase or process.kind not in (SHELL, INTERPRETER))
     }
-    if not asked.isdisjoint(streams):
+    if not queried.isdisjoint(streams):
         return True
     observed = (
         process.found,

@@ -107,7 +107,7 @@ def test_no_network_is_a_sentence(monkeypatch, capsys, tmp_path, real_nvcc):
     assert projects.main() == 1
     said = capsys.readouterr().err
     assert said.startswith(
-        "projects.py: `llama_cpp_python-0.3.16.tar.gz` is not to be had: http://127.0.0.1:9"
+        "projects.py: `llama_cpp_python-0.3.16.tar.gz` is not available: http://127.0.0.1:9"
     )
     assert said.count("\n") == 1
 
