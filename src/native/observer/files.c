@@ -223,7 +223,7 @@ static void look(int directory, const char *path)
 
 /* A call that changes a name learns whether something had it: if the call fails with one of these errors, what has
    the name now explains why. */
-static int is_told_by_names(int error)
+static int is_recorded_as_lookup(int error)
 {
     return error == EEXIST || error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENOTEMPTY;
 }
@@ -237,7 +237,7 @@ static void changed(char kind, int directory, const char *path, int result)
         if (kind == 'W')
             ADD_AT('h', directory, path, ENOENT, 0);
         observer_add(kind == 'u' ? 'u' : 'w', directory, path, 0, NULL);
-    } else if (kind != 'u' && is_told_by_names(kept)) {
+    } else if (kind != 'u' && is_recorded_as_lookup(kept)) {
         look(directory, path);
     } else if (kept != EFAULT && *path) {
         ADD_AT('a', directory, path, kept, F_OK);
@@ -250,7 +250,7 @@ static void went(int directory, const char *path, int result)
 {
     int kept = errno;
 
-    if (result && is_told_by_names(kept))
+    if (result && is_recorded_as_lookup(kept))
         look(directory, path);
     else if (!result || (kept != EFAULT && *path))
         ADD_AT('a', directory, path, result ? kept : 0, F_OK);

@@ -17,7 +17,7 @@ static struct {
     int number;
     dev_t device;
     ino_t inode;
-    char is_told;
+    char is_recorded;
 } given[LAST - FIRST + 2];
 static unsigned count_of_given;
 static volatile int untold;
@@ -51,7 +51,7 @@ void observer_reads(const struct stat *status)
     observer_takes_input(status);
     for (at = 0; at < count_of_given; at++)
         if (status->st_ino == given[at].inode && status->st_dev == given[at].device
-            && !__atomic_test_and_set(&given[at].is_told, __ATOMIC_RELAXED)) {
+            && !__atomic_test_and_set(&given[at].is_recorded, __ATOMIC_RELAXED)) {
             __atomic_sub_fetch(&untold, 1, __ATOMIC_RELAXED);
             ADD_WORD('i', "", (long)status->st_dev, (long)status->st_ino);
         }

@@ -15,7 +15,7 @@
 
 /* The status of an open file was recorded when it was opened. Every program queries it, so no path is determined
    here. */
-void observer_told_status(mode_t mode, dev_t device, ino_t inode)
+void observer_saw_status(mode_t mode, dev_t device, ino_t inode)
 {
     if (S_ISREG(mode))
         ADD_WORD('t', "", (long)device, (long)inode);
@@ -33,7 +33,7 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
     else
         observer_uses(directory);
     if (!result && (!path || !*path))
-        observer_told_status(mode, device, inode);
+        observer_saw_status(mode, device, inode);
     errno = kept;
 }
 

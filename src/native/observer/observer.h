@@ -94,7 +94,7 @@ void observer_new_objects(void);          /* record what is loaded if it has loa
 void observer_note_inputs(void);          /* at the start of a process */
 void observer_reads(const struct stat *status); /* something is read that may be inherited */
 void observer_uses(int descriptor);       /* any use, also one that fails */
-void observer_told_status(mode_t mode, dev_t device, ino_t inode); /* of a descriptor */
+void observer_saw_status(mode_t mode, dev_t device, ino_t inode); /* of a descriptor */
 void observer_streams(void);              /* record what was read by the functions of streams */
 void observer_opened(const char *path);   /* for the phase */
 extern int observer_phase;                /* 1 once a file that the arguments name has been opened */

@@ -392,7 +392,7 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
 /* Without the log's lock: the loader holds its own while it runs constructors, which may call wrappers. */
 void observer_objects(void)
 {
-    /* After fork, the child's copy of the loader's lock may be held for ever by a thread of its parent. */
+    /* After fork, the child's copy of the loader's lock may be held forever by a thread of its parent. */
     if (raw_getpid() == observer_first_pid)
         dl_iterate_phdr(visit_object, NULL);
 }

@@ -82,9 +82,9 @@ static int looks_up_as_before(long number, const long *a, int error, int descrip
     }
 }
 
-static void told_status(const struct stat *status)
+static void saw_status(const struct stat *status)
 {
-    observer_told_status(status->st_mode, status->st_dev, status->st_ino);
+    observer_saw_status(status->st_mode, status->st_dev, status->st_ino);
 }
 
 /* Record a lookup by its number; false if it is none. */
@@ -98,11 +98,11 @@ static int looks_up(long number, const long *a, long result)
         if (PATH(1) && *PATH(1))
             ADD_AT(a[3] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error, MODE(stat, 2, st_mode));
         else if (!error)
-            told_status((struct stat *)a[2]);
+            saw_status((struct stat *)a[2]);
         return 1;
     case SYS_fstat:
         if (!error)
-            told_status((struct stat *)a[1]);
+            saw_status((struct stat *)a[1]);
         return 1;
 #if defined(SYS_statx) && defined(STATX_TYPE)
     case SYS_statx:
@@ -110,7 +110,7 @@ static int looks_up(long number, const long *a, long result)
             ADD_AT(a[2] & AT_SYMLINK_NOFOLLOW ? 'h' : 's', (int)a[0], PATH(1), error, MODE(statx, 4, stx_mode));
         else if (!error) {
             const struct statx *status = (struct statx *)a[4];
-            observer_told_status(status->stx_mode, makedev(status->stx_dev_major, status->stx_dev_minor),
+            observer_saw_status(status->stx_mode, makedev(status->stx_dev_major, status->stx_dev_minor),
                                  status->stx_ino);
         }
         return 1;
