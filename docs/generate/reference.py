@@ -25,8 +25,8 @@ NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads ins
 
 REMOTE_TEXT = """\
 `NVCCACHE_REMOTE` holds one or more URLs, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. A call asks the
-local cache first, then all remotes at once; the first that has the entry wins. What it sends is checked, and
-stored locally. A remote is only read unless its URL ends with `,rw`. All but redis and directories need the
+local cache first, then all remotes at once. The first answer is used after a check, and a copy is stored
+locally. nvccache writes to a remote only if its URL ends with `,rw`. All but redis and directories need the
 extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
 
 A remote never fails a compile, nor delays it for long: a call waits at most `NVCCACHE_REMOTE_TIMEOUT` for all
@@ -35,7 +35,7 @@ one call tries it again. Each further fault doubles the time, up to ten minutes.
 requests is skipped for five seconds. `nvccache doctor` shows which are skipped, and why.
 """
 REMOTE_CREDENTIALS = {
-    "s3": "`AWS_ACCESS_KEY_ID` and related variables, `AWS_PROFILE` or `~/.aws`; without any, no signature",
+    "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`; without any, requests are unsigned",
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
     "rediss": "as for `redis`, but with TLS",
     "https": "in the URL, else `~/.netrc` or the file that `NETRC` names",
@@ -53,8 +53,8 @@ The options of URLs:
 - `region`, `profile`, `virtual_host=1` (the bucket is part of the host name): as for the tools of AWS
 - `account`: the Azure account, else `AZURE_STORAGE_ACCOUNT`
 - `anonymous=1`: no signature, whatever credentials there are
-- `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. It is not
-  asked by default: where there is none, finding that out takes seconds
+- `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. Off by
+  default, because the attempt takes seconds on a machine without that service
 - `prefix`, `ttl`: for redis, a prefix for each key, and the seconds after which the server forgets an entry
 
 The number after redis's host is the database, by default 0. `SSL_CERT_FILE` names the certificates that
@@ -67,9 +67,9 @@ WRONG_TEXT = """
 A wrong setting affects only itself: the compile goes on with that setting's default, and `nvccache stats`
 counts it. A compile never mentions it. Every command does, on standard error, as do `NVCCACHE_LOG` and
 `nvccache doctor`, with the variable or the line of the file. Wrong are: an invalid value, an unknown name
-(`NVCCACHE_MAX_SISE`, `max_sise`), a file that cannot be read, a line in it that is not TOML. An invalid value
-turns `disable` and `readonly` on, and the other switches off. `clean` and `stats --reset` remove nothing
-while a setting that decides what they remove is wrong.
+(`NVCCACHE_MAX_SISE`, `max_sise`), a file that cannot be read, a line in it that is not TOML. Exceptions: an
+invalid value turns `disable` and `readonly` on, and the other switches off. `clean` and
+`stats --reset` remove nothing while a setting that decides what they remove is wrong.
 
 - Paths are absolute. One that begins with `~` is relative to the home directory. In a variable, a relative
   path is relative to the working directory; in the file it is wrong, because it would differ between

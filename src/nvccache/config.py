@@ -241,22 +241,22 @@ class Config:
     """Where the cache is. Any number of processes may use it at the same time."""
     max_size: int = setting(as_size, 10 * 1024**3, shown_default="`10G`")
     """How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` is no
-    limit. The least recently used entries are removed first. A number without a unit is in bytes, and
-    must be at least `1048576`: a smaller one has most likely lost its unit."""
+    limit. The least recently used entries are removed first. A number without a unit is in bytes; one below
+    `1048576` is rejected, since its unit was probably forgotten."""
     umask: int | None = setting(as_mask, None)  # None: that of the process
     """The file mode creation mask of the cache, in octal digits: `002` if a group shares it, `000` if the
-    whole machine does. By default, it is the mask of the process or, in a directory that others may write
-    to, what that directory permits. It does not apply to the outputs of compiles."""
+    whole machine does. Default: the umask of the process; in a directory that others may write to, new files
+    get the permissions of that directory. It does not apply to the outputs of compiles."""
     base_dir: str = setting(as_path, "")
-    """A directory whose checkouts also share results that contain a module id, which then depends on the
-    relative path from the working directory to the source. Results that contain no path are shared
-    anyway."""
+    """A directory above your checkouts. Objects with a module id (Thrust, CUTLASS, `static` device variables)
+    are not shared between checkouts, since the id depends on the absolute path of the source. Below this
+    directory it is made from the relative path, and they are (CUDA 13 and later)."""
     nvcc: str = setting(as_program, "")
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
-    it is the first nvcc on `PATH` that is not nvccache. A launcher runs the compiler that it is given."""
+    it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""
     jobs: int = setting(as_count, 0)
-    """How many tools all calls of this user may run at once on this machine, in addition to one for each
-    call. By default, one for each core."""
+    """Each call may always run one tool. This is how many more all calls of this user on this machine may
+    run at once. By default, one for each core."""
     log: str = setting(as_path, "")
     """A file to which every call appends what it did; only its owner can read it. Values of macros are
     left out."""

@@ -39,7 +39,7 @@ from nvccache.store.store import Store
 @click.option(
     "--unused-toolchains",
     is_flag=True,
-    help="Remove entries that only deleted or replaced programs could use.",
+    help="Remove entries of programs that have been deleted or replaced.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @json_option

@@ -327,7 +327,7 @@ def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved:
 
 def _show(moved: Moved, done: str, verb: str) -> None:
     if not any((moved.objects, moved.present, moved.is_bad)):
-        say(f"`{moved.url}`: no objects to be {done}")
+        say(f"`{moved.url}`: no objects left to be {done}")
         return
     size = f", {format_size(moved.bytes)}" if moved.bytes else ""
     present = f"; {moved.present} already present" if moved.present else ""

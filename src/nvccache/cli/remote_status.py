@@ -45,7 +45,7 @@ class Status:
 
     @property
     def rights(self) -> str:
-        return "read and written" if self.is_writable else "read only"
+        return "to be read and written" if self.is_writable else "read only"
 
     @property
     def is_read(self) -> bool:

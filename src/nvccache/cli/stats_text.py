@@ -62,7 +62,7 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
         received = (
             f"{format_size(remote['bytes_received'])}, {format_seconds(remote['seconds_waited'])} waited"
         )
-        detail = f"of {format_count(remote['asked'], 'name')} found, {received}{waiting}"
+        detail = f"of {format_count(remote['asked'], 'object')} found, {received}{waiting}"
         rows.append(("remotes", str(remote["found"]), detail))
     if executor["sent"] or statistics["executor_outage"]:
         paused = "; none are sent now" if statistics["executor_outage"] else ""

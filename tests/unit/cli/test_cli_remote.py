@@ -237,7 +237,7 @@ def test_push_sends_what_is_queued_and_waits_for_it(nvccache, far, cache, queued
 def test_with_nothing_to_move_a_command_says_so(nvccache, far, cache):
     far.mkdir(exist_ok=True)
     for line, done in (("push", "sent"), ("pull", "fetched"), ("prune --older-than 1d", "removed")):
-        assert nvccache("remote", *line.split()).stdout.endswith(f": no objects to be {done}\n")
+        assert nvccache("remote", *line.split()).stdout.endswith(f": no objects left to be {done}\n")
 
 
 def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monkeypatch):
