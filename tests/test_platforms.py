@@ -35,7 +35,7 @@ def run(platform: str, entry: str, *missing: str) -> subprocess.CompletedProcess
 
 @pytest.mark.parametrize("entry", ["module", "launcher"])
 @pytest.mark.parametrize(
-    ("platform", "missing", "message"),
+    ("platform", "missing", "said"),
     [
         ("win32", MISSING_ON_WINDOWS, f"nvccache: runs on Linux only, and this is Windows\n{HINT}"),
         ("darwin", (), "nvccache: runs on Linux only, and this is macOS\n"),
@@ -43,10 +43,10 @@ def run(platform: str, entry: str, *missing: str) -> subprocess.CompletedProcess
     ],
 )
 def test_another_system_gets_a_sentence(
-    platform: str, missing: tuple[str, ...], message: str, entry: str
+    platform: str, missing: tuple[str, ...], said: str, entry: str
 ) -> None:
     done = run(platform, entry, *missing)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
 def test_a_build_elsewhere_ends_with_a_sentence(tmp_path: Path) -> None:
