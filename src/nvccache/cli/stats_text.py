@@ -58,7 +58,7 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
     rows += _counted("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)})
     remote, pending = statistics["remote"], statistics["uploads"]["pending"]
     if remote["calls"] or pending:
-        waiting = f"; {format_count(pending, 'object')} still to be sent" if pending else ""
+        waiting = f"; {_waiting(pending)}" if pending else ""
         received = (
             f"{format_size(remote['bytes_received'])}, {format_seconds(remote['seconds_waited'])} waited"
         )
@@ -184,6 +184,10 @@ def _stages(stages: Figures) -> list[str]:
     return found
 
 
+def _waiting(pending: int) -> str:
+    return f"{format_count(pending, 'object')} still to be sent: see `nvccache remote status`"
+
+
 def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
     """Queries of remotes, and pending uploads; empty without remotes."""
     found = []
@@ -193,7 +197,7 @@ def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
         found += [f"  {'looked up':<18}{names} in {calls}: {received}"]
         found += [f"  {'waited':<18}{format_seconds(remote['seconds_waited'])}"]
     if uploads["pending"]:
-        found += [f"  {'still to be sent':<18}{format_count(uploads['pending'], 'object')}"]
+        found += [f"  {_waiting(uploads['pending'])}"]
     title = ["", "remotes"] if found else []
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 

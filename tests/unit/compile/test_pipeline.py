@@ -90,6 +90,7 @@ def test_the_limit_is_kept_after_each_call(toolkit: Toolkit) -> None:
 @pytest.mark.parametrize(("limit", "is_kept"), [("20K", False), ("20M", True)])
 def test_what_a_remote_gave_counts_for_the_limit(toolkit: Toolkit, limit: str, is_kept: bool) -> None:
     url = f"file://{toolkit.folder}/remote"
+    (toolkit.folder / "remote").mkdir()
     toolkit.write("a.cu", f'const char *a = "{os.urandom(40_000).hex()}";\n')
     remote = connect(remote_url.parse(url)[0], {})
     for item in toolkit.compile(NVCCACHE_REMOTE=f"{url},rw").to_send:
