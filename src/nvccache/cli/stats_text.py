@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nvccache import config, outcomes
-from nvccache.cli.units import format_count, format_seconds, format_size, moment
+from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
 
@@ -129,7 +129,7 @@ def _headline(statistics: Figures, cache: Row) -> list[Row]:
     rows.append(cache)
     if last and last["cacheable"]:
         saved = format_seconds(max(0.0, last["wall_seconds_saved"]))
-        ago = _ago(max(0.0, time.time() - last["until"]))
+        ago = format_ago(time.time() - last["until"])
         rows.append(("last build", _share(last), f"{_hits(last)}, {saved} saved, {ago}"))
     return rows
 
@@ -140,14 +140,6 @@ def _share(rates: Figures) -> str:
 
 def _hits(rates: Figures) -> str:
     return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
-
-
-def _ago(seconds: float) -> str:
-    if seconds < 2:
-        return "just now"
-    if seconds < 86400:
-        return f"{format_seconds(int(seconds)).replace('.00', '')} ago"
-    return f"{format_count(int(seconds // 86400), 'day')} ago"
 
 
 def _calls(calls: dict[str, int]) -> list[str]:

@@ -113,7 +113,7 @@ def test_a_call_during_which_the_clock_was_set_is_not_recorded(
 
 def test_why_a_call_was_not_answered_is_written_down(toolkit: Toolkit) -> None:
     toolkit.compile()
-    assert toolkit.told().cause == "no earlier compile of it is recorded"
+    assert toolkit.told().cause == "no earlier compile is recorded"
     toolkit.write("a.cu", "int b;\n")
     toolkit.compile()
     assert toolkit.told().cause == "`a.cu` changed"
