@@ -79,7 +79,7 @@ class Status:
 def status(lists: bool, as_json: bool) -> None:
     """Show the state, speed and upload queue of each remote.
 
-    A small object is written to writable remotes, and deleted. Exits with status 1 if a remote cannot be used.
+    A small object is written to writable remotes, and deleted. Exits with status 1 if one cannot be used.
     """
     chosen = remotes.load()
     found = []

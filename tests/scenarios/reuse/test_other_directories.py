@@ -237,6 +237,7 @@ def test_a_copy_that_is_built_where_it_was_unpacked(workspace: Workspace) -> Non
     assert outcomes == ["miss", "direct_hit"]
 
 
+ELSEWHERE = "the result from another directory cannot be used: "
 MADE = "its source was last compiled as `/p/b/a.o`"
 
 
@@ -270,32 +271,31 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         (
             INTERNAL,
             (),
-            "the result from another directory cannot be used: the module id in it depends on paths",
+            f"{ELSEWHERE}the module id in it depends on paths",
             "to share it: `NVCCACHE_BASE_DIR=`",
         ),
         (
             NAMED,
             (),
-            "the result from another directory cannot be used: its text names its directory, as `__FILE__` and `assert` do",
+            f"{ELSEWHERE}its text names its directory, as `__FILE__` and `assert` do",
             "to share it: `-Xcompiler -ffile-prefix-map=/q=.`",
         ),
         (
             PLAIN,
             ("-g",),
-            "the result from another directory cannot be used: its debug or line information names its directory",
+            f"{ELSEWHERE}its debug or line information names its directory",
             "to share it: `-Xcompiler -ffile-prefix-map=/q=.`",
         ),
         (
             INTERNAL,
             ("-rdc=true",),
-            "the result from another directory cannot be used: "
-            "the module id in it, which device links use, depends on paths",
+            f"{ELSEWHERE}the module id in it, which device links use, depends on paths",
             "",
         ),
         (
             INTERNAL,
             ("NVCC_APPEND_FLAGS",),
-            "the result from another directory cannot be used: the module id in it depends on paths",
+            f"{ELSEWHERE}the module id in it depends on paths",
             "to share it: `NVCCACHE_BASE_DIR=`",
         ),
         (

@@ -111,7 +111,9 @@ def test_the_event_log_is_what_is_read(nvccache, folder, cache_dir):
         cache_dir,
         event("miss", stages=[("cicc", False, 2.0)], sources=["a.cu"], seconds=3.0, started=last - 3.0),
     )
-    event_line.append(cache_dir, event("bypass", "verbose", sources=["b.cu"], started=last - 1.0, seconds=1.0))
+    event_line.append(
+        cache_dir, event("bypass", "verbose", sources=["b.cu"], started=last - 1.0, seconds=1.0)
+    )
     impossible = event("miss", sources=["c.cu"], seconds=-3.0)
     event_line.append(cache_dir, impossible)
     assert nvccache("report").output.startswith(
