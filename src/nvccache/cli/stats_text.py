@@ -251,7 +251,7 @@ def sizes(kinds: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def _sources(event: Event) -> list[str]:
     here = event.directory
-    return [os.path.normpath(os.path.join(here, source)) for source in event.sources] or ["unknown"]
+    return [os.path.normpath(os.path.join(here, source)) for source in event.sources] or ["(no source)"]
 
 
 def _of_reason(event: Event) -> list[str]:
