@@ -48,6 +48,7 @@ def documents(tmp_path_factory, nvcc):
     workspace = make_workspace(tmp_path_factory.mktemp("json"), nvcc)
     workspace.write("a.cu", "__global__ void k() {}\n")
     assert workspace.cached("-arch=sm_80", "-c", "a.cu", "-o", "a.o").status == 0
+    (workspace.directory / "remote").mkdir()
     found = {}
     for line in LINES:
         argv = [sys.executable, "-m", "nvccache", *line.split(), "--json"]

@@ -47,6 +47,7 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def alone(workspace: Workspace, tree: Path) -> Workspace:
     """A workspace in which nvccache is that copy, with a remote in a directory."""
+    (tree / "remote").mkdir()
     workspace.environ |= {
         "PYTHONPATH": str(tree / "src"),
         "NVCCACHE_REMOTE": f"file://{tree}/remote,rw",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.settings_file import Problem
 
+# ccache's names for settings of ours, where the most similar name is another setting or none.
+_OF_CCACHE = {"cache_dir": "dir", "log_file": "log", "logfile": "log", "remote_storage": "remote"}
 _ALIKE = 0.7
 
 
@@ -81,7 +83,6 @@ def nearest(misspelled: str) -> str:
     """The setting most likely meant by a misspelled one: a variable for a variable, else a name."""
     import difflib
 
-    found = difflib.get_close_matches(misspelled.removeprefix(PREFIX).lower(), SETTINGS, 1, _ALIKE)
-    if not found:
-        return ""
-    return SETTINGS[found[0]].variable if misspelled.startswith(PREFIX) else found[0]
+    name = misspelled.removeprefix(PREFIX).lower()
+    name = _OF_CCACHE.get(name) or next(iter(difflib.get_close_matches(name, SETTINGS, 1, _ALIKE)), "")
+    return SETTINGS[name].variable if name and misspelled.startswith(PREFIX) else name

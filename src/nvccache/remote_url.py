@@ -148,9 +148,9 @@ def _read_authority(remote: Remote, authority: str) -> None:
     remote.host = _decoded(host)
     if not remote.host or not scheme.host:
         needs = scheme.host or "an absolute path"
-        raise RemoteUrlError(f"has no {needs.partition(' ')[2]}: `{scheme.example}`")
+        raise RemoteUrlError(f"has no {needs.partition(' ')[2]}; write it as `{scheme.example}`")
     if port and not scheme.port:
-        raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`: `{scheme.example}`")
+        raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`; write it as `{scheme.example}`")
     remote.port = _port(port) if port else scheme.port
 
 
@@ -176,7 +176,7 @@ def _path(remote: Remote, path: str) -> str:
         raise RemoteUrlError("has `.` or `..` in its path")
     if remote.scheme == "file":
         if not path.strip("/"):
-            raise RemoteUrlError(f"names no directory: `{SCHEMES['file'].example}`")
+            raise RemoteUrlError(f"names no directory; write it as `{SCHEMES['file'].example}`")
         return "/" + path.strip("/")
     path = path.strip("/")
     if remote.scheme in ("redis", "rediss"):

@@ -115,6 +115,7 @@ def _verdict(title: str, wanted: str, seconds: float, folder: str, counts: dict[
     outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
     reasons = ", ".join(counts["bypass_reasons"])
     text = f"{outcome}{f' ({reasons})' if reasons else ''} in {format_seconds(seconds)}, the object is nvcc's"
+    text += " (in a temporary cache)" if wanted == outcomes.MISS else ""
     return Finding(GOOD if outcome == wanted else ODD, title, text)
 
 

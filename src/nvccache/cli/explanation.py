@@ -83,7 +83,7 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     subject = f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
     yield [f"{subject}: {call.outcome.replace('_', ' ')}, because {found.cause}"]
     for detail in found.details:
-        yield [f"  also: {detail}"]
+        yield [f"  {detail}" if detail.startswith(miss_reason.ADVICE) else f"  also: {detail}"]
     if call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
         yield [f"  not all results were stored: {fault}"]
@@ -177,8 +177,8 @@ def _tree(found: Explanation, is_verbose: bool) -> Iterator[Line]:
 
 
 def _result(stage: StageEvent, is_verbose: bool, says_here: bool) -> Line:
-    """Result, seconds, where it ran if `says_here` or it was sent, and why."""
-    tail = f" {stage.cost if stage.result == HIT else stage.seconds:8.2f} s"
+    """Result, CPU seconds, where it ran if `says_here` or it was sent, and why."""
+    tail = f" {stage.cost:8.2f} s"
     if stage.result == HIT:
         tail += " saved"
     elif stage.result == SHARED:

@@ -121,6 +121,8 @@ def _bug(fault: Exception) -> Failure:
 def _sentence_of(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         near = next(iter(error.possibilities or ()), "")
+        if error.ctx and not error.ctx.parent:
+            near = near or _OF_CCACHE.get(error.option_name, "")
         return f"no such option `{error.option_name}`" + (f"; did you mean `{near}`?" if near else "")
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param:
@@ -129,6 +131,17 @@ def _sentence_of(error: click.UsageError) -> str:
         named = param.opts[-1] if isinstance(param, click.Option) else param.metavar or param.name
         return f"`{named}`: {error.message}".rstrip(".")
     return error.format_message().rstrip(".")
+
+
+# Options of ccache and sccache -> our commands.
+_OF_CCACHE = {
+    **dict.fromkeys(("-s", "--show-stats"), "nvccache stats"),
+    **dict.fromkeys(("-z", "--zero-stats"), "nvccache stats --reset"),
+    **dict.fromkeys(("-C", "--clear"), "nvccache clean --all"),
+    **dict.fromkeys(("-c", "--cleanup"), "nvccache clean"),
+    **dict.fromkeys(("-M", "--max-size"), "nvccache config set max_size"),
+    **dict.fromkeys(("-p", "--show-config"), "nvccache config"),
+}
 
 
 class _Help(click.HelpFormatter):

@@ -27,7 +27,7 @@ def of_remotes(settings: Config) -> Iterator[Finding]:
         return
     root = directory.of(settings)
     for remote in remote_url.parse(settings.remote):
-        status = remote_status.of(remote, root)
+        status = remote_status.of(remote, root, not settings.readonly)
         yield _of_service(status)
         if remote.is_writable and not settings.readonly:
             yield from _of_uploads(status)
@@ -35,11 +35,7 @@ def of_remotes(settings: Config) -> Iterator[Finding]:
 
 def _of_service(status: Status) -> Finding:
     if status.fault:
-        advice = remotes.advice(status.fault, status.url, status.text)
-        is_command = status.fault in _COMMANDS
-        details = () if is_command or not advice else (f"to fix it: {advice}",)
-        mend = (advice,) if is_command else ()
-        return Finding(BAD, "remote", f"`{status.url}` cannot be used: {status.text}", details, mend)
+        return _bad(status, "remote", "cannot be used", status.fault, status.text)
     seconds = status.get_seconds or 0.0
     answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}, {status.rights}"
     outage = status.outage
@@ -53,15 +49,21 @@ def _of_service(status: Status) -> Finding:
 
 def _of_uploads(status: Status) -> Iterator[Finding]:
     outage = status.write_outage
-    if outage and outage.until > time.time() - _LONG_AGO:
-        advice = remotes.advice(outage.word, status.url, outage.text)
-        details = (f"to fix it: {advice}",) if advice else ()
-        state = BAD if outage.word in ("denied", "bad_credentials") else ODD
+    if status.write and status.cannot_be_written:
+        yield _bad(status, "uploads", "cannot be written to", status.write.fault, status.write.text)
+    elif outage and outage.until > time.time() - _LONG_AGO:
         text = f"the last upload to `{status.url}` failed: {outage.text}"
-        yield Finding(state, "uploads", text, details, ("nvccache remote test",))
+        yield Finding(ODD, "uploads", text, (), ("nvccache remote test",))
     elif status.pending:
         objects = format_count(status.pending, "object")
         yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push --pending",))
+
+
+def _bad(status: Status, title: str, effect: str, fault: str, text: str) -> Finding:
+    advice = remotes.advice(fault, status.url, text)
+    is_command = fault in _COMMANDS
+    details = () if is_command or not advice else (f"to fix it: {advice}",)
+    return Finding(BAD, title, f"`{status.url}` {effect}: {text}", details, (advice,) if is_command else ())
 
 
 def of_executor(settings: Config) -> Iterator[Finding]:

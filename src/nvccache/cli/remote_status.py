@@ -28,6 +28,21 @@ _PROBE = b"nvccache remote test"
 
 
 @dataclass
+class Right:
+    """The result of trying one right."""
+
+    right: str
+    is_there: bool  # whether this user has it
+    seconds: float  # that the test took
+    fault: str = ""  # why it is missing, of outcomes.REMOTE_FAULTS
+    text: str = ""  # and a clause
+
+    @property
+    def is_needed(self) -> bool:
+        return self.right in _NEEDED
+
+
+@dataclass
 class Status:
     """The state of one remote."""
 
@@ -37,6 +52,7 @@ class Status:
     get_seconds: float | None = None  # to get a missing object
     fault: str = ""  # of outcomes.REMOTE_FAULTS, or empty
     text: str = ""
+    write: Right | None = None  # None if nothing is to be written, or it cannot be read
     outage: Outage | None = None  # because of which compiles skip it
     write_outage: Outage | None = None  # the same for sending to it
     pending: int = 0  # objects of this cache that are still to be sent
@@ -52,6 +68,10 @@ class Status:
         """Whether compiles can read it; any fault is one of listing then."""
         return self.get_seconds is not None
 
+    @property
+    def cannot_be_written(self) -> bool:
+        return self.write is not None and not self.write.is_there
+
 
 @click.command(epilog="Example: nvccache remote status --list")
 @click.option("--list", "lists", is_flag=True, help="Also count the objects there, which takes a while.")
@@ -59,25 +79,26 @@ class Status:
 def status(lists: bool, as_json: bool) -> None:
     """Show the state, speed and upload queue of each remote.
 
-    Exits with status 1 if one of them cannot be used.
+    A small object is written to writable remotes, and deleted. Exits with status 1 if one cannot be used.
     """
     chosen = remotes.load()
     found = []
     for remote in chosen.remotes:
-        found.append(of(remote, chosen.root, lists))
+        found.append(of(remote, chosen.root, not chosen.settings.readonly, lists))
         if not as_json:
             _show_status(found[-1])
     if as_json:
         say_json({"remotes": [_document(each) for each in found]})
-    if any(each.fault for each in found):
+    if any(each.fault or each.cannot_be_written for each in found):
         sys.exit(1)
 
 
-def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
+def of(remote: Remote, root: Directory, may_write: bool, lists: bool = False) -> Status:
     """The status of a remote, which is queried even during an outage."""
     found = Status(remote.shown, remote.is_writable)
     found.outage = Breaker(remote.identity).outage()
-    found.write_outage = Breaker(remote.identity, for_writing=True).outage()
+    if remote.is_writable:
+        found.write_outage = Breaker(remote.identity, for_writing=True).outage()
     found.pending = uploads.count_pending(root, remote.identity)
     name = envelope.name_of(*_ABSENT)
     try:
@@ -88,6 +109,10 @@ def of(remote: Remote, root: Directory, lists: bool = False) -> Status:
         found.has_seconds = time.monotonic() - started
         service.get(name, 1 << 20)
         found.get_seconds = time.monotonic() - started - found.has_seconds
+        if remote.is_writable and may_write:
+            probe, content = _probe()
+            found.write = _try(WRITE, lambda: service.put(probe, content))
+            _try(DELETE, lambda: service.delete(probe))
         if lists:
             sizes = [size for size, _ in remotes.listed(remote, service).values()]
             found.objects, found.bytes = len(sizes), sum(sizes)
@@ -102,16 +127,18 @@ def _document(found: Status) -> dict[str, object]:
 
 
 def _show_status(found: Status) -> None:
-    is_bad = found.fault and not found.is_read
+    is_bad = (found.fault and not found.is_read) or found.cannot_be_written
     say_parts((f"{'bad' if is_bad else 'ok':<4}", RED if is_bad else GREEN), f" {found.url}: {found.rights}")
-    if is_bad:
+    if not found.is_read:
         say(f"     {found.text}")
-        hint = remotes.advice(found.fault, found.url, found.text)
-        say(*([f"     to fix it: {hint}"] if hint else []))
+        _say_advice(found.fault, found.url, found.text)
     elif found.has_seconds is not None and found.get_seconds is not None:
         has, get = remotes.milliseconds(found.has_seconds), remotes.milliseconds(found.get_seconds)
         say(f"     answers in {has}; looking up a missing object takes {get}")
         say(*([f"     cannot be listed: {found.text}"] if found.fault else []))
+    if found.write and found.cannot_be_written:
+        say(f"     cannot be written to: {found.write.text}")
+        _say_advice(found.write.fault, found.url, found.write.text)
     for effect, outage in (("skipped", found.outage), ("not written to", found.write_outage)):
         if outage:
             since, until = (moment(seconds, "%H:%M:%S") for seconds in (outage.since, outage.until))
@@ -122,19 +149,9 @@ def _show_status(found: Status) -> None:
         say(f"     {format_count(found.pending, 'object')} still to be sent")
 
 
-@dataclass
-class Right:
-    """The result of trying one right."""
-
-    right: str
-    is_there: bool  # whether this user has it
-    seconds: float  # that the test took
-    fault: str = ""  # why it is missing, of outcomes.REMOTE_FAULTS
-    text: str = ""  # and a clause
-
-    @property
-    def is_needed(self) -> bool:
-        return self.right in _NEEDED
+def _say_advice(fault: str, url: str, text: str) -> None:
+    hint = remotes.advice(fault, url, text)
+    say(*([f"     to fix it: {hint}"] if hint else []))
 
 
 @click.command("test", epilog="Example: nvccache remote test")
@@ -168,8 +185,7 @@ def test(as_json: bool) -> None:
 
 def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
     """Try the rights that a remote needs one by one, until one that others depend on is missing."""
-    key = os.urandom(32).hex()
-    name, content = envelope.name_of("probe-v1", key), envelope.seal("probe-v1", key, _PROBE)
+    name, content = _probe()
     clients: list[Service] = []
 
     def read() -> None:
@@ -188,6 +204,12 @@ def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
     yield _try(READ_BACK, lambda: _read_back(service, name, content))
     yield _try(LIST, lambda: _find(service, name))
     yield _try(DELETE, lambda: service.delete(name))
+
+
+def _probe() -> tuple[str, bytes]:
+    """The name and content of a new object."""
+    key = os.urandom(32).hex()
+    return envelope.name_of("probe-v1", key), envelope.seal("probe-v1", key, _PROBE)
 
 
 def _end_outages(remote: Remote, rights: set[str]) -> None:

@@ -16,6 +16,7 @@ from nvccache.config import Config
 from nvccache.remote.breaker import Outage
 from nvccache.remote.kinds import connect
 from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.shared_directory import NO_DIRECTORY
 from nvccache.remote_url import Remote
 from nvccache.store import directory
 from nvccache.store.directory import Directory
@@ -48,6 +49,7 @@ _OF_KEYS = "allow this user the keys of the prefix on the server, and writing if
 # Advice for messages with these ends, which are more specific than the kind of fault.
 _OF_ENDS = (
     (_NO_LIST, ""),
+    (NO_DIRECTORY, "create it, or mount its file system"),
     ("(NoSuchBucket)", "check the bucket in the URL, and the endpoint"),
     ("(NoPerm)", _OF_KEYS),
     ("(NOPERM)", _OF_KEYS),
@@ -99,9 +101,9 @@ def service(remote: Remote, seconds: float = _SECONDS) -> Service:
 
     `seconds` is the time for one answer, or a part of one.
     """
-    if remote.scheme == "file" and not remote.is_writable and not os.path.isdir(remote.path):
-        # A compile treats it as empty: it may be created or mounted later.
-        raise ServiceError("unreachable", "there is no such directory")
+    if remote.scheme == "file" and not os.path.isdir(remote.path):
+        # A compile that reads treats it as empty: it may be created or mounted later.
+        raise ServiceError("unreachable", text=NO_DIRECTORY)
     return connect(remote, os.environ, seconds)
 
 

@@ -35,12 +35,23 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
 def warn_if_not_counted(settings: Config) -> None:
     if not settings.counts_calls:
         warn(why_not_counted(settings))
+    elif _is_read_only(os.path.join(settings.journal_root, "journal")):
+        where = f"`{settings.journal_root}` cannot be written to"
+        warn(f"calls are not counted, because {where}: see `nvccache doctor`")
 
 
 def why_not_counted(settings: Config) -> str:
     """Why this user's calls are not counted."""
     why = "`readonly` is on" if settings.readonly and settings.dir else NO_CACHE
     return f"calls are not counted, because {why}; set `NVCCACHE_STATS_DIR` to count them elsewhere"
+
+
+def _is_read_only(path: str) -> bool:
+    """Whether this user can read, but not write to a directory, or the one in which it would be made."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    can_read, can_write = (os.access(path, mode | os.X_OK, effective_ids=True) for mode in (os.R_OK, os.W_OK))
+    return os.path.isdir(path) and can_read and not can_write
 
 
 def changing(settings: Config, name: str, value: str = "") -> str:

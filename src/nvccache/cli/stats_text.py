@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nvccache import config, outcomes
-from nvccache.cli.units import format_count, format_seconds, format_size, moment
+from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
 
@@ -58,7 +58,7 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
     rows += _counted("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)})
     remote, pending = statistics["remote"], statistics["uploads"]["pending"]
     if remote["calls"] or pending:
-        waiting = f"; {format_count(pending, 'object')} still to be sent" if pending else ""
+        waiting = f"; {_waiting(pending)}" if pending else ""
         received = (
             f"{format_size(remote['bytes_received'])}, {format_seconds(remote['seconds_waited'])} waited"
         )
@@ -129,7 +129,7 @@ def _headline(statistics: Figures, cache: Row) -> list[Row]:
     rows.append(cache)
     if last and last["cacheable"]:
         saved = format_seconds(max(0.0, last["wall_seconds_saved"]))
-        ago = _ago(max(0.0, time.time() - last["until"]))
+        ago = format_ago(time.time() - last["until"])
         rows.append(("last build", _share(last), f"{_hits(last)}, {saved} saved, {ago}"))
     return rows
 
@@ -140,14 +140,6 @@ def _share(rates: Figures) -> str:
 
 def _hits(rates: Figures) -> str:
     return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
-
-
-def _ago(seconds: float) -> str:
-    if seconds < 2:
-        return "just now"
-    if seconds < 86400:
-        return f"{format_seconds(int(seconds)).replace('.00', '')} ago"
-    return f"{format_count(int(seconds // 86400), 'day')} ago"
 
 
 def _calls(calls: dict[str, int]) -> list[str]:
@@ -184,6 +176,10 @@ def _stages(stages: Figures) -> list[str]:
     return found
 
 
+def _waiting(pending: int) -> str:
+    return f"{format_count(pending, 'object')} still to be sent: see `nvccache remote status`"
+
+
 def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
     """Queries of remotes, and pending uploads; empty without remotes."""
     found = []
@@ -193,7 +189,7 @@ def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
         found += [f"  {'looked up':<18}{names} in {calls}: {received}"]
         found += [f"  {'waited':<18}{format_seconds(remote['seconds_waited'])}"]
     if uploads["pending"]:
-        found += [f"  {'still to be sent':<18}{format_count(uploads['pending'], 'object')}"]
+        found += [f"  {_waiting(uploads['pending'])}"]
     title = ["", "remotes"] if found else []
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 
@@ -255,7 +251,7 @@ def sizes(kinds: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def _sources(event: Event) -> list[str]:
     here = event.directory
-    return [os.path.normpath(os.path.join(here, source)) for source in event.sources] or ["unknown"]
+    return [os.path.normpath(os.path.join(here, source)) for source in event.sources] or ["(no source)"]
 
 
 def _of_reason(event: Event) -> list[str]:

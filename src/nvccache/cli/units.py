@@ -72,6 +72,15 @@ def shown_path(path: str) -> str:
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
+def format_ago(seconds: float) -> str:
+    """`63.4` -> `63 s ago`."""
+    if seconds < 2:
+        return "just now"
+    if seconds < 86400:
+        return f"{format_seconds(int(seconds)).replace('.00', '')} ago"
+    return f"{format_count(int(seconds // 86400), 'day')} ago"
+
+
 def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 

@@ -21,7 +21,7 @@ Part = tuple[str, str]  # what may be shown of a part, and what distinguishes it
 
 Component = tuple[str, Sequence[Part]]  # a tag, and the parts under it
 
-BASE_DIRECTORY, BASE_DIRECTORY_CHANGED = "base directory", "`NVCCACHE_BASE_DIR` changed"
+BASE_DIRECTORY = "base directory"
 _DIGITS = "0123456789"
 LINE_OF_TOOL = "its command line"
 _LISTS = ("--image", "-I", "-isystem", "-L", "-l")  # options that can be repeated
@@ -32,6 +32,11 @@ def of_arguments(difference: ComponentDifference, line: str) -> list[str]:
     if difference.is_reordered:
         return [f"{line} was reordered"]
     return _of_parts(difference.added, difference.removed, line)
+
+
+def of_base_directory(difference: ComponentDifference) -> str:
+    change = "changed" if difference.added and difference.removed else "was set"
+    return f"`NVCCACHE_BASE_DIR` {change if difference.added else 'was unset'}"
 
 
 def of_tool_arguments(difference: ComponentDifference) -> list[str]:

@@ -26,8 +26,9 @@ from nvccache.records.input_records import InputRecord
 from nvccache.records.request import Request
 from nvccache.store.store import Store
 
-FIRST = "no earlier compile of it is recorded"
-_FIRST_QUERY = "no earlier answer to it is recorded"
+FIRST = "no earlier compile is recorded"
+ADVICE = "to share it: "  # before a detail that names a setting
+_FIRST_QUERY = "no earlier answer is recorded"
 _BY_STAGES = "all its stages were compiled before, for other objects"
 _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
@@ -161,7 +162,7 @@ class Explanation:
             elif difference.tag == "nvcc":
                 found.append(f"nvcc is now `{self._request.nvcc}` instead of `{_only(before, 'nvcc')}`")
             elif difference.tag == difference_text.BASE_DIRECTORY and not is_neighbour:
-                found.append(difference_text.BASE_DIRECTORY_CHANGED)
+                found.append(difference_text.of_base_directory(difference))
         return found
 
     def _arguments(self) -> list[Part]:
@@ -224,13 +225,18 @@ class Explanation:
         return (product, other) if is_alike or other.source_digest == _digest_of(self._source) else None
 
     def _of_neighbour(self, product: str, other: ObjectRecord) -> list[str]:
-        """Why that object was not reused: other arguments or files, or else its path matters."""
+        """Why that object was not reused: other arguments or files, or else its path matters.
+
+        The first clause does not name it: objects with the same cause are counted together.
+        """
+        made = f"its source was last compiled as `{product}`"
         found = self._of_call(other, is_neighbour=True) or self._of_changed_files(other)
         if found:
-            return [f"compared with `{product}`, {found[0]}", *found[1:]]
+            return [f"compared with the last compile of its source, {found[0]}", *found[1:], made]
         if not other.reason_not_shared:
-            return [f"the inputs of `{product}` have changed since"]
-        return [f"`{product}` was made elsewhere, and {other.reason_not_shared}", *self._advice(other)]
+            return ["files that the last compile of its source read have changed since", made]
+        why = f"the result from another directory cannot be used: {other.reason_not_shared}"
+        return [why, *self._advice(other), made]
 
     def _of_changed_files(self, other: ObjectRecord) -> list[str]:
         """The files in this checkout that differ from those that the object in the other was made from."""
@@ -256,9 +262,9 @@ class Explanation:
             and there
         ):
             base = os.path.commonpath([os.path.dirname(here), os.path.dirname(there)])
-            return [f"`NVCCACHE_BASE_DIR={base}` lets them share it"] if len(base) > 1 else []
+            return [f"{ADVICE}`NVCCACHE_BASE_DIR={base}`"] if len(base) > 1 else []
         if other.reason_not_shared in (record_call.NAMED_IN_DEBUG_INFO, record_call.NAMED_IN_TEXT) and here:
-            return [f"`-Xcompiler -ffile-prefix-map={here}=.` keeps paths out of the host compiler's output"]
+            return [f"{ADVICE}`-Xcompiler -ffile-prefix-map={here}=.`"]
         return []
 
 

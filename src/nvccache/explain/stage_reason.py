@@ -39,7 +39,6 @@ _TEXT = "the preprocessed text"
 _TEXTS = "said"  # an extra tag of a pass: the digest of each user file's contribution to its text
 _FILES = {"files": "", "libraries": "the library "}
 _OTHERS = {
-    difference_text.BASE_DIRECTORY: difference_text.BASE_DIRECTORY_CHANGED,
     "sources": "its source is in another place",
     "names": "its intermediate files have other names",
     "wrapper": "the host compiler's wrapper runs another command",
@@ -179,6 +178,8 @@ class StageReasons:
         tag = difference.tag
         if tag == "tool":
             return [_of_tool(difference)]
+        if tag == difference_text.BASE_DIRECTORY:
+            return [difference_text.of_base_directory(difference)]
         if difference.is_hidden:
             return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":

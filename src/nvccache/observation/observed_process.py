@@ -120,7 +120,9 @@ class Process:
         name = os.path.basename(self.program)
         if name == "env" and self.started:  # a script's `#!/usr/bin/env`
             return UTILITY
-        return _kind_called(name)
+        kind = _kind_called(name)
+        is_wrapper = kind == DEVICE and name in map(os.path.basename, self.started)  # an ELF program
+        return UNKNOWN if is_wrapper else kind
 
     @property
     def is_open_ended(self) -> bool:

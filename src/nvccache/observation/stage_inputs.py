@@ -15,7 +15,7 @@ from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import WHOLE_STATUS
 from nvccache.files.signatures import Signature
-from nvccache.observation import known_programs, process_checks, wrapper_command
+from nvccache.observation import known_programs, process_checks, unchanged_files, wrapper_command
 from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import (
     COMPILERS,
@@ -309,7 +309,10 @@ class _StageInputs:
     def _dates_compared(self, process: Process) -> list[tuple[str, ...]]:
         """The dates of all files that a compiler found, if a source may make it compare dates."""
         read = {path: shown for path, shown in process.files.items() if self._is_relevant(path)}
-        if not any(self._call.files.compares_dates(path, shown) for path, shown in read.items()):
+        is_compared = unchanged_files.define_comparing(process.arguments) or any(
+            self._call.files.compares_dates(path, shown) for path, shown in read.items()
+        )
+        if not is_compared:
             return []
         found = {
             path for path, mode in process.found.items() if stat.S_ISREG(mode) and self._is_relevant(path)

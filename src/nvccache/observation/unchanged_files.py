@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nvccache.files import keys, presence, signatures, untrusted
 from nvccache.files.signatures import Signature
@@ -31,9 +31,14 @@ if TYPE_CHECKING:
 CHANGED_MEANWHILE = "files changed while it was compiled"
 _MOST_FILES = 2000  # in one memo; a directory of generated headers can grow without limit
 _ROW_LENGTH = 7
-_LARGEST_SOURCE = 1 << 22  # bytes
-# For `#pragma GCC dependency`, also from `_Pragma` or a macro; anywhere but in a comment.
+_LARGEST_SOURCE = 1 << 26  # bytes
+# For `#pragma GCC dependency`, also from `_Pragma`: anywhere, even in what looks like a comment or a string.
+_PRAGMA = re.compile(rb"(?s)\bGCC(?:\s|/\*.*?\*/)*dependency\b")
+# A macro may stand for `GCC` or the word. Only where tokens are pasted to the word is it not found.
 _COMPARING = rb"\bdependency\b"
+_MACRO = re.compile(r"(?s)(?:-D)?\w+(?:\([^)]*\))?=.*\bdependency\b")
+_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n|\r|\n)")  # as gcc understands it
+_TRIGRAPH = re.compile(rb"\?\?/(?=[ \t\f\v]*[\r\n])")
 # PyTorch's headers have the word in strings and `#error`. A string without `GCC` cannot be such a pragma.
 _SKIPPED = re.compile(
     rb"""(?sx)
@@ -133,6 +138,7 @@ class UnchangedFiles:
                     self._comparing.add((path, signature))
             else:
                 digest = keys.digest_descriptor(descriptor)
+                self._comparing.add((path, signature))  # not read as text
             if signatures.of_status(os.fstat(descriptor)) != signature:
                 return ""
         finally:
@@ -171,15 +177,20 @@ class UnchangedFiles:
         return self._records[directory]
 
     def _key(self, directory: str) -> str:
-        return keys.key_of("digests", [("directory", (os.path.join(self._cwd, directory),))])
+        return keys.key_of("digests and pragmas", [("directory", (os.path.join(self._cwd, directory),))])
 
 
 def _may_compare_dates(content: bytes) -> bool:
     """Whether a source may contain a pragma that makes the compiler compare dates of files."""
-    text = content.replace(b"\\\n", b"").replace(b"\\\r\n", b"")
+    text = _SPLICE.sub(b"", _TRIGRAPH.sub(rb"\\", content))
     if not re.search(_COMPARING, text):
         return False
-    return bool(re.search(_COMPARING, _SKIPPED.sub(_kept, text)))
+    return bool(_PRAGMA.search(text) or re.search(_COMPARING, _SKIPPED.sub(_kept, text)))
+
+
+def define_comparing(arguments: Iterable[str]) -> bool:
+    """Whether a compiler's arguments define a macro that may be part of such a pragma."""
+    return any(map(_MACRO.match, arguments))
 
 
 def _kept(skipped: re.Match[bytes]) -> bytes:

@@ -70,9 +70,15 @@ def key_of(
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
     if relocation.base:
         found.append(("module ids", ("relative",)))  # where possible, see attempts.py
+    naming: list[Argument] = []
     for argument in invocation.arguments:
         if invocation.is_query or argument.name not in _OUTPUT_OPTIONS:
             found.append((argument.name or "input", _parts_of(argument, relocation)))
+        else:
+            naming.append(argument)
+    if len({each.name for each in naming}) < len({(each.name, each.value) for each in naming}):
+        # nvcc warns of an option given again with another value.
+        found += [("redefined " + each.name, each.tokens) for each in naming]
     wanted = invocation.dependencies
     given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
     found.append(("output names", tuple("given" if name else "" for name in given)))

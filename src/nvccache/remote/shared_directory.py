@@ -27,6 +27,7 @@ _WORDS = {
     # Faults of one name, not of the directory.
     **dict.fromkeys((errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY), "broken"),
 }
+NO_DIRECTORY = "there is no such directory"
 _TEMPORARY = ".new-"
 _STALE = 3600.0  # seconds after which a temporary file is abandoned
 
@@ -114,13 +115,15 @@ class SharedDirectory(Service):
             os.close(top)
 
     def _permissions(self) -> untrusted.Permissions:
-        """The permissions for new files; makes the directory itself if missing."""
-        if not os.path.isdir(self._path):
-            # Its parent is not made: that may be a misspelt mount point, or not mounted yet.
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(self._path)
+        """The permissions for new files; raises ServiceError if the directory is missing.
+
+        It is not made: it may be misspelt, or its file system not mounted yet.
+        """
         permissions = untrusted.Permissions(None)
-        permissions.adopt(os.stat(self._path))
+        try:
+            permissions.adopt(os.stat(self._path))
+        except FileNotFoundError:
+            raise ServiceError("unreachable", text=NO_DIRECTORY) from None
         return permissions
 
     @contextlib.contextmanager

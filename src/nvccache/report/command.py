@@ -24,6 +24,7 @@ from nvccache.report.page_parts import verdict_sentence
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
+_OLD_SECONDS = 60.0
 
 
 @click.command(epilog="Example: nvccache report -o build.html")
@@ -73,7 +74,11 @@ def report(
         replace_file(output, page.of(builds, there, time.time(), before, cores, directory))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
-        say(f"wrote {written}: {verdict_sentence(figures.of(calls), verdict.of(builds, cores))}")
+        age = time.time() - max((call.ended for call in calls), default=0.0)
+        # A build with nothing to do starts no nvcc: the last one that did may be older than expected.
+        is_old = calls and not source and since == units.LAST_BUILD and age > _OLD_SECONDS
+        when = f"the last build, {units.format_ago(age)}: " if is_old else ""
+        say(f"wrote {written}: {when}{verdict_sentence(figures.of(calls), verdict.of(builds, cores))}")
 
 
 def _recorded(settings: Config, since: float | str | None) -> list[Call]:

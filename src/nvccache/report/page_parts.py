@@ -154,7 +154,7 @@ def _breakable(path: str) -> str:
 
 def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
     """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
-    counted = f"{figures.hits:,} of {format_count(figures.cacheable, 'compile')} {_were(figures.hits, 'hit')}"
+    counted = f"{figures.hits:,} of {figures.cacheable:,} compiles {_were(figures.hits, 'hit')}"
     parts = [counted] if figures.cacheable else []
     for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
         if count := figures.by_outcome[outcome]:

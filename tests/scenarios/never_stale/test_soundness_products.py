@@ -180,7 +180,7 @@ def test_a_cache_that_is_only_read_gets_no_record(workspace: Workspace) -> None:
 @pytest.mark.full
 def test_a_first_compile_is_explained_as_one(workspace: Workspace) -> None:
     recorded(workspace, Case(files={"h.h": value(1)}))
-    check_cause(workspace, Call(), "because no earlier compile of it is recorded")
+    check_cause(workspace, Call(), "because no earlier compile is recorded")
 
 
 @pytest.mark.full

@@ -27,6 +27,7 @@ class Shared:
 def remote(kind: str, directory: Path) -> Iterator[Shared]:
     """An empty one that everybody may write to who uses its URL and its environment."""
     if kind == "directory":
+        directory.mkdir(exist_ok=True)
         yield Shared(f"file://{directory}")
     elif kind == "files":
         with fault_server.store() as files:

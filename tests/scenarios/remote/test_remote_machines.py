@@ -44,6 +44,7 @@ def test_the_second_machine_compiles_nothing(tmp_path, new_machine, kind):
 @pytest.mark.skipif(not STRACE, reason="strace is not installed")
 def test_a_hit_of_a_remote_starts_no_compiler(tmp_path, new_machine):
     url = f"file://{tmp_path}/remote"
+    (tmp_path / "remote").mkdir()
     compile_like_plain(new_machine("one", f"{url},rw"))
     two = new_machine("two", url)
     log = tmp_path / "trace"

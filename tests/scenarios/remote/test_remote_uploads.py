@@ -88,6 +88,7 @@ def test_nobody_waits_for_what_is_sent(workspace, silent):
 
 def test_what_a_build_has_made_gets_there_by_itself(workspace, tmp_path):
     remote = f"file://{tmp_path}/far,rw"
+    (tmp_path / "far").mkdir()
     for name in ("a", "b"):
         workspace.write(f"{name}.cu", SOURCE.replace("1", str(ord(name))))
         line = ("-arch=sm_80", "-c", f"{name}.cu", "-o", f"{name}.o")

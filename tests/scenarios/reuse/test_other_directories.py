@@ -237,6 +237,10 @@ def test_a_copy_that_is_built_where_it_was_unpacked(workspace: Workspace) -> Non
     assert outcomes == ["miss", "direct_hit"]
 
 
+ELSEWHERE = "the result from another directory cannot be used: "
+MADE = "its source was last compiled as `/p/b/a.o`"
+
+
 def explained(workspace: Workspace, directory: str) -> tuple[str, list[str]]:
     """Why the last compile of `a.o` there was no direct hit, and further words."""
     argv = [sys.executable, "-m", "nvccache", "explain", "--json", "a.o"]
@@ -267,38 +271,37 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         (
             INTERNAL,
             (),
-            "`/p/b/a.o` was made elsewhere, and the module id in it depends on paths",
-            "`NVCCACHE_BASE_DIR=` lets them share it",
+            f"{ELSEWHERE}the module id in it depends on paths",
+            "to share it: `NVCCACHE_BASE_DIR=`",
         ),
         (
             NAMED,
             (),
-            "`/p/b/a.o` was made elsewhere, and its text names its directory, as `__FILE__` and `assert` do",
-            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of the host compiler's output",
+            f"{ELSEWHERE}its text names its directory, as `__FILE__` and `assert` do",
+            "to share it: `-Xcompiler -ffile-prefix-map=/q=.`",
         ),
         (
             PLAIN,
             ("-g",),
-            "`/p/b/a.o` was made elsewhere, and its debug or line information names its directory",
-            "`-Xcompiler -ffile-prefix-map=/q=.` keeps paths out of the host compiler's output",
+            f"{ELSEWHERE}its debug or line information names its directory",
+            "to share it: `-Xcompiler -ffile-prefix-map=/q=.`",
         ),
         (
             INTERNAL,
             ("-rdc=true",),
-            "`/p/b/a.o` was made elsewhere,"
-            " and the module id in it, which device links use, depends on paths",
+            f"{ELSEWHERE}the module id in it, which device links use, depends on paths",
             "",
         ),
         (
             INTERNAL,
             ("NVCC_APPEND_FLAGS",),
-            "`/p/b/a.o` was made elsewhere, and the module id in it depends on paths",
-            "`NVCCACHE_BASE_DIR=` lets them share it",
+            f"{ELSEWHERE}the module id in it depends on paths",
+            "to share it: `NVCCACHE_BASE_DIR=`",
         ),
         (
             PLAIN,
             ("-DONLY_THERE",),
-            "compared with `/p/b/a.o`, `-DONLY_THERE` was added to the command line",
+            "compared with the last compile of its source, `-DONLY_THERE` was added to the command line",
             "",
         ),
     ],
@@ -308,12 +311,15 @@ def test_what_kept_the_neighbour_from_being_taken(
     workspace: Workspace, text: str, options: tuple[str, ...], cause: str, detail: str
 ) -> None:
     compiled_twice(workspace, text, *options)
-    assert explained(workspace, "q/b") == (cause, [detail] if detail else [])
+    assert explained(workspace, "q/b") == (cause, [*([detail] if detail else []), MADE])
 
 
 def test_a_file_that_is_another_one_than_beside_the_neighbour(workspace: Workspace) -> None:
     compiled_twice(workspace, INTERNAL, then=Path("q/inc/h.h"))
-    assert explained(workspace, "q/b") == ("compared with `/p/b/a.o`, `/q/inc/h.h` differs", [])
+    assert explained(workspace, "q/b") == (
+        "compared with the last compile of its source, `/q/inc/h.h` differs",
+        [MADE],
+    )
 
 
 def test_another_source_of_the_same_name_is_no_neighbour(workspace: Workspace) -> None:
@@ -323,4 +329,4 @@ def test_another_source_of_the_same_name_is_no_neighbour(workspace: Workspace) -
         (workspace.directory / name / "b").mkdir()
         argv = ("-c", f"../{folder}/a.cu", "-o", "a.o")
         assert workspace.cached(*argv, cwd=workspace.directory / name / "b").status == 0
-    assert explained(workspace, "q/b") == ("no earlier compile of it is recorded", [])
+    assert explained(workspace, "q/b") == ("no earlier compile is recorded", [])

@@ -435,6 +435,7 @@ def test_dependencies_do_not_hide_the_compile_of_a_source(inputs: Workspace) -> 
 
 def test_what_a_query_gives_is_found_on_a_remote(inputs: Workspace, tmp_path: Path) -> None:
     remote = {"NVCCACHE_REMOTE": f"file://{tmp_path}/remote,rw"}
+    (tmp_path / "remote").mkdir()
     argv = ["-M", "a.cu", *INCLUDED]
     assert like_plain(inputs, *argv, **remote).outcome == "query_miss"
     deadline = time.monotonic() + 60

@@ -274,6 +274,9 @@ def test_a_file_in_place_of_the_cache_is_one_sentence(nvccache, cache_dir, argv,
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
+        (["-s"], "no such option `-s`; did you mean `nvccache stats`?"),
+        (["--clear"], "no such option `--clear`; did you mean `nvccache clean --all`?"),
+        (["config", "set", "cache_dir", "/x"], "there is no setting `cache_dir`; did you mean `dir`?"),
         (["stats", "--formt", "json"], "no such option `--formt`; did you mean `--format`?"),
         (["stats", "--format", "xml"], "`--format`: 'xml' is not one of 'text', 'json'"),
         (["clean", "--max-size", "much"], "`--max-size`: `much` is not a size"),

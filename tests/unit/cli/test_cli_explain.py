@@ -18,7 +18,7 @@ from nvccache.store.store import Store
 from unprivileged import unreadable
 from workspaces import Workspace
 
-FIRST = "no earlier compile of it is recorded"
+FIRST = "no earlier compile is recorded"
 
 
 def journal(cache_dir: str, product: str, outcome: str, reason: str = "", stages=None) -> None:

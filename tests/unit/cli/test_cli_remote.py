@@ -152,11 +152,36 @@ def test_one_that_only_cannot_be_listed_is_not_bad(nvccache, far, monkeypatch):
     assert "to mend it" not in text
 
 
+@pytest.mark.parametrize("rights", ["", ",rw"])
 @pytest.mark.parametrize("command", ["status", "test", "pull"])
-def test_a_missing_directory_is_a_fault_for_readers(nvccache, far, cache, monkeypatch, command):
-    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}/not/mounted")
+def test_a_missing_directory_is_a_fault_and_not_made(nvccache, far, cache, monkeypatch, command, rights):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}/mounted{rights}")
     result = nvccache("remote", command)
     assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
+    assert "mount its file system" in result.stdout or command == "pull"
+    assert list(far.iterdir()) == []
+
+
+def test_the_status_tries_to_write_where_compiles_do(nvccache, far, monkeypatch):
+    assert nvccache("remote", "status").exit_code == 0
+    assert files(far) == []
+    fail("denied", "put")(monkeypatch)
+    result = nvccache("remote", "status")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("bad ") and "answers in" in result.stdout
+    assert "cannot be written to: it denies access" in result.stdout and "to fix it:" in result.stdout
+    assert printed(nvccache("remote", "status", "--json"))["write"]["fault"] == "denied"
+    assert nvccache("remote", "status", NVCCACHE_READONLY="1").exit_code == 0
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}")
+    assert nvccache("remote", "status").stdout.startswith("ok ")
+
+
+def test_a_reader_is_not_shown_that_a_writer_failed(nvccache, far, monkeypatch):
+    (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
+    breaker.Breaker(remote.identity, for_writing=True).trip("denied", "it denies access")
+    assert "not written to by compiles" in nvccache("remote", "status").stdout
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}")
+    assert "not written to" not in nvccache("remote", "status").stdout
 
 
 @pytest.mark.parametrize(

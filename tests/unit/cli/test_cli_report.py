@@ -106,12 +106,18 @@ def test_a_time_that_is_none_is_wrong_usage(nvccache, folder, log, when):
 
 
 def test_the_event_log_is_what_is_read(nvccache, folder, cache_dir):
-    event_line.append(cache_dir, event("miss", stages=[("cicc", False, 2.0)], sources=["a.cu"], seconds=3.0))
-    event_line.append(cache_dir, event("bypass", "verbose", sources=["b.cu"]))
+    last = time.time() - 600
+    event_line.append(
+        cache_dir,
+        event("miss", stages=[("cicc", False, 2.0)], sources=["a.cu"], seconds=3.0, started=last - 3.0),
+    )
+    event_line.append(
+        cache_dir, event("bypass", "verbose", sources=["b.cu"], started=last - 1.0, seconds=1.0)
+    )
     impossible = event("miss", sources=["c.cu"], seconds=-3.0)
     event_line.append(cache_dir, impossible)
     assert nvccache("report").output.startswith(
-        f"wrote `{PAGE}`: 0 of 1 compile were hits; 1 bypassed the cache; "
+        f"wrote `{PAGE}`: the last build, 10 min 0 s ago: 0 of 1 compiles were hits; 1 bypassed the cache; "
     )
     made = data_of((folder / PAGE).read_text())
     assert {made["texts"][number] for number in made["calls"]["source"]} == {"a.cu", "b.cu"}

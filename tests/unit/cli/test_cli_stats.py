@@ -137,13 +137,16 @@ def test_missing_cache_is_zeros_and_stays_missing(nvccache, cache_dir):
 
 def test_read_only_cache_is_shown(nvccache, used_cache):
     nvccache("stats")  # what is not yet counted takes more room
-    wanted = nvccache("stats", "--format", "json").output
+    wanted = nvccache("stats", "--format", "json").stdout
     with read_only(used_cache) as copy:
         result = nvccache("stats", "--format", "json", NVCCACHE_DIR=copy)
+        assert f"calls are not counted, because `{copy}` cannot be written to" in result.stderr
         refused = nvccache("stats", "--reset", NVCCACHE_DIR=copy)
-    assert result.output == wanted
+    assert result.stdout == wanted
     assert refused.exit_code == 1
-    assert refused.output == f"Error: cannot reset the counts in `{copy}/journal`: Permission denied\n"
+    assert refused.stderr.splitlines()[-1:] == [
+        f"Error: cannot reset the counts in `{copy}/journal`: Permission denied"
+    ]
 
 
 def test_unreadable_cache_is_one_sentence(nvccache, used_cache):
@@ -390,3 +393,15 @@ def test_an_outage_that_is_over_is_not_shown(nvccache, used_cache, tmp_path, mon
 
 def test_other_machines_are_not_mentioned_where_nothing_was_sent(nvccache, used_cache):
     assert "other machines" not in nvccache("stats", "-v").output
+
+
+@pytest.mark.parametrize("command", ["stats", "explain", "report", "events"])
+def test_a_cache_that_cannot_be_written_to_is_named(nvccache, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NVCCACHE_DIR", str(tmp_path / "cache"))
+    assert "not counted" not in nvccache(command).stderr  # also imports what another user may not read
+    (tmp_path / "others").mkdir()
+    with read_only(tmp_path / "others") as copy:
+        result = nvccache(command, NVCCACHE_DIR=f"{copy}/cache")
+        assert f"calls are not counted, because `{copy}/cache` cannot be written to" in result.stderr
+        assert "`nvccache doctor`" in result.stderr

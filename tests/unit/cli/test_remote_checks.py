@@ -85,12 +85,26 @@ def test_an_outage_that_compiles_still_heed_is_shown(far):
     assert "no answer in time" in finding.details[0]
 
 
-@pytest.mark.parametrize(("word", "state"), [("denied", BAD), ("timeout", ODD)])
-def test_failed_uploads_are_shown_until_one_works(far, monkeypatch, word, state):
+def test_one_that_cannot_be_written_to_is_bad_before_an_upload_fails(far, monkeypatch):
+    def raised(*_):
+        raise ServiceError("denied", "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedDirectory, "put", raised)
+        finding = found()[1]
+        assert (finding.state, finding.topic) == (BAD, "uploads")
+        assert "cannot be written to: it denies access (Permission denied)" in finding.text
+        assert "write access" in finding.details[0]
+        monkeypatch.setenv("NVCCACHE_READONLY", "1")
+        assert len(found()) == 1
+
+
+@pytest.mark.parametrize("word", ["denied", "timeout"])
+def test_failed_uploads_are_shown_until_one_works(far, monkeypatch, word):
     guard = breaker.Breaker(far.identity, for_writing=True)
     guard.trip(word, "it denies access")
     finding = found()[1]
-    assert (finding.state, finding.topic, finding.mend) == (state, "uploads", ("nvccache remote test",))
+    assert (finding.state, finding.topic, finding.mend) == (ODD, "uploads", ("nvccache remote test",))
     assert "it denies access" in finding.text
     now = time.time()
     with monkeypatch.context() as patch:

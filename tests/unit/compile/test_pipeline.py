@@ -90,6 +90,7 @@ def test_the_limit_is_kept_after_each_call(toolkit: Toolkit) -> None:
 @pytest.mark.parametrize(("limit", "is_kept"), [("20K", False), ("20M", True)])
 def test_what_a_remote_gave_counts_for_the_limit(toolkit: Toolkit, limit: str, is_kept: bool) -> None:
     url = f"file://{toolkit.folder}/remote"
+    (toolkit.folder / "remote").mkdir()
     toolkit.write("a.cu", f'const char *a = "{os.urandom(40_000).hex()}";\n')
     remote = connect(remote_url.parse(url)[0], {})
     for item in toolkit.compile(NVCCACHE_REMOTE=f"{url},rw").to_send:
@@ -112,7 +113,7 @@ def test_a_call_during_which_the_clock_was_set_is_not_recorded(
 
 def test_why_a_call_was_not_answered_is_written_down(toolkit: Toolkit) -> None:
     toolkit.compile()
-    assert toolkit.last_record().cause == "no earlier compile of it is recorded"
+    assert toolkit.last_record().cause == "no earlier compile is recorded"
     toolkit.write("a.cu", "int b;\n")
     toolkit.compile()
     assert toolkit.last_record().cause == "`a.cu` changed"

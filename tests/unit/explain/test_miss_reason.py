@@ -25,7 +25,7 @@ from nvccache.records.request import Request
 from nvccache.store import store
 from nvccache.store.store import Store
 
-FIRST = "no earlier compile of it is recorded"
+FIRST = "no earlier compile is recorded"
 LOST = "its result is no longer in the cache"
 LINE = "-c a.cu -O2 -o a.o"
 ASKED = ("CPATH", "LANG", "SECRET")
@@ -259,7 +259,7 @@ def test_a_result_that_is_no_longer_there_is_lost(place, cache):
 def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch):
     record(case(), cache)
     monkeypatch.setitem(globals(), "relocation", lambda: Relocation(str(place.parent), os.getcwd()))
-    assert cause_of(case(), cache) == ["`NVCCACHE_BASE_DIR` changed"]
+    assert cause_of(case(), cache) == ["`NVCCACHE_BASE_DIR` was set"]
     monkeypatch.setattr(direct, "key_of", lambda *_: "0" * 64)
     record(case(), cache)
     monkeypatch.setattr(direct, "key_of", lambda *_: "1" * 64)

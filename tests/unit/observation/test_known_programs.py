@@ -74,6 +74,11 @@ def test_env_that_has_started_a_program_has_shown_nothing():
     assert Process("/usr/bin/env").kind == UNKNOWN
 
 
+def test_an_nvcc_that_starts_an_nvcc_is_a_wrapper():
+    assert Process("/opt/bin/nvcc", started=["/usr/local/cuda/bin/nvcc"]).kind == UNKNOWN
+    assert Process("/opt/bin/nvcc", started=["/bin/sh"]).kind == DEVICE
+
+
 @pytest.mark.parametrize(
     ("program", "arguments", "asks"),
     [

@@ -11,7 +11,7 @@ import pytest
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import keys, presence, signatures
-from nvccache.observation import process_checks
+from nvccache.observation import process_checks, unchanged_files
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import facts
@@ -184,17 +184,40 @@ def test_colours_count_where_an_option_asks_for_them(place):
         ('char s[] = R"(/*)"; /* dependency */', False),
         ('char s[] = "a dependency";', False),
         ('#  error a dependency\n#warning "and a dependency', False),
-        ("// GCC dependency", False),
+        ("// a dependency", False),
+        ("#pragma GCC a '/*\n#pragma GCC dependency <b.h>", True),
+        ("#include <a/*.h>\n#pragma GCC dependency <b.h>", True),
+        ("#define D depen\\ \t\ndency", True),
+        ("#define D depen\\\rdency", True),
+        ("#define D depen??/\ndency", True),
         ("/* a\n dependency */ int dependency_of;", False),
         ("""char s = '"'; // dependency""", False),
     ],
 )
 def test_a_source_that_compares_dates_has_those_of_all_that_its_compiler_found(place, text, counts):
-    (place / "source.cu").write_text(text)
+    (place / "source.cu").write_text(text, newline="")
     found = {"copy.h": FILE, "bin": FOLDER}
     made = read_by(place, ran(files=["source.cu", "b.h"], found=found), ran("as", files=["a.h"]))
     dated = ("b.h", "copy.h", "source.cu") if counts else ()
     assert made.dates == [(path, presence.date_and_size(path)) for path in dated]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "counts"),
+    [
+        (["-DD=dependency"], True),
+        (["-D", "D(x)=GCC dependency x"], True),
+        (["-I/a/dependency", "-fmacro-prefix-map=/a/dependency=.", "-DD=dependency_of"], False),
+    ],
+)
+def test_a_macro_of_the_command_line_may_compare_dates(place, arguments, counts):
+    made = read_by(place, ran("cc1plus", *arguments, files=["b.h"]))
+    assert made.dates == [("b.h", presence.date_and_size("b.h"))] * counts
+
+
+def test_a_source_too_large_to_be_read_may_compare_dates(place, monkeypatch):
+    monkeypatch.setattr(unchanged_files, "_LARGEST_SOURCE", 1)
+    assert read_by(place, ran(files=["b.h"])).dates == [("b.h", presence.date_and_size("b.h"))]
 
 
 def test_directories_that_were_listed_are_told_if_they_are_as_they_were(place):

@@ -58,6 +58,11 @@ def test_what_decides_is_in_the_key(scope, line):
         ("-c a.cu -Xcompiler -O2", "-c a.cu -Xptxas -O2"),
         ("-c a.cu -MD -MF a.d", "-c a.cu -MD"),
         ("-c a.cu -I x", "-c a.cu -isystem x"),
+        # nvcc warns of the second value.
+        ("-c a.cu -o a.o -o b.o", "-c a.cu -o b.o"),
+        ("-c a.cu -odir x -odir y", "-c a.cu -odir y"),
+        ("-c a.cu -MD -MF a.d -MF b.d", "-c a.cu -MD -MF b.d"),
+        ("-c a.cu -MD -MT x -MT y", "-c a.cu -MD -MT y"),
     ],
 )
 def test_order_and_place_of_arguments_are_in_the_key(line, other):
@@ -74,6 +79,7 @@ def test_order_and_place_of_arguments_are_in_the_key(line, other):
     [
         ("-c a.cu -o a.o", "-c a.cu -o out/b.o"),
         ("-c a.cu -o a.o", "-o b.o -c a.cu"),
+        ("-c a.cu -o a.o", "-c a.cu -o a.o -o a.o"),
         ("-c a.cu -odir out", "-c a.cu -odir other"),
         ("-c a.cu -MD -MF a.d", "-c a.cu -MD -MF b.d"),
         ("-c a.cu -MD -MT x", "-c a.cu -MD -MT y"),

@@ -271,6 +271,7 @@ def shared(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "nice", lambda _: 0)
     monkeypatch.setattr(send_queued, "_LINGER_SECONDS", 0.2)
     text = f"file://{tmp_path}/far,rw"
+    (tmp_path / "far").mkdir()
     monkeypatch.setenv("NVCCACHE_REMOTE", text)
     return remote_url.parse(text)[0]
 
@@ -331,6 +332,7 @@ def test_what_a_call_has_made_gets_to_the_remote_by_itself(toolkit, tmp_path):
     toolkit.compile()
     cache = toolkit.store()
     text = f"file://{tmp_path}/far,rw"
+    (tmp_path / "far").mkdir()
     (remote,) = remote_url.parse(text)
     items = [item for item, _ in Transfer(cache).items()]
     assert uploads.enqueue(cache.directory, remote.identity, items)
@@ -358,4 +360,4 @@ def test_a_cache_that_is_only_read_sends_nothing(toolkit, shared, tmp_path, monk
     uploads.enqueue(cache.directory, shared.identity, [item for item, _ in Transfer(cache).items()])
     monkeypatch.setenv("NVCCACHE_READONLY", "1")
     serve(cache, shared)
-    assert not (tmp_path / "far").exists()
+    assert list((tmp_path / "far").iterdir()) == []

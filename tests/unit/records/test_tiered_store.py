@@ -61,6 +61,7 @@ def valid_pairs(cache: TieredStore, front: Front = FRONT) -> list[Pair]:
 
 def test_what_the_settings_name_is_asked(there, tmp_path):
     one, two = f"file://{tmp_path}/one", f"file://{tmp_path}/two"
+    (tmp_path / "two").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
     Transfer(there).send((store.BLOB, DIGEST), connect(remote_url.parse(two)[0], {}))
     environ = {"HOME": "/nonexistent", "NVCCACHE_DIR": str(tmp_path), "NVCCACHE_REMOTE": f"{one} {two},rw"}
@@ -77,6 +78,7 @@ def without_remotes(cache: Store) -> Store:
 @pytest.mark.usefixtures("own_pool")
 def test_no_blob_is_taken_that_is_larger_than_what_is_sent(there, tmp_path, monkeypatch):
     place = f"file://{tmp_path}/far"
+    (tmp_path / "far").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
     Transfer(there).send((store.BLOB, DIGEST), connect(remote_url.parse(place)[0], {}))
     for most, found in ((len(CONTENT), None), (transfer.LARGEST, CONTENT)):
@@ -282,6 +284,7 @@ def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
 
 @pytest.mark.usefixtures("own_pool")
 def test_what_a_call_asked_of_remotes_is_told(tmp_path):
+    (tmp_path / "far").mkdir()
     remotes = remote_url.parse(f"file://{tmp_path}/far")
     service = connect(remotes[0], {})
     name = envelope.name_of(store.BLOB, "ab" * 32)

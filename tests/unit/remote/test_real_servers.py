@@ -102,6 +102,7 @@ def test_s3(tmp_path, monkeypatch):
 
 
 def test_directory(tmp_path):
+    (tmp_path / "cache").mkdir()
     service = opened(f"file://{tmp_path}/cache")
     round_trip(service)
     assert [name for name, _, _ in service.list("1/")] == [NAME]

@@ -17,7 +17,9 @@ NAME = "1/ab/" + "ab" * 32
 
 @pytest.fixture
 def top(tmp_path):
-    return tmp_path / "team"
+    made = tmp_path / "team"
+    made.mkdir()
+    return made
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def test_nothing_there(shared, top):
     assert not shared.has(NAME)
     assert list(shared.list("")) == []
     shared.delete(NAME)
-    assert not top.exists()
+    assert list(top.iterdir()) == []
 
 
 def test_round_trip(shared):
@@ -54,11 +56,10 @@ def test_round_trip(shared):
     assert not shared.has(NAME)
 
 
-def test_only_the_directory_itself_is_made(tmp_path):
-    SharedDirectory(str(tmp_path / "made")).put(NAME, b"content")
+def test_a_missing_directory_may_be_a_file_system_that_is_not_mounted_and_is_not_made(tmp_path):
     with pytest.raises(ServiceError) as raised:
-        SharedDirectory(str(tmp_path / "mnt" / "made")).put(NAME, b"content")
-    assert raised.value.word == "unreachable"
+        SharedDirectory(str(tmp_path / "mnt")).put(NAME, b"content")
+    assert (raised.value.word, str(raised.value)) == ("unreachable", "there is no such directory")
     assert not (tmp_path / "mnt").exists()
 
 
@@ -90,7 +91,6 @@ def test_folder(shared, top):
 
 
 def test_permissions_are_those_of_the_directory(shared, top):
-    top.mkdir()
     top.chmod(0o2775)
     shared.put(NAME, b"x")
     assert stat.S_IMODE((top / NAME).stat().st_mode) == 0o664

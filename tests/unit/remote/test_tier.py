@@ -33,6 +33,8 @@ class Place:
 
     def __init__(self, folder):
         self.messages = []
+        for name in ("one", "two"):
+            (folder / name).mkdir()
         self.one = f"file://{folder}/one"
         self.two = f"file://{folder}/two"
 
