@@ -1,4 +1,4 @@
-"""Callers that have a watchdog, for its tests: each is a Python process that is told what to do."""
+"""Callers that have a watchdog, for its tests: each is a Python process that runs a given program."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def state_of(pid):
 
 
 def is_alive(pid):
-    """Whether a process runs; one that nobody has waited for does not."""
+    """Whether a process runs; a zombie does not."""
     return state_of(pid) not in (b"", b"Z", b"X")
 
 
@@ -84,7 +84,7 @@ def wait_until(condition):
         if condition():
             return
         select.select([], [], [], 0.01)
-    raise AssertionError("waited half a minute in vain")
+    raise AssertionError("timed out after half a minute")
 
 
 def wait_for_end(pid):

@@ -126,7 +126,7 @@ def uncompiled(workers_base: Path, launcher: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def users_cache_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test may touch the cache of whoever runs it: whatever asks for the default finds a file there."""
+    """No test may touch the user's own cache: a file blocks the default directory."""
     blocker = tmp_path / "no-home"
     blocker.write_text("not a directory")
     for name in [name for name in os.environ if name.startswith(HIDDEN_PREFIXES)]:

@@ -1,4 +1,4 @@
-"""What becomes of records: torn, changed in one byte, or written by somebody hostile."""
+"""What becomes of records: torn, changed in one byte, or written by an attacker."""
 
 from __future__ import annotations
 

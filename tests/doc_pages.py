@@ -139,7 +139,7 @@ def _script(found: list[Block | Command]) -> str:
             lines += [f'mkdir -p "$(dirname {step.title})"', f"cat >{step.title} <<'@@end@@'"]
             lines += [*step.lines, "@@end@@"]
         else:
-            # Nobody types so fast that a file is as new as the compile that reads it.
+            # A reader does not type so fast that a file is as new as the compile that reads it.
             lines += ["sleep 0.1", step.typed, f"printf '%s\\n' {_DONE}"]
     return "\n".join(lines) + "\n"
 

@@ -72,7 +72,7 @@ class Launcher:
         return Reply(is_answer, name[1] if name and not is_answer else "", done.stdout, done.stderr)
 
     def call(self, nvcc: str, arguments: Sequence[str], **changed: str | None) -> Call:
-        """The call as Python is told it by the launcher, which must not have a record of it."""
+        """The call as the launcher passes it to Python; the launcher must not have a record of it."""
         name = self.ask(arguments, **changed).name
         return Call(name, self.front[0], [*self.front[1:], *arguments], nvcc, arguments)
 
@@ -152,7 +152,7 @@ def add_string(sections: dict[str, bytearray], text: bytes) -> int:
 
 
 def with_sum(record: bytes) -> bytes:
-    """The record with its checksum made right, as somebody hostile would."""
+    """The record with a corrected checksum, as an attacker would write it."""
     summed = record[replay_layout.SUMMED_FROM :]
     return replay_layout.MAGIC + keys.sum_bytes(summed) + summed
 

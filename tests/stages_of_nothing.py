@@ -81,7 +81,7 @@ class FakeIds:
 class FakeExecution:
     """Runs stages by calling `does`; `stored` are the kinds whose results are in the store.
 
-    `elsewhere` are those that other caches have, if there are any, which say so when they are `told`.
+    `elsewhere` are those that remote caches have, if any; they answer once `queries_stopped` is set.
     """
 
     plan: Plan

@@ -72,7 +72,7 @@ def read(page: str) -> str:
 def environ(
     workspace: Workspace, launcher: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> dict[str, str]:
-    """That of somebody who has just installed nvccache: a home without settings, and nvccache on PATH."""
+    """That of a user who has just installed nvccache: a home without settings, and nvccache on PATH."""
     if request.node.callspec.params["page"] in WITH_ALL_HEADERS:
         workspace.environ["PATH"] = f"{toolkit_of(workspace) / 'bin'}:{workspace.environ['PATH']}"
     else:

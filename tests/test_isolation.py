@@ -1,4 +1,4 @@
-"""The suite's own promise: no test can read or change the cache of whoever runs it."""
+"""The suite's own promise: no test can read or change the cache of the user who runs it."""
 
 from __future__ import annotations
 

@@ -273,13 +273,13 @@ def test_the_script_by_itself_is_nvccache_too(launcher, workspace, compiled):
     assert (result.status, counters.outcome) == (0, "direct_hit")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_without_a_home(launcher):
     user: dict[str, int] = {"user": NOBODY, "group": NOBODY}
     python = os.path.realpath(sys.executable)
     reached = subprocess.run(["test", "-x", python], check=False, **user)
     if reached.returncode:
-        pytest.skip("nobody else may run this Python")
+        pytest.skip("other users may not run this Python")
     with copy_with_modes(launcher.parents[1], 0o755, 0o755) as copy:
         done = subprocess.run([f"{copy}/bin/nvccache", "--version"], env={}, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

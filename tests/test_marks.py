@@ -90,7 +90,7 @@ def test_a_file_with_full_cases_has_some_by_default(both: tuple[Listing, Listing
 def test_cases_that_run_by_default_are_there_and_leave_others_to_a_full_run(
     both: tuple[Listing, Listing],
 ) -> None:
-    """Whoever renames a case renames it in the mark, too."""
+    """A renamed case is renamed in the mark, too."""
     tests: dict[str, Listing] = defaultdict(list)
     for item in both[1]:
         tests[item["test"]].append(item)

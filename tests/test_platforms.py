@@ -1,4 +1,4 @@
-"""Other systems than Linux get a sentence, not a failed import; and what pip is told says Linux."""
+"""Other systems than Linux get a sentence, not a failed import; and the package metadata says Linux."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_the_other_clouds_come_up(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_certificate_of_a_private_authority(tmp_path: Path) -> None:
-    """Trusted by who knows the authority, unless it has expired; by nobody else."""
+    """Trusted only by clients that know the authority, unless it has expired."""
     authority = certificates.authority(tmp_path / "ca")
     knowing = ssl.create_default_context(cafile=authority.certificate)
     unknowing = ssl.create_default_context()

@@ -69,5 +69,5 @@ def test_a_name_is_found(code):
 
 
 @pytest.mark.parametrize("code", ['"""cicc"""', "# ptxas\n", 'print("an option of ptxas names a file")'])
-def test_what_is_told_of_a_tool_is_not_meant(code):
+def test_names_of_tools_in_text_do_not_count(code):
     assert not named(code)

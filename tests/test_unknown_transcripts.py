@@ -19,7 +19,7 @@ from scenarios.same_result.other_nvcc import ALTERATIONS
 
 TRANSCRIPTS = Path(__file__).parent / "golden" / "transcripts"
 SCRATCH = "/scratch"
-# What is no plan, and why; where nothing is said here the transcript is one.
+# What is no plan, and why; transcripts that are not listed here are one.
 REASONS = {
     "an argument that names an intermediate": ("unexplained", "no command writes"),
     "names elsewhere": ("unexplained", "a preprocessor writes"),
@@ -29,7 +29,7 @@ REASONS = {
     "a redirection": ("shell_expansion", "2>"),
     "messages between commands": ("unexplained", "a message between commands"),
 }
-# How many of the commands are no tool that is understood; none where nothing is said here.
+# How many of the commands are unknown tools; none unless listed here.
 NOT_UNDERSTOOD = {
     "the name of what the host compiler reads": 1,
     "cudafe++ renamed": 1,

@@ -264,7 +264,7 @@ def _of_mode(case: Case, site: Site) -> Iterator[str]:
 
 
 def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
-    """What is said to be given to the host compiler is, and nothing that would keep a call from the cache."""
+    """The host compiler gets the flags listed for it, and none that would make a call uncacheable."""
     assert case.plan and case.call
     is_for_linker = "forward-unknown-to-host-linker" in case.call.options
     flags = case.call.host_flags if not is_for_linker else ()

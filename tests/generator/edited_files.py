@@ -34,7 +34,7 @@ def linked_files(draft: Draft) -> None:
     )
     draft.edit("the two versions are exchanged", f"exchange versions{number}/1.h versions{number}/2.h\n")
     draft.edit("the last link leads to itself", f"ln -sf current.h versions{number}/current.h\n")
-    draft.edit("the last link is made anew", f"ln -sf ./1.h versions{number}/current.h\n", None)
+    draft.edit("the last link is made again", f"ln -sf ./1.h versions{number}/current.h\n", None)
 
 
 def linked_directories(draft: Draft) -> None:

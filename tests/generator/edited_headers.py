@@ -253,7 +253,7 @@ def forced_question(draft: Draft) -> None:
     draft.values.append(f"V{number}")
     draft.edit("it appears", written(f"inc{number}/maybe{number}.h", ""))
     draft.edit(
-        "its directory appears anew", f"rmdir inc{number}\n{written(f'inc{number}/maybe{number}.h', '')}"
+        "its directory appears again", f"rmdir inc{number}\n{written(f'inc{number}/maybe{number}.h', '')}"
     )
 
 

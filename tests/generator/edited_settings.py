@@ -76,7 +76,7 @@ def variables(draft: Draft) -> None:
         "CPLUS_INCLUDE_PATH names a header's directory", changes=None, CPLUS_INCLUDE_PATH=f"two{number}"
     )
     draft.edit("C_INCLUDE_PATH does not matter", changes=False, C_INCLUDE_PATH=f"two{number}")
-    draft.edit("a variable that nobody knows", changes=False, NOBODY=f"-DF{number}=3")
+    draft.edit("an unknown variable", changes=False, UNKNOWN=f"-DF{number}=3")
     draft.edit("a language", changes=None, LC_ALL="C.UTF-8")
     draft.edit("messages of any width", changes=None, COLUMNS="20")
 

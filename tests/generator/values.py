@@ -1,6 +1,6 @@
 """What options are given on random command lines: values that nvcc takes, and values that it does not.
 
-Nothing here names a file outside the working directory, since nvcc may write to what it is told.
+Nothing here names a file outside the working directory, since nvcc may write to files that options name.
 """
 
 from __future__ import annotations

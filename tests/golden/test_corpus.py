@@ -1,6 +1,6 @@
 """Every call of the corpus, for six toolkits: a plan of the right shape, or the right reason for none.
 
-`corpus_outcomes.txt` says which; NVCCACHE_TEST_REGENERATE=1 writes it anew, to be reviewed as a diff.
+`corpus_outcomes.txt` says which; NVCCACHE_TEST_REGENERATE=1 regenerates it, to be reviewed as a diff.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _write_table(corpus: Path) -> None:
     TABLE.write_text(LEGEND + "".join(lines))
 
 
-@pytest.mark.skipif("NVCCACHE_TEST_REGENERATE" not in os.environ, reason="only to write the table anew")
+@pytest.mark.skipif("NVCCACHE_TEST_REGENERATE" not in os.environ, reason="only to regenerate the table")
 def test_regenerate_the_table(corpus, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "opts.txt").write_text(OPTION_FILE)

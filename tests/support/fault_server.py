@@ -237,7 +237,7 @@ class DeadEnd:
 
 @contextlib.contextmanager
 def closed() -> Iterator[DeadEnd]:
-    """Connections are refused; nobody else gets the port meanwhile."""
+    """Connections are refused; no other process gets the port meanwhile."""
     with socket.socket() as holder:
         holder.bind((HOST, 0))
         yield DeadEnd(holder.getsockname()[1], lambda: 0)
@@ -245,7 +245,7 @@ def closed() -> Iterator[DeadEnd]:
 
 @contextlib.contextmanager
 def silent() -> Iterator[DeadEnd]:
-    """Connections are accepted, and nothing is ever said."""
+    """Connections are accepted and never answered."""
     accepted: list[socket.socket] = []
     listener = socket.create_server((HOST, 0), backlog=512)
 

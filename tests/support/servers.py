@@ -24,7 +24,7 @@ _DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 def free_port() -> int:
-    """One that nobody listens at now."""
+    """A port on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -46,10 +46,10 @@ def running(
     port: int,
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that answers at its port, until the block ends; what it says is in `directory/said`."""
+    """A server that answers at its port until the block ends; its output is in `directory/log`."""
     words = [str(word) for word in argv]
     prefix = _DIES_WITH_US if shutil.which(_DIES_WITH_US[0]) else ()
-    with open(directory / "said", "wb") as log:
+    with open(directory / "log", "wb") as log:
         server = subprocess.Popen(
             [*prefix, *words],
             cwd=directory,
@@ -59,7 +59,7 @@ def running(
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait_for(server, port, directory / "said")
+        _wait_for(server, port, directory / "log")
         yield server
     finally:
         stop(server)
@@ -86,7 +86,7 @@ def _wait_for(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody takes connections at a port of this machine."""
+    """Whether a process accepts connections at a port of this machine."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0

@@ -15,7 +15,7 @@ from pathlib import Path
 from support import servers
 
 CONTAINER = "cache"
-ACCOUNT = "devstoreaccount1"  # azurite's own, the same for everybody
+ACCOUNT = "devstoreaccount1"  # azurite's own, the same for all users
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 _FAKE_GCS = "fake-gcs-server-linux-amd64"
 

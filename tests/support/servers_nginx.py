@@ -1,7 +1,7 @@
 """nginx as a WebDAV server (Debian: nginx and libnginx-mod-http-dav-ext): one half to write, one to read.
 
 /rw/    a name and a password, may do everything
-/ro/    the same files for everybody, nothing but GET
+/ro/    the same files without credentials, nothing but GET
 /auth/  the same files for a name and a password, nothing but GET
 """
 

@@ -1,4 +1,4 @@
-"""NVCCACHE_EXECUTOR: what it may say, and that nothing secret is told of what it may not."""
+"""NVCCACHE_EXECUTOR: valid values, and that errors about others show no secrets."""
 
 from __future__ import annotations
 

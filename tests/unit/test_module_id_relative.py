@@ -52,7 +52,7 @@ def image(folder: Path, text: str, *options: str) -> bytes:
         "no id",
     ],
 )
-def test_objects_with_one_id_are_told_apart_by_what_it_names(tmp_path, text, expected):
+def test_objects_with_one_id_are_distinguished_by_what_it_names(tmp_path, text, expected):
     assert ids.may_share_id(image(tmp_path, text), NAMED) is expected
 
 
@@ -69,11 +69,11 @@ def test_objects_with_one_id_are_told_apart_by_what_it_names(tmp_path, text, exp
     ],
     ids=["defined", "only with an id", "weak", "declared"],
 )
-def test_objects_with_one_seed_are_told_apart_by_any_definition(tmp_path, text, expected):
+def test_objects_with_one_seed_are_distinguished_by_any_definition(tmp_path, text, expected):
     assert ids.may_share_id(image(tmp_path, text), NAMED, is_seeded=True) is expected
 
 
-def test_what_is_one_of_several_equal_definitions_tells_nothing_apart(tmp_path):
+def test_one_of_several_equal_definitions_distinguishes_nothing(tmp_path):
     """Of a group of sections a link takes one, though the symbol in it is strong."""
     name = LONG.decode()
     section = '.section .text.g,\\"axG\\",@progbits,g,comdat'
@@ -81,7 +81,7 @@ def test_what_is_one_of_several_equal_definitions_tells_nothing_apart(tmp_path):
     assert not ids.may_share_id(image(tmp_path, text + HIDDEN), NAMED)
 
 
-def test_a_common_symbol_tells_nothing_apart(tmp_path):
+def test_a_common_symbol_distinguishes_nothing(tmp_path):
     text = f'asm(".comm {LONG.decode()},4\\n");'
     assert not ids.may_share_id(image(tmp_path, text + HIDDEN), NAMED)
 
@@ -97,11 +97,11 @@ def test_a_short_name_stands_in_the_id_itself(tmp_path):
 
 
 @pytest.mark.parametrize("damaged", [b"", b"no object", b"\x7fELF\x02\x01" + b"\xff" * 90])
-def test_what_is_no_object_is_not_told_apart(damaged):
+def test_what_is_no_object_is_not_distinguished(damaged):
     assert not ids.may_share_id(damaged, NAMED)
 
 
-def test_an_id_that_is_not_understood_is_not_told_apart(tmp_path):
+def test_an_id_that_is_not_understood_distinguishes_nothing(tmp_path):
     assert not ids.may_share_id(image(tmp_path, DEFINED), b"")
 
 

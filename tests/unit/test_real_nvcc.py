@@ -85,7 +85,7 @@ def test_a_relative_entry_of_the_path_stays_as_nvcc_has_it(tmp_path, monkeypatch
     assert find("nvcc", "", {"PATH": f"/nowhere:{entry}"}) == found
 
 
-def test_a_relative_path_that_was_tried_is_told_from_the_same_words_elsewhere(tmp_path, monkeypatch):
+def test_a_relative_path_that_was_tried_is_not_the_same_path_elsewhere(tmp_path, monkeypatch):
     for name in ("one", "two"):
         _program(tmp_path / name / "bin" / "nvcc")
     monkeypatch.chdir(tmp_path / "one")

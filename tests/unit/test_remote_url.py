@@ -113,7 +113,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) -> None:
+def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> None:
     settings = config.load({"HOME": "/home/u", "NVCCACHE_REMOTE": text})
     assert settings.remote == ""
     (sentence,) = log.sentences(settings)
@@ -132,7 +132,7 @@ def test_what_is_wrong_costs_the_setting_and_is_told_without_secrets(text: str) 
         ("s3://b,RW", "it has a comma that is not followed by `rw` alone; a comma in a URL is `%2C`"),
     ],
 )
-def test_what_is_wrong_is_told_with_what_would_be_right(text: str, clause: str) -> None:
+def test_a_wrong_remote_is_reported_with_what_would_be_right(text: str, clause: str) -> None:
     with pytest.raises(remote_url.RemoteUrlError) as raised:
         remote_url.parse(text)
     assert str(raised.value) == clause

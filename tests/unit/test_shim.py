@@ -38,7 +38,7 @@ def test_a_signal_that_comes_while_a_finalizer_runs_ends_the_process(before, sig
     assert (done.returncode, done.stdout, done.stderr) == (-signum, b"", b"")
 
 
-def test_a_fault_of_a_finalizer_is_told():
+def test_a_fault_of_a_finalizer_is_reported():
     program = PROGRAM.format(act="raise OSError", before="")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"goes on\n") and b"OSError" in done.stderr

@@ -28,7 +28,7 @@ class Unit:
 
 
 class Fifo:
-    """A jobserver of our own; what it gives out is told apart."""
+    """A jobserver of our own, whose tokens differ."""
 
     def __init__(self, directory: Path, tokens: bytes = TOKENS) -> None:
         self.path = directory / "jobserver"

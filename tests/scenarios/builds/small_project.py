@@ -1,4 +1,4 @@
-"""A small project and the build systems that build it: files, commands, and how each is told of nvccache.
+"""A small project and the build systems that build it: files, commands, and how each is set up for nvccache.
 
 Knows nothing of what a build must give. In commands and files `{nvcc}`, `{python}`, `{shim}`, `{work}`,
 `{make}` and `{runtime}` stand for the real nvcc, the interpreter that runs nvccache, the directory that

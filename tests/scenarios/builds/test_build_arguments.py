@@ -84,7 +84,7 @@ def test_an_action_of_bazel(inputs: Workspace, through: str) -> None:
         parameters = "\n".join(word for word in BAZEL if '"' not in word)
         (first / PARAMETERS).write_text(parameters)
     assert compile_in(inputs, first, argv).outcome == "miss"
-    # The same sandbox, made anew: other links and directories, the same files behind them.
+    # The same sandbox, created again: other links and directories, the same files behind them.
     again = sandbox(inputs, 1)
     if through == "parameters":
         (again / PARAMETERS).write_text(parameters)

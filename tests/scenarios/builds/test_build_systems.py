@@ -71,7 +71,7 @@ def test_a_project(project: Build) -> None:
     # What plain nvcc makes of the project as it is, and of it with an edited header.
     plain, edited = project.plainly_and_edited(HEADER, EDITED)
     assert len(plain.warnings) == 1
-    # The same build directory, made anew: through an empty cache, then through a full one.
+    # The same build directory, created again: through an empty cache, then through a full one.
     for check in (check_cold, check_warm):
         project.begin(ours=True)
         made, calls = project.cached()

@@ -238,7 +238,7 @@ def test_the_tokens_of_a_call_that_is_ended(
 def test_a_call_whose_watchdog_is_killed(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, ending_signal: signal.Signals | None
 ) -> None:
-    """It returns the tokens itself, if it can. After both were killed nobody knows of them any more."""
+    """It returns the tokens itself, if it can. After both were killed the tokens are lost."""
     started, release = hang(toolkit, tmp_path)
     expected = reference_after_release(workspace, release)
     with ending(workspace):

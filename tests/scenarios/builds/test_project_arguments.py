@@ -98,7 +98,7 @@ def test_a_project(workspace: Workspace, toolkit: Path, name: str, reference_dir
 
 
 def compiled(workspace: Workspace, argv: list[str], keep: str) -> tuple[list[object], Counters]:
-    """Compile through the cache, or by plain nvcc with its files in `keep`; all that is left and said."""
+    """Compile through the cache, or by plain nvcc with its files in `keep`; all outputs and messages."""
     files = [workspace.directory / name for name in ("a.o", "a.o.d")]
     for path in files:
         path.unlink(missing_ok=True)

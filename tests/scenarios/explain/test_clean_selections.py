@@ -1,4 +1,4 @@
-"""`nvccache clean` by stage, by object and by toolchain: what is removed runs anew, and nothing else does."""
+"""`nvccache clean` by stage, object and toolchain: what is removed runs again, and nothing else does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compile_again(workspace, name, nvcc=None):
 
 
 def clean(workspace, *options):
-    """What `clean` removes: first said, then done, both the same."""
+    """What `clean` removes: the same in a dry run and for real."""
     reports = []
     for more in (["--dry-run"], []):
         before = eviction.usage(str(workspace.cache)).files

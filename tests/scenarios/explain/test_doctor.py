@@ -118,7 +118,7 @@ def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:
     assert [path.name for path in (workspace.directory / "theirs").rglob("*")] == ["tmp", "mine"]
 
 
-def test_a_static_host_compiler_is_told_apart(workspace: Workspace) -> None:
+def test_a_static_host_compiler_is_recognized(workspace: Workspace) -> None:
     text = '#include <unistd.h>\nint main(int n, char **v) { v[0] = "/usr/bin/g++"; execv(v[0], v); }\n'
     source = workspace.write("driver.c", text)
     (workspace.directory / "bin").mkdir()

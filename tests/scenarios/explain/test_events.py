@@ -106,7 +106,7 @@ def test_a_partial_hit_saves_the_shares_of_what_was_found(place):
     assert last(place).cause == "`-Xptxas -O1` was added to the command line"
 
 
-def test_a_failed_stage_is_told_as_failed(place):
+def test_a_failed_stage_is_reported_as_failed(place):
     place.write("a.cu", "__global__ void k(int *p) { *p = undeclared; }\n")
     assert place.cached(*LINE).status != 0
     found = last(place)

@@ -1,4 +1,4 @@
-"""The page of `nvccache report` in a real browser: seen, told, and used by pointer and by keyboard."""
+"""The page of `nvccache report` in a real browser: seen, read aloud, and used by pointer and by keyboard."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_the_keyboard_zooms_moves_and_goes_to_the_list(browser, pages):
         assert opened.locator("#list tr.more").count() == 0
 
 
-def test_a_pointer_is_told_the_same(browser, pages):
+def test_a_pointer_gets_the_same_text(browser, pages):
     with browsers.opened(browser, pages("one")) as opened:
         opened.locator("#chart").scroll_into_view_if_needed()
         box = opened.locator("#lanes").bounding_box()
@@ -222,7 +222,7 @@ def test_a_pointer_is_told_the_same(browser, pages):
         opened.wait_for_selector("#tip", state="hidden")
 
 
-def test_what_was_away_is_told_with_its_costs(browser, pages):
+def test_remote_stages_are_shown_with_their_costs(browser, pages):
     with browsers.opened(browser, pages("away")) as opened:
         opened.focus("#lanes")
         announced = []

@@ -82,20 +82,20 @@ def test_a_first_compile_is_one_of_each_stage(compiled):
         (["-maxrregcount=32"], "ptxas for sm_80", "`-maxrregcount=32` was added to its command line"),
     ],
 )
-def test_an_option_of_one_tool_is_told_where_it_counts(compiled, options, name, clause):
+def test_an_option_of_one_tool_is_named_at_stages_that_get_it(compiled, options, name, clause):
     assert compiled.cached(*LINE, *options).status == 0
     found = why(compiled)
     assert found[name] == clause
     assert "cudafe++" not in found and "preprocessing for compute_80" not in found
 
 
-def test_a_register_limit_is_told_with_both_values(compiled):
+def test_a_register_limit_is_shown_with_both_values(compiled):
     for number in (32, 64):
         assert compiled.cached(*LINE, f"-maxrregcount={number}").status == 0
     assert why(compiled)["ptxas for sm_80"] == "`-maxrregcount=64` instead of `-maxrregcount=32`"
 
 
-def test_a_header_is_told_with_what_follows_from_it(compiled):
+def test_a_changed_header_explains_all_stages_that_ran(compiled):
     # In `compiled` a.cu has been compiled once. One thing changes, and it is compiled again.
     compiled.write("a.h", "#pragma once\n#define NUMBER 2\n")
     assert compiled.cached(*LINE).status == 0
@@ -112,7 +112,7 @@ def test_a_header_is_told_with_what_follows_from_it(compiled):
     }
 
 
-def test_a_macro_is_told_by_its_name(compiled):
+def test_a_macro_is_named(compiled):
     compiled.write("a.h", "#pragma once\n#ifndef NUMBER\n#define NUMBER 1\n#endif\n")
     for number in (1, 2):
         assert compiled.cached(*LINE, f"-DNUMBER={number}").status == 0
@@ -137,14 +137,14 @@ def test_another_architecture_runs_stages_of_its_own(compiled):
     assert "`--image3=kind=elf,sm=90,file=<input>` was added to its command line" in found["fatbinary"]
 
 
-def test_a_variable_is_told_by_its_name(compiled):
+def test_a_variable_is_named(compiled):
     (compiled.directory / "include").mkdir()
     assert compiled.cached(*LINE, CPATH="include").status == 0
     clause = "the environment variable `CPATH` was set"
     assert why(compiled) == {**passes(clause), "host compile": clause}
 
 
-def test_an_option_of_the_host_compiler_is_told_where_it_counts(compiled):
+def test_an_option_of_the_host_compiler_is_named_at_stages_that_get_it(compiled):
     assert compiled.cached(*LINE, "-Xcompiler", "-fno-strict-aliasing,--param=max-gcse-memory=7").status == 0
     clause = "`-fno-strict-aliasing` was added to its command line; `--param=…` was added to its command line"
     found = why(compiled)
@@ -160,7 +160,7 @@ def test_a_compile_that_failed_in_between_makes_no_first_compile(compiled):
     assert why(compiled)["ptxas for sm_80"] == f"`-O1` was added to its command line; {OF_CICC}"
 
 
-def test_a_result_that_was_evicted_is_told_as_lost(compiled):
+def test_an_evicted_result_is_reported_as_lost(compiled):
     compiled.forget_calls()
     for path in kept_records.paths_of(compiled.cache):
         path.unlink()
@@ -168,7 +168,7 @@ def test_a_result_that_was_evicted_is_told_as_lost(compiled):
     assert set(why(compiled).values()) == {"its result is no longer in the cache"}
 
 
-def test_values_of_macros_are_told_of_no_stage(compiled):
+def test_values_of_macros_are_shown_for_no_stage(compiled):
     for secret in ("s3cret", "s4cret"):
         assert compiled.cached(*LINE, f"-DKEY={secret}", "-Xcompiler", f"-DTOKEN={secret}").status == 0
         done = compiled.run([sys.executable, "-m", "nvccache", "explain", "a.o"])

@@ -18,7 +18,7 @@ LINE = ["-arch=sm_80", "-c"]
 
 
 def verify(workspace, *words):
-    """The status, and what is told as JSON; both forms agree on the status, and no file is marked as used."""
+    """The status and the JSON report; both forms agree on the status, and no file is marked as used."""
     before = dates(workspace)
     argv = [sys.executable, "-m", "nvccache", "verify"]
     command = words.index("--") if "--" in words else len(words)
@@ -108,7 +108,7 @@ def test_an_answer_that_nvcc_would_not_give_is_found(compiled):
     assert verify(compiled, "--", compiled.nvcc, *LINE, "one.cu", "-o", "x.o")[0] == 1
 
 
-def test_what_cannot_be_compared_is_told(compiled):
+def test_what_cannot_be_compared_is_reported(compiled):
     compiled.write("three.cu", "__global__ void three() {}\n")
     assert compiled.cached(*LINE, "-DKEY=1", "three.cu", "-o", "three.o").status == 0
     os.unlink(compiled.directory / "two.cu")

@@ -145,7 +145,7 @@ def test_a_system_header_that_appears_for_the_host_compiler(workspace: Workspace
     ):
         pytest.skip("the headers of this toolkit do not make the host compiler read features.h again")
     for directory, name in (("own", "in_own"), (".", "in_working_directory")):
-        # Only a preprocessor pass is told that it is nvcc's.
+        # Only a preprocessor pass has nvcc's macro.
         probe = (
             f"#if !defined(__NVCC__) && !defined(GUARD_{name})\n#define GUARD_{name}\nint {name};\n#endif\n"
         )

@@ -287,7 +287,7 @@ def forbid(path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
 @pytest.mark.parametrize("what", ["a.cu", "inc/h.h", "inc", "wrapper"])
-def test_what_somebody_else_may_not_read(workspace: Workspace, what: str) -> None:
+def test_what_another_user_may_not_read(workspace: Workspace, what: str) -> None:
     path = wrapper(workspace, '#!/bin/sh\nexec {gxx} -DVALUE=8 "$@"\n')
     workspace.write("inc/h.h", "")
     workspace.write("a.cu", '#include "h.h"\n' + DEFAULT)
@@ -305,7 +305,7 @@ def test_what_somebody_else_may_not_read(workspace: Workspace, what: str) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
-def test_what_somebody_else_may_read_is_a_direct_hit_for_them(workspace: Workspace) -> None:
+def test_what_another_user_may_read_is_a_direct_hit_for_them(workspace: Workspace) -> None:
     workspace.write("a.cu", DEFAULT)
     for _ in range(2):
         made = compile_to_ptx(workspace)

@@ -166,7 +166,7 @@ def test_a_date_that_is_compared_is_that_of_now(workspace: Workspace, way: str) 
 
 @pytest.mark.by_default("the time")
 @pytest.mark.parametrize("what", ASKED)
-def test_what_a_wrapper_is_told_anew_each_time(workspace: Workspace, what: str) -> None:
+def test_what_a_wrapper_queries_on_each_run(workspace: Workspace, what: str) -> None:
     set_up(workspace, Case(files={"a.cu": KERNEL}))
     text = f'#!/bin/bash\nexec "{HOST_COMPILER}" "-DVALUE={ASKED[what]}" "$@"\n'
     replace(workspace.directory / "wrapper", text)

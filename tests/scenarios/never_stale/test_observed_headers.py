@@ -30,7 +30,7 @@ MAYBE = '__has_include("maybe.h")'
 
 
 def asks(condition: str = MAYBE, before: str = "", options: str = "") -> Case:
-    """A name that was looked for in vain, and then is there."""
+    """A name that was looked up and absent, and then exists."""
     text = before + TWO_IF.format(condition) + KERNEL + "/* the end of a comment */\n"
     return Case(change=write("maybe.h", ""), files={"a.cu": text}, call=call(options))
 

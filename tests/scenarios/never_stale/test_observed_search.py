@@ -187,7 +187,7 @@ def precompile(number: int, product: str = "forced.h.gch") -> Change:
 
 GCH = {
     "that appears": Case(change=precompile(2)),
-    "that is made anew": Case(change=precompile(3), prepare=precompile(2)),
+    "that is made again": Case(change=precompile(3), prepare=precompile(2)),
     "that is gone": Case(change=remove("forced.h.gch"), prepare=precompile(2)),
     "of several": Case(change=precompile(3, "forced.h.gch/b"), prepare=precompile(2, "forced.h.gch/b")),
     "that appears in a directory": Case(change=precompile(2, "forced.h.gch/b"), files={"forced.h.gch": None}),

@@ -258,7 +258,7 @@ ENVIRONMENT = {
         before={"HOME": "{work}/one"},
         after={"HOME": "{work}/two"},
     ),
-    # What nobody else heeds, and text of no file.
+    # Programs that other caches ignore, and text from no file.
     "text of a process": wrapped(
         "source <(cat {work}/conf)" + VALUE, files=CONF, first=BASH, after=MINE, is_recorded=None
     ),
@@ -328,7 +328,7 @@ ENVIRONMENT = {
     "a name of a name",
 )
 @pytest.mark.parametrize("what", ENVIRONMENT)
-def test_what_a_script_is_told(workspace: Workspace, what: str) -> None:
+def test_what_a_script_gets_from_its_environment(workspace: Workspace, what: str) -> None:
     check(workspace, ENVIRONMENT[what])
 
 

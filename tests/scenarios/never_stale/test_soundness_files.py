@@ -54,7 +54,7 @@ def seen_if(condition: str) -> str:
 
 def second(name: str, files: dict[str, str | Link | None] = HEADER, call: Call = SEARCHED) -> Case:
     """A header gets another value."""
-    # A rule with dollars is not given from a record, as one that somebody forged may have make run something.
+    # A rule with dollars is not restored from a record: a forged one could make `make` run commands.
     is_recorded = None if "$" in name else True
     cause = () if "$" in name else f"because `{name}` changed"
     return Case(write(name, value(2)), cause, files, call, is_recorded=is_recorded)

@@ -154,7 +154,7 @@ def test_a_unit_without_external_definition_is_named_after_its_product(workspace
     assert ids[0] and ids[1] and ids[0].isdisjoint(ids[1])
 
 
-def test_recache_makes_everything_anew(workspace: Workspace) -> None:
+def test_recache_makes_everything_again(workspace: Workspace) -> None:
     expected = recorded(workspace, Case(files={"h.h": value(1)}))
     made = made_by_cache(workspace, Call(variables={"NVCCACHE_RECACHE": "1"}))
     assert made == expected

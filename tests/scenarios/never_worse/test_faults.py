@@ -168,7 +168,7 @@ def test_a_cache_directory_that_cannot_be_used(
     workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
     # What goes wrong is a context manager, so that nothing of it outlives the test.
     with place(workspace.cache):
-        # Status 0, no word on any stream, and that object: nobody who compiles may notice. Twice, since the
+        # Status 0, no word on any stream, and that object: a user must not notice. Twice, since the
         # first call may have left something half done.
         check_compiles(workspace, expected)
         check_compiles(workspace, expected)
@@ -230,7 +230,7 @@ def test_readonly_stores_and_counts_nothing(primed: tuple[Workspace, bytes]) -> 
         workspace.forget_calls()
 
 
-def test_recache_runs_everything_and_stores_it_anew(primed: tuple[Workspace, bytes]) -> None:
+def test_recache_runs_everything_and_stores_it_again(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     _, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_RECACHE="1"))
     assert counters.hit() == {}

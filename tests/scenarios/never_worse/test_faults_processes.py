@@ -175,7 +175,7 @@ def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: st
     """Nothing of it disturbs a compile that has a warning to tell, unless it keeps nvcc from compiling, too.
 
     Plain nvcc dies in some of these cases, of a host compiler that could not write; there is no object
-    then, so being better than it can mislead nobody.
+    then, so doing better than nvcc misleads no build.
     """
     workspace.write("a.cu", WARNING)
     argv = ["-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wall", *HOST_OPTIONS]

@@ -1,4 +1,4 @@
-"""A cache directory in which somebody hostile has put things: nothing outside it is touched, nothing hangs.
+"""A cache directory with files planted by an attacker: nothing outside it is touched, nothing hangs.
 
 What is planted where follows from the layout's own table and from what a compile has left; each case is made
 from a kind of thing, of which it plants one at least, and a number. After it the compile is plain nvcc's, and
@@ -38,7 +38,7 @@ COMMANDS = [
     ("clean", "--older-than", "0s"),
     ("clean", "--all"),
 ]
-LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
+LONGEST = 60  # seconds; opening a FIFO without a writer never returns
 SECRET = b"-----BEGIN PRIVATE KEY-----\n"
 KEY = "0123456789abcdef" * 2  # as a temporary file has; twice that is one
 NAMES = {  # of each pattern of the layout, some that it allows
@@ -231,7 +231,7 @@ def _check(workspace: Workspace, expected: bytes, choose: random.Random) -> None
 )
 @pytest.mark.parametrize("number", range(PLANTINGS))
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_somebody_plants_leads_nowhere(
+def test_planted_files_lead_nowhere(
     primed: tuple[Workspace, bytes], kind: str, number: int, tmp_path: Path
 ) -> None:
     workspace, expected = primed

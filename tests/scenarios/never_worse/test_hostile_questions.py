@@ -30,7 +30,7 @@ from workspaces import Workspace
 pytestmark = pytest.mark.light_by_default
 
 LOADER = elf.interpreter("/proc/self/exe") or ""
-LONGEST = 60  # seconds; whoever waits for a FIFO waits for ever
+LONGEST = 60  # seconds; opening a FIFO without a writer never returns
 MACHINE_OF_INPUT_RECORD = 15
 # As a child, since it must not hang or eat up this process.
 ASK = """\
@@ -135,14 +135,14 @@ def forge(recorded: Workspace, topic: str, subject: str, answer: str = "x") -> N
 
 @pytest.fixture
 def recorded(primed: tuple[Workspace, bytes]) -> tuple[Workspace, bytes]:
-    """The same with a replay record that holds: the source is written anew for each test."""
+    """The same with a replay record that holds: the source is rewritten for each test."""
     workspace, expected = primed
     time.sleep(OLD_ENOUGH)
     check_compiles(workspace, expected)
     return primed
 
 
-def test_what_nobody_answers_does_not_hold(recorded: tuple[Workspace, bytes]) -> None:
+def test_unanswered_facts_do_not_hold(recorded: tuple[Workspace, bytes]) -> None:
     """Not even where the record says that there is no answer."""
     workspace, expected = recorded
     forge(workspace, "nonsense", "x", "")

@@ -1,7 +1,7 @@
-"""Records that somebody made up, with the right checksums: they name no file but what the call makes.
+"""Forged records with the right checksums: they name no file but the call's own products.
 
-Whoever may write into a cache can hand out any product; but only under the names that the command line
-gives it, and nothing else may change.
+An attacker who may write into a cache can supply any product, but only under the names on the command
+line, and nothing else may change.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ VICTIMS = (
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """The working directory, full of what somebody might want to overwrite."""
+    """The working directory, full of files that an attacker might want to overwrite."""
     (tmp_path / "work" / "out").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setattr(os, "getpid", lambda: 1)  # no counting of what is in the cache
@@ -82,7 +82,7 @@ def seen(place: Path) -> dict[str, bytes]:
 
 
 def names(choose: random.Random, right: set[str]) -> Iterator[str]:
-    """Destinations as somebody hostile might try them, the right ones among them."""
+    """Destinations that an attacker might try, the right ones among them."""
     while True:
         name = choose.choice(
             [*VICTIMS, "link", "new", "a.d", "a.o", "../new", ".", "", "out", *sorted(right)]

@@ -14,7 +14,7 @@ from workspaces import Workspace
 pytestmark = pytest.mark.light_by_default
 
 MODULE = [sys.executable, "-m", "nvccache"]
-# what is typed -> how a shell ends that is told to run it
+# what is typed -> how a shell that runs it ends
 TYPED = {
     "missing/bin/nvcc": 127,
     "/nowhere/cuda-12.4/bin/nvcc": 127,

@@ -116,7 +116,7 @@ def test_only_its_owner_reads_the_log_and_no_terminal_obeys_it(workspace: Worksp
     assert all(line.isprintable() for line in text.split("\n"))
 
 
-def test_a_log_that_nobody_reads_holds_no_compile_up(workspace: Workspace) -> None:
+def test_an_unread_log_delays_no_compile(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     os.mkfifo(workspace.directory / "log")
     assert workspace.cached("-c", "a.cu", "-o", "a.o", NVCCACHE_LOG="log").status == 0

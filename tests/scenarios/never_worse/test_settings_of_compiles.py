@@ -48,7 +48,7 @@ def contents_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
         ("NVCCACHE_MAX_SISE", "1G", "unknown"),
     ],
 )
-def test_a_wrong_setting_is_told_by_commands_and_never_by_a_compile(
+def test_a_wrong_setting_is_reported_by_commands_and_never_by_a_compile(
     primed: tuple[Workspace, bytes], variable: str, value: str, counted: str
 ) -> None:
     workspace, expected = primed

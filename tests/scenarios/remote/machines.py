@@ -58,7 +58,7 @@ class Machine(Workspace):
         identity = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups")
         may_read = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
         if os.geteuid() or not shutil.which("setpriv"):
-            pytest.skip("nobody but root can be another user, by `setpriv`")
+            pytest.skip("only root can become another user, by `setpriv`")
         own = self.directory.parents[1]
         for path in (*own.parents, *Path(self.nvcc).parents):
             if path.is_relative_to("/tmp") and path != Path("/tmp"):
@@ -68,14 +68,14 @@ class Machine(Workspace):
         self.prefix = (*self.prefix, "setpriv", *identity, *may_read, "--")
 
     def deliver(self) -> None:
-        """Wait until what was queued has been sent, whoever sends it."""
+        """Wait until the queue has been sent, by whatever process."""
         deadline = time.monotonic() + PATIENCE
         while uploads.pending(str(self.cache)):
             assert time.monotonic() < deadline, f"not sent: {self.outages()}"
             time.sleep(0.05)
 
     def wait_for_uploader(self) -> None:
-        """Wait until nobody sends, whatever is left."""
+        """Wait until no process sends, whatever is left."""
         deadline = time.monotonic() + PATIENCE
         while any(not is_free(path) for path in self.cache.glob("remote/*.lock")):
             assert time.monotonic() < deadline
@@ -118,7 +118,7 @@ def machine(directory: Path, nvcc: str, remote: str, **variables: str) -> Machin
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody holds a lock."""
+    """Whether a lock is free."""
     with path.open("rb") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

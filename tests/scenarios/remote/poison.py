@@ -1,8 +1,8 @@
-"""Entries as somebody plants them on a remote who may write there: made from real ones, by mutation.
+"""Entries as an attacker with write access plants them on a remote: made from real ones, by mutation.
 
-A mutation is told what it changes, all other objects of the remote, and a source of choices. Those of RAW
-change what lies there, so that a seal, a key or a digest is wrong: nothing of such an object may be used.
-Those of SEALED put another content under a name and seal it as well as anybody can: of them a compile may use
+A mutation gets what it changes, all other objects of the remote, and a source of choices. Those of RAW
+change what is stored, so that a seal, a key or a digest is wrong: nothing of such an object may be used.
+Those of SEALED put another content under a name and seal it correctly: of them a compile may use
 what has the digest that it asks for, at its own places, and nothing else.
 """
 
@@ -132,7 +132,7 @@ def _nested(one: Sealed) -> bytes:
 
 
 def sealed_mutations(victim: str, fifo: str) -> dict[str, Mutation]:
-    """`victim` is a file that nobody may read or write, `fifo` one that nobody may wait for."""
+    """`victim` is a file that no call may read or write, `fifo` one that no call may wait for."""
 
     def naming(path: str) -> Mutation:
         return lambda one, all_, choose: _changed_record(one, choose, lambda _: path)

@@ -1,4 +1,4 @@
-"""What lies on a remote, taken apart and sealed again as whoever may write there can do it."""
+"""Objects of a remote, taken apart and sealed again, as an attacker with write access can do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of rights and credentials: wrong ones are shown, missing ones are a miss, none are told."""
+"""Rights and credentials: wrong ones are reported, missing ones are a miss, secrets are never shown."""
 
 from __future__ import annotations
 

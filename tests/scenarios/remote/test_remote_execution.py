@@ -117,7 +117,7 @@ def places(workspace):
 
 
 def assert_same_as_plain(workspace, *options, source=SOURCE):
-    """Compile with plain nvcc and through the cache, cold: the same object, and nothing said."""
+    """Compile with plain nvcc and through the cache, cold: the same object, and no messages."""
     workspace.write("a.cu", source)
     (workspace.directory / "keep").mkdir(exist_ok=True)
     plain = workspace.plain("-c", "a.cu", "-o", "plain.o", *options, "-keep", "-keep-dir", "keep")
@@ -246,7 +246,7 @@ def test_an_engine_on_which_all_fails_is_left_alone_as_well(workspace, serve):
     assert 4 < asked[1] == asked[2] < 8
 
 
-def test_an_error_of_the_users_is_told_as_nvcc_tells_it(workspace, serve):
+def test_a_user_error_is_reported_as_by_nvcc(workspace, serve):
     serve()
     workspace.write("a.cu", '__global__ void f(int *p) { asm("nonsense %0;" : "=r"(*p)); }\n')
     plain = workspace.plain("-c", "a.cu", "-o", "a.o", *TWO)

@@ -1,4 +1,4 @@
-"""What is told of stages on other machines adds up to what the engine has seen."""
+"""Reports of stages on other machines add up to what the engine has seen."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_stage_that_was_sent_before_a_call_began_again_is_told_with_its_costs(workspace, serve):
-    """The host compiler says something of lines that have moved, when cicc is back already."""
+def test_a_stage_sent_before_a_call_began_again_is_reported_with_its_costs(workspace, serve):
+    """The host compiler warns about lines that have moved, after cicc's result has come back."""
     engine = serve()
     source = """__global__ void k(float *p) {
 #if __CUDA_ARCH__ == 800
@@ -106,7 +106,7 @@ int f(int x) { return x; }
     assert b"shadows a parameter" in workspace.cached(*line).stderr
     log = (workspace.directory.parent / "log").read_text()
     again = log.rpartition("there are diagnostics: compiling again")[2]
-    assert "cicc a.compute_80.cudafe1.stub.c: hit" in again  # by what its first way has stored
+    assert "cicc a.compute_80.cudafe1.stub.c: hit" in again  # its first attempt stored it
     explained = printed(workspace, "explain", "a.o").splitlines()
     (cicc,) = [line for line in explained if line.startswith("  cicc compute_80 ")]
     assert f"  on {engine.url}, " in cicc
@@ -114,7 +114,7 @@ int f(int x) { return x; }
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_a_launcher_took_away_is_told_by_its_program(workspace):
+def test_stages_run_by_a_launcher_are_reported_with_its_program(workspace):
     sent.use_launcher(workspace, 'exec "$@"')
     workspace.write("a.cu", sent.SOURCE)
     assert workspace.cached("-c", "a.cu", "-o", "a.o", *sent.TWO).status == 0

@@ -1,8 +1,8 @@
 """A remote that fails in any way costs a compile little, once a machine and minute, and never its result.
 
 A call waits for all remotes together as long as NVCCACHE_REMOTE_TIMEOUT says; the calls after it leave the
-remote alone. That is told by the connections that the server has seen, since clocks tell little on a busy
-machine: where a server that never answers was waited for, a call would end by the test's own limit.
+remote alone. The tests count the connections that the server has seen, since times mean little on a busy
+machine: a call that waited for a server that never answers would run into the test's own limit.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_a_private_authority_is_trusted_if_it_is_named(tmp_path, filled, new_mac
         assert is_known or not store.requests
 
 
-def test_an_expired_certificate_is_trusted_by_nobody(tmp_path, filled, new_machine):
+def test_an_expired_certificate_is_not_trusted(tmp_path, filled, new_machine):
     with _speaking_tls(tmp_path / "ca", is_expired=True) as (store, certificate):
         store.files |= filled
         two = new_machine("two", store.url(), SSL_CERT_FILE=str(certificate))

@@ -1,9 +1,9 @@
-"""Whoever may write to a remote plants entries there: none is worth more than its digest, none does harm.
+"""An attacker with write access plants entries on a remote: none counts beyond its digest, none does harm.
 
 Every object of a remote is replaced by a crafted one, of each kind in turn (poison.py). The compile is then
 plain nvcc's, with a bounded memory, before long; and nothing outside the machine's own cache and products was
-written. That holds as well for contents that were sealed by somebody who knows how, but for one thing, which
-SECURITY.md states: whoever may write *valid* entries decides what a call is answered with.
+written. That holds for correctly sealed contents, too, with one exception, which SECURITY.md states:
+an attacker who may write *valid* entries decides what a call is answered with.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_what_is_not_sealed_right_is_not_there(filled, new_machine, tmp_path, ki
 @pytest.mark.by_default("a hostile blob-0", "a victim's path-0")
 @pytest.mark.parametrize("round_", ROUNDS)
 @pytest.mark.parametrize("kind", _SEALED)
-def test_what_is_sealed_by_somebody_else_stays_in_its_place(filled, new_machine, tmp_path, kind, round_):
+def test_what_an_attacker_seals_stays_in_its_place(filled, new_machine, tmp_path, kind, round_):
     """A product may be another one of those that have the right digest; a compile neither fails nor hangs."""
     choose = random.Random(f"{kind} {round_}")
     outside = Outside(tmp_path / "outside")
@@ -114,7 +114,7 @@ def files_of(on):
 
 
 def test_a_blob_is_used_by_its_digest_only(filled, new_machine):
-    """All blobs are somebody else's, everything else is right: no part of them gets anywhere."""
+    """All blobs are forged, everything else is right: no part of a blob reaches a product."""
     choose = random.Random(1)
     with fault_server.store() as store:
         hostile = poison.sealed_mutations("", "")["a hostile blob"]

@@ -1,4 +1,4 @@
-"""What a call has made is sent by a process that nobody waits for, or by a command that waits."""
+"""A call's results are uploaded by a background process, or by a command that waits."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def wait_for_uploads(workspace):
     assert pending(workspace) == 0
 
 
-def test_nobody_waits_for_what_is_sent(workspace, silent):
+def test_calls_do_not_wait_for_uploads(workspace, silent):
     """Pipes are closed, and the call is over, while the uploader still waits for its server."""
     workspace.write("a.cu", SOURCE)
     remote = f"redis://127.0.0.1:{silent}?prefix=p{silent},rw"
@@ -111,7 +111,7 @@ def uploader_of(workspace):
             with contextlib.suppress(OSError):
                 if mark in found.read_bytes():
                     return int(found.parent.name)
-    raise AssertionError("nobody sends")
+    raise AssertionError("no process sends")
 
 
 def test_an_uploader_that_is_killed_loses_nothing(workspace, silent, tmp_path):

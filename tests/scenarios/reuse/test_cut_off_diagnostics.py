@@ -45,7 +45,7 @@ SPEAKERS = {
 
 
 def compile_and_edit(workspace: Workspace, before: Files, after: Files, argv: Sequence[str]) -> bytes:
-    """Compile, edit, and compile as plain nvcc does; what was said then."""
+    """Compile, edit, and compile as plain nvcc does; the diagnostics of the second compile."""
     put(workspace, before)
     compile_once(workspace, "-c", "a.cu", *argv)
     put(workspace, after)
@@ -127,7 +127,7 @@ STANDING = "inline int of_header(unsigned u, int i) { int unused; return u < i; 
     [("-isystem", "-I"), ("-I", "-isystem")],
 )
 def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str, second: str) -> None:
-    """Of those of the system nothing is said. Of the text only the line markers differ."""
+    """System headers get no warnings. In the text only the line markers differ."""
     put(workspace, {"inc/h.h": STANDING, "a.cu": "#include <h.h>\n" + KERNEL})
     argv = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
     diagnostics = {}
@@ -214,7 +214,7 @@ def test_pragmas_about_diagnostics_are_text(workspace: Workspace) -> None:
 
 @pytest.mark.full
 def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
-    """cicc said nothing of the device code, so that its part counts as unchanged."""
+    """cicc printed nothing about the device code, so its part counts as unchanged."""
     put(workspace, {"a.cu": SPEAKERS["cudafe++"][1]})
     compile_once(workspace, "-c", "a.cu")
     put(workspace, {"a.cu": COMMENT + SPEAKERS["cudafe++"][1]})
@@ -224,7 +224,7 @@ def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
 
 @pytest.mark.full
 def test_a_call_that_began_again_is_one_hit_the_next_time(workspace: Workspace) -> None:
-    """Of what the host compiler said, and where, nothing is lost with the record of the call."""
+    """The record of the call keeps the host compiler's diagnostics and their lines."""
     options, text, _ = SPEAKERS["host compiler"]
     argv = ("-c", "a.cu", *options.split())
     put(workspace, {"a.cu": text})

@@ -239,7 +239,7 @@ def test_a_header_of_the_user_that_asks(workspace: Workspace, toolkit: Path, use
     }
     argv = ("--expt-relaxed-constexpr", "-std=c++17", "-I", ".")
     counters = check_edit(workspace, (before, {**before, edited: COMMENT + before[edited]}), argv)
-    # `asking.h` and `other.h` ask by themselves, whether or not somebody wants to know.
+    # `asking.h` and `other.h` use line numbers themselves, whether or not the result is used.
     if edited in ("plain.h", "a.cu") and edited not in USES_IN_SOURCE[use]:
         assert counters.compiled() == {}
     if edited in USES_IN_SOURCE[use]:
@@ -288,7 +288,7 @@ def test_a_line_more_in_a_raw_string_behind_a_literal_of_several_characters(work
 @pytest.mark.full
 @pytest.mark.parametrize("option", ["-include", "-imacros"])
 def test_a_macro_of_a_header_that_the_host_compile_includes(workspace: Workspace, option: str) -> None:
-    """It is defined anew there: the source has taken back its definition, but for its own text."""
+    """It is defined again there: the source has undefined it, but only for its own text."""
     workspace.write("x.h", "#define REMOTE(x) (x + __LINE__)\n")
     text = "#undef REMOTE\ntypedef int function(int);\nextern function REMOTE;\n"
     text += KERNEL.format(device="", host="return REMOTE(1);")

@@ -1,4 +1,4 @@
-"""Module ids that stages make up before nvcc's is known: what runs in vain, and that it is counted."""
+"""Module ids guessed before nvcc's is known: which stages are wasted, and that they are counted."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def wasted(workspace: Workspace) -> tuple[int, str]:
     return counted["in_vain"]["runs"], next((line for line in shown.splitlines() if "in vain" in line), "")
 
 
-def test_nothing_runs_in_vain_without_an_idle_core(workspace: Workspace, toolkit: Path) -> None:
+def test_no_stage_is_wasted_without_an_idle_core(workspace: Workspace, toolkit: Path) -> None:
     workspace.write("a.cu", _TEXT)
     noted = starts_of(workspace, toolkit, "cicc")
     assert compile_with(workspace, noted, 1) == 2
     assert wasted(workspace) == (0, "")
 
 
-def test_what_runs_in_vain_is_counted_and_does_not_again(workspace: Workspace, toolkit: Path) -> None:
+def test_wasted_stages_are_counted_and_not_wasted_again(workspace: Workspace, toolkit: Path) -> None:
     """The source is another by then, and cores are idle all the same."""
     if cuda_release(workspace) < (12, 0):
         pytest.skip("cicc makes the id, which cudafe++ reads")

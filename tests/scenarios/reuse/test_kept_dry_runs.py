@@ -93,7 +93,7 @@ def test_a_host_compiler_that_is_found_first_now_needs_one(calls, tmp_path):
     assert not calls.is_known(PATH=path)
 
 
-def test_what_cannot_be_read_is_asked_anew(calls):
+def test_what_cannot_be_read_is_asked_again(calls):
     for path in Path(calls.workspace.cache).glob(f"{store.RECORD}/*/*"):
         path.write_bytes(path.read_bytes()[:-1])
     assert not calls.is_known()
@@ -109,6 +109,6 @@ def test_it_is_not_taken_from_a_cache_that_others_may_write_into(calls):
     assert calls.is_known()
 
 
-def test_recaching_asks_anew(calls):
+def test_recaching_asks_again(calls):
     assert not calls.is_known(NVCCACHE_RECACHE="1")
     assert calls.is_known()

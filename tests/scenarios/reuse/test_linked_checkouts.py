@@ -265,7 +265,7 @@ def test_another_checkout_of_a_changed_unit_shares_its_device_code(
     assert not {"ptxas", "fatbinary"} & compile_in(workspace, "two", "-c", *TWO).ran().keys()
 
 
-def test_a_warning_that_names_the_id_is_told_with_ones_own(workspace: Workspace, toolkit: Path) -> None:
+def test_a_warning_that_names_the_id_names_ones_own(workspace: Workspace, toolkit: Path) -> None:
     """ptxas and cicc say how internal functions are called, and where they were found."""
     check_out(workspace, _FIRST + _INTERNAL + "__device__ void unsaid() { int unused; }\n", "same")
     for _ in range(2):

@@ -332,7 +332,7 @@ def test_what_it_says_by_itself_is_of_the_call(workspace: Workspace) -> None:
 
 
 def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(workspace: Workspace) -> None:
-    """As for a lock, which is nobody's then: it comes to an end, once."""
+    """Such as a lock that no process would release: the rehearsal times out, once."""
     site = workspace.directory.parent / "site"  # where the bytecode that Python writes is no product
     site.mkdir()
     (site / "sitecustomize.py").write_text(

@@ -119,7 +119,7 @@ def test_changed_device_code_is_in_the_program(
 
 
 @pytest.mark.full
-def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
+def test_what_only_the_host_links_is_linked_again(place: Workspace) -> None:
     """nvlink does not look for shared libraries, so that the record holds when one changes."""
 
     def library(value: int) -> None:
@@ -143,7 +143,7 @@ def test_what_only_the_host_links_is_linked_anew(place: Workspace) -> None:
 
 @pytest.mark.by_default("seen")
 @pytest.mark.parametrize("is_recorded", [False, True], ids=["unseen", "seen"])
-def test_a_link_that_fails_is_told_as_nvcc_tells_it(place: Workspace, is_recorded: bool) -> None:
+def test_a_failing_link_prints_what_nvcc_prints(place: Workspace, is_recorded: bool) -> None:
     """With what the record counts, and with what only the linker knows of."""
     place.write("script.ld", "INCLUDE nested.ld\n")
     place.write("nested.ld", "script_defines_this = 1;\n")
@@ -233,7 +233,7 @@ def test_what_is_not_cached_runs(
 
 @pytest.mark.full
 def test_a_command_is_never_taken_from_a_record(place: Workspace) -> None:
-    """Whoever can write into the cache must not be able to have commands run."""
+    """Write access to the cache must not be enough to run commands."""
     argv = words_of(place, *OBJECTS)
     run_program(place, argv)
     assert is_relinked(place, argv)

@@ -1,4 +1,4 @@
-"""An nvcc that is a script: the call is that of the nvcc that it becomes, where that can be told."""
+"""An nvcc that is a script: the call counts as one of the nvcc it becomes, where that can be determined."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ HANDS_ON = {
     "the number of its arguments": 'if [ $# -lt 12 ]; then set -- {more} "$@"; fi\nexec "{nvcc}" "$@"',
     "a script behind it that looks for the dry run": 'exec {work}/inner/nvcc "$@"',
 }  # fmt: skip
-# Each does what the dry run would not show, or what cannot be told.
+# Each does what the dry run would not show, or what cannot be determined.
 REMAINS = {
     "it works on afterwards": '"{nvcc}" {more} "$@"\nstatus=$?\necho > {work}/after\nexit $status',
     "it works on afterwards and execs": '"{nvcc}" {more} "$@" || exit\necho > {work}/after\nexec true',
@@ -178,7 +178,7 @@ def test_a_script_that_chooses_by_the_name_of_the_output(workspace: Workspace) -
 
 
 @pytest.mark.full
-def test_a_script_that_sees_an_option_of_which_the_dry_run_is_not_told(workspace: Workspace) -> None:
+def test_a_script_sees_an_option_that_the_dry_run_does_not_get(workspace: Workspace) -> None:
     use(workspace, f'case "$*" in *-t0*) V=1 ;; *) V=2 ;; esac\nexec "{workspace.nvcc}" -DVALUE=$V "$@"')
     for options, value in ([], b"value-2"), (["-t0"], b"value-1"):
         assert workspace.cached(*CALL.argv(workspace), *options).status == 0

@@ -1,4 +1,4 @@
-"""A second build directory of the same sources: cicc does not run again, nor anything in vain.
+"""A second build directory of the same sources: cicc does not run again, and no stage is wasted.
 
 Seen at first with CMake and Ninja on many cores: which stage ended first decided on what was stored.
 """

@@ -1,4 +1,4 @@
-"""Calls at the same time share what they need, wait for nobody who does not get on, and spare the machine."""
+"""Concurrent calls share results, do not wait for stalled calls, and do not overload the machine."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_units_named_after_their_outputs_are_what_they_are_alone(
 
 @pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("source", [DEVICE_ERROR, PTXAS_ERROR], ids=["cicc", "ptxas"])
-def test_a_failure_is_told_to_everybody_as_nvcc_tells_it(
+def test_all_waiting_calls_get_a_failure_as_nvcc_prints_it(
     workspace: Workspace, toolkit: Path, source: str
 ) -> None:
     write(workspace, source)
@@ -114,7 +114,7 @@ def test_a_failure_is_told_to_everybody_as_nvcc_tells_it(
 def test_those_who_waited_for_a_failure_do_not_queue_for_the_next(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
-    """All but the first one must come to run at the same time, or else they say that they waited in vain."""
+    """All but the first one must run at the same time, or else they print that they timed out."""
     write(workspace, DEVICE_ERROR)
     plain = workspace.plain("-c", "a.cu", "-o", "plain.o", *HOST_OPTIONS)
     others = barrier(tmp_path / "others", len(NAMES) - 1)

@@ -64,13 +64,13 @@ def _give_away(checkout: Path) -> None:
 
 
 def _add_files(checkout: Path) -> None:
-    """What nobody has looked for, in directories that were searched."""
+    """Files that were not looked up, in directories that were searched."""
     for name in ("inc/unused.h", "src/b.cu", "src/.editor~", "build/other.o", "README"):
         (checkout / name).parent.mkdir(exist_ok=True)
         (checkout / name).write_text("")
 
 
-# Whoever has another group reads by other rights; root's cache is not another user's to use.
+# A user of another group has other rights to read; another user may not use root's cache.
 USER = ("setpriv", "--regid=65534", "--clear-groups")
 HOST = ("unshare", "--uts", "sh", "-c", 'hostname another; exec "$@"', "sh")
 LIMITS = ("sh", "-c", 'umask 077; ulimit -n 512; ulimit -c 0; exec "$@"', "sh")

@@ -90,7 +90,7 @@ class Bench:
             return self._run(argv)
 
     def edit(self, change: Callable[[str, str], str]) -> None:
-        """Edit one file, given its name and text, and make what was prepared from it anew."""
+        """Edit one file, given its name and text, and make again what was prepared from it."""
         name = self.line.edited_file
         text = change(name, self.line.all_files[name])
         if "$NVCC" in self.line.prepare:

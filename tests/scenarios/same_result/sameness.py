@@ -1,4 +1,4 @@
-"""Whether what nvccache left and said is what plain nvcc did.
+"""Whether nvccache's outputs and messages are those of plain nvcc.
 
 Compared are the exit status, standard output, standard error, and the files afterwards: which there are,
 their modes, links, contents, and whether they were written at all. What plain nvcc makes differently on

@@ -183,7 +183,7 @@ def test_builds_that_write_further_files_are_left_to_nvcc(light: Workspace, opti
 @pytest.mark.by_default("-g -Xcompiler -gsplit-dwarf")
 @pytest.mark.parametrize("options", BESIDE_OBJECT)
 def test_files_beside_the_object_are_those_of_this_compile(light: Workspace, options: str) -> None:
-    """The host compiler writes them anew each time; what is made of device code is cached."""
+    """The host compiler rewrites them each time; results of device code are cached."""
     (light.directory / "out").mkdir()
     argv = (*options.split(), "-c", "a.cu", "-o", "out/a.b.o", "-arch=sm_80")
     for text in (SOURCE, SOURCE, ABOVE + SOURCE):
@@ -203,7 +203,7 @@ def test_files_beside_the_object_are_those_of_this_compile(light: Workspace, opt
 
 
 @pytest.mark.full
-def test_two_objects_of_one_source_can_be_told_apart(light: Workspace) -> None:
+def test_two_objects_of_one_source_can_be_distinguished(light: Workspace) -> None:
     """A unit without external definition has its id from the object's name, also where gcc writes it."""
     kernel = "static __global__ void hidden(int *x) { x[0] = 1; }\n"
     light.write("a.cu", f"{kernel}static void (*const keep)(int *) __attribute__((used)) = hidden;\n")

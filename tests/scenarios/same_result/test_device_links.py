@@ -1,4 +1,4 @@
-"""Links: what nvlink makes comes from the cache, is what plain nvcc makes, and is made anew when it must be.
+"""Links: nvlink's output comes from the cache, equals plain nvcc's, and is made again when it must be.
 
 NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/same_result/test_device_links.py    another toolkit
 NVCCACHE_TEST_CCBIN=/path/to/g++                                                and host compiler
@@ -108,7 +108,7 @@ def test_what_counts(place: Workspace, words: tuple[str, ...], variables: dict[s
     assert link(place, "-dlink", *ONE, *words, **variables).ran()["nvlink"] == 1
 
 
-def test_an_undefined_name_is_told_as_nvcc_tells_it(place: Workspace) -> None:
+def test_an_undefined_name_is_reported_as_by_nvcc(place: Workspace) -> None:
     make_objects(place, ONE, ("one",))
     for _ in range(2):
         assert link(place, "-dlink", *ONE, "one.o").outcome == "failed"

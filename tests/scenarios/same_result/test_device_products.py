@@ -66,7 +66,7 @@ def test_ptx_that_is_refused_is_where_nvcc_leaves_it(workspace: Workspace) -> No
 
 
 def test_ptx_is_checked_though_another_file_lies_in_its_place(workspace: Workspace) -> None:
-    """What is checked is what has just been made, or was made by somebody else."""
+    """The check covers the new output, whether this call or another program made the file."""
     for text, status in ((REFUSED, 255), (SOURCE.replace("@", "1"), 0)):
         workspace.write("a.cu", text)
         for _ in range(2):

@@ -94,7 +94,7 @@ def test_files_are_named_as_they_were_typed(light: Workspace, speaker: str) -> N
         assert name.encode() in made.stderr
 
 
-# Options that change what is said, after a compile without them; and a word of the source it takes.
+# Options that change the diagnostics, after a compile without them; and a word of the source it takes.
 UNUSED = "int host() { int unused; return 'ab'; }\n"
 CALL = "int only_host(int);\n__host__ __device__ int both() { return only_host(1); }\n"
 ORDER = "struct Order { int a, b; Order() : b(1), a(2) {} };\nOrder order;\n"
@@ -146,7 +146,7 @@ SWITCHES = {
 
 @pytest.mark.by_default("-Xcudafe --diag_error=177")
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_an_option_that_changes_what_is_said(light: Workspace, switch: str) -> None:
+def test_an_option_that_changes_diagnostics(light: Workspace, switch: str) -> None:
     """After a compile without it, again without it, and with a second architecture that is new."""
     check_switch(light, SWITCHES[switch], switch.split(), ("-c", "a.cu", "-o", "a.o"))
 

@@ -331,7 +331,7 @@ def test_an_nvcc_that_is_a_script(inputs: Workspace, case: str) -> None:
         assert (result.status, counters.outcome) == (0, outcome)
 
 
-# What a shell is to do with a call, `{call}`; the status is told on standard error.
+# What a shell is to do with a call, `{call}`; the status goes to standard error.
 ENDS = {
     "a full device": "{call} > /dev/full; echo $? >&2",
     "a closed descriptor": "{call} >&-; echo $? >&2",

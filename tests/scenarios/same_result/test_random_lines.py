@@ -1,8 +1,8 @@
 """Random command lines, not compiled: what nvccache makes of each, beside plain nvcc's own dry run.
 
 The lines come from tests/generator, as do the claims that are checked: nothing that nvcc rejects has a plan,
-a plan is nvcc's commands in their order, its products are the files that they write, what is said of the
-call agrees with what they show, and lines that one record would answer have the same commands.
+a plan is nvcc's commands in their order, its products are the files that they write, the parsed
+call agrees with them, and lines that one record would answer have the same commands.
 
 60 seeds of three lines each are looked at by default, and 1500 with --every-case:
 

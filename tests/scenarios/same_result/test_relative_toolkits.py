@@ -113,7 +113,7 @@ def test_two_working_directories(workspace: Workspace, toolkit: Path, tmp_path: 
             both_ways(workspace, "-c", "a.cu", "-o", "a.o", "-MD", cwd=workspace.directory / directory)
 
 
-def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_told_apart(
+def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_distinguished(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     """Each brings its own, found by the same words."""

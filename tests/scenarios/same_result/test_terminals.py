@@ -1,4 +1,4 @@
-"""On a terminal diagnostics look as nvcc's do, coloured and folded, whoever looked before and where.
+"""On a terminal diagnostics look like nvcc's, coloured and folded, wherever they were first recorded.
 
 Plain nvcc and nvccache each have a pseudo-terminal for their standard error. What the terminal is like is
 varied in each thing that the compilers go by, and each time the same sources are compiled.

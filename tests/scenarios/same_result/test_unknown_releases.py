@@ -35,7 +35,7 @@ __global__ void kernel(float *v) { v[threadIdx.x] = v[threadIdx.x] * VALUE / 3.5
 int launch(float *v) { int unused; kernel<<<1, 32>>>(v); return HOST; }
 """
 STATES = ((1, 1), (1, 1), (2, 1), (2, 2), (1, 1))  # of device and host code, one compile after the other
-# What becomes of the second compile; a stage hit where nothing is said here.
+# What becomes of the second compile; a stage hit unless listed here.
 WARM = {
     "cicc renamed": "partial_hit",  # the stub names our directory
     "all tools renamed": "miss",

@@ -84,7 +84,7 @@ CHOOSERS = {
     "Python": chooses(PYTHON, first="#!{python}"),
     "a compiled one": is_compiled,
 }
-# Python takes chance for its hashes, and what it reads of the kernel is nobody's to record.
+# Python seeds its hashes at random, and what it reads from the kernel cannot be recorded.
 UNDECIDED = ("Python", "its command line in /proc")
 
 

@@ -83,12 +83,12 @@ def wait_until(condition: Callable[[], object], calls: Iterable[Call] = ()) -> N
     while not condition():
         for call in calls:
             assert call.poll() is None, call.communicate()
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.01)
 
 
 def environ_of(pid: int) -> bytes:
-    """Empty for what has ended, also when nobody has waited for it."""
+    """Empty for a process that has ended, zombies included."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -154,7 +154,7 @@ def watchdog_of(call: Call) -> int:
 
 
 def own_pool(workspace: Workspace) -> list[str]:
-    """The words that let a call see a pool of slots that nobody else uses; skips the test without them."""
+    """The command prefix that gives calls a pool of slots of their own; skips the test where it fails."""
     pool = workspace.directory.parent / "pool"
     pool.mkdir(exist_ok=True)
     argv = ["unshare", "-m", "sh", "-c", f'mount --bind "{pool}" /dev/shm && exec "$@"', "sh"]
@@ -164,7 +164,7 @@ def own_pool(workspace: Workspace) -> list[str]:
 
 
 def slot_takers() -> set[int]:
-    """The processes that took a place of a user's pool which is not given up."""
+    """The processes that hold a slot of the user's pool."""
     pool = Path(f"/dev/shm/nvccache-{os.geteuid()}")
     inodes = {path.stat().st_ino for path in pool.glob("slot-*")}
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
@@ -172,7 +172,7 @@ def slot_takers() -> set[int]:
 
 
 def claims_held(workspace: Workspace) -> list[Path]:
-    """The stages that somebody has claimed and not given up."""
+    """The claims that processes hold."""
     return [path for path in workspace.cache.glob("locks/running/*") if not _is_free(path)]
 
 
@@ -210,7 +210,7 @@ def check_nothing_is_left(workspace: Workspace, calls: Iterable[Call]) -> None:
 
 @contextlib.contextmanager
 def small_file_system(directory: Path, size: str) -> Iterator[None]:
-    """Mount one there; skips the test where nobody may."""
+    """Mount one there; skips the test where that is not permitted."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("a small file system cannot be mounted here")

@@ -30,7 +30,7 @@ from workspaces import Workspace
 OLD_ENOUGH = 0.08
 LINE = "-c a.cu -MD -MF a.d -o a.o"
 KERNEL = "__global__ void kernel(int *x) { *x = VALUE; }\nint launch() { return VALUE; }\n"
-DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL  # for `-DVALUE=…`, which somebody may add
+DEFAULT = "#ifndef VALUE\n#define VALUE 0\n#endif\n" + KERNEL  # for `-DVALUE=…`, which a test may add
 USER = '#include "h.h"\n' + KERNEL
 # With an external definition, and code that ptxas can make better or worse.
 FLOATS = """__global__ void kernel(float *x) { x[0] = x[1] * 2.5f / x[2]; x[3] = x[0] + x[4]; }

@@ -24,7 +24,7 @@ def on_terminal(
     columns: int = 80,
     is_output: bool = False,
 ) -> Result:
-    """Run a command whose standard error, and output if that is said, is a terminal so many columns wide."""
+    """Run a command whose standard error, and output if requested, is a terminal so many columns wide."""
     ours, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     received = bytearray()

@@ -176,12 +176,12 @@ def precede(toolkit: Path, tool: str, commands: str) -> None:
 
 
 def barrier(directory: Path, count: int) -> str:
-    """Shell commands that wait until as many processes have come to the same place, and fail if in vain."""
+    """Shell commands that wait until `count` processes have come this far, or time out with status 97."""
     directory.mkdir()
     return (
         f': > "{directory}/$$"; n=0\n'
         f'until [ "$(ls "{directory}" | wc -l)" -ge {count} ]; do\n'
-        "  sleep 0.05; n=$((n + 1)); [ $n -lt 600 ] || { echo waited in vain >&2; exit 97; }\n"
+        "  sleep 0.05; n=$((n + 1)); [ $n -lt 600 ] || { echo timed out >&2; exit 97; }\n"
         "done"
     )
 

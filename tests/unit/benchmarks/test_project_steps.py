@@ -1,4 +1,4 @@
-"""A made-up project from a local index through the steps, with the real nvcc; what is said without tools."""
+"""A made-up project from a local index through the steps, with the real nvcc; the messages without tools."""
 
 from __future__ import annotations
 

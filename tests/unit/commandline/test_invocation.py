@@ -1,4 +1,4 @@
-"""Which calls are cached, what is said about them, and why the others are left to nvcc."""
+"""Which calls are cached, what is parsed from them, and why the others are bypassed."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Threads: jobs that end and are told of, jobs that are ended, and what is done in the background."""
+"""Threads: jobs that end and are reported, jobs that are stopped, and background work."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_background_goes_on_after_an_error_and_keeps_it():
     assert [type(error) for error in background.errors] == [ZeroDivisionError]
 
 
-def test_a_thread_that_cannot_be_started_is_waited_for_by_nobody(monkeypatch):
+def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch):
     """As under `ulimit -d`."""
 
     def fail(thread: threading.Thread) -> None:

@@ -27,7 +27,7 @@ directory=$last
 exec >&2
 @LINES@
 """
-# A linker that puts what it links into the program, and what it was told about it on its streams.
+# A linker that copies its inputs into the program, and prints its directory on both streams.
 LINKER = """#!/bin/sh
 ran=$0.ran; : > "$ran"
 objects=

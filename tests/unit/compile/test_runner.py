@@ -13,7 +13,7 @@ def for_each(text_of_80: str, text_of_90: str) -> str:
     return f"#if __CUDA_ARCH__ == 800\n{text_of_80}\n#else\n{text_of_90}\n#endif\n"
 
 
-def test_messages_come_in_nvccs_order_whoever_ends_first(toolkit: Toolkit) -> None:
+def test_messages_come_in_nvccs_order_whichever_ends_first(toolkit: Toolkit) -> None:
     toolkit.will_do(*cubin(80, 90), messages="nvcc warning: old\n")
     toolkit.write("a.cu", for_each("int cicc_takes_long, cicc_says;", "int cicc_says, ptxas_says;"))
     expected = (
@@ -28,7 +28,7 @@ def test_messages_come_in_nvccs_order_whoever_ends_first(toolkit: Toolkit) -> No
     assert all(stage.is_hit for stage in report.stages)
 
 
-def test_nothing_is_told_of_what_comes_after_a_failure(toolkit: Toolkit) -> None:
+def test_stages_after_a_failure_print_nothing(toolkit: Toolkit) -> None:
     toolkit.will_do(*cubin(80, 90))
     toolkit.write("a.cu", for_each("int cicc_takes_long, cicc_fails;", "int cicc_says;"))
     report = toolkit.compile(TWO, NVCCACHE_JOBS="4")
@@ -89,7 +89,7 @@ def test_the_dependency_file_is_there_even_if_the_compile_fails(toolkit: Toolkit
     assert report.leave_to_nvcc == "unwritable_output"
 
 
-def test_names_in_the_scratch_directory_are_told_as_the_products(toolkit: Toolkit) -> None:
+def test_names_in_the_scratch_directory_are_shown_as_products(toolkit: Toolkit) -> None:
     toolkit.write_tool("ptxas", '#!/bin/sh\nfor out; do :; done\necho "wrote $out" >&2\ncat "$3" >"$out"\n')
     report = toolkit.compile()
     assert report.stderr == b"wrote a.cubin\n"

@@ -21,7 +21,7 @@ LATEST = 30  # seconds
 
 @pytest.fixture
 def idle(tmp_path: Path) -> Slots:
-    """One slot of the call's own, and more cores that nobody uses."""
+    """One slot of the call's own, and more idle cores."""
     return Slots(1, Pool(str(tmp_path), range(4)), None)
 
 
@@ -93,7 +93,7 @@ def test_a_wrong_guess_runs_again_and_is_counted(idle: Slots, cache_dir: str) ->
     assert execution.module_ids.were_noted
 
 
-def test_where_guesses_were_wrong_nobody_guesses(idle: Slots) -> None:
+def test_after_wrong_guesses_there_are_no_more(idle: Slots) -> None:
     execution = guessing(
         lambda stage: time.sleep(0.2 * (stage.kind == "cudafe")) or 0, wrong=("cicc",), were_noted=True
     )

@@ -74,13 +74,13 @@ def test_a_pass_that_was_faster_than_others_has_run():
     schedule.finish()
 
 
-def test_nobody_is_asked_for_what_is_here():
+def test_remotes_are_not_asked_for_what_is_here():
     execution = with_others(stored=KINDS)
     carry_out(execution)
     assert asked(execution) == []
 
 
-def test_nobody_is_asked_for_what_is_made_of_what_nobody_had():
+def test_remotes_are_not_asked_for_what_is_made_of_misses():
     """The text of passes is another matter: it may say the same as another text."""
     execution = with_others()
     carry_out(execution)

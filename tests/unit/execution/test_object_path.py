@@ -33,7 +33,7 @@ def test_what_a_tool_was_seen_to_make_is_its_own(product: str) -> None:
     assert object_path.was_written_by({}, [])
 
 
-def test_what_somebody_else_has_put_there_is_not(product: str, tmp_path: Path) -> None:
+def test_another_programs_file_does_not_count(product: str, tmp_path: Path) -> None:
     made = seen_to_make(product)
     other = tmp_path / "other"
     other.write_bytes(b"else")

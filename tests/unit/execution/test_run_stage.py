@@ -112,7 +112,7 @@ def test_those_about_another_text_or_checkout_are_others(tmp_path, text, checkou
     assert made == passes.of_text(text, [checkout]) != facts_of(TEXT, ["/here"], cache)
 
 
-def test_facts_that_cannot_be_understood_are_made_anew(tmp_path):
+def test_facts_that_cannot_be_understood_are_made_again(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     made = facts_of(TEXT, ["/here"], cache)
     (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")
@@ -120,7 +120,7 @@ def test_facts_that_cannot_be_understood_are_made_anew(tmp_path):
     assert facts_of(TEXT, ["/here"], Store(cache.root)) == made
 
 
-def test_recaching_makes_the_facts_anew(tmp_path):
+def test_recaching_makes_the_facts_again(tmp_path):
     cache = Store(str(tmp_path / "cache"))
     facts_of(TEXT, ["/here"], cache)
     (path,) = Path(cache.root).glob(f"{store.MEMO}/*/*")

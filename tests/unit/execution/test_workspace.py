@@ -79,9 +79,9 @@ def test_a_file_that_the_store_has_lost_cannot_be_made(workspace, output):
 def test_a_file_on_disk_is_not_written_again(workspace, output):
     ptx = _write(output("code", "a.ptx"), b"x")
     workspace.read_written(ptx)
-    Path(ptx.path).write_bytes(b"touched by nobody but this test")
+    Path(ptx.path).write_bytes(b"touched only by this test")
     assert workspace.materialise(ptx.path, ptx)
-    assert Path(ptx.path).read_bytes() == b"touched by nobody but this test"
+    assert Path(ptx.path).read_bytes() == b"touched only by this test"
 
 
 def test_preprocessed_text_is_not_kept_in_memory(workspace, output):

@@ -17,7 +17,7 @@ from nvccache.files import elf
 SOURCE = r"""
 int data[100] = {1};
 int zeros[100];
-__asm__(".section .told,\"a\"\n.ascii \"words\"\n.text\n");
+__asm__(".section .mine,\"a\"\n.ascii \"words\"\n.text\n");
 """
 
 
@@ -35,8 +35,8 @@ def test_sections_have_names_and_contents(made):
     assert elf.is_understood(image)
     assert elf.type_and_machine(image)[0] == elf.RELOCATABLE
     found = {section[0]: section for section in elf.sections(image)}
-    assert elf.content_of(image, found[b".told"]) == b"words"
-    assert found[b".told"][1] == elf.PROGRAM_BITS
+    assert elf.content_of(image, found[b".mine"]) == b"words"
+    assert found[b".mine"][1] == elf.PROGRAM_BITS
     assert elf.content_of(image, found[b".data"]) == struct.pack("<100i", 1, *[0] * 99)
     assert found[b".bss"][3] == 400 and elf.content_of(image, found[b".bss"]) == b""
 

@@ -1,4 +1,4 @@
-"""Keys: what is told apart, and that a digest names nothing but bytes."""
+"""Keys: what they distinguish, and that a digest names nothing but bytes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_key_is_the_same_in_every_process_and_release():
 
 
 @pytest.mark.parametrize("size", [1, 1 << 14, (1 << 14) + 1, 1 << 17])
-def test_large_parts_are_told_apart_like_small_ones(size):
+def test_large_parts_are_distinguished_like_small_ones(size):
     content = bytes(size)
     assert _key(("body", content), ("file", "a")) == _key(("body", content), ("file", "a"))
     others = [("body", content[:-1] + b"x"), ("body", content[:-1]), ("body", content, b""), ("bod", content)]

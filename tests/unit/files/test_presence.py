@@ -72,7 +72,7 @@ def test_limits_count_that_are_less_than_enough(tmp_path, monkeypatch, given, ti
     assert presence.tight_limits() == tight
 
 
-def test_limits_that_nobody_tells_are_not_tight(monkeypatch):
+def test_unknown_limits_are_not_tight(monkeypatch):
     monkeypatch.setattr(presence, "_LIMITS", "/nowhere/limits")
     assert presence.tight_limits() == ()
 

@@ -119,7 +119,7 @@ def test_a_file_system_without_fractions_of_a_second_is_trusted_later(on_ext4):
     whole, long_ago = NOW - SECOND, NOW - 3 * SECOND
     assert not signatures.is_settled((2, *of_times(whole, whole)[1:]), NOW)
     assert signatures.is_settled((2, *of_times(long_ago, long_ago)[1:]), NOW)
-    # A date that somebody set says nothing about the file system: only the change time does.
+    # A date set by a program says nothing about the file system: only the change time does.
     assert signatures.is_settled(of_times(whole, NOW - SECOND + 1), NOW)
     # It may have been changed up to two seconds after what the file system says.
     assert signatures.last_change(of_times(whole, whole), NOW) == NOW + SECOND

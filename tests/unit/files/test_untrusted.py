@@ -1,4 +1,4 @@
-"""What is read of a file that somebody else may have named: what there is of it, and nothing endless."""
+"""Reading files that an attacker may have named: regular ones as they are, endless ones not at all."""
 
 from __future__ import annotations
 

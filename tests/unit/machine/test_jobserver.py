@@ -151,7 +151,7 @@ def test_ordinary_files_are_no_jobserver(find, opened, tmp_path):
     assert path.read_bytes() == TOKENS
 
 
-def test_a_pipe_that_cannot_be_opened_anew_is_no_jobserver(find, pipe, monkeypatch):
+def test_a_pipe_that_cannot_be_reopened_is_no_jobserver(find, pipe, monkeypatch):
     def refuse(path, flags):
         raise PermissionError(path)
 
@@ -196,7 +196,7 @@ def test_a_recipe_line_that_was_not_let_in_finds_no_jobserver(tmp_path):
 
 
 def make(directory, jobs):
-    """What make said, line by line; it complains at its end when a token is missing, or is one too many."""
+    """make's output, line by line; it complains when it ends with a token missing, or one too many."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", "--no-print-directory", jobs]
     with subprocess.Popen(

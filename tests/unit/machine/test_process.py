@@ -65,7 +65,7 @@ def test_a_tool_ends_also_where_the_kernel_tells_nothing_of_children(monkeypatch
 
 @pytest.mark.usefixtures("ending")
 def test_what_is_left_behind_is_not_waited_for(tmp_path):
-    """Nor does what it writes go on for ever."""
+    """Nor does its output go on without end."""
     pid = tmp_path / "pid"
     done = run(f"(while :; do echo x; sleep 0.01; done) & echo $! >{pid}; sleep 0.1; printf end >&2; exit 3")
     os.kill(int(pid.read_text()), signal.SIGKILL)
@@ -87,7 +87,7 @@ def test_a_script_without_a_first_line_is_run_by_the_shell(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o644, None])
-def test_what_cannot_be_started_is_told(tmp_path: Path, mode: int | None):
+def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path, mode: int | None):
     path = tmp_path / "tool"
     if mode:
         path.write_text("")

@@ -1,4 +1,4 @@
-"""A process that outlives its call, and for which nobody waits."""
+"""A process that outlives its call, which does not wait for it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def program(tmp_path, monkeypatch):
     package = tmp_path / "root" / "nvccache"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
-    (package / "said.py").write_text(PROGRAM)
+    (package / "detached.py").write_text(PROGRAM)
     monkeypatch.setattr(process.nvccache, "__file__", str(package / "__init__.py"))
-    return "nvccache.said"
+    return "nvccache.detached"
 
 
 def report_in(path):
@@ -53,7 +53,7 @@ def uninstalled(monkeypatch):
 
 
 def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
-    out = tmp_path / "said"
+    out = tmp_path / "report"
     inherited = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(inherited, True)
     environ = {**os.environ, "MAKEFLAGS": "-j --jobserver-auth=3,4", "_NVCCACHE_SCRATCH": "x", "AWS_KEY": "k"}
@@ -71,12 +71,12 @@ def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
     assert "" not in found["path"]
 
 
-def test_nobody_waits_for_it(program, uninstalled, tmp_path):
-    out = tmp_path / "said"
+def test_its_caller_does_not_wait(program, uninstalled, tmp_path):
+    out = tmp_path / "report"
     caller = (
         "import sys; from nvccache.machine import process; import nvccache;"
         "nvccache.__file__ = sys.argv[1]; process._DETACHED = sys.argv[2];"
-        "import os; print(process.start_detached('nvccache.said', [sys.argv[3], '3'], os.environ))"
+        "import os; print(process.start_detached('nvccache.detached', [sys.argv[3], '3'], os.environ))"
     )
     argv = [
         sys.executable,
@@ -96,6 +96,6 @@ def test_nobody_waits_for_it(program, uninstalled, tmp_path):
     assert report_in(out)
 
 
-def test_what_cannot_be_started_is_told(monkeypatch):
+def test_a_program_that_cannot_be_started_is_reported(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert not process.start_detached("nvccache", [], {})

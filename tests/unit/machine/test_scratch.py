@@ -19,7 +19,7 @@ _DAY = 24 * 3600
 
 @pytest.fixture
 def left(tmp_path) -> Path:
-    """A directory that nobody uses any more, with something in it."""
+    """A directory no longer in use, with something in it."""
     path = tmp_path / scratch.new_name()
     os.close(scratch.make(str(path)))
     (path / "tmp").mkdir()

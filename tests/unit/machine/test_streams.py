@@ -52,7 +52,7 @@ def test_what_did_not_fit_is_taken_back(tmp_path, mode):
         "import os; from nvccache.machine import streams; before = streams.size_and_position();"
         " os.write(1, b'half of it'); streams.restore_output(before); os.write(1, b'whole')"
     )
-    path = tmp_path / "said"
+    path = tmp_path / "output"
     with path.open(mode) as stream:
         stream.write("before ")
         stream.flush()
@@ -84,7 +84,7 @@ print(sorted(os.listdir("/proc/self/fd")) == {})
 @pytest.mark.parametrize(
     ("is_silenced", "written"), [(True, b"before after"), (False, b"before within after")]
 )
-def test_nothing_is_said_meanwhile(is_silenced, written):
+def test_stderr_is_silent_meanwhile(is_silenced, written):
     program = PROGRAM.format(is_silenced, "['0', '1', '2', '3']")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert (done.stderr, done.stdout) == (written, b"True\n")

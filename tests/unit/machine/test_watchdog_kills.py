@@ -46,7 +46,7 @@ def be_called(scratch, found):
         found.give_back_all()
         if held:
             held.dismiss()
-        while True:  # what a call that was told to stop does: nothing may be left that does not end
+        while True:  # as a terminated call does: no process may be left that does not end
             os.waitpid(-1, 0)
 
 scratch, ending, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -84,7 +84,7 @@ print("all well")
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
-def test_callers_may_be_killed_or_told_to_stop_at_any_moment(tmp_path, pipe, ending):
+def test_callers_may_be_killed_or_terminated_at_any_moment(tmp_path, pipe, ending):
     command = [sys.executable, "-c", MANY, str(tmp_path), str(int(ending)), "100"]
     environ = {**os.environ, "MAKEFLAGS": f"-j5 --jobserver-auth={pipe[0]},{pipe[1]}"}
     with subprocess.Popen(

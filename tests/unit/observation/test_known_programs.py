@@ -173,7 +173,7 @@ def test_a_front_end_that_includes_files_by_itself_may_expand_the_time(program):
 
 @pytest.mark.parametrize("name", ["uname", "gethostname", "sysconf", "get_nprocs", "sched_getaffinity"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_who_may_be_told_of_the_machine(name, program):
+def test_programs_that_may_depend_on_the_machine(name, program):
     asked = process(program, questions=[(name, 84, 0)])
     assert known_programs.queries_machine(asked) == (program in ("sh", *OPEN_ENDED))
     assert not known_programs.queries_machine(process(program, questions=[("getpid", 0, 0)]))

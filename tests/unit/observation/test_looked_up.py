@@ -1,4 +1,4 @@
-"""What a stage looked for: where that is noted, and when nothing can be told."""
+"""What a stage looked up: where it is recorded, and when nothing can be known."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_link_that_leads_nowhere_is_an_absent_name(place):
     assert made.directory_signatures == [signatures.UNKNOWN], "its end may appear elsewhere"
 
 
-def test_where_links_of_sources_led_is_noted_though_nobody_asked(place):
+def test_links_of_sources_are_recorded_even_if_not_looked_up(place):
     """gcc names a header by the way to it, and finds others beside it."""
     (place / "copy.h").symlink_to("inc/a.h")
     assert taken(process(), "copy.h", "inc/a.h").links == [("copy.h", f"{place}/inc/a.h")]
@@ -336,7 +336,7 @@ def test_a_name_that_the_caller_has_given_is_looked_for_by_us(place):
 
 @pytest.mark.parametrize("changed", ["inc/first.h", "middle", "late/last.h", ""])
 def test_no_link_on_the_way_may_have_changed_since_the_call_began(place, changed):
-    """What is there by now was read by nobody, though its own dates are old."""
+    """No process has read the file that is there now, though its own dates are old."""
     ways = {"inc/first.h": "../middle/last.h", "middle": "late", "late/last.h": "../inc/a.h"}
     for path, leads_to in ways.items():
         os.symlink(leads_to, path)

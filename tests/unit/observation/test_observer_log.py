@@ -120,7 +120,7 @@ def test_which_files_were_made_or_emptied_is_known_by_their_inodes(observe):
     assert found.made == {(1, 7), (1, 8)}
 
 
-def test_what_a_process_has_become_is_told_in_order(observe):
+def test_what_a_process_becomes_is_recorded_in_order(observe):
     child = "/bin/sleep"
     found = observe(
         batch(ROOT, *start(), f"f {CHILD}\t", "x\t/bin/cat"),
@@ -156,7 +156,7 @@ def test_what_the_call_itself_has_made_is_no_file_that_it_read(observe, made):
     assert found.processes[0].written == {"/tmp/made", "/tmp/before"}
 
 
-def test_what_lay_there_could_not_be_made_anew(observe_one):
+def test_an_existing_file_cannot_be_created(observe_one):
     creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     found = observe_one(f"o {errno.EEXIST} {creating}\t/there")
     assert found.links == {"/there"} and found.found == {"/there": 0}, "a link to nowhere is there"
@@ -319,13 +319,13 @@ def test_children_in_any_order(observe):
         assert observe(*order).incomplete == ""
 
 
-def test_a_shell_of_nobody(observe):
+def test_a_shell_without_known_parent(observe):
     found = observe(batch(ROOT, *start(), END), batch(CHILD, *start(SHELL, ROOT), END))
     assert found.incomplete == f"`{SHELL}` was started by a program that did not report"
 
 
 def test_forked_children_count_with_their_parent(observe):
-    """The child of a vfork is told only by what it becomes; both are what the parent's program did."""
+    """The child of a vfork is recognized only by what it becomes; both count as the parent's program."""
     found = observe(
         batch(ROOT, *start()),
         batch(CHILD, "a 2 1\t/bin/local/cat", "e 1\tPATH", "x\t/bin/cat"),

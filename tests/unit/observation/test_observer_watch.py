@@ -1,4 +1,4 @@
-"""Running tools so that they are observed, and what is said where they cannot be."""
+"""Running tools so that they are observed, and the messages where they cannot be."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_library_that_cannot_be_loaded_or_records_nothing_is_an_obstacle_that_
     assert tried == ["/bin/sh"]
 
 
-def test_another_library_is_tried_anew(tmp_path, scratch, cache, tried, monkeypatch):
+def test_another_library_is_tried_again(tmp_path, scratch, cache, tried, monkeypatch):
     (tmp_path / "observer.so").write_bytes(b"")
     original = observer.LIBRARY
     monkeypatch.setattr(observer, "LIBRARY", str(tmp_path / "observer.so"))

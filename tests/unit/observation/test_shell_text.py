@@ -35,7 +35,7 @@ def named(text: str) -> set[str]:
         "cat <<END\n$CXX_FLAGS\nEND",
     ],
 )
-def test_a_variable_is_named_by_whoever_uses_it(text):
+def test_a_script_names_each_variable_that_it_uses(text):
     assert "CXX_FLAGS" in variables_in([text.encode()])
     assert WHOLE not in variables_in([text.encode()])
 

@@ -125,7 +125,7 @@ def test_what_belongs_to_the_call_is_left_out(place):
     assert not [path for path in recorded if "scratch" in path or path.startswith("/proc")]
 
 
-def test_copies_are_told_with_whether_gcc_would_take_one_for_the_other(place):
+def test_duplicates_are_recorded_if_gcc_would_confuse_them(place):
     os.utime("a.h", (5, 5))
     os.utime("copy.h", (5, 5))
     made = read_by(place, ran(files=["a.h", "b.h", "copy.h"]))
@@ -220,7 +220,7 @@ def test_a_source_too_large_to_be_read_may_compare_dates(place, monkeypatch):
     assert read_by(place, ran(files=["b.h"])).dates == [("b.h", presence.date_and_size("b.h"))]
 
 
-def test_directories_that_were_listed_are_told_if_they_are_as_they_were(place):
+def test_listed_directories_are_recorded_if_unchanged(place):
     made = read_by(place, ran("cat", listed={"bin"}))
     assert made.listings == [("bin", presence.digest_of_listing("bin"))]
     time.sleep(0.05)

@@ -78,7 +78,7 @@ def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode,
     assert found == objecting
 
 
-def test_grep_looks_where_its_stack_ends_and_is_seen_to_read_what_it_is_told(place):
+def test_grep_may_look_up_its_stack_but_not_read_it_as_an_argument(place):
     path = "/proc/self/maps"
     assert read_by(place, ran("grep", "maps", "a.h", others={path: FILE}))
     readers = [
@@ -132,7 +132,7 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
         ("sh", ["-c", "g++ -x c++ -w x -t 5"], {facts.HOST}),
     ],
 )
-def test_who_may_have_been_told_of_the_machine_and_the_directory_says_so(place, name, argv, topics):
+def test_programs_that_may_depend_on_the_machine_or_directory_record_it(place, name, argv, topics):
     made = read_by(place, ran(name, *argv, questions={("uname", 0, 0)}))
     assert {topic for topic, _, _ in made.machine} == topics
     assert all(answer for _, _, answer in made.machine)
@@ -180,7 +180,7 @@ def test_mathematics_depends_on_the_class_that_each_loader_shows(place, monkeypa
     assert made.machine == [(facts.NATIVE, "", "native")]
 
 
-def test_a_question_that_nobody_answers_leaves_no_input_record(place, monkeypatch):
+def test_a_fact_without_answer_leaves_no_input_record(place, monkeypatch):
     monkeypatch.setattr(facts, "answer", lambda *_: "")
     with pytest.raises(UnreadableError, match="of the machine"):
         read_by(place, ran("g++", "-march=native"))

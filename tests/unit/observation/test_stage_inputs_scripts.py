@@ -259,7 +259,7 @@ def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_input_reco
         (["a.cu", "/usr"], False),
     ],
 )
-def test_a_script_that_is_told_where_the_checkouts_are(place, argv, depends):
+def test_a_script_whose_arguments_name_the_checkout(place, argv, depends):
     (place / "script").write_text('case $1 in *two*) x=1;; esac\nexec g++ "$@"')
     process = ran("sh", "script", *(word.format(place) for word in argv), files=["script"])
     scratch = f"{place}/one/scratch"

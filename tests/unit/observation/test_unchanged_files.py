@@ -232,7 +232,7 @@ def test_a_row_of_another_form_is_no_row(place, cache, row):
 
 
 def test_damaged_records_are_refused_or_hold_the_files_signature(place, cache):
-    """Only a digest that somebody has changed under the right signature could mislead; checksums show it."""
+    """Only a digest changed under the right signature could mislead; checksums show it."""
     digests_of(Call(cache), *BOTH)
     (path,) = records(cache)
     whole = path.read_bytes()

@@ -31,7 +31,7 @@ def may_request(of_system: str, of_user: str) -> bool:
 
 
 def dependent_files(of_system: Sequence[str], **of_files: str) -> set[str]:
-    """The files that ask: all of them where that cannot be told."""
+    """The files that use line numbers: all of them where that is unknown."""
     texts = {name.encode(): text.encode() for name, text in of_files.items()}
     try:
         found = line_readers.position_dependent_files([text.encode() for text in of_system], texts)
@@ -91,11 +91,11 @@ def test_a_declaration_is_used_by_its_name(of_system: str, using: str, other: st
         assert not may_request(of_system, f"int mine() {{ {other}; }}")
 
 
-def test_a_string_is_not_told_from_a_name() -> None:
+def test_strings_and_names_are_not_distinguished() -> None:
     assert may_request(f"int where({LOC});", '"where"')
 
 
-# Of these nobody can say by which name they are used.
+# The names by which these are used cannot be known.
 UNCLEAR = [
     f"struct K {{ K({LOC}); }}; auto make() {{ return K(); }}",
     f"struct K {{ K({LOC}); }}; auto make() -> decltype(auto) {{ return K(); }}",

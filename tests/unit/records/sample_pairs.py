@@ -45,7 +45,7 @@ def add(
 
 
 def add_state(cache: Store, path: Path, text: str, result: Result | None = None) -> str:
-    """Keep what an action read when a header said this, beside a name that was not there; its key."""
+    """Add a pair for an action that read a header with this text and looked up an absent name; its key."""
     path.write_text(text)
     return add(cache, read(path, absent=path.parent / "none.h"), result, later=LATER)
 

@@ -192,7 +192,7 @@ def test_without_a_base_directory_the_checkout_holds_the_sources(cwd, sources, c
 
 
 @pytest.mark.parametrize("above", ["", "/w"])
-def test_checkouts_that_nobody_named_share_paths(above):
+def test_checkouts_without_base_directory_share_paths(above):
     one = Relocation("", f"{above}/one/build", ["../src/a.cu"])
     two = Relocation("", "/elsewhere/2/build", ["/elsewhere/2/src/a.cu"])
     for path in ("build/a.o", "src/a.cu", "src/deep/a.h", "", "build/../src/a.cu"):

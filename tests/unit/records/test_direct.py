@@ -101,7 +101,7 @@ def test_an_answer_comes_back():
         ("-c a.cu -MD -o b.o -MP -MT me", None),
     ],
 )
-def test_the_dependency_file_is_written_anew_for_the_call(line, rule):
+def test_the_depfile_is_rewritten_for_the_call(line, rule):
     found = answer_of(result_of(given("a.o", "a.d"), "-c a.cu -MD -o a.o"), line)
     assert found.rule == rule if rule else found.rule.endswith(b"\nsub/x.h:\n")
 
@@ -191,7 +191,7 @@ def test_names_that_mean_something_else_to_make_are_not_written(name, read, is_a
 
 @pytest.mark.parametrize("name", ["../a.o", "/a.o", "deep/a.o", "..", ".", ""])
 def test_what_a_link_reads_lies_in_a_scratch_directory(name):
-    """A record that somebody made up must not have a file put elsewhere."""
+    """A forged record must not write a file elsewhere."""
     line = "a.cu -o a.x"
     assert answer_of(Result([("link/a.o", DIGEST)]), line).intermediates == [("a.o", DIGEST)]
     assert answer_of(Result([(f"link/{name}", DIGEST)]), line) is None

@@ -51,7 +51,7 @@ def test_a_touched_file_is_the_same(place, signed):
         ("link in the place of a directory", [("moved", "bin")]),
     ],
 )
-def test_each_difference_is_told(place, signed, change, found):
+def test_each_difference_is_reported(place, signed, change, found):
     made = taken(signed)
     if change == "write":
         (place / "late" / "x.h").write_text("int other;\n")
@@ -86,7 +86,7 @@ def test_each_difference_is_told(place, signed, change, found):
     assert unlike(made) == found
 
 
-def test_a_file_that_is_gone_is_told_with_the_name_that_vanished(place):
+def test_a_missing_file_is_reported_by_the_name_that_vanished(place):
     made = taken()
     os.unlink("late/x.h")
     assert unlike(made) == [
@@ -107,11 +107,11 @@ def test_a_file_that_is_gone_is_told_with_the_name_that_vanished(place):
     ],
     ids=str,
 )
-def test_a_variable_that_was_asked_for_is_told_by_its_name(place, environ, found):
+def test_a_variable_that_was_read_is_named(place, environ, found):
     assert unlike(taken(), environ=environ) == found
 
 
-def test_another_path_is_told_if_it_leads_to_another_program(place):
+def test_another_path_counts_if_it_leads_to_another_program(place):
     made = taken()
     (place / "mine").mkdir()
     assert unlike(made, environ={**ENVIRON, "PATH": f"{place}/mine:/usr/bin:/bin"}) == []
@@ -133,14 +133,14 @@ def test_a_program_that_appears_earlier_on_the_same_path_is_an_absent_name(place
     assert unlike(made, environ=environ) == [("appeared", "early/sh")]
 
 
-def test_a_name_in_the_working_directory_is_told_without_a_dot(place):
+def test_a_name_in_the_working_directory_has_no_dot(place):
     made = InputRecord()
     made.directories, made.names, made.directory_signatures = ["."], [["-a.h"]], [signatures.UNKNOWN]
     (place / "a.h").write_text("")
     assert unlike(made) == [("appeared", "a.h")]
 
 
-def test_a_file_that_becomes_a_link_to_the_same_content_is_told(place):
+def test_a_file_that_becomes_a_link_to_the_same_content_is_reported(place):
     """gcc names a system header by where links lead."""
     made = taken(signed=False)
     made.plain, made.listings, made.dates, made.duplicates = [], [], [], []
@@ -150,7 +150,7 @@ def test_a_file_that_becomes_a_link_to_the_same_content_is_told(place):
     assert unlike(made) == [("moved", "late/x.h"), ("moved", "link")]
 
 
-def test_copies_of_which_only_one_is_touched_are_told(place):
+def test_duplicates_with_new_dates_are_reported(place):
     made = InputRecord()
     (place / "one").write_text("")
     (place / "other").write_text("")
@@ -165,7 +165,7 @@ def test_copies_of_which_only_one_is_touched_are_told(place):
     assert unlike(made) == [("redated", "third")]
 
 
-def test_copies_that_become_one_file_are_told(place):
+def test_duplicates_that_become_one_file_are_reported(place):
     """As a store of packages does that saves space; clang takes them for one then."""
     made = InputRecord()
     for name in ("one", "other"):
@@ -173,7 +173,7 @@ def test_copies_that_become_one_file_are_told(place):
         os.utime(place / name, (5, 5))
     made.duplicates = duplicate_headers("one", "other")
     (place / "other").unlink()
-    assert unlike(made) == [], "which is told of what was read"
+    assert unlike(made) == [], "which is reported for what was read"
     os.link("one", "other")
     assert unlike(made) == [("redated", "other")]
 
@@ -182,7 +182,7 @@ def duplicate_headers(*paths: str) -> list[tuple[str, ...]]:
     return presence.duplicate_headers((path, "", signatures.of(path)) for path in paths)
 
 
-def test_directories_that_become_one_and_the_same_are_told(place):
+def test_directories_that_become_one_and_the_same_are_reported(place):
     """Compilers search it once. Which one it is does not matter."""
     made = InputRecord()
     (place / "third").mkdir()
@@ -219,22 +219,22 @@ def test_what_cannot_be_listed_has_no_digest(place):
         assert presence.digest_of_listing(path) == ""
 
 
-def test_another_processor_is_told_only_where_it_counts(place):
+def test_another_processor_is_reported_only_where_it_counts(place):
     made = taken()
     assert unlike(made, lambda topic, _: "another" if topic == "native" else ask(topic, _)) == [
         ("native", "")
     ]
     made.machine = []
-    assert unlike(made, lambda *_: pytest.fail("nobody asked for the processor")) == []
+    assert unlike(made, lambda *_: pytest.fail("no record depends on the processor")) == []
 
 
-def test_what_the_loaders_cache_says_is_told_by_its_name(place):
+def test_a_changed_loader_cache_is_named(place):
     assert unlike(taken(), lambda topic, _: "new" if topic == "libraries" else ask(topic, _)) == [
         ("libraries", "/etc/ld.so.cache")
     ]
 
 
-def test_a_library_that_appears_where_it_would_be_found_first_is_told(place):
+def test_a_library_that_appears_where_it_would_be_found_first_is_reported(place):
     made = taken()
     (place / "late" / "libm.so.6").write_text("")
     assert unlike(made) == [("appeared", "late/libm.so.6")]

@@ -140,7 +140,7 @@ def test_an_object_with_nothing_in_it_is_written_into_as_the_assembler_does(dest
 
 
 def test_what_may_not_be_unlinked_is_written_into_as_the_assembler_does(destination):
-    """Seen with gas: in a directory that cannot be written to, and in a sticky one of somebody else."""
+    """Seen with gas: in a directory that cannot be written to, and in another user's sticky one."""
     destination.write_bytes(OLD)
     for mode in (0o555, 0o1777):
         with unprivileged.copy_with_modes(destination.parent, mode, 0o666) as copy:
@@ -176,7 +176,7 @@ def test_what_cannot_be_written_or_is_no_file_raises(destination, monkeypatch, n
     assert sorted(os.listdir()) == before
 
 
-def test_whoever_reads_from_a_pipe_waits_for_nvcc(destination):
+def test_a_pipes_reader_waits_for_nvcc(destination):
     """Were it opened and closed, he would see its end."""
     os.mkfifo(destination)
     reader = os.open(destination, os.O_RDONLY | os.O_NONBLOCK)

@@ -67,7 +67,7 @@ def body_of(*parts: bytes) -> bytes:
 
 
 def put(cache: Store, body: bytes, front: Front = FRONT) -> None:
-    """Have somebody hostile, or another version, write a record."""
+    """Write a record as an attacker, or another version, might."""
     cache.add_record(store.RECORD, front.key, body)
 
 
@@ -305,7 +305,7 @@ def test_a_pair_that_cannot_be_understood_leaves_the_others(header, cache):
 
 
 def test_damaged_records_are_refused_or_can_be_compared(header, cache):
-    """With the right sum, by somebody who may write into the cache."""
+    """With the right sum, by an attacker who may write into the cache."""
     add(cache, read(header), result_of_everything())
     whole = encoded(cache)
     assert [body for body in torn(whole) if _pairs_in(body)] == []
@@ -336,7 +336,7 @@ def test_times_that_would_spoil_every_sum_are_refused(header, cache, name, secon
 
 @pytest.mark.parametrize("named", ["/proc/self/pagemap", "huge"])
 def test_a_record_that_has_something_endless_read_is_asked_once(tmp_path, header, named):
-    """With the right checksums, by somebody who may write into the cache."""
+    """With the right checksums, by an attacker who may write into the cache."""
     cache = Store(str(tmp_path / "cache"))
     with open(tmp_path / "huge", "wb") as stream:
         stream.truncate(1 << 42)
@@ -346,7 +346,7 @@ def test_a_record_that_has_something_endless_read_is_asked_once(tmp_path, header
     assert found(cache) == "" and kept(cache) == []
 
 
-def test_a_record_that_has_much_read_in_vain_is_asked_once(tmp_path, header, monkeypatch):
+def test_a_large_record_that_does_not_hold_is_dropped(tmp_path, header, monkeypatch):
     monkeypatch.setattr(facts, "_LARGE", 100)
     cache = Store(str(tmp_path / "cache"))
     key = add(cache, read(header))
@@ -380,7 +380,7 @@ def test_what_tells_of_this_machine_does_not_leave_it(cache, tmp_path):
 def test_what_is_received_is_not_believed_about_this_machine(header, cache, tmp_path):
     """By its signature a file would be as it was, whatever it says."""
     made = read(header)
-    made.digests, made.reader = [keys.digest_bytes(b"another content")], "somebody else"
+    made.digests, made.reader = [keys.digest_bytes(b"another content")], "another user"
     other = Store(str(tmp_path / "other"))
     add(other, made, result_of_everything(), later=LATER)
     assert found(other)
@@ -445,7 +445,7 @@ def test_what_is_for_this_machine_alone_is_not_sent(header, cache):
     assert list(cache.published) == []
 
 
-def test_what_ran_is_told_of_each_pair(cache, header, tmp_path):
+def test_each_pair_names_the_programs_that_ran(cache, header, tmp_path):
     tool = _written(tmp_path / "cicc", "tool")
     made = read(header, tool)
     made.kinds = input_records.SOURCE + input_records.PROGRAM

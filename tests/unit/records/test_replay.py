@@ -194,7 +194,7 @@ def test_a_record_does_not_hold_when_anything_is_not_as_it_was(recorded, place, 
         assert not kept.exists() or kept.read_text() == "out/keep"
 
 
-def test_what_nobody_asked_for_makes_no_difference(recorded, place):
+def test_what_was_not_looked_up_makes_no_difference(recorded, place):
     (place / "listed" / "z.h").write_text("")
     (place / "z.h").write_text("")
     assert holds(recorded)
@@ -257,7 +257,7 @@ print(facts.answer("caller", "", os.environ, None))
 """
 
 
-def test_the_machine_must_not_have_been_started_anew(launcher, nvcc, monkeypatch):
+def test_the_machine_must_not_have_been_rebooted(launcher, nvcc, monkeypatch):
     monkeypatch.setattr(signatures, "of_boot", lambda: "another start")
     assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
     assert not holds(launcher)
@@ -323,7 +323,7 @@ def test_a_variable_that_was_asked_for_makes_a_difference(recorded, changed):
     [{"OTHER": "4"}, {"NEW": "1"}, {"GROUP": "x"}, {"TMPDIR": "/tmp/."}, {"A" * 5000: "b" * 5000}],
     ids=lambda changed: next(iter(changed))[:10],
 )
-def test_a_variable_that_nobody_asked_for_makes_no_difference(recorded, changed):
+def test_a_variable_that_was_not_read_makes_no_difference(recorded, changed):
     assert holds(recorded, **changed)
 
 
@@ -354,7 +354,7 @@ def test_the_plain_directory_is_noticed_where_its_signature_is_not(launcher, nvc
     assert not holds(launcher)
 
 
-def test_a_date_of_what_nobody_reads_is_not_recorded(launcher, nvcc):
+def test_dates_of_files_that_are_not_read_are_not_recorded(launcher, nvcc):
     made = input_record_of_call()
     made.dates = [("a.cu", presence.date_and_size("a.cu"))]
     assert launcher.record(nvcc, ARGUMENTS, made, answer_of_call())

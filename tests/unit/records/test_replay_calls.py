@@ -230,7 +230,7 @@ def test_new_files_have_the_umask(recorded: Launcher, umask: int) -> None:
     assert [os.stat(f"out/{name}").st_mode & 0o777 for name in ("a.o", "a.d")] == [0o666 & ~umask] * 2
 
 
-def test_nobody_reads(recorded: Launcher) -> None:
+def test_a_pipe_without_reader(recorded: Launcher) -> None:
     """nvcc's own streams are its own business; the products are there."""
     reading, writing = os.pipe()
     os.close(reading)

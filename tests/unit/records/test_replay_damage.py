@@ -1,4 +1,4 @@
-"""Replay records that are damaged, of another version, or written by somebody hostile: left to Python.
+"""Replay records that are damaged, of another version, or written by an attacker: left to Python.
 
 The launcher is compiled with the sanitizers of addresses and of undefined behaviour, which end it with a
 status that fails the test.
@@ -406,7 +406,7 @@ def test_python_finds_the_blobs_of_a_record_and_what_is_none(record: Path) -> No
             continue
 
 
-def test_a_record_of_nobodys_sum_is_told_from_one_that_has_it(record: Path) -> None:
+def test_only_a_record_with_the_right_sum_is_whole(record: Path) -> None:
     whole = record.read_bytes()
     assert with_sum(whole) == whole
     assert keys.sum_bytes(whole[replay_layout.SUMMED_FROM :]) == whole[8:24]

@@ -152,7 +152,7 @@ def test_what_python_has_to_ask_is_not_recorded(launcher: Launcher, nvcc: str, f
     assert not launcher.record(nvcc, ARGUMENTS, made, answer_of_call())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 @pytest.mark.parametrize("who", [{"extra_groups": [12345]}, {"group": 12345}], ids=str)
 def test_another_reader_has_no_answer(recorded: Launcher, place: Path, who: dict[str, object]) -> None:
     recorded.become = who

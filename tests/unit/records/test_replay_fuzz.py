@@ -1,6 +1,6 @@
 """Random records, call lines and environments for the launcher, made from a seed.
 
-Records have the right checksum, as somebody hostile would make them. Whatever the launcher is given, it
+Records have the right checksum, as an attacker would write them. Whatever the launcher is given, it
 answers the call that was recorded or leaves it to Python, it writes no file but those that the call names as
 outputs, and no sanitizer finds anything. `--every-case` makes many more; NVCCACHE_TEST_SEED makes others.
 """

@@ -72,7 +72,7 @@ def test_what_cannot_be_given_again(nvcc: Path, typed: Path, name: str, variable
 
 
 def test_what_a_record_holds_is_not_run(nvcc: Path, typed: Path, tmp_path: Path) -> None:
-    """Somebody else may have put it into the cache: whoever has to run something rehearses the script."""
+    """An attacker may have put it into the cache: a call that has to run something rehearses the script."""
     script = called(typed, {"NVCCACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)})
     cache = Store(directory.of(script.config))
     known = Rehearsal(CompilerCall(str(nvcc), (str(nvcc), "-c", "b.cu"), ()), InputRecord(), False)

@@ -22,7 +22,7 @@ BLOB, LARGE = b"an object", os.urandom(100_000)
 
 
 class Remote:
-    """What stands for a service: it keeps what is put there, fails as told, and counts what it was asked."""
+    """A fake service: it keeps what is put there, fails on request, and counts queries."""
 
     def __init__(self):
         self.content = {}
@@ -224,7 +224,7 @@ def test_it_ends_when_its_time_is_over(put, sender, left, far):
     assert (far.asked, made.is_over(), left()) == ([], True, set(items))
 
 
-def test_a_queue_that_cannot_be_written_is_not_sent_for_ever(put, sender, left, far, monkeypatch):
+def test_a_queue_that_cannot_be_written_is_sent_only_once(put, sender, left, far, monkeypatch):
     items = put(BLOB)
 
     def fail(*_):
@@ -283,7 +283,7 @@ def serve(cache, remote):
 
 
 def test_what_is_queued_as_it_ends_is_sent_all_the_same(cache, shared, monkeypatch):
-    """Whoever queued it saw the lock held, and started nobody."""
+    """The call that queued it saw the lock held, and started no uploader."""
     real, further = send_queued.flock.release, [LARGE]
     service = connect(shared, {})
 

@@ -283,7 +283,7 @@ def test_all_that_is_going_to_be_asked_for_is_wanted_at_once(here, tier):
 
 
 @pytest.mark.usefixtures("own_pool")
-def test_what_a_call_asked_of_remotes_is_told(tmp_path):
+def test_a_calls_remote_requests_are_reported(tmp_path):
     (tmp_path / "far").mkdir()
     remotes = remote_url.parse(f"file://{tmp_path}/far")
     service = connect(remotes[0], {})

@@ -146,7 +146,7 @@ def test_what_another_writes_at_the_same_time_is_not_lost(toolkit, far, other):
     for item in common:
         far.meanwhile = lambda item=item: Transfer(other).send(item, far)
         Transfer(cache).send(item, far)
-        # Whoever wrote last had read before: the other one reads back, and finds out when it sends again.
+        # The last writer had read before the other wrote. The other reads back, and corrects it next time.
         assert keys_far(item, far) >= keys_here(item, cache)
         Transfer(other).send(item, far)
         assert keys_far(item, far) == keys_here(item, cache) | keys_here(item, other)
@@ -182,7 +182,7 @@ def test_a_record_that_is_no_good_is_replaced(toolkit, far):
 
 
 def crafted():
-    """What somebody hostile may have put there: name and content."""
+    """What an attacker may have put there: name and content."""
     good, evil = b"r" + b"an object", b"r" + b"another one"
     digest = keys.digest_bytes(good[1:])
     name = envelope.name_of(store.BLOB, digest)

@@ -58,7 +58,7 @@ def test_an_engine_that_cannot_be_used_is_bad(serve, trouble, word, detail):
     assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
 
 
-def test_an_engine_that_is_not_there_is_told_in_time(serve):
+def test_an_unreachable_engine_is_reported_in_time(serve):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"grpc://127.0.0.1:{free.getsockname()[1]}"
@@ -69,7 +69,7 @@ def test_an_engine_that_is_not_there_is_told_in_time(serve):
     assert time.monotonic() - began < 10
 
 
-def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch):
+def test_a_missing_package_for_engines_is_reported(monkeypatch):
     for name in ("client", "protocol"):
         monkeypatch.delitem(sys.modules, f"nvccache.remote_execution.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "grpc", None)
@@ -78,13 +78,13 @@ def test_what_an_engine_needs_and_is_not_installed_is_told(monkeypatch):
     assert finding.details == ("grpc is not installed",)
 
 
-def test_a_certificate_that_is_not_there_is_told_by_its_option(tmp_path):
+def test_a_missing_certificate_is_reported_with_its_option(tmp_path):
     (finding,) = findings(f"grpcs://127.0.0.1:1?ca={tmp_path}/ca.pem")
     assert finding.text == "`grpcs://127.0.0.1:1` cannot be used: bad_credentials"
     assert finding.details[0] == "file of `ca`: No such file or directory"
 
 
-def test_each_word_that_can_be_told_has_advice():
+def test_each_word_that_can_be_reported_has_advice():
     """The others are of stages, or are mended by a command of their own."""
     of_stages = {
         faults.NO_WORKERS,
@@ -147,7 +147,7 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_directory_that_everybody_may_write_to_is_told(tmp_path):
+def test_a_world_writable_directory_is_reported(tmp_path):
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
@@ -155,7 +155,7 @@ def test_a_directory_that_everybody_may_write_to_is_told(tmp_path):
     assert finding == (BAD, f"`{folder}` is writable by everyone")
 
 
-def test_an_outage_is_told(tmp_path):
+def test_an_outage_is_reported(tmp_path):
     where = endpoint.parse("prefix:env")
     Breaker(OF_EXECUTOR.format(where.identity)).trip("no_workers", "it waited 10 s")
     states = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path))

@@ -98,7 +98,7 @@ def test_a_refused_client_learns_why(engine, certificates, files, expected):
 
 
 @pytest.mark.parametrize("name", ["token_file", "ca", "cert"])
-def test_a_file_that_never_ends_keeps_nobody_waiting(engine, certificates, tmp_path, name):
+def test_an_endless_file_is_not_waited_for(engine, certificates, tmp_path, name):
     for file in certificates.iterdir():
         shutil.copy(file, tmp_path)
     os.mkfifo(tmp_path / "fifo")

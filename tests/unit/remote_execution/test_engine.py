@@ -162,7 +162,7 @@ def test_who_waits_for_another_to_send_the_same_keeps_nothing_open(work, own_poo
     attempt._lock("ab" * 32).release()
 
 
-def test_a_closed_port_is_told_at_once(work):
+def test_a_closed_port_is_reported_at_once(work):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -132,7 +132,7 @@ def test_what_is_short_is_not_sent(call):
     assert here.expected_seconds(cicc)
 
 
-def test_who_only_looks_keeps_nobody_from_trying_again(call, monkeypatch):
+def test_looking_at_an_outage_keeps_no_call_from_retrying(call, monkeypatch):
     outage = call()._breaker.trip("unreachable", "down")
     cicc = call().stage("cicc")
     assert not call().expected_seconds(cicc)

@@ -99,7 +99,7 @@ def test_each_trouble_has_its_word(srun, body, word):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_directory_that_is_full_is_told(srun, monkeypatch, number):
+def test_a_full_directory_is_reported(srun, monkeypatch, number):
     def full(*args):
         raise OSError(number, os.strerror(number))
 
@@ -108,7 +108,7 @@ def test_a_directory_that_is_full_is_told(srun, monkeypatch, number):
     assert not list(srun.shared.iterdir())
 
 
-def test_a_launcher_that_is_not_there_is_told(srun):
+def test_a_missing_launcher_is_reported(srun):
     assert srun.word(prefix="/nowhere/srun") == faults.UNREACHABLE
 
 
@@ -140,7 +140,7 @@ def test_a_directory_that_everybody_may_write_to_is_not_used(srun, mode):
     assert not list(srun.shared.iterdir())
 
 
-def test_a_directory_of_somebody_else_is_not_used(srun, monkeypatch):
+def test_another_users_directory_is_not_used(srun, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert srun.word() == faults.BROKEN
 

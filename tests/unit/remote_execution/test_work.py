@@ -74,7 +74,7 @@ def test_names_of_the_scratch_directory_are_relative(tmp_path):
     assert (sent.inputs, sent.outputs) == ({"a.ptx": "/s/a.ptx"}, ["a.cubin"])
 
 
-def test_what_nobody_reads_is_no_output():
+def test_an_unread_file_is_no_output():
     found = stage("cicc", planned())
     sent = work.of_stage(found, found.argv, ["/s/a.cpp1.ii"], "/s", TOOL, {})
     assert {*sent.outputs} == {"a.ptx", "a.cudafe1.stub.c"}
@@ -111,7 +111,7 @@ def test_a_tool_runs_with_the_loader_and_the_libraries_that_are_sent(tmp_path, c
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
-def test_nothing_is_sent_that_the_loader_is_told_to_add_to(cache, name):
+def test_nothing_is_sent_if_the_loader_would_add_libraries(cache, name):
     environ = {"PATH": os.environ["PATH"]}
     loaded = loader.of_program(SORT, environ, cache)
     with pytest.raises(ExecutorError):

@@ -43,7 +43,7 @@ def test_an_empty_directory_is_claimed(root, cache, there):
 
 
 @pytest.mark.parametrize("there", ["thesis.tex", "tmp", "record-v1", cachedir_tag.NAME, ".hidden"])
-def test_a_directory_of_somebody_else_s_is_neither_read_nor_written(root, there):
+def test_another_users_directory_is_neither_read_nor_written(root, there):
     """A cache of another program has a tag, too."""
     root.mkdir()
     (root / there).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n")
@@ -138,8 +138,8 @@ def test_a_second_name_of_a_file_outside_is_not_touched(root, cache, tmp_path):
         assert not os.path.samefile(tmp_path / "second", root / "locks" / "0.lock")
 
 
-def test_a_cache_that_is_removed_while_something_is_stored_stays_no_cache_of_nobody(root, cache, monkeypatch):
-    """The tag goes first, and then others may still write: what they leave must not be in the way of all."""
+def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monkeypatch):
+    """The tag is removed first; files that other calls then write must not make the directory foreign."""
     cache.write(NAME, b"first")
     (root / cachedir_tag.NAME).unlink()
     with pytest.raises(ForeignDirectoryError):

@@ -69,12 +69,12 @@ def test_what_was_planted_in_the_place_of_the_log_loses_no_call_and_stays_as_it_
     elif kind == "dangling link":
         log.symlink_to(outside)
     else:
-        outside.write_text("of somebody")
+        outside.write_text("of a user")
         os.link(outside, log) if kind == "second name" else log.symlink_to(outside)
     event_line.append(cache_dir, MISS)
     assert [stages_of(found) for found in events.read(cache_dir)] == [stages_of(MISS)]
     assert outside.exists() == (kind in ("link", "second name"))
-    assert not outside.exists() or outside.read_text() == "of somebody"
+    assert not outside.exists() or outside.read_text() == "of a user"
 
 
 def test_appending_imports_nothing_heavy(cache_dir):

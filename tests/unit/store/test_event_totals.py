@@ -16,7 +16,7 @@ from nvccache import outcomes
 from nvccache.store import event_line, event_totals, events
 from unprivileged import read_only, unreadable
 
-KINDS = ("ptxas", "cicc", "nvlink")  # those that somebody asks for, in an order of theirs
+KINDS = ("ptxas", "cicc", "nvlink")  # requested by a caller, in its own order
 STAGES = [("cicc", False, 2.0), ("ptxas", True, 0.5)]
 MISS = event(outcomes.MISS, stages=STAGES, tool_saved=0.5, wall_saved=0.25, seconds=2.5, started=1000.0)
 # A line that can be read, but not with one field in the place of each of these.
@@ -54,7 +54,7 @@ def cache_dir(tmp_path):
 
 @pytest.mark.parametrize("product", ["/a/b.o", "/tab\tbed/a\nb%09.o", "/\xfc\udcff.o"])
 @pytest.mark.parametrize("is_folded", [False, True])
-def test_the_last_call_that_made_a_product_is_told(cache_dir, product, is_folded):
+def test_the_last_call_that_made_a_product_is_found(cache_dir, product, is_folded):
     for call in (
         made(product, outcomes.MISS),
         made(product),
@@ -154,7 +154,7 @@ def test_a_long_compile_is_no_pause():
     assert len(events.last_build([*short, long])) == 3
 
 
-def test_a_call_under_a_wrong_clock_is_not_of_the_last_build_for_ever():
+def test_a_call_under_a_wrong_clock_does_not_stay_in_the_last_build():
     calls = [event("miss", started=time.time() - 60.0), event("miss", started=4e9)]
     assert events.last_build(calls) == calls[:1]
 
@@ -362,8 +362,8 @@ READ_LATER = """
 import json
 from nvccache.store import event_totals, events
 found = [json.loads(json.dumps(events.to_json(call))) for call in events.read(sys.argv[1])]
-told = [[call["weight"], *(stage["weight"] for stage in call["stages"])] for call in found]
-print(json.dumps([told, event_totals.read(sys.argv[1])["weights"]]))
+weights = [[call["weight"], *(stage["weight"] for stage in call["stages"])] for call in found]
+print(json.dumps([weights, event_totals.read(sys.argv[1])["weights"]]))
 """
 
 
@@ -395,7 +395,7 @@ def test_a_log_is_counted_after_the_last_one_under_a_clock_that_was_put_back(cac
 
 
 def test_what_is_folded_while_it_is_read_is_counted_once(cache_dir, monkeypatch):
-    """The log is taken out of use and begun anew between the listing of the logs and the reading."""
+    """The log is retired and a new one begun between the listing of the logs and the reading."""
     event_line.append(cache_dir, MISS)
     names = event_totals.names
 
@@ -443,7 +443,7 @@ def stop(*_, **__):
     raise KeyboardInterrupt
 
 
-def test_what_went_wrong_beside_the_compile_is_counted_and_told(cache_dir):
+def test_faults_besides_the_compile_are_counted_and_reported(cache_dir):
     call = made("/a.o")
     call.store_fault, call.wrong_settings = "disk_full", "jobs,max_size"
     event_line.append(cache_dir, call)

@@ -1,4 +1,4 @@
-"""Stages on other machines, and those that ran in vain before, in the event log and in its totals."""
+"""Remote and wasted stages in the event log and in its totals."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_why_a_stage_ran_here_though_it_was_sent_is_kept() -> None:
     assert (as_json["where"], as_json["away"], as_json["why_here"]) == ("local", None, "no_workers")
 
 
-def test_costs_that_are_none_are_not_told() -> None:
+def test_zero_costs_are_left_out() -> None:
     stage = StageEvent("cicc", RAN, 6.5)
     stage.where = "grpc://h:1"
     for text in ("", "1 2", "1 2 3 4 5 6 x"):
@@ -164,7 +164,7 @@ def test_costs_that_are_none_are_not_told() -> None:
         assert read_again(stage)[1]["away"] is None
 
 
-def test_what_ran_in_vain_is_kept_and_counted() -> None:
+def test_wasted_stages_are_kept_and_counted() -> None:
     stage = StageEvent("cicc", RAN, 6.5)
     assert read_again(stage)[1]["in_vain"] == 0
     stage.in_vain = 1.25

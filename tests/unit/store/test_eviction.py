@@ -241,7 +241,7 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize("content", [None, *IMPOSSIBLE], ids=range(len(IMPOSSIBLE) + 1))
-def test_a_total_that_is_missing_or_cannot_be_is_counted_anew(root, content):
+def test_a_missing_or_impossible_total_is_recounted(root, content):
     digests = [_add(root, number) for number in range(4)]
     (root / "journal").mkdir()
     if content is not None:
@@ -255,7 +255,7 @@ def test_a_total_that_is_missing_or_cannot_be_is_counted_anew(root, content):
 
 
 @pytest.mark.parametrize("counted_at", [0, -(10**15), 10**15, 4 * 10**9])
-def test_the_cache_is_counted_anew_whatever_the_clock_has_said(root, counted_at):
+def test_the_cache_is_recounted_whatever_the_clock_was(root, counted_at):
     _add(root, 1)
     eviction.count_and_limit(str(root), {}, max_bytes=0)
     path = root / "journal" / "usage-v4"
@@ -332,7 +332,7 @@ def test_a_large_file_does_not_cost_those_beside_it(root, monkeypatch):
 
 
 def test_what_is_found_too_late_is_estimated(root, monkeypatch):
-    """So that a slow file system does not keep a slice from being counted for ever."""
+    """A slow file system must not keep a slice from ever being counted."""
     for number in range(40):
         Store(str(root)).add_blob(f"{number:064x}", bytes(SIZE), compress=False)
     monkeypatch.setattr(eviction, "_LEAST_FILES_PER_CALL", 0)
@@ -355,7 +355,7 @@ def test_what_is_found_too_late_is_estimated(root, monkeypatch):
 
 @pytest.mark.parametrize("ahead", [DAY, 80 * 365 * DAY])
 def test_a_file_that_was_used_in_the_future_goes_first(root, ahead):
-    """Else one that was stored under a wrong clock would stay for ever."""
+    """Otherwise a file stored under a wrong clock would never be evicted."""
     digests = [_add(root, 1, age=3 * DAY), _add(root, 2, age=-ahead), _add(root, 3)]
     eviction.prune(str(root), older_than=4 * DAY)
     assert all(_left(root, digests))
@@ -363,8 +363,8 @@ def test_a_file_that_was_used_in_the_future_goes_first(root, ahead):
     assert _left(root, digests) == [True, False, True]
 
 
-def test_nobody_waits_for_a_call_that_evicts(root, monkeypatch):
-    """Nor does it wait for them: whose shard is locked keeps its files until another time."""
+def test_calls_do_not_wait_for_a_call_that_evicts(root, monkeypatch):
+    """Nor does it wait for them: the files of a locked shard stay until next time."""
     digests = [_add(root, number, age=100) for number in range(8)]
     there = Directory(str(root))
     with locks.to_publish(there, digests[0][0]):
@@ -382,7 +382,7 @@ def test_a_total_that_cannot_be_kept_disturbs_no_build(root):
 
 
 @pytest.mark.parametrize("action", [eviction.usage, eviction.clear])
-def test_a_directory_that_is_none_is_told_in_one_sentence(tmp_path, action):
+def test_a_directory_that_is_none_is_reported_in_one_sentence(tmp_path, action):
     with pytest.raises(StoreError, match="there is no cache in"):
         action(str(tmp_path / "missing"))
     (tmp_path / "file").write_text("x")
@@ -390,13 +390,13 @@ def test_a_directory_that_is_none_is_told_in_one_sentence(tmp_path, action):
         action(str(tmp_path / "file"))
 
 
-def test_a_directory_that_cannot_be_changed_is_told_in_one_sentence(root):
+def test_an_unwritable_directory_is_reported_in_one_sentence(root):
     _add(root, 1)
     with unprivileged.read_only(root) as copy, pytest.raises(StoreError, match="cannot"):
         eviction.clear(copy)
 
 
-def test_a_directory_that_cannot_be_read_is_told_in_one_sentence(root):
+def test_an_unreadable_directory_is_reported_in_one_sentence(root):
     _add(root, 1)
     with unprivileged.unreadable(root) as copy, pytest.raises(StoreError):
         eviction.usage(copy)
@@ -419,7 +419,7 @@ assert not cache.fault_message, cache.fault_message
 """
 
 
-def test_evicting_beside_writers_disturbs_nobody(root):
+def test_evicting_does_not_disturb_writers(root):
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(root), name]) for name in "abc"]
     while any(writer.poll() is None for writer in writers):
         if (root / "CACHEDIR.TAG").exists():

@@ -152,7 +152,7 @@ def test_a_holder_that_goes_on_is_waited_for(claims, holder, monkeypatch):
         assert not holder.poll() and waiting.poll() == HELD
 
 
-def test_nobody_is_waited_for_without_end(claims, holder, monkeypatch):
+def test_waiting_for_a_claim_ends(claims, holder, monkeypatch):
     monkeypatch.setattr(inflight, "_MAX_WAIT_SECONDS", 0.0)
     assert claims.take(KEY).poll() == ENDED
 

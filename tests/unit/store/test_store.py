@@ -268,7 +268,7 @@ def test_a_cache_that_is_only_read_is_not_marked(old):
 
 @pytest.mark.parametrize("name", ["CACHEDIR.TAG", "tmp/file", "journal/calls-v3.log", f"record-v1/00/{KEY}"])
 def test_anything_else_is_not_marked_as_used(old, name):
-    """Somebody hostile may have written what an answer rests on."""
+    """An attacker may have written the entries an answer rests on."""
     path = os.path.join(old.root, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "a"):

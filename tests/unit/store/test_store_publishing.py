@@ -1,4 +1,4 @@
-"""How files get into the cache directory: at once and whole, for everybody whom the umask allows."""
+"""How files get into the cache directory: at once and whole, with the permissions that the umask allows."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_names_that_are_not_utf8_come_through():
 
 @pytest.fixture
 def fake_nvcc(tmp_path):
-    """An nvcc that says what it is told to, and shows its arguments."""
+    """An nvcc that prints a given text, and shows its arguments."""
 
     def make(body: str) -> str:
         path = tmp_path / "nvcc"

@@ -104,7 +104,7 @@ def test_what_was_remembered_in_another_form_is_forgotten(computing, cache, aske
 
 @pytest.mark.parametrize("named", ["/dev/zero", "/proc/version"])
 def test_what_was_remembered_of_no_file_is_forgotten(computing, cache, monkeypatch, named):
-    """Somebody may have made it up: a library without an end would be read for its digest."""
+    """An attacker may have forged it: an endless library would be read for its digest."""
     first = loader.of_program(str(computing / "a"), environ(), cache)
     memo = loader._to_memo(loader.Loaded(LOADER, (*first.files, named)))
     assert loader._from_memo(memo, LOADER) is None
