@@ -90,8 +90,8 @@ class FakeEngine:
         if self.trouble == SILENT:
             self.wait(context)
         if self.trouble == NO_TOKEN and ("authorization", "Bearer secret") not in self.metadata:
-            told = dict(self.metadata).get("authorization", "")  # repeated, as some servers do
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, f"no token {told}".strip())
+            token = dict(self.metadata).get("authorization", "")  # repeated, as some servers do
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, f"no token {token}".strip())
         major = 3 if self.trouble == OTHER_VERSION else 2
         compressors = [1] if self.compresses else []
         function = 9 if self.trouble == OTHER_DIGESTS else 1

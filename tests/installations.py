@@ -100,8 +100,8 @@ def launcher_of_tree() -> Path:
     No installation's: `tests/guards.py` runs tests in a copy of the tree.
     """
     sources = sorted((NATIVE / "launcher").iterdir())
-    told = [sys.executable, str(ROOT), *private_path(), *(path.read_bytes().hex() for path in sources)]
-    name = hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+    inputs = [sys.executable, str(ROOT), *private_path(), *(path.read_bytes().hex() for path in sources)]
+    name = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:16]
     base = Path(tempfile.gettempdir()) / f"nvccache-test-launchers-{os.getuid()}"
     base.mkdir(mode=0o755, exist_ok=True)
     return shared(base, name, _make_launcher) / "nvccache"

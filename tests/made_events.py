@@ -18,6 +18,6 @@ def event(
     return made
 
 
-def told(found: Event) -> list[tuple[str, bool, float]]:
+def stages_of(found: Event) -> list[tuple[str, bool, float]]:
     """The stages of an event in the short form that `event` takes."""
     return [(stage.kind, stage.is_hit, stage.seconds) for stage in found.stages]

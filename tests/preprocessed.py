@@ -25,7 +25,7 @@ def read(text: bytes) -> list[tuple[Standing, str]]:
 
     Raises ValueError for a text that no preprocessor writes or no compiler takes.
     """
-    said = []
+    lines = []
     main, standing = "", (True, False, False)
     for line in _logical_lines(text.decode("latin-1")):
         marker = _MARKER.match(line)
@@ -35,8 +35,8 @@ def read(text: bytes) -> list[tuple[Standing, str]]:
         elif _NEARLY_MARKER.match(line):
             raise ValueError(f"no marker, and no C++: {line}")
         elif line:
-            said.append((standing, line))
-    return said
+            lines.append((standing, line))
+    return lines
 
 
 def _logical_lines(text: str) -> Iterator[str]:

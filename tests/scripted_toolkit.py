@@ -131,7 +131,7 @@ class Toolkit:
         paths = (self.folder / "cache" / store.BLOB).glob("*/*")
         return {path: cache.read_blob(path.name.partition(".")[0]) for path in paths}
 
-    def told(self, product: str = "a.cubin") -> ObjectRecord:
+    def last_record(self, product: str = "a.cubin") -> ObjectRecord:
         """What is written down of the last compile of a product."""
         found = object_record.find(str(self.work / product), self.store())
         assert found

@@ -90,17 +90,17 @@ class FakeExecution:
     lost: set[str] = dataclasses.field(default_factory=set)
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
-    told: threading.Event = dataclasses.field(default_factory=threading.Event)
+    queries_stopped: threading.Event = dataclasses.field(default_factory=threading.Event)
     module_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
     known: Known = dataclasses.field(default_factory=Known)
 
     @property
     def remote(self) -> SimpleNamespace | None:
-        return None if self.elsewhere is None else SimpleNamespace(stop_queries=self.told.set)
+        return None if self.elsewhere is None else SimpleNamespace(stop_queries=self.queries_stopped.set)
 
     def find_remote(self, wanted: Stage, action: Action) -> Pair | None:
         self.events.append(f"asked for {wanted.kind}")
-        assert self.told.wait(10)
+        assert self.queries_stopped.wait(10)
         return FOUND if wanted.kind in self.elsewhere else None
 
     def accept(self, wanted: Stage, found: Pair) -> None:

@@ -67,10 +67,10 @@ def test_it_has_a_default_a_variable_and_a_line_in_the_file(run, shown):
 
 
 def test_code_reads_it_by_its_name(run):
-    told = run(
+    printed = run(
         "-c", "import os; from nvccache import config; print(config.load(os.environ).greeting_timeout)"
     )
-    assert told.stdout == "1.5\n"
+    assert printed.stdout == "1.5\n"
 
 
 def test_a_wrong_value_costs_only_itself(run):

@@ -64,10 +64,10 @@ def test_a_second_machine_compiles_nothing(new_machine):
 
 
 def test_it_can_do_all_that_is_asked_of_a_remote(new_machine):
-    told = command(new_machine("one", URL), "remote", "test")
-    assert (told.status, told.stderr) == (0, b"")
+    tested = command(new_machine("one", URL), "remote", "test")
+    assert (tested.status, tested.stderr) == (0, b"")
     for right in ("read", "write", "read back", "list", "delete"):
-        assert re.search(rf"^  {right} +yes ", told.stdout.decode(), re.MULTILINE), right
+        assert re.search(rf"^  {right} +yes ", tested.stdout.decode(), re.MULTILINE), right
 
 
 def test_one_that_fails_costs_only_itself(new_machine, tmp_path):

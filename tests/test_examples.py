@@ -41,21 +41,21 @@ def test_a_sweep_of_one_kernel(environ: dict[str, str], tmp_path: Path, variants
     assert "WARPS = range(1, 33)" in text
     (few / "sweep.py").write_text(text.replace("range(1, 33)", repr(tuple(variants))))
     (few / "softmax.cu").write_bytes((EXAMPLES / "sweep/softmax.cu").read_bytes())
-    said = {name: run(few / "sweep.py", tmp_path / name, environ | use) for name, use in USES.items()}
+    outputs = {name: run(few / "sweep.py", tmp_path / name, environ | use) for name, use in USES.items()}
     for warps in variants:
         made = [tmp_path / name / f"softmax{warps}" for name in USES]
         subprocess.run(
             ["strip", "-R", ".note.gnu.build-id", *made], check=True
         )  # nvcc's random names are in both
         assert made[0].read_bytes() == made[1].read_bytes()
-    for lines in said.values():
+    for lines in outputs.values():
         assert ("the fastest has" in lines) if HAS_GPU else ("there is no GPU: nothing was timed" in lines)
         assert re.search(r"^compiled them again in \d+\.\d s$", lines, re.MULTILINE)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs PyTorch")
 def test_a_cuda_graph_of_pytorch(environ: dict[str, str], tmp_path: Path) -> None:
-    said = run("cuda_graph/graph.py", tmp_path / "build", environ)
+    output = run("cuda_graph/graph.py", tmp_path / "build", environ)
     for step in ("first build", "the same again", "in another directory"):
-        assert re.search(rf"^{step}: \d+\.\d s$", said, re.MULTILINE)
-    assert ("the graph is right" in said) if HAS_GPU else ("there is no GPU" in said)
+        assert re.search(rf"^{step}: \d+\.\d s$", output, re.MULTILINE)
+    assert ("the graph is right" in output) if HAS_GPU else ("there is no GPU" in output)

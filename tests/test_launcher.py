@@ -165,8 +165,8 @@ def test_an_environment_that_was_moved(form, name, launcher, uncompiled, tmp_pat
 
 def test_doctor_says_whether_the_launcher_is_compiled(launcher, uncompiled, workspace):
     for started, state in ((launcher, b"ok    "), (uncompiled, b"note  ")):
-        said = workspace.run([started, "doctor"], PATH="/usr/bin:/bin", NVCCACHE_NVCC="/nowhere").stdout
-        (line,) = [line for line in said.splitlines() if b" launcher " in line]
+        output = workspace.run([started, "doctor"], PATH="/usr/bin:/bin", NVCCACHE_NVCC="/nowhere").stdout
+        (line,) = [line for line in output.splitlines() if b" launcher " in line]
         assert line.startswith(state + b"launcher       `" + os.fsencode(started))
 
 

@@ -64,14 +64,14 @@ def test_redis_has_a_writer_and_a_reader(tmp_path: Path) -> None:
         assert server.command("SET", "nv/a", CONTENT) == b"+OK\r\n"
         assert server.command("GET", "nv/a") == b"$4096\r\n" + CONTENT + b"\r\n"
         assert server.keys() == [b"nv/a"]
-        for user, password, said in [
+        for user, password, expected in [
             (servers_redis.READER, servers_redis.PASSWORD, b"-NOPERM"),
             (servers_redis.WRITER, "wrong", b"-WRONGPASS"),
         ]:
             with socket.create_connection((servers.HOST, server.port), timeout=3) as line:
                 line.sendall(f"AUTH {user} {password}\r\nSET a b\r\n".encode())
                 time.sleep(0.2)
-                assert said in line.recv(4096)
+                assert expected in line.recv(4096)
 
 
 def test_redis_can_be_full(tmp_path: Path) -> None:

@@ -84,9 +84,11 @@ def test_nothing_else_misses_it(alone):
     assert outcome_of_compile(alone) == "direct_hit"
     assert json.loads(command(alone, "stats", "--json").stdout)["remote"]["found"] > 0
     assert b"hit" in command(alone, "explain", "a.o").stdout
-    told = json.loads(command(alone, "doctor", "--json").stdout)["findings"]
-    assert {"remote", "nvccache", "and again"} <= {each["topic"] for each in told if each["state"] == "ok"}
-    assert "executor" not in {each["topic"] for each in told}
+    findings = json.loads(command(alone, "doctor", "--json").stdout)["findings"]
+    assert {"remote", "nvccache", "and again"} <= {
+        each["topic"] for each in findings if each["state"] == "ok"
+    }
+    assert "executor" not in {each["topic"] for each in findings}
 
 
 @pytest.mark.parametrize("executor", ["grpc://127.0.0.1:1", "prefix:env"])
@@ -96,8 +98,8 @@ def test_stages_that_would_be_sent_run_here(alone, executor):
     assert outcome_of_compile(alone) == "direct_hit"
     assert Path(alone.environ["NVCCACHE_LOG"]).read_text().count(endpoint.NOT_INSTALLED) == 1
     done = command(alone, "doctor", "--json")
-    (told,) = [each for each in json.loads(done.stdout)["findings"] if each["topic"] == "executor"]
-    assert (done.status, told["state"], told["text"]) == (1, "bad", endpoint.NOT_INSTALLED)
+    (finding,) = [each for each in json.loads(done.stdout)["findings"] if each["topic"] == "executor"]
+    assert (done.status, finding["state"], finding["text"]) == (1, "bad", endpoint.NOT_INSTALLED)
     assert command(alone, "stats").status == 0
 
 

@@ -212,13 +212,13 @@ def builds(folder: Path, url: str, units: int, seconds: float, remote: int) -> t
     build = Build(folder / "build", units, seconds)
     jobs = LOCAL + remote
     real = {"local": build.run(LOCAL, "local"), "two workers": build.run(jobs, "away", url)}
-    said = {
+    expected = {
         "local": predicted(units, seconds, call, Machines(LOCAL, 0, LOCAL)),
         "two workers": predicted(units, seconds, call, Machines(LOCAL, remote, jobs, least=0.0)),
     }
     lines = ["| build | real s | predicted s | off by |", "|---|---|---|---|"]
-    offs = {name: said[name] / real[name] - 1 for name in real}
-    lines += [f"| {name} | {real[name]:.1f} | {said[name]:.1f} | {offs[name]:+.0%} |" for name in real]
+    offs = {name: expected[name] / real[name] - 1 for name in real}
+    lines += [f"| {name} | {real[name]:.1f} | {expected[name]:.1f} | {offs[name]:+.0%} |" for name in real]
     lines.append(f"\na call by itself {call:.2f} s; of local {real['two workers'] / real['local']:.2f}; "
                  f"stages by place: {build.places('away')}")  # fmt: skip
     return lines, all(abs(off) <= WITHIN for off in offs.values())

@@ -151,8 +151,8 @@ def timed(command: Sequence[str], directory: Path, environ: dict[str, str]) -> C
     )
     cost = Cost(time.monotonic() - started, cpu_seconds() - used)
     if done.returncode:
-        said = done.stdout.decode(errors="replace")[-2000:]
-        raise CompileError(f"status {done.returncode}: {' '.join(command)}\n{said}")
+        output = done.stdout.decode(errors="replace")[-2000:]
+        raise CompileError(f"status {done.returncode}: {' '.join(command)}\n{output}")
     return cost
 
 

@@ -40,7 +40,7 @@ _SURROUNDINGS = ("", "", "", "-lineinfo", "-Xcompiler -Wall", "-std=c++17", "-O2
 class Edit:
     """`variables` are set, or unset where None; `line` is a text of the command line and another for it."""
 
-    told: str
+    description: str
     script: str = ""
     variables: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     line: tuple[str, str] = ("", "")
@@ -103,12 +103,12 @@ class EditCase:
 
     def __str__(self) -> str:
         """A script that does it again, by hand or in a shell; `$TOOLKIT` is a toolkit of links."""
-        when = f"# The edit, {self.moment}: {self.edit.told}."
+        when = f"# The edit, {self.moment}: {self.edit.description}."
         edit = [self.edit.script]
         if self.moment == ELSEWHERE:
             edit = ["cp -a . ../other; cd ../other", *edit]
         elif self.is_made_meanwhile:
-            when = f"# The edit, while `{self.moment}` runs in the call above: {self.edit.told}."
+            when = f"# The edit, while `{self.moment}` runs in the call above: {self.edit.description}."
         undone = ["# Everything as it was.", self.call.shown()] if self.is_undone else []
         lines = [
             f"# Seed {self.seed}: {', '.join(self.parts)}.",
@@ -158,13 +158,13 @@ class Draft:
 
     def edit(
         self,
-        told: str,
+        description: str,
         script: str = "",
         changes: bool | str | None = True,
         line: tuple[str, str] = ("", ""),
         **variables: str | None,
     ) -> None:
-        self.edits.append(Edit(told, script, variables, line, changes))
+        self.edits.append(Edit(description, script, variables, line, changes))
 
     def edits_of_file(self, name: str, text: str, other: str, what: str = "") -> None:
         """The ways in which a file that is read can get another content of the same size."""

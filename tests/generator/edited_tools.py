@@ -112,9 +112,9 @@ def looked_at(draft: Draft) -> None:
         '[ "$(stat -c %Y state/c)" -lt 99999999 ]': ("`c` gets an old date", "touch -d 1970-02-02 state/c\n"),
         '[ -n "$(find state -name "more*")" ]': ("a file is found now", "touch state/more.txt\n"),
     }
-    test, (told, script) = list(tests.items())[draft.chance.randrange(len(tests))]
+    test, (description, script) = list(tests.items())[draft.chance.randrange(len(tests))]
     _wrapper(draft, f'if {test}; then F={second}; else F={first}; fi\nexec {REAL} $F "$@"\n')
-    draft.edit(f"{told} (asked by `{test}`)", script)
+    draft.edit(f"{description} (asked by `{test}`)", script)
 
 
 def listed(draft: Draft) -> None:

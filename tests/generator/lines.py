@@ -149,19 +149,19 @@ class _Maker:
         moved = self._moved_to_file(options)
         options = _apart(options)
         argv = [word for option in options for word in spell(option, self._chance)]
-        said = options
+        written = options
         if moved:
             text = self._text_of_file(moved)
             files["flags.txt"] = text
             argv += spell(("options-file", "flags.txt"), self._chance)
-            said = [*options, ("options-file", "flags.txt"), *moved]
+            written = [*options, ("options-file", "flags.txt"), *moved]
         for variable, part in (("NVCC_PREPEND_FLAGS", before), ("NVCC_APPEND_FLAGS", after)):
             if part:
                 environ[variable] = " ".join(word for option in part for word in spell(option, self._chance))
         if self._kind == DAMAGED:
             environ, files = self._spoiled(environ), self._spoiled(files)
             argv, certain = damaged(argv, self._chance), False
-        everything = (*before, *said, *after) if certain else None
+        everything = (*before, *written, *after) if certain else None
         return RandomLine(self._seed, tuple(argv), environ, files, everything)
 
     def _happens(self, probability: float) -> bool:

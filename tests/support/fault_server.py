@@ -199,8 +199,8 @@ def _property(path: str, content: bytes | None) -> str:
     size = "" if content is None else f"<D:getcontentlength>{len(content)}</D:getcontentlength>"
     date = "<D:getlastmodified>Sat, 21 Nov 2026 10:00:00 GMT</D:getlastmodified>"
     status = "<D:status>HTTP/1.1 200 OK</D:status>"
-    told = f"<D:propstat><D:prop>{kind}{size}{date}</D:prop>{status}</D:propstat>"
-    return f"<D:response><D:href>{escape(path)}</D:href>{told}</D:response>"
+    properties = f"<D:propstat><D:prop>{kind}{size}{date}</D:prop>{status}</D:propstat>"
+    return f"<D:response><D:href>{escape(path)}</D:href>{properties}</D:response>"
 
 
 @contextlib.contextmanager

@@ -49,13 +49,13 @@ def running(
     """A server that answers at its port, until the block ends; what it says is in `directory/said`."""
     words = [str(word) for word in argv]
     prefix = _DIES_WITH_US if shutil.which(_DIES_WITH_US[0]) else ()
-    with open(directory / "said", "wb") as said:
+    with open(directory / "said", "wb") as log:
         server = subprocess.Popen(
             [*prefix, *words],
             cwd=directory,
             env={**os.environ, "LC_ALL": "C", **(environ or {})},
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=log,
             stderr=subprocess.STDOUT,
         )
     try:
@@ -76,10 +76,10 @@ def stop(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-def _wait_for(server: subprocess.Popen[bytes], port: int, said: Path) -> None:
+def _wait_for(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while not accepts(port):
-        words = said.read_text(errors="replace")[-2000:]
+        words = log.read_text(errors="replace")[-2000:]
         assert server.poll() is None, f"{server.args} ended by itself: {words}"
         assert time.monotonic() < deadline, f"{server.args} does not answer: {words}"
         time.sleep(0.02)

@@ -46,16 +46,16 @@ def azurite(directory: Path) -> Iterator[Blobs]:
 def _make_container(port: int) -> None:
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = {"x-ms-date": now, "x-ms-version": "2021-08-06"}
-    told = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    text = f"PUT{chr(10) * 12}{told}/{ACCOUNT}/{ACCOUNT}/{CONTAINER}\nrestype:container"
+    canonical_headers = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
+    text = f"PUT{chr(10) * 12}{canonical_headers}/{ACCOUNT}/{ACCOUNT}/{CONTAINER}\nrestype:container"
     mac = hmac.digest(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256)
     headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(mac).decode()}"
     line = http.client.HTTPConnection(servers.HOST, port, timeout=30)
     line.request("PUT", f"/{ACCOUNT}/{CONTAINER}?restype=container", headers=headers)
     reply = line.getresponse()
-    said = reply.read()
+    answer = reply.read()
     line.close()
-    assert reply.status == 201, said
+    assert reply.status == 201, answer
 
 
 @contextlib.contextmanager

@@ -31,9 +31,9 @@ def request(
     canonical = query if not query or "=" in query else f"{query}="
     signed = ";".join(sorted(headers))
     lines = [method, quoted, canonical, *(f"{name}:{headers[name]}" for name in sorted(headers))]
-    told = "\n".join([*lines, "", signed, digest])
+    canonical_request = "\n".join([*lines, "", signed, digest])
     scope = f"{now[:8]}/{_REGION}/s3/aws4_request"
-    text = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(told.encode()).hexdigest()])
+    text = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(canonical_request.encode()).hexdigest()])
     key = f"AWS4{keys.secret}".encode()
     for part in (now[:8], _REGION, "s3", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")

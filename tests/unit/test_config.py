@@ -313,10 +313,10 @@ def test_what_is_there_in_place_of_a_file_holds_nothing_up(environ, put):
 
 
 def without_home(monkeypatch):
-    def nobody(uid):
+    def no_such_user(uid):
         raise KeyError(uid)
 
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.setattr(pwd, "getpwuid", no_such_user)
 
 
 @pytest.mark.parametrize("home", [None, "", ".", "~", "relative/home"])

@@ -69,8 +69,8 @@ def test_the_tools_make_up_the_same_id_and_the_same_code(nvcc, tmp_path, text):
     argv = [nvcc, "-c", "a.cu", "-o", "a.o", "-keep", "-keep-dir", "kept"]
     (tmp_path / "kept").mkdir()
     subprocess.run(argv, cwd=tmp_path, check=True)
-    told = subprocess.run([*argv, "--dryrun"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    lines = [line.removeprefix("#$ ") for line in told.stderr.splitlines()]
+    printed = subprocess.run([*argv, "--dryrun"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = [line.removeprefix("#$ ") for line in printed.stderr.splitlines()]
     (cicc,) = (line for line in lines if "--include_file_name" in line)
     settings = "".join(f"export {line.split('=')[0]}='{line.split('=', 1)[1]}'\n" for line in lines
                        if line.split("=")[0].isidentifier())  # fmt: skip

@@ -104,8 +104,8 @@ def test_behind_nvccache_in_place_of_a_compiler_stands_an_nvcc(tmp_path, path, n
 
 
 def test_why_there_is_none_is_a_sentence(path):
-    said = real_nvcc.why_none("", ".", "NVCCACHE_NVCC", path)
-    assert said == (
+    message = real_nvcc.why_none("", ".", "NVCCACHE_NVCC", path)
+    assert message == (
         127,
         "there is no compiler `.`, which NVCCACHE_NVCC names, on PATH besides nvccache",
     )

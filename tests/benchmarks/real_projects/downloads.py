@@ -72,13 +72,13 @@ class _Links(html.parser.HTMLParser):
 
 def configured() -> Indexes:
     """The indexes of the user's pip; raises UnavailableError if there is no pip."""
-    said = []
+    outputs = []
     for argv in (("-m", "pip", "config", "list"), ("-c", _DEFAULT_OF_PIP)):
         done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, check=False)
         if done.returncode:
             raise UnavailableError(f"`{sys.executable} -m pip` does not say which index to use")
-        said.append(done.stdout)
-    return parsed(said[0], said[1].strip())
+        outputs.append(done.stdout)
+    return parsed(outputs[0], outputs[1].strip())
 
 
 def parsed(listing: str, default: str) -> Indexes:

@@ -143,10 +143,10 @@ def run(argv: Sequence[str], directory: Path, environ: dict[str, str]) -> Taken:
     if done.returncode:
         if shutil.disk_usage(directory).free < _FULL_DISK:
             raise UnavailableError(f"there is no room left on the disk of `{directory}`")
-        said = (done.stdout + done.stderr).decode(errors="replace")
-        errors = [line for line in said.splitlines() if "rror" in line or "***" in line] or said.splitlines()[
-            -3:
-        ]
+        output = (done.stdout + done.stderr).decode(errors="replace")
+        errors = [
+            line for line in output.splitlines() if "rror" in line or "***" in line
+        ] or output.splitlines()[-3:]
         raise UnavailableError(f"`{' '.join(argv)[:300]}` failed: {' / '.join(errors[:3])}")
     return taken
 

@@ -133,8 +133,8 @@ class Build:
         return result
 
     def _made(self, result: Result, ours: bool) -> Made:
-        said = (result.stdout + result.stderr).splitlines()
-        warnings = sorted(line for line in said if b"): warning" in line)
+        output = (result.stdout + result.stderr).splitlines()
+        warnings = sorted(line for line in output if b"): warning" in line)
         return Made(self._objects(), self._dependencies(ours), warnings)
 
     def _objects(self) -> dict[str, bytes]:

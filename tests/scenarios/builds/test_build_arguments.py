@@ -138,7 +138,7 @@ def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:
     """Compile in a sandbox with a base directory above all of them: outcome and object."""
     how = {"cwd": directory, "makes": [OBJECT, RULE], "PWD": "/proc/self/cwd", **base_of(inputs)}
     made = by_cache(inputs, *BAZEL, "-o", OBJECT, **how)
-    assert made.said == Result(0, b"", b"")
+    assert made.result == Result(0, b"", b"")
     plain = by_plain(inputs, *BAZEL, "-o", OBJECT, keep=keep_of(inputs), **how)
     assert without_place(plain[OBJECT]) == without_place(made[OBJECT])
     assert plain[RULE] == made[RULE]

@@ -108,5 +108,5 @@ def compiled(workspace: Workspace, argv: list[str], keep: str) -> tuple[list[obj
         result, counters = workspace.since(lambda: workspace.cached(*argv))
     assert result.status == 0, result.stderr
     contents = [path.read_bytes() if path.exists() else b"" for path in files]
-    said = TIME.sub(b"Compile time", result.stderr).splitlines()
-    return [result.stdout, sorted(said), *contents], counters  # with -t nvcc's own order is any
+    messages = TIME.sub(b"Compile time", result.stderr).splitlines()
+    return [result.stdout, sorted(messages), *contents], counters  # with -t nvcc's own order is any

@@ -36,17 +36,17 @@ def compile_again(workspace, name, nvcc=None):
 
 def clean(workspace, *options):
     """What `clean` removes: first said, then done, both the same."""
-    told = []
+    reports = []
     for more in (["--dry-run"], []):
         before = eviction.usage(str(workspace.cache)).files
         argv = [sys.executable, "-m", "nvccache", "clean", "--json", *options, *more]
         done = workspace.run(argv)
         assert (done.status, done.stderr) == (0, b"")
-        told.append(json.loads(done.stdout))
+        reports.append(json.loads(done.stdout))
         left = before - eviction.usage(str(workspace.cache)).files
-        assert left == (0 if more else told[0]["files"])
-    assert told[0] | {"dry_run": False} == told[1]
-    return told[1]
+        assert left == (0 if more else reports[0]["files"])
+    assert reports[0] | {"dry_run": False} == reports[1]
+    return reports[1]
 
 
 @pytest.mark.by_default("on*.o")

@@ -46,9 +46,10 @@ def test_parts_of_two_releases(workspace: Workspace, tmp_path: Path) -> None:
     """The trap of wheels that are not pinned."""
     toolkit = copy_toolkit(workspace, tmp_path / "mixed")
     real = (toolkit / "bin" / "nvlink").resolve()
-    said = "echo Cuda compilation tools, release 99.1, V99.1.2"
+    version = "echo Cuda compilation tools, release 99.1, V99.1.2"
     replace(
-        toolkit / "bin" / "nvlink", f'#!/bin/sh\n[ "$1" = --version ] && {said} && exit\nexec {real} "$@"\n'
+        toolkit / "bin" / "nvlink",
+        f'#!/bin/sh\n[ "$1" = --version ] && {version} && exit\nexec {real} "$@"\n',
     )
     result, lines = examine(workspace)
     assert result.status == 1
@@ -137,8 +138,8 @@ def test_as_json_it_is_one_object(workspace: Workspace) -> None:
     workspace.nvcc = str(workspace.directory / "none")
     command = [sys.executable, "-m", "nvccache", "doctor", "--json", "."]
     result = workspace.run(command, NVCCACHE_NVCC=workspace.nvcc)
-    told = json.loads(result.stdout)
+    report = json.loads(result.stdout)
     assert (result.status, result.stderr) == (1, b"")
-    assert told["is_bad"] is True
-    bad = {finding["topic"]: finding["mend"] for finding in told["findings"] if finding["state"] == "bad"}
+    assert report["is_bad"] is True
+    bad = {finding["topic"]: finding["mend"] for finding in report["findings"] if finding["state"] == "bad"}
     assert bad == {"nvcc": ["unset NVCCACHE_NVCC"], "build": []}

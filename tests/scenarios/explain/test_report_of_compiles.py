@@ -19,12 +19,12 @@ def test_compiles_are_in_the_page_the_trace_and_the_figures(workspace):
     ours = (sys.executable, "-m", "nvccache", "report", "--since", "all")
     written = workspace.run([*ours, "-o", "build.html", "--trace", "trace.json"])
     assert (written.status, written.stderr) == (0, b"")
-    told = json.loads(workspace.run([*ours, "--json"]).stdout)
-    counts = {outcome: count for outcome, count in told["by_outcome"].items() if count}
+    report = json.loads(workspace.run([*ours, "--json"]).stdout)
+    counts = {outcome: count for outcome, count in report["by_outcome"].items() if count}
     assert counts == {"miss": 1, "direct_hit": 1, "query_miss": 1}
-    assert told["hit_rate"] == 0.5
-    assert {"cudafe", "cicc", "ptxas", "host_compile"} <= {tally["name"] for tally in told["stages"]}
-    assert told["reasons"] == []
+    assert report["hit_rate"] == 0.5
+    assert {"cudafe", "cicc", "ptxas", "host_compile"} <= {tally["name"] for tally in report["stages"]}
+    assert report["reasons"] == []
     page = (workspace.directory / "build.html").read_text()
     assert "3 calls in" in page and str(workspace.directory) in page
     trace = json.loads((workspace.directory / "trace.json").read_text())

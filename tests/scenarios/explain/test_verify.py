@@ -24,14 +24,14 @@ def verify(workspace, *words):
     command = words.index("--") if "--" in words else len(words)
     done = workspace.run([*argv, *words[:command], "--json", *words[command:]])
     assert done.stderr == b""
-    told = json.loads(done.stdout)
-    assert told["is_wrong"] == bool(done.status)
+    report = json.loads(done.stdout)
+    assert report["is_wrong"] == bool(done.status)
     if "--repair" not in words:
         assert workspace.run([*argv, *words]).status == done.status
         after = dates(workspace)
         assert words or after == before
         assert after.keys() == before.keys()
-    return done.status, told
+    return done.status, report
 
 
 def dates(workspace):
@@ -46,10 +46,10 @@ def flip(path):
 
 
 def test_a_cache_as_it_was_made_is_good(compiled):
-    status, told = verify(compiled)
+    status, report = verify(compiled)
     assert status == 0
-    assert told["files"]["damaged"] == []
-    assert told["files"]["files"] == len(dates(compiled))
+    assert report["files"]["damaged"] == []
+    assert report["files"]["files"] == len(dates(compiled))
 
 
 def test_damaged_files_are_found_and_removed_only_with_repair(compiled):
@@ -58,14 +58,14 @@ def test_damaged_files_are_found_and_removed_only_with_repair(compiled):
     damaged = [min(compiled.cache.glob(name)) for name in names]
     for path in damaged:
         flip(path)
-    status, told = verify(compiled)
+    status, report = verify(compiled)
     assert status == 1
-    assert sorted(told["files"]["damaged"]) == sorted(
+    assert sorted(report["files"]["damaged"]) == sorted(
         str(path.relative_to(compiled.cache)) for path in damaged
     )
     assert all(path.exists() for path in damaged)
-    status, told = verify(compiled, "--repair")
-    assert (status, told["files"]["removed"]) == (0, len(damaged))
+    status, report = verify(compiled, "--repair")
+    assert (status, report["files"]["removed"]) == (0, len(damaged))
     assert not any(path.exists() for path in damaged)
     assert verify(compiled)[0] == 0
 
@@ -80,9 +80,9 @@ def test_strange_files_are_damaged(compiled):
 
 
 def test_objects_of_the_cache_are_those_of_nvcc(compiled):
-    status, told = verify(compiled, "--recompile", "2")
+    status, report = verify(compiled, "--recompile", "2")
     assert status == 0
-    assert [each["state"] for each in told["compiles"]] == ["same", "same"]
+    assert [each["state"] for each in report["compiles"]] == ["same", "same"]
     assert verify(compiled, "--", compiled.nvcc, *LINE, "one.cu", "-o", "one.o")[0] == 0
     assert sorted(os.listdir(compiled.directory)) == ["one.cu", "one.o", "two.cu", "two.o"]
 
@@ -102,9 +102,9 @@ def test_an_answer_that_nvcc_would_not_give_is_found(compiled):
             body = body.replace(digests[b"one.o"], digests[b"two.o"])
             cache.add_record(store.RECORD, path.name, body)
     assert verify(compiled)[0] == 0
-    status, told = verify(compiled, "--recompile", "5")
+    status, report = verify(compiled, "--recompile", "5")
     assert status == 1
-    assert sorted(each["state"] for each in told["compiles"]) == ["different", "same"]
+    assert sorted(each["state"] for each in report["compiles"]) == ["different", "same"]
     assert verify(compiled, "--", compiled.nvcc, *LINE, "one.cu", "-o", "x.o")[0] == 1
 
 
@@ -112,10 +112,10 @@ def test_what_cannot_be_compared_is_told(compiled):
     compiled.write("three.cu", "__global__ void three() {}\n")
     assert compiled.cached(*LINE, "-DKEY=1", "three.cu", "-o", "three.o").status == 0
     os.unlink(compiled.directory / "two.cu")
-    status, told = verify(compiled, "--recompile", "9")
+    status, report = verify(compiled, "--recompile", "9")
     assert status == 0
-    reasons = {each["text"] for each in told["compiles"] if each["state"] == "skipped"}
+    reasons = {each["text"] for each in report["compiles"] if each["state"] == "skipped"}
     assert reasons == {"`two.cu` is gone", "values of macros or of arguments for other programs are not kept"}
     for words in (["-E", "one.cu"], [*LINE, "one.cu"], ["-arch=sm_90", "-O1", "-c", "three.cu", "-o", "x.o"]):
-        status, told = verify(compiled, "--", compiled.nvcc, *words)
-        assert (status, told["compiles"][0]["state"], told["is_wrong"]) == (1, "skipped", True)
+        status, report = verify(compiled, "--", compiled.nvcc, *words)
+        assert (status, report["compiles"][0]["state"], report["is_wrong"]) == (1, "skipped", True)

@@ -261,13 +261,13 @@ def test_what_a_tool_says_of_its_product_is_of_this_product(workspace: Workspace
     for name in ("one.o", "two.o", "deep/three.o"):
         (workspace.directory / "deep").mkdir(exist_ok=True)
         line = ["-c", "a.cu", "-o", name, *option.split()]
-        expected = told_of_products(workspace.plain(*line).stderr)
+        expected = messages_about_products(workspace.plain(*line).stderr)
         assert expected
         for _ in range(2):
-            assert told_of_products(workspace.cached(*line).stderr) == expected
+            assert messages_about_products(workspace.cached(*line).stderr) == expected
 
 
-def told_of_products(stderr: bytes) -> list[bytes]:
+def messages_about_products(stderr: bytes) -> list[bytes]:
     """What the wrapper, or gcc of its options, says."""
     return re.findall(rb"(?:CC  |'-o' ')([\w/.]+\.o)\b", stderr)
 

@@ -104,9 +104,9 @@ def test_the_time_is_that_of_now(workspace: Workspace, way: str) -> None:
     assert first != again
     for name in asking:
         check_asks(workspace, name, "__TIME__")
-    told = _TIME.findall(again.stderr + again["a.o"])
-    assert told
-    assert all(begun <= moment <= _clock() for moment in told if begun <= _clock())  # but at midnight
+    times = _TIME.findall(again.stderr + again["a.o"])
+    assert times
+    assert all(begun <= moment <= _clock() for moment in times if begun <= _clock())  # but at midnight
 
 
 @pytest.mark.by_default("pasted")

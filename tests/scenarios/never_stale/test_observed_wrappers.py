@@ -228,7 +228,7 @@ def test_what_a_script_reads(workspace: Workspace, what: str) -> None:
 MINE = {"MINE": "4"}
 CONF = {"conf": "value=${MINE:-1}\n"}
 FIRST = {"one/first": "value=1\n", "two/first": "value=2\n"}
-TOLD = {
+ENVIRONMENT = {
     "a variable": wrapped(
         'exec "{g++}" $SITE "$@"', before={"SITE": "-DVALUE=1"}, after={"SITE": "-DVALUE=2"}
     ),
@@ -327,9 +327,9 @@ TOLD = {
     "the word before it",
     "a name of a name",
 )
-@pytest.mark.parametrize("what", TOLD)
+@pytest.mark.parametrize("what", ENVIRONMENT)
 def test_what_a_script_is_told(workspace: Workspace, what: str) -> None:
-    check(workspace, TOLD[what])
+    check(workspace, ENVIRONMENT[what])
 
 
 @pytest.mark.parametrize("text", ["value=${#LD_PRELOAD}", "[ -v LD_PRELOAD ] && value=1 || value=2"])

@@ -92,7 +92,7 @@ def test_nothing_stale_after_an_edit(tmp_path: Path, quick_nvcc: str, seed: str)
     except AssertionError as difference:
         raise AssertionError(f"{difference}\n\nTo do it again:\n{case}") from difference
     finally:
-        print(f"{case.moment}: {case.edit.told}: {', '.join(trial.outcomes)}")
+        print(f"{case.moment}: {case.edit.description}: {', '.join(trial.outcomes)}")
 
 
 def _check(trial: Trial, case: EditCase) -> None:
@@ -114,16 +114,16 @@ def _assert_same(found: Outcome, expected: Made, when: str) -> None:
     made = found.made
     if found.name == BYPASS:  # nvcc's own words then hold names of temporary files, and so do objects
         made, expected = (_without_temporary_names(each) for each in (made, expected))
-    assert made.status == expected.status, f"another status {when}: {_said(made, expected)}"
+    assert made.status == expected.status, f"another status {when}: {_messages(made, expected)}"
     assert (made.stdout, made.stderr) == (expected.stdout, expected.stderr), (
-        f"other messages {when}: {_said(made, expected)}"
+        f"other messages {when}: {_messages(made, expected)}"
     )
     assert made.files.keys() == expected.files.keys(), f"other files {when}"
     for name, file in expected.files.items():
         assert made.files[name] == file, f"another `{name}` {when} ({found.name})"
 
 
-def _said(made: Made, expected: Made) -> str:
+def _messages(made: Made, expected: Made) -> str:
     return (
         f"{(made.stdout + made.stderr).decode()!r}, and nvcc {(expected.stdout + expected.stderr).decode()!r}"
     )
@@ -234,7 +234,7 @@ class Trial:
             if path.is_file()
         }
         return Made(
-            result.status, *(_OF_HOST.sub(b"", said) for said in (result.stdout, result.stderr)), files
+            result.status, *(_OF_HOST.sub(b"", stream) for stream in (result.stdout, result.stderr)), files
         )
 
 

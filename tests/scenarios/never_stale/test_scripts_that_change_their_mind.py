@@ -445,12 +445,14 @@ def test_what_is_said_and_how_it_ends(workspace: Workspace, what: str) -> None:
     set_up(workspace, SAYS[what], "#!/bin/sh")
     for more in ("", "", "int a = b;\n", "int a = b;\n"):
         workspace.write("a.cu", SOURCE + more)
-        said = []
+        results = []
         for run in (workspace.plain, workspace.cached):
             (workspace.directory / "a.o").unlink(missing_ok=True)
             done = run(*LINE, "a.cu", "-o", "a.o")
-            said.append((done.status, done.stdout, done.stderr, os.path.exists(workspace.directory / "a.o")))
-        assert said[0] == said[1]
+            results.append(
+                (done.status, done.stdout, done.stderr, os.path.exists(workspace.directory / "a.o"))
+            )
+        assert results[0] == results[1]
 
 
 def test_what_a_script_does_beside_it_is_done_once(workspace: Workspace) -> None:

@@ -191,8 +191,8 @@ def check_out(workspace: Workspace, checkouts: Checkouts, base: str = BASES["nam
 def check_names(workspace: Workspace, made: Made, checkouts: Checkouts) -> None:
     """The second checkout's paths and none of the first's."""
     one, two = (str(workspace.directory / "b" / name).encode() + b"/" for name in checkouts.names)
-    told = [made.stderr, *(content for _, content in made.files.values())]
-    assert not [text for text in told if one in text]
+    outputs = [made.stderr, *(content for _, content in made.files.values())]
+    assert not [text for text in outputs if one in text]
     assert two in made["a.d"]
 
 

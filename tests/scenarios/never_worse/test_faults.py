@@ -19,7 +19,7 @@ import pytest
 from nvccache.store.store import RECORD, REPLAY
 from scenarios.never_worse.primed_cache import check_compiles, check_hits, compile_cached, compile_plain
 from scenarios.support.at_once import small_file_system
-from scenarios.support.both_ways import object_by_plain, told, twice_like_plain
+from scenarios.support.both_ways import object_by_plain, twice_like_plain, visible_result
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Result, Workspace
 
@@ -76,10 +76,10 @@ def test_outputs_that_cannot_be_written(workspace: Workspace) -> None:
         argv = ("-c", "a.cu", *HOST_OPTIONS, "-o", output)
         plain, cached = workspace.plain(*argv), workspace.cached(*argv)
         assert plain.status != 0
-        assert told(cached) == told(plain)
+        assert visible_result(cached) == visible_result(plain)
     argv = ("-c", "a.cu", *HOST_OPTIONS, "-o", "a.o", "-MD", "-MF", "absent/a.d")
     plain, cached = workspace.plain(*argv), workspace.cached(*argv)
-    assert told(cached) == told(plain)
+    assert visible_result(cached) == visible_result(plain)
 
 
 def test_an_output_on_a_device_that_is_full(workspace: Workspace) -> None:
@@ -87,7 +87,7 @@ def test_an_output_on_a_device_that_is_full(workspace: Workspace) -> None:
     argv = ("-cubin", "a.cu", *HOST_OPTIONS, "-o", "full.cubin")
     os.symlink("/dev/full", workspace.directory / "full.cubin")
     plain, cached = workspace.plain(*argv), workspace.cached(*argv)
-    assert told(cached) == told(plain)
+    assert visible_result(cached) == visible_result(plain)
     assert (workspace.directory / "full.cubin").is_symlink()
 
 
@@ -280,7 +280,9 @@ def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path, module: str) -> N
     assert strict.status == 1 and b"injected" in strict.stderr
     workspace.write("a.cu", BAD_INPUT["syntax error in device code"])
     plain = compile_plain(workspace)
-    assert told(compile_cached(workspace, NVCCACHE_STRICT="0", **variables)) == told(plain)
+    assert visible_result(compile_cached(workspace, NVCCACHE_STRICT="0", **variables)) == visible_result(
+        plain
+    )
 
 
 def test_a_temporary_directory_that_cannot_be_used(workspace: Workspace, tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ def test_a_temporary_directory_that_cannot_be_used(workspace: Workspace, tmp_pat
     for name in ("absent", "file"):
         variables = {"TMPDIR": str(tmp_path / name), "NVCCACHE_STRICT": "0"}
         plain, cached = compile_plain(workspace, **variables), compile_cached(workspace, **variables)
-        assert told(cached) == told(plain)
+        assert visible_result(cached) == visible_result(plain)
 
 
 @pytest.mark.by_default("with a blank", "with$dollar")
@@ -301,6 +303,6 @@ def test_a_temporary_directory_with_a_difficult_name(workspace: Workspace, tmp_p
     plain = compile_plain(workspace, **variables)
     (workspace.directory / "a.o").unlink(missing_ok=True)
     cached = compile_cached(workspace, **variables)
-    assert told(cached) == told(plain)
+    assert visible_result(cached) == visible_result(plain)
     assert (workspace.directory / "a.o").exists() == (plain.status == 0)
     assert not [path for path in (tmp_path / name).iterdir() if path.name.startswith("nvccache")]

@@ -35,7 +35,7 @@ from scenarios.support.at_once import (
     wait_until,
     watchdog_of,
 )
-from scenarios.support.both_ways import object_by_plain, told, twice_like_plain
+from scenarios.support.both_ways import object_by_plain, twice_like_plain, visible_result
 from scenarios.support.toolkits import (
     CCBIN,
     HOST_COMPILER,
@@ -138,7 +138,7 @@ def test_the_status_of_a_failure_with_threads(workspace: Workspace, toolkit: Pat
     workspace.write("a.cu", "int f( {")
     argv = [*WORDS, "-t", threads, *HOST_OPTIONS]
     plain, cached = workspace.plain(*argv), workspace.cached(*argv)
-    assert told(cached) == told(plain)
+    assert visible_result(cached) == visible_result(plain)
 
 
 @pytest.mark.by_default("80", "200")

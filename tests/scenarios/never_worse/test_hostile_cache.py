@@ -200,9 +200,9 @@ def _compile(workspace: Workspace, expected: bytes) -> None:
     done = _run(workspace, workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     # By itself nvcc names temporary files in the object.
-    said = log.read_bytes()
-    is_plain = b"] left to nvcc: " in said or b"] bypass " in said
-    assert is_plain or (workspace.directory / "a.o").read_bytes() == expected, said
+    log_text = log.read_bytes()
+    is_plain = b"] left to nvcc: " in log_text or b"] bypass " in log_text
+    assert is_plain or (workspace.directory / "a.o").read_bytes() == expected, log_text
     (workspace.directory / "a.o").unlink()
 
 

@@ -40,9 +40,9 @@ def place(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def trouble_in(said: bytes) -> str:
+def trouble_in(diagnostics: bytes) -> str:
     """The last part of a message, such as `No such file or directory`."""
-    return said.decode().strip().rpartition(": ")[2]
+    return diagnostics.decode().strip().rpartition(": ")[2]
 
 
 @pytest.mark.parametrize(("typed", "status"), TYPED.items(), ids=TYPED)

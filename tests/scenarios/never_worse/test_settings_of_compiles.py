@@ -75,9 +75,9 @@ def test_a_settings_file_that_is_half_wrong_costs_a_compile_nothing(primed: tupl
         before = contents_of(workspace.cache)
         check_compiles(workspace, expected)
         assert contents_of(workspace.cache).keys() == before.keys()  # readonly holds
-        said = command(workspace, "stats").stderr.decode()
-        assert f"`{path}` line 1: there is no setting `max_sise`; did you mean `max_size`?" in said
-        assert f"`{path}` line 2: " in said
+        warnings = command(workspace, "stats").stderr.decode()
+        assert f"`{path}` line 1: there is no setting `max_sise`; did you mean `max_size`?" in warnings
+        assert f"`{path}` line 2: " in warnings
     finally:
         path.unlink()
 
@@ -131,8 +131,8 @@ def test_readonly_counts_where_it_may_and_says_when_it_cannot(
     assert b"direct hit" in command(workspace, "explain", "a.o", **elsewhere).stdout
     assert f"counted in `{tmp_path / 'counted'}`".encode() in command(workspace, "stats", **elsewhere).stdout
     for argv in (["stats"], ["stats", "--format", "json"]):
-        said = command(workspace, *argv, NVCCACHE_READONLY="1").stderr
-        assert b"calls are not counted, because `readonly` is on; set `NVCCACHE_STATS_DIR`" in said
+        warnings = command(workspace, *argv, NVCCACHE_READONLY="1").stderr
+        assert b"calls are not counted, because `readonly` is on; set `NVCCACHE_STATS_DIR`" in warnings
 
 
 def test_other_compilers_are_passed_through_and_counted(workspace: Workspace) -> None:

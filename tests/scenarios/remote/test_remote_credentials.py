@@ -39,9 +39,9 @@ COMMANDS = (("doctor",), ("remote", "status"), ("remote", "test"), ("config",), 
 def check_shown(on):
     """In words, by the commands that are there for it; and the secret is nowhere."""
     for command in COMMANDS:
-        said = on.command(*command)
-        assert b"credentials" in said.stdout or command in COMMANDS[3:], command
-        assert SECRET.encode() not in said.stdout + said.stderr, command
+        result = on.command(*command)
+        assert b"credentials" in result.stdout or command in COMMANDS[3:], command
+        assert SECRET.encode() not in result.stdout + result.stderr, command
     for path in (on.directory.parents[1]).rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
         assert SECRET not in path.name

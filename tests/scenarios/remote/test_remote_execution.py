@@ -135,8 +135,8 @@ def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(workspace, real_n
     found = places(workspace)
     assert found["cicc"] == found["ptxas"] == [engine.url] * 2
     assert {*found["host_compile"], *found["device_preprocess"], *found["cudafe"]} == {"local"}
-    told = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode()
-    assert told.count(f"on {engine.url}, ") == 4
+    explanation = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode()
+    assert explanation.count(f"on {engine.url}, ") == 4
     log = (workspace.directory.parent / "log").read_text()
     assert log.count("on another machine (queue ") == 4
 

@@ -64,11 +64,11 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path
     sentence = f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS['full']}"
     here = printed(workspace, "explain", "b.o").count(sentence)
     assert here >= 1
-    told = stats(workspace)
-    found = told["executor"]
+    report = stats(workspace)
+    found = report["executor"]
     assert found["sent"] == asked(engine) == 8 + here
     assert (found["came_back"], found["reasons"]) == (8, {"full": here})
-    assert told["executor_outage"]["word"] == "full"
+    assert report["executor_outage"]["word"] == "full"
     lines = printed(workspace, "stats", "-v").splitlines()
     assert any(line.startswith("  paused          nothing is sent until ") for line in lines)
     costs = [stage["away"] for stage in events_of(workspace) if stage["away"]]
@@ -127,8 +127,8 @@ def test_what_a_launcher_took_away_is_told_by_its_program(workspace):
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())
 def test_doctor_knows_a_real_engine(workspace, tmp_path):
     def findings():
-        told = json.loads(printed(workspace, "doctor", "--json"))["findings"]
-        return [finding for finding in told if finding["topic"] == "executor"]
+        report = json.loads(printed(workspace, "doctor", "--json"))["findings"]
+        return [finding for finding in report if finding["topic"] == "executor"]
 
     with casd.serving(tmp_path / "casd") as url:
         sent.use(workspace, url)

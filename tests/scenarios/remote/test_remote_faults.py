@@ -44,8 +44,8 @@ FAULTS = {
 assert FAULTS.keys() == set(fault_server.FAULTS)
 
 
-def compile_anew(on):
-    """As plain nvcc does, with nothing in the machine's own cache; the outcome."""
+def compile_with_empty_cache(on):
+    """Compile with an empty local cache and compare with plain nvcc; the outcome."""
     on.forget_all()
     begun = time.monotonic()
     outcome = both_ways(on, *LINE).outcome
@@ -60,17 +60,17 @@ def test_a_server_with_a_fault_is_met_once(filled, new_machine, fault):
         store.files |= filled
         store.fault = fault
         two = new_machine("two", store.url(), **TIMEOUT)
-        assert compile_anew(two) == "miss"
+        assert compile_with_empty_cache(two) == "miss"
         met = store.connections
         assert met
         assert two.outages() == [FAULTS[fault]][: len(FAULTS[fault])]
         if two.outages():
             for _ in range(2):
-                assert compile_anew(two) == "miss"
+                assert compile_with_empty_cache(two) == "miss"
             assert store.connections == met
         else:
             store.fault = fault_server.GOOD
-            assert compile_anew(two) == "direct_hit"
+            assert compile_with_empty_cache(two) == "direct_hit"
 
 
 def _url(scheme, port):
@@ -88,11 +88,11 @@ def test_a_place_without_a_server(new_machine, place, scheme):
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     with getattr(fault_server, place)() as end:
         two = new_machine("two", _url(scheme, end.port), **TIMEOUT, **keys)
-        assert compile_anew(two) == "miss"
+        assert compile_with_empty_cache(two) == "miss"
         met = end.connections
         assert two.outages() == ["unreachable" if place == "closed" else "timeout"]
         for _ in range(2):
-            assert compile_anew(two) == "miss"
+            assert compile_with_empty_cache(two) == "miss"
         assert end.connections == met
 
 
@@ -109,7 +109,7 @@ def test_a_private_authority_is_trusted_if_it_is_named(tmp_path, filled, new_mac
         store.files |= filled
         trust = {"SSL_CERT_FILE": str(certificate)} if is_known else {}
         two = new_machine("two", store.url(), **trust)
-        assert compile_anew(two) == ("direct_hit" if is_known else "miss")
+        assert compile_with_empty_cache(two) == ("direct_hit" if is_known else "miss")
         assert two.outages() == ([] if is_known else ["tls"])
         assert is_known or not store.requests
 
@@ -118,7 +118,7 @@ def test_an_expired_certificate_is_trusted_by_nobody(tmp_path, filled, new_machi
     with _speaking_tls(tmp_path / "ca", is_expired=True) as (store, certificate):
         store.files |= filled
         two = new_machine("two", store.url(), SSL_CERT_FILE=str(certificate))
-        assert compile_anew(two) == "miss"
+        assert compile_with_empty_cache(two) == "miss"
         assert (two.outages(), store.requests) == (["tls"], [])
 
 
@@ -143,11 +143,11 @@ def test_a_remote_that_recovers_is_used_again(filled, new_machine):
         store.files |= filled
         store.fault = "500"
         two = new_machine("two", store.url(), **TIMEOUT)
-        assert compile_anew(two) == "miss"
+        assert compile_with_empty_cache(two) == "miss"
         store.fault = fault_server.GOOD
-        assert compile_anew(two) == "miss"
+        assert compile_with_empty_cache(two) == "miss"
         two.let_outages_end()
-        assert compile_anew(two) == "direct_hit"
+        assert compile_with_empty_cache(two) == "direct_hit"
         assert two.outages() == []
 
 
@@ -155,5 +155,5 @@ def test_one_that_fails_does_not_hide_the_others(filled, new_machine):
     with fault_server.store() as store, fault_server.silent() as end:
         store.files |= filled
         two = new_machine("two", f"{_url('http', end.port)} {store.url()}", **TIMEOUT)
-        assert compile_anew(two) == "direct_hit"
+        assert compile_with_empty_cache(two) == "direct_hit"
         assert compile_like_plain(two).outcome == "direct_hit"

@@ -72,8 +72,8 @@ def test_a_later_machine_compiles_nothing(tmp_path, new_machine, kind, count):
         time.sleep(OLD_ENOUGH)
         builds = [begin(each, names, OPTIONS[number % 2]) for number, each in enumerate(machines)]
         for build in builds:
-            said = build.communicate(timeout=600)[0]
-            assert (build.returncode, said) == (0, b"")
+            output = build.communicate(timeout=600)[0]
+            assert (build.returncode, output) == (0, b"")
         for each in machines:
             send_what_is_left(each)
         _report(f"filling by {count} machines", line, count * UNITS)

@@ -98,8 +98,8 @@ def test_what_a_build_has_made_gets_there_by_itself(workspace, tmp_path):
     elsewhere = str(tmp_path / "another-cache")
     done = workspace.cached(*LINE, NVCCACHE_REMOTE=remote, NVCCACHE_DIR=elsewhere)
     assert done.status == 0
-    told = json.loads(command(workspace, "stats", "--json", NVCCACHE_DIR=elsewhere).stdout)
-    assert told["calls"]["direct_hit"] == 1
+    statistics = json.loads(command(workspace, "stats", "--json", NVCCACHE_DIR=elsewhere).stdout)
+    assert statistics["calls"]["direct_hit"] == 1
 
 
 def uploader_of(workspace):
@@ -155,8 +155,8 @@ def test_push_to_redis_waits_and_tells(workspace, tmp_path):
         assert json.loads(done.stdout)["remotes"][0]["objects"] == len(redis.keys())
         (workspace.directory / "a.o").unlink()
         assert workspace.cached(*LINE, NVCCACHE_DIR=elsewhere, NVCCACHE_REMOTE=right).status == 0
-        told = json.loads(command(workspace, "stats", "--json", NVCCACHE_DIR=elsewhere).stdout)
-        assert told["calls"]["direct_hit"] == 1
+        statistics = json.loads(command(workspace, "stats", "--json", NVCCACHE_DIR=elsewhere).stdout)
+        assert statistics["calls"]["direct_hit"] == 1
         done = command(workspace, "remote", "prune", "--max-size", "1K", NVCCACHE_REMOTE=right)
         assert done.returncode == 0, done
         assert len(redis.keys()) < sent

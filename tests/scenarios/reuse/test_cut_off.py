@@ -233,8 +233,8 @@ def test_at_once_on_texts_that_say_the_same(workspace: Workspace) -> None:
         return result.stderr
 
     with ThreadPoolExecutor(4) as pool:
-        said = list(pool.map(compile_one, texts))
-    for name, stderr in zip(texts, said, strict=True):
+        diagnostics = list(pool.map(compile_one, texts))
+    for name, stderr in zip(texts, diagnostics, strict=True):
         directory = (workspace.directory / name).parent
         found = (directory / "a.o").read_bytes()
         keep = directory / "keep"

@@ -54,8 +54,8 @@ def compile_and_edit(workspace: Workspace, before: Files, after: Files, argv: Se
     return result.stdout + result.stderr
 
 
-def lines_in(said: bytes) -> set[bytes]:
-    return set(re.findall(rb"a\.cu[(:](\d+)", said))
+def lines_in(diagnostics: bytes) -> set[bytes]:
+    return set(re.findall(rb"a\.cu[(:](\d+)", diagnostics))
 
 
 @pytest.mark.by_default("cicc")
@@ -75,7 +75,7 @@ def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: 
         assert lines_in(result.stderr).isdisjoint(lines_in(first.stderr))
     put(workspace, {"a.cu": text})
     result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
-    assert result == first.said
+    assert result == first.result
     assert counters.compiled() == {}
 
 
@@ -130,13 +130,13 @@ def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str,
     """Of those of the system nothing is said. Of the text only the line markers differ."""
     put(workspace, {"inc/h.h": STANDING, "a.cu": "#include <h.h>\n" + KERNEL})
     argv = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
-    said = {}
+    diagnostics = {}
     for option in (first, second, first):
         workspace.forget_calls()
         result = rebuild(workspace, *argv, option, "inc")
-        said[option] = result.stderr
-    assert said["-isystem"] == b""
-    assert said["-I"].count(b"unused") >= 2
+        diagnostics[option] = result.stderr
+    assert diagnostics["-isystem"] == b""
+    assert diagnostics["-I"].count(b"unused") >= 2
 
 
 @pytest.mark.full

@@ -46,19 +46,19 @@ def compile_with(workspace: Workspace, noted: Path, jobs: int) -> int:
     return sum("/nvccache-" in line for line in noted.read_text().splitlines())
 
 
-def in_vain(workspace: Workspace) -> tuple[int, str]:
+def wasted(workspace: Workspace) -> tuple[int, str]:
     """How many runs `stats` counts of the last compile, and what it says of them."""
     stats = [sys.executable, "-m", "nvccache", "stats"]
     counted = json.loads(workspace.run([*stats, "--json"]).stdout)
-    said = workspace.run([*stats, "-v"]).stdout.decode()
-    return counted["in_vain"]["runs"], next((line for line in said.splitlines() if "in vain" in line), "")
+    shown = workspace.run([*stats, "-v"]).stdout.decode()
+    return counted["in_vain"]["runs"], next((line for line in shown.splitlines() if "in vain" in line), "")
 
 
 def test_nothing_runs_in_vain_without_an_idle_core(workspace: Workspace, toolkit: Path) -> None:
     workspace.write("a.cu", _TEXT)
     noted = starts_of(workspace, toolkit, "cicc")
     assert compile_with(workspace, noted, 1) == 2
-    assert in_vain(workspace) == (0, "")
+    assert wasted(workspace) == (0, "")
 
 
 def test_what_runs_in_vain_is_counted_and_does_not_again(workspace: Workspace, toolkit: Path) -> None:
@@ -70,9 +70,9 @@ def test_what_runs_in_vain_is_counted_and_does_not_again(workspace: Workspace, t
     noted = starts_of(workspace, toolkit, "cicc")
     workspace.write("a.cu", _TEXT)
     assert compile_with(workspace, noted, 64) == 4
-    runs, said = in_vain(workspace)
-    assert runs == 2 and "2 stages" in said
+    runs, shown = wasted(workspace)
+    assert runs == 2 and "2 stages" in shown
     flag.unlink()
     workspace.write("a.cu", _TEXT.replace("counter = 3", "counter = 4"))
     assert compile_with(workspace, noted, 64) == 2
-    assert in_vain(workspace) == (0, "")
+    assert wasted(workspace) == (0, "")

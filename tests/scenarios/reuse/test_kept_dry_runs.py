@@ -20,7 +20,7 @@ SOURCE = (
     "__global__ void kernel(int *x) { *x = STEP; }\nint launch() { kernel<<<1, 1>>>(nullptr); return 1; }\n"
 )
 LINE = ("-arch=sm_80", "-DSTEP=3", "-c", "a.cu", "-o", "a.o")
-TOLD = "the dry run is replayed"
+REPLAYED = "the dry run is replayed"
 
 
 class Calls:
@@ -35,7 +35,7 @@ class Calls:
         log.unlink(missing_ok=True)
         argv = argv or LINE
         assert both_ways(workspace, *argv, NVCCACHE_LOG=str(log), **variables).status == 0
-        return TOLD in log.read_text()
+        return REPLAYED in log.read_text()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_another_directory_needs_one(calls):
         here, log = calls.workspace.directory / name, calls.workspace.directory.parent / f"{name}.log"
         here.mkdir()
         assert calls.workspace.cached(*line, cwd=here, NVCCACHE_LOG=str(log)).status == 0
-        assert TOLD not in log.read_text()
+        assert REPLAYED not in log.read_text()
 
 
 def test_a_host_compiler_that_is_found_first_now_needs_one(calls, tmp_path):

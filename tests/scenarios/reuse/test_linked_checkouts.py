@@ -119,7 +119,7 @@ def compile_shared(workspace: Workspace, checkout: str, *options: str) -> tuple[
     ours = by_cache(workspace, *argv, "-o", "a.o", cwd=here, makes=["a.o"])
     assert ours.status == 0, ours.stderr
     plain = by_plain(workspace, *argv, "-o", "a.o", cwd=here, keep=keep_of(workspace), makes=["a.o"])
-    assert ours.said == plain.said
+    assert ours.result == plain.result
     made, expected = ours["a.o"], plain["a.o"]
     assert _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", expected) or made == expected
     workspace.write(f"{checkout}.o", made)
@@ -153,7 +153,7 @@ def test_what_plain_nvcc_can_link_can_be_linked(
 ) -> None:
     """Where both define what they begin with it is called otherwise in one; all else has one name in both."""
     skip_without_hidden_ids(workspace)
-    first, is_told_apart = FIRST_DEFINITIONS[begins_with]
+    first, is_distinguished = FIRST_DEFINITIONS[begins_with]
     check_out(
         workspace,
         '#include "name.h"\n' + first.replace("other", "@") + _INTERNAL + _NAMED.replace("first()", "1"),
@@ -161,7 +161,7 @@ def test_what_plain_nvcc_can_link_can_be_linked(
     for checkout in CHECKOUTS:
         source = workspace.directory / "b" / checkout / "src/a.cu"
         own = source.read_text().replace("@", checkout)
-        if is_told_apart:
+        if is_distinguished:
             own = re.sub(r"(start_here|external|one\()", rf"{checkout[:1]}\1", own)
         source.write_text(own)
         compile_shared(workspace, checkout)
@@ -205,7 +205,7 @@ def test_a_unit_whose_id_holds_the_time_is_shared_where_no_link_takes_both(
         argv = ("-c", f"{here.parent}/src/a.cu", f"-I{here.parent}/inc", "--no-compress", "-o", "a.o")
         ours = by_cache(workspace, *argv, cwd=here, makes=["a.o"])
         plain = by_plain(workspace, *argv, cwd=here, keep=keep_of(workspace), makes=["a.o"])
-        assert ours.said == plain.said
+        assert ours.result == plain.result
         assert names_in(workspace, ours["a.o"]) == names_in(workspace, plain["a.o"])
         ids.append({found.group() for found in _IDS.finditer(ours["a.o"])})
         workspace.write(f"{checkout}.o", ours["a.o"])

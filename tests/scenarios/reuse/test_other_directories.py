@@ -215,11 +215,11 @@ def test_a_variable_with_arguments_counts_as_a_whole_for_a_script_that_reads_it(
 
 
 @pytest.mark.by_default("case $* in *VALUE*) ;; esac; ")
-@pytest.mark.parametrize("told", ["", "case $* in *VALUE*) ;; esac; "])
-def test_a_script_that_looks_at_its_arguments(workspace: Workspace, told: str) -> None:
+@pytest.mark.parametrize("reads_arguments", ["", "case $* in *VALUE*) ;; esac; "])
+def test_a_script_that_looks_at_its_arguments(workspace: Workspace, reads_arguments: str) -> None:
     """It may choose by the path of the checkout, which is not the same for the other."""
     check_out(workspace, PLAIN, "p", "q")
-    script = workspace.write("hostcxx", f'#!/bin/sh\n{told}exec {HOST_COMPILER} "$@"\n')
+    script = workspace.write("hostcxx", f'#!/bin/sh\n{reads_arguments}exec {HOST_COMPILER} "$@"\n')
     script.chmod(0o755)
     for directory in ("p/b", "p/c", "q/b"):
         compile_in(workspace, directory, "{here}/src/a.cu", "-I{here}/inc", "-ccbin", str(script))

@@ -131,11 +131,11 @@ def test_ids_that_are_of_no_use_are_not_made_up_again(
     late = 'case "$*" in *--gen_module_id_file*compute_90*|*compute_90*--gen_module_id_file*) sleep 2;; esac'
     precede(toolkit, "cicc", late)
     build_in(workspace, "one", options)
-    assert stages_in_vain(workspace) > 0
+    assert wasted_stages(workspace) > 0
     workspace.write("two/slow", "")
     options += [f"-I{workspace.directory}/two"] if searches != "the same" else []
     assert "cicc" not in build_in(workspace, "two", options).ran()
-    assert stages_in_vain(workspace) == 0
+    assert wasted_stages(workspace) == 0
 
 
 # What a header in the build directory says, and options, by which the result may tell the directory, or not.
@@ -194,10 +194,10 @@ def test_a_header_of_another_build_directory_that_the_source_names(
     rebuild(workspace, *argv, cwd=second, PWD=str(second))
 
 
-def stages_in_vain(workspace: Workspace) -> int:
+def wasted_stages(workspace: Workspace) -> int:
     """How many stages of the last build were ended unheard, by the statistics."""
-    said = workspace.run([sys.executable, "-m", "nvccache", "stats", "--json"]).stdout
-    return int(json.loads(said)["in_vain"]["runs"])
+    output = workspace.run([sys.executable, "-m", "nvccache", "stats", "--json"]).stdout
+    return int(json.loads(output)["in_vain"]["runs"])
 
 
 def test_what_a_thread_has_just_made_is_not_made_twice(workspace: Workspace, toolkit: Path) -> None:

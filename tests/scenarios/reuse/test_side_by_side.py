@@ -25,7 +25,7 @@ from scenarios.support.at_once import (
     tools_of,
     wait_until,
 )
-from scenarios.support.both_ways import object_by_plain, told
+from scenarios.support.both_ways import object_by_plain, visible_result
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, architectures, barrier, precede
 from workspaces import OLD_ENOUGH, Result, Workspace
 
@@ -105,7 +105,7 @@ def test_a_failure_is_told_to_everybody_as_nvcc_tells_it(
     with ending(workspace):
         calls = [start(workspace, "-c", "a.cu", "-o", name, *BOTH) for name in NAMES]
         for call in calls:
-            assert told(end(call)) == told(plain)
+            assert visible_result(end(call)) == visible_result(plain)
         check_nothing_is_left(workspace, calls)
     assert not list(workspace.directory.glob("*.o"))
     assert workspace.counters().calls["failed"] == len(calls)
@@ -121,7 +121,7 @@ def test_those_who_waited_for_a_failure_do_not_queue_for_the_next(
     precede(toolkit, "cicc", f'if mkdir "{tmp_path}/first" 2>&-; then sleep 2; else\n{others}\nfi')
     with ending(workspace):
         calls = [start(workspace, "-c", "a.cu", "-o", name) for name in NAMES]
-        assert [told(end(call)) for call in calls] == [told(plain)] * len(calls)
+        assert [visible_result(end(call)) for call in calls] == [visible_result(plain)] * len(calls)
 
 
 def first_hangs(toolkit: Path, tmp_path: Path, until: str = "") -> Path:

@@ -82,10 +82,10 @@ def each(*alterations: Alteration) -> Alteration:
 
 def progress(lines: list[str], _: str) -> list[str]:
     """A line before each command."""
-    told = []
+    numbered = []
     for line in lines:
-        told += [f"nvcc: step {len(told)}", line] if is_command(line) else [line]
-    return told
+        numbered += [f"nvcc: step {len(numbered)}", line] if is_command(line) else [line]
+    return numbered
 
 
 def device_passes_first(lines: list[str], _: str) -> list[str]:

@@ -152,9 +152,9 @@ def test_the_host_compilers_information_is_that_of_the_source(
         files = both_ways(light, *argv, keep=reference_directory)
         (light.directory.parent / "a.o").write_bytes(files["a.o"])
         dump = light.run(["readelf", "--debug-dump=info,decodedline", light.directory.parent / "a.o"])
-        said = dump.stdout.decode(errors="replace")
-        assert re.search(rf"DW_AT_comp_dir.*: {re.escape(str(light.directory))}\n", said)
-        seen.append({int(line) for line in re.findall(r"^a\.cu +(\d+) ", said, re.MULTILINE)})
+        output = dump.stdout.decode(errors="replace")
+        assert re.search(rf"DW_AT_comp_dir.*: {re.escape(str(light.directory))}\n", output)
+        seen.append({int(line) for line in re.findall(r"^a\.cu +(\d+) ", output, re.MULTILINE)})
     assert max(seen[0]) + 2 == max(seen[1])
 
 
@@ -190,10 +190,10 @@ def test_files_beside_the_object_are_those_of_this_compile(light: Workspace, opt
         light.write("a.cu", text)
         before = set(light.directory.rglob("*"))
         result, counters = light.since(lambda: light.cached(*argv, *HOST_OPTIONS))
-        said, made = result, _take_readable(light, before)
+        output, made = result, _take_readable(light, before)
         assert counters.outcome in ("miss", "stage_hit", "partial_hit")
         plain = light.plain(*argv, *HOST_OPTIONS)
-        assert (said.status, readable(said.stderr, Path("/"))) == (
+        assert (output.status, readable(output.stderr, Path("/"))) == (
             plain.status,
             readable(plain.stderr, Path("/")),
         )
@@ -227,8 +227,8 @@ def _take_readable(light: Workspace, before: set[Path]) -> dict[str, bytes]:
             dump = ["cat"]
         if not shutil.which(dump[0]):
             pytest.skip(f"there is no {dump[0]}")
-        said = light.run([*dump, path], cwd=path.parent).stdout
-        found[str(path)] = _NEVER_THE_SAME.sub(b"#", b"\n".join(_OF_SOURCES.findall(said)))
+        output = light.run([*dump, path], cwd=path.parent).stdout
+        found[str(path)] = _NEVER_THE_SAME.sub(b"#", b"\n".join(_OF_SOURCES.findall(output)))
         path.unlink()
     return found
 

@@ -52,9 +52,9 @@ def light(workspace: Workspace, toolkit: Path) -> Workspace:
 @pytest.mark.parametrize("speaker", [*SOURCES])
 def test_what_is_said_when_only_some_stages_run(light: Workspace, speaker: str) -> None:
     source = light.write("a.cu", SOURCES[speaker])
-    said = both_ways(light, *LINE, ARCHITECTURE)
-    assert said.stderr
-    assert speaker != "all" or all(word in said.stderr for word in WORDS_OF_ALL)
+    made = both_ways(light, *LINE, ARCHITECTURE)
+    assert made.stderr
+    assert speaker != "all" or all(word in made.stderr for word in WORDS_OF_ALL)
     assert both_ways(light, *LINE, ARCHITECTURE).outcome == "direct_hit"
     light.forget_calls()
     assert both_ways(light, *LINE, ARCHITECTURE).outcome == "stage_hit"
@@ -90,8 +90,8 @@ def test_files_are_named_as_they_were_typed(light: Workspace, speaker: str) -> N
         ("a.cu", "inc", own),
     ):
         argv = ("-c", name, "-o", f"{own}/a.o", *TALK[:-1], f"-I{include}", ARCHITECTURE)
-        said = both_ways(light, *argv, cwd=cwd)
-        assert name.encode() in said.stderr
+        made = both_ways(light, *argv, cwd=cwd)
+        assert name.encode() in made.stderr
 
 
 # Options that change what is said, after a compile without them; and a word of the source it takes.
@@ -209,8 +209,8 @@ def test_a_header_that_comes_to_promote_a_warning(light: Workspace) -> None:
     for text in ("", "#pragma nv_diag_error 177\n", "", "#pragma nv_diag_suppress 177\n"):
         light.write("p.h", text)
         for _ in ("cold", "warm"):
-            said = both_ways(light, *line)
-            statuses.append(said.status)
+            made = both_ways(light, *line)
+            statuses.append(made.status)
     assert statuses[:2] == [0, 0] and all(statuses[2:4]) and not any(statuses[4:])
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from installations import launcher_of_tree
 from nvccache.remote import uploads
-from scenarios.support.both_ways import files_of, told, twice_like_plain
+from scenarios.support.both_ways import files_of, twice_like_plain, visible_result
 from scenarios.support.terminals import on_terminal
 from workspaces import OLD_ENOUGH, Counters, Workspace
 
@@ -175,7 +175,7 @@ def like_plain(inputs: Workspace, *argv: str, **variables: str) -> Counters:
     plain = inputs.plain(*argv, **variables)
     expected = files_of(inputs)
     result, counters = inputs.since(lambda: inputs.cached(*argv, **variables))
-    assert told(result) == told(plain)
+    assert visible_result(result) == visible_result(plain)
     assert files_of(inputs) == expected
     return counters
 
@@ -249,10 +249,10 @@ def test_each_name_of_an_output_is_a_call_of_its_own(inputs: Workspace) -> None:
     """Unlike `-MT` of a compile, that of a query is in what it gives."""
     for target in ("one", "two", "one"):
         plain = inputs.plain("-MM", "-MT", target, "a.cu", *INCLUDED)
-        assert told(inputs.cached("-MM", "-MT", target, "a.cu", *INCLUDED)) == told(plain)
+        assert visible_result(inputs.cached("-MM", "-MT", target, "a.cu", *INCLUDED)) == visible_result(plain)
         for directory in ("sub", "first"):
             argv = ("-MM", "-odir", directory, "a.cu", *INCLUDED)
-            assert told(inputs.cached(*argv)) == told(inputs.plain(*argv))
+            assert visible_result(inputs.cached(*argv)) == visible_result(inputs.plain(*argv))
 
 
 def test_a_file_that_is_there_is_written_into(inputs: Workspace) -> None:
@@ -377,7 +377,7 @@ def test_an_answer_that_cannot_be_written_fails_as_nvcc_does(inputs: Workspace, 
 
 def shell(inputs: Workspace, text: str, argv: list[str]) -> tuple[int, bytes, bytes]:
     words = " ".join(argv)
-    return told(inputs.run(["bash", "-c", text.format(call=words)]))
+    return visible_result(inputs.run(["bash", "-c", text.format(call=words)]))
 
 
 @pytest.mark.parametrize("name", ["a", "loud"])
@@ -418,19 +418,19 @@ def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
     text = inputs.run([sys.executable, "-m", "nvccache", "stats", "-v"]).stdout.decode()
     assert re.search(r"^  query_hit +2 +50.0 %\n  query_miss +2 +50.0 %$", text, re.MULTILINE)
     assert "% hits" not in text
-    said = inputs.run([sys.executable, "-m", "nvccache", "explain"]).stdout.decode()
-    assert said == "`a.cu`: query hit, because nothing it depends on has changed\n"
+    output = inputs.run([sys.executable, "-m", "nvccache", "explain"]).stdout.decode()
+    assert output == "`a.cu`: query hit, because nothing it depends on has changed\n"
     append("include/h.h", "// more\n")(inputs)
     inputs.cached("-M", "a.cu", *INCLUDED)
-    said = inputs.run([sys.executable, "-m", "nvccache", "explain", "a.cu"]).stdout.decode()
-    assert said == "`a.cu`: query miss, because `include/h.h` changed\n"
+    output = inputs.run([sys.executable, "-m", "nvccache", "explain", "a.cu"]).stdout.decode()
+    assert output == "`a.cu`: query miss, because `include/h.h` changed\n"
 
 
 def test_dependencies_do_not_hide_the_compile_of_a_source(inputs: Workspace) -> None:
     inputs.cached("-c", "b.cu", *INCLUDED)
     inputs.cached("-M", "b.cu", *INCLUDED)
-    said = inputs.run([sys.executable, "-m", "nvccache", "explain", "b.cu"]).stdout.decode()
-    assert said.startswith("`b.o`: miss")
+    output = inputs.run([sys.executable, "-m", "nvccache", "explain", "b.cu"]).stdout.decode()
+    assert output.startswith("`b.o`: miss")
 
 
 def test_what_a_query_gives_is_found_on_a_remote(inputs: Workspace, tmp_path: Path) -> None:

@@ -41,15 +41,15 @@ def test_quoted_lines_are_those_of_now(workspace: Workspace) -> None:
     """After each edit, when it is taken back, and by the record of the call."""
     put(workspace, FILES)
     first = rebuild(workspace, *WORDS)
-    assert all(said in first.stderr for said in (b"one */", b"so */", b"'ab'"))
+    assert all(text in first.stderr for text in (b"one */", b"so */", b"'ab'"))
     before = dict(FILES)
     for edit, (name, old, new) in EDITS.items():
         after = {**before, name: before[name].replace(old, new, 1)}
         assert after != before, edit
         put(workspace, after)
-        said = rebuild(workspace, *WORDS)
+        made = rebuild(workspace, *WORDS)
         result, counters = workspace.since(lambda: workspace.cached(*WORDS, *HOST_OPTIONS, "-o", "a.o"))
-        assert result == said.said
+        assert result == made.result
         assert counters.outcome == "direct_hit", edit
         before = after
     put(workspace, FILES)
@@ -60,7 +60,7 @@ def test_quoted_lines_are_those_of_now(workspace: Workspace) -> None:
 
 
 def test_an_edit_elsewhere_leaves_a_silent_compile_alone(workspace: Workspace) -> None:
-    """Only what said something depends on what it quotes."""
+    """Only a stage that printed diagnostics depends on the text they quote."""
     put(workspace, FILES)
     silent = ("-c", "a.cu", "-w")
     compile_once(workspace, *silent)
@@ -77,16 +77,16 @@ def test_a_file_that_only_a_line_directive_names_is_quoted(workspace: Workspace)
     """No pass enters it; it may be missing, appear, change and go again."""
     (workspace.directory / "sub").mkdir()
     put(workspace, {"a.cu": "".join(BY_ALL.format(name, number) for number, name in enumerate(NAMES))})
-    said = []
+    messages = []
     for content in (None, "said\nshown\n", "said anew\nshown anew\n", None):
         put(workspace, dict.fromkeys(NAMES.values(), content))
         result = rebuild(workspace, *WORDS)
-        said.append(result.stderr)
+        messages.append(result.stderr)
         workspace.forget_calls()
         assert workspace.cached(*WORDS, *HOST_OPTIONS, "-o", "a.o").stderr == result.stderr
-    assert said[0] == said[-1]
-    assert said[2].count(b"shown anew\n") == len(NAMES)
-    assert said[2].count(b"said anew\n") == 2 * len(NAMES)
+    assert messages[0] == messages[-1]
+    assert messages[2].count(b"shown anew\n") == len(NAMES)
+    assert messages[2].count(b"said anew\n") == 2 * len(NAMES)
 
 
 def test_what_is_no_file_cannot_be_known_again(workspace: Workspace) -> None:

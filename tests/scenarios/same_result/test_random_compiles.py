@@ -174,7 +174,7 @@ def _compare(bed: Bed, line: RandomLine, files: Mapping[str, bytes]) -> None:
             break
 
 
-def _assert_same(plain: Run, cached: Run, bench: Bench, told: str, is_nvcc: bool) -> None:
+def _assert_same(plain: Run, cached: Run, bench: Bench, description: str, is_nvcc: bool) -> None:
     try:
         assert_same_streams(plain, cached, bench)
         assert_same_files(plain, cached, bench)
@@ -182,7 +182,7 @@ def _assert_same(plain: Run, cached: Run, bench: Bench, told: str, is_nvcc: bool
         # What nvcc itself did for this call may hold the time or the name of a temporary file.
         if is_nvcc and _shown(bench.plain()) != _shown(plain):
             return
-        raise AssertionError(f"{told}\n{difference}") from difference
+        raise AssertionError(f"{description}\n{difference}") from difference
 
 
 def _shown(run: Run) -> object:

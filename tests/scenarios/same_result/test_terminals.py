@@ -116,10 +116,10 @@ def test_what_the_terminal_understands(workspace: Workspace, variables: dict[str
 
 def test_how_wide_it_is(workspace: Workspace) -> None:
     workspace.write("a.cu", f"/* {'far ' * 30}*/ {LOUD}")
-    said = {columns: compare(workspace, COLOURED, columns)[0].stderr for columns in (80, 40, 0)}
-    assert len(set(said.values())) > 1
-    assert {columns: compare(workspace, COLOURED, columns) for columns in said} == {
-        columns: (Result(0, b"", text), "direct_hit") for columns, text in said.items()
+    diagnostics = {columns: compare(workspace, COLOURED, columns)[0].stderr for columns in (80, 40, 0)}
+    assert len(set(diagnostics.values())) > 1
+    assert {columns: compare(workspace, COLOURED, columns) for columns in diagnostics} == {
+        columns: (Result(0, b"", text), "direct_hit") for columns, text in diagnostics.items()
     }
 
 

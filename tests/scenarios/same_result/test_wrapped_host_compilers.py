@@ -120,8 +120,10 @@ ADDS = {
 LINE = call(WRAPPED, line="-c a.cu -o out/a.o", makes=("out/a.o",))
 
 
-def compiled_anew(workspace: Workspace, *, cached: bool = True) -> tuple[set[str], bytes, Counters]:
-    """What lies in `out`, the object and what was counted after a compile into the empty directory."""
+def compile_into_empty_directory(
+    workspace: Workspace, *, cached: bool = True
+) -> tuple[set[str], bytes, Counters]:
+    """Compile into an empty `out`: the names in it, the object and what was counted."""
     out = workspace.directory / "out"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
@@ -137,16 +139,16 @@ def compiled_anew(workspace: Workspace, *, cached: bool = True) -> tuple[set[str
 def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds: str, what: str) -> None:
     options, beside = BESIDE[what]
     use_wrapper(workspace, ADDS[adds] % options, files=FILES)
-    expected, _, _ = compiled_anew(workspace, cached=False)
+    expected, _, _ = compile_into_empty_directory(workspace, cached=False)
     assert beside <= expected
     for _ in range(3):
-        found, image, counters = compiled_anew(workspace)
+        found, image, counters = compile_into_empty_directory(workspace)
         assert beside <= found
         assert b"product-" not in image
         assert counters.outcome in ("miss", "partial_hit"), "what lies beside is in no record"
     assert counters.ran() == {"host_compile": 1}, "what comes before it is cached, and it runs once"
     write("a.cu", SOURCE.replace("return 1", "return 2"))(workspace)
-    assert beside <= compiled_anew(workspace)[0]
+    assert beside <= compile_into_empty_directory(workspace)[0]
 
 
 @pytest.mark.full
@@ -156,7 +158,7 @@ def test_a_wrapper_sets_the_mode_of_the_object(workspace: Workspace, how: str) -
     text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
     use_wrapper(workspace, text, files=FILES)
     for cached in (False, True, True):
-        compiled_anew(workspace, cached=cached)
+        compile_into_empty_directory(workspace, cached=cached)
         assert (workspace.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
 
 
@@ -176,7 +178,7 @@ def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(workspace: Workspa
     text = LOOP + 'case $output in *.o) echo "$output" > "${output%.o}.log" ;; esac\nexec "{g++}" "$@"'
     use_wrapper(workspace, text, files=FILES)
     for _ in range(2):
-        found, _, _ = compiled_anew(workspace)
+        found, _, _ = compile_into_empty_directory(workspace)
         assert found == {"a.o", "a.log"}
         assert (workspace.directory / "out/a.log").read_text() == "out/a.o\n"
 
@@ -199,7 +201,7 @@ def test_a_compressed_name_of_the_scratch_directory_is_not_kept(workspace: Works
     use_wrapper(workspace, f": >> noted\n{BECOMES.replace('$V', '-g -gz')}", files=FILES)
     workspace.write("noted", "")  # which it writes to, so that it is not rehearsed
     for _ in range(2):
-        _, image, counters = compiled_anew(workspace)
+        _, image, counters = compile_into_empty_directory(workspace)
         assert b"nvccache" not in image, "it is not compressed here"
         assert counters.ran()["host_compile"] == 1
 

@@ -1,8 +1,7 @@
 """One command line through nvccache and by plain nvcc, from the same files: everything must be the same.
 
-Compared are the exit status, both streams, and every file that is new or was written anew, with its mode. The
-reference is made with `-keep`, whose names for intermediates are the same on every run, unless nvccache has
-left the call to nvcc.
+Compared are the exit status, both streams, and every new or rewritten file with its mode. The reference is
+made with `-keep`, whose names for intermediates are the same on every run, unless nvccache bypasses the call.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What a compile has said and left behind; of one through nvccache also what was counted."""
+    """The result and output files of a compile; through nvccache also what was counted."""
 
     status: int
     stdout: bytes
@@ -46,7 +45,7 @@ class Made:
         return self.counters.outcome if any(self.counters.calls.values()) else "not counted"
 
     @property
-    def said(self) -> Result:
+    def result(self) -> Result:
         return Result(self.status, self.stdout, self.stderr)
 
     def ran(self) -> dict[str, int]:
@@ -67,7 +66,7 @@ def both_ways(
     keep: Path | None = None,
     **variables: str,
 ) -> Made:
-    """What nvccache makes of a command line, which is what plain nvcc makes; new files are gone then."""
+    """Check that nvccache and plain nvcc make the same of a command line; new files are removed."""
     found = by_cache(workspace, *argv, cwd=cwd, **variables)
     assert found.counters
     assert not found.counters.calls["fault"]
@@ -92,7 +91,7 @@ def rebuild(
     keep: Path | None = None,
     **variables: str,
 ) -> Made:
-    """The same of a compile that succeeds and is not left to nvcc."""
+    """The same for a compile that succeeds and is not bypassed."""
     made = both_ways(workspace, *argv, "-o", product, cwd=cwd, keep=keep, **variables)
     assert made.status == 0, made.stderr
     assert made.counters
@@ -108,7 +107,7 @@ def by_cache(
     makes: Collection[str] = (),
     **variables: str,
 ) -> Made:
-    """What nvccache makes, and what it counts; a direct hit runs no stage."""
+    """Compile through nvccache, with what it counted; a direct hit runs no stage."""
     counters = Counters({"calls": {}, "bypass_reasons": {}, "stages": {}})
 
     def compile_and_count() -> Result:
@@ -131,7 +130,7 @@ def by_plain(
     makes: Collection[str] = (),
     **variables: str,
 ) -> Made:
-    """What plain nvcc makes; with `keep`, where its names for intermediates are the same on every run."""
+    """Compile with plain nvcc; with `keep`, its names for intermediates are the same on every run."""
     kept: tuple[str | Path, ...] = ()
     if keep:
         keep.mkdir(exist_ok=True)
@@ -141,7 +140,7 @@ def by_plain(
 
 
 def object_by_plain(workspace: Workspace, *argv: str | Path) -> bytes:
-    """The object that plain nvcc makes with `-keep`, which is not there any more then."""
+    """The content of the object that plain nvcc makes with `-keep`; the file is removed."""
     made = by_plain(workspace, "-c", *argv, "-o", "plain.o", keep=keep_of(workspace))
     assert made.status == 0, made.stderr
     return made["plain.o"]
@@ -155,9 +154,9 @@ def keep_of(workspace: Workspace) -> Path:
 def twice_like_plain(
     workspace: Workspace, by_plain: Callable[[], Result], by_cache: Callable[[], Result]
 ) -> tuple[Result, list[Counters]]:
-    """The same status, words and files, cold and warm, whatever lay there before; and what was counted.
+    """Check for the same status, messages and files, cold and warm; the plain result, and what was counted.
 
-    For calls that fail, where what is left of a product matters, and for those that make none.
+    For calls that fail, where remaining products matter, and for calls without products.
     """
     before = files_of(workspace)
     plain = by_plain()
@@ -169,14 +168,14 @@ def twice_like_plain(
         for name, content in before.items():
             (workspace.directory / name).write_bytes(content)
         result, counters = workspace.since(by_cache)
-        assert told(result) == told(plain)
+        assert visible_result(result) == visible_result(plain)
         assert files_of(workspace) == expected
         counted.append(counters)
     return plain, counted
 
 
-def told(result: Result) -> tuple[int, bytes, bytes]:
-    """What a user sees, without the names of temporary files."""
+def visible_result(result: Result) -> tuple[int, bytes, bytes]:
+    """The result as a user sees it, without the names of temporary files."""
     return result.status, result.stdout, _ANYWHERE.sub(b"", result.stderr)
 
 
@@ -188,10 +187,10 @@ def files_of(workspace: Workspace) -> dict[str, bytes]:
     }
 
 
-def readable(said: bytes, keep: Path) -> bytes:
-    """What compilers say without what is never the same twice."""
-    said = _TEMPORARY.sub(b"", said.replace(os.fsencode(keep) + b"/", b""))
-    return _MILLISECONDS.sub(b"Compile time = # ms", said)
+def readable(diagnostics: bytes, keep: Path) -> bytes:
+    """Diagnostics without names of temporary files and times, which differ from run to run."""
+    diagnostics = _TEMPORARY.sub(b"", diagnostics.replace(os.fsencode(keep) + b"/", b""))
+    return _MILLISECONDS.sub(b"Compile time = # ms", diagnostics)
 
 
 def _with_host_compiler(argv: Collection[str | Path]) -> tuple[str | Path, ...]:
@@ -200,7 +199,7 @@ def _with_host_compiler(argv: Collection[str | Path]) -> tuple[str | Path, ...]:
 
 
 def _made(workspace: Workspace, cwd: Path | None, makes: Collection[str], run: Callable[[], Result]) -> Made:
-    """Run a call; what it makes are files of these names, none of which is there before, or all it writes."""
+    """Run a call; its files are those named in `makes`, removed beforehand, or else all that it writes."""
     place = cwd or workspace.directory
     if makes:
         for name in makes:
@@ -220,7 +219,7 @@ def _file(path: Path) -> tuple[int, bytes]:
 
 
 def _stamps(*directories: Path) -> dict[Path, tuple[int, ...]]:
-    """Path -> what is another when a file is written anew; nothing for a directory."""
+    """Path -> inode, time and size, one of which changes when a file is rewritten; empty for a directory."""
     found: dict[Path, tuple[int, ...]] = {}
     for path in {path for directory in directories for path in directory.rglob("*")}:
         status = path.lstat()
@@ -230,7 +229,7 @@ def _stamps(*directories: Path) -> dict[Path, tuple[int, ...]]:
 
 
 def _take(directory: Path, place: Path, before: Mapping[Path, tuple[int, ...]]) -> Files:
-    """The files that were written; those that are new are gone then."""
+    """The files that were written; new ones are removed."""
     files = {}
     stamps = _stamps(directory, place)
     for path in sorted(path for path, stamp in stamps.items() if before.get(path) != stamp):

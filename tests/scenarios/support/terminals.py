@@ -27,8 +27,8 @@ def on_terminal(
     """Run a command whose standard error, and output if that is said, is a terminal so many columns wide."""
     ours, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-    told = bytearray()
-    reader = threading.Thread(target=_read_all, args=(ours, told))
+    received = bytearray()
+    reader = threading.Thread(target=_read_all, args=(ours, received))
     with subprocess.Popen(
         argv,
         cwd=workspace.directory,
@@ -42,12 +42,12 @@ def on_terminal(
         stdout, _ = child.communicate()
     reader.join()
     os.close(ours)
-    return Result(child.returncode, stdout or b"", MILLISECONDS.sub(b"# ms", bytes(told)))
+    return Result(child.returncode, stdout or b"", MILLISECONDS.sub(b"# ms", bytes(received)))
 
 
-def _read_all(descriptor: int, told: bytearray) -> None:
+def _read_all(descriptor: int, received: bytearray) -> None:
     while True:
         try:
-            told += os.read(descriptor, 65536)
+            received += os.read(descriptor, 65536)
         except OSError:  # the last writer has gone
             return

@@ -48,8 +48,8 @@ def test_the_table_says_what_is_over_its_goal_and_why(measured):
 
 
 def test_the_document_holds_all_of_it(measured):
-    told = json.loads(json.dumps(results.document({"nvcc": "13.0"}, {"thing": measured})))
-    step = told["projects"]["thing"]["steps"][REWORDED]
+    loaded = json.loads(json.dumps(results.document({"nvcc": "13.0"}, {"thing": measured})))
+    step = loaded["projects"]["thing"]["steps"][REWORDED]
     assert step["limit"] == {
         "seconds": 1.0,
         "stages": ["cicc compute_80"],

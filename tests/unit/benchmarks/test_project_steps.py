@@ -33,9 +33,9 @@ def project(tmp_path):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for name, text in FILES.items():
-            told = tarfile.TarInfo(f"made-1/{name}")
-            told.size = len(text)
-            tar.addfile(told, io.BytesIO(text.encode()))
+            member = tarfile.TarInfo(f"made-1/{name}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
     content = packed.getvalue()
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "made-1.tar.gz").write_bytes(content)
@@ -96,8 +96,8 @@ def test_a_missing_program_is_a_sentence(program, monkeypatch, capsys, tmp_path,
     argv = ["projects.py", "--projects", "llama.cpp", "--nvcc", real_nvcc, "--cache", str(tmp_path)]
     monkeypatch.setattr("sys.argv", argv)
     assert projects.main() == 1
-    said = capsys.readouterr().err
-    assert said == f"projects.py: `{program}` is not on PATH, and llama.cpp is built with it\n"
+    stderr = capsys.readouterr().err
+    assert stderr == f"projects.py: `{program}` is not on PATH, and llama.cpp is built with it\n"
 
 
 def test_no_network_is_a_sentence(monkeypatch, capsys, tmp_path, real_nvcc):
@@ -105,11 +105,11 @@ def test_no_network_is_a_sentence(monkeypatch, capsys, tmp_path, real_nvcc):
     argv = ["projects.py", "--projects", "llama.cpp", "--nvcc", real_nvcc, "--cache", str(tmp_path)]
     monkeypatch.setattr("sys.argv", [*argv, "--tools", "nvccache"])
     assert projects.main() == 1
-    said = capsys.readouterr().err
-    assert said.startswith(
+    stderr = capsys.readouterr().err
+    assert stderr.startswith(
         "projects.py: `llama_cpp_python-0.3.16.tar.gz` is not available: http://127.0.0.1:9"
     )
-    assert said.count("\n") == 1
+    assert stderr.count("\n") == 1
 
 
 def test_a_full_disk_is_a_sentence(project, options, monkeypatch, capsys, tmp_path, real_nvcc):

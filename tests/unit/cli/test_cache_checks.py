@@ -54,7 +54,7 @@ def tree(root):
 
 
 @contextlib.contextmanager
-def as_nobody():
+def as_another_user():
     os.seteuid(NOBODY)
     try:
         yield
@@ -94,14 +94,14 @@ def test_a_file_of_another_user_is_named_with_the_command_that_fixes_it(root, pa
     path = root / part
     path.touch()
     path.chmod(mode)
-    with as_nobody():
+    with as_another_user():
         bad = [finding for finding in findings(root) if finding.state == BAD]
     owner = f"`{path}`: owner root (0), group root (0), mode {mode:o}"
     assert any(owner in finding.details for finding in bad)
     if not part:
         return  # whose directory it is decides
     mend(bad)
-    with as_nobody():
+    with as_another_user():
         assert BAD not in states(findings(root))
 
 
@@ -117,18 +117,18 @@ def test_a_shared_cache_names_the_mask_and_the_group_to_join(root):
     for path in (root, *root.rglob("*")):
         os.chown(path, 0, 4321)
         path.chmod(0o2775 if path.is_dir() else 0o664)
-    with as_nobody():
+    with as_another_user():
         found = findings(root)
     assert ODD in states(found) and BAD in states(found)
     assert any("usermod -aG 4321" in line for finding in found for line in finding.details)
     (root / store.BLOB).chmod(0o755)
     os.setgroups([4321])
     try:
-        with as_nobody():
+        with as_another_user():
             bad = [finding for finding in findings(root) if finding.state == BAD]
         assert "NVCCACHE_UMASK=002" in bad[0].details[-1]
         mend(bad)
-        with as_nobody():
+        with as_another_user():
             assert BAD not in states(findings(root))
     finally:
         os.setgroups([])
@@ -136,7 +136,7 @@ def test_a_shared_cache_names_the_mask_and_the_group_to_join(root):
 
 @needs_root
 def test_somebody_elses_own_cache_is_not_asked_for(root):
-    with as_nobody():
+    with as_another_user():
         (cache, *_) = [finding for finding in findings(root) if finding.state == BAD]
     assert "NVCCACHE_DIR" in cache.details[-1] and "sudo" not in cache.details[-1]
 
@@ -145,7 +145,7 @@ def test_somebody_elses_own_cache_is_not_asked_for(root):
 def test_files_that_cannot_be_read_are_counted(root):
     open_to_all(root)
     (root / store.BLOB / "ab" / KEY).chmod(0o600)
-    with as_nobody():
+    with as_another_user():
         odd = [finding for finding in findings(root) if finding.topic == store.BLOB]
     assert [finding.text for finding in odd] == ["1 of 1 files that were looked at cannot be read"]
 

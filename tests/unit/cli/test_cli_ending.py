@@ -31,7 +31,7 @@ from nvccache.store.store import Store
 
 PROGRAM = "import sys; sys.argv[0] = 'nvccache'; from nvccache import shim; sys.exit(shim.main())"
 DIGEST = keys.digest_bytes(b"x" * 1000)
-NOBODY_AT_ALL = 54321
+UNKNOWN_USER = 54321
 LINES = {
     "stats": ["stats"],
     "all counts": ["stats", "-v"],
@@ -148,7 +148,7 @@ def test_an_interrupted_command_dies_of_it(filled):
     assert Store(filled).has_blob(DIGEST)
 
 
-def as_nobody(argv, environ):
+def as_unknown_user(argv, environ):
     """Run a command as a user who is in no list. The interpreter may be out of that user's reach: no exec."""
     if os.geteuid() != 0:
         pytest.skip("another user can be made only by root")
@@ -165,8 +165,8 @@ def as_nobody(argv, environ):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             sys.stdout, sys.stderr = (os.fdopen(stream, "w", closefd=False) for stream in (1, 2))
             os.setgroups([])
-            os.setgid(NOBODY_AT_ALL)
-            os.setuid(NOBODY_AT_ALL)
+            os.setgid(UNKNOWN_USER)
+            os.setuid(UNKNOWN_USER)
             os.environ.clear()
             os.environ.update(environ)
             status = main(argv)
@@ -199,7 +199,7 @@ def test_a_cache_of_somebody_else_ends_in_one_sentence(filled, of_others, mode):
             ["verify"],
             ["config", "set", "jobs", "2"],
         ):
-            status, sentence = as_nobody(argv, of_others)
+            status, sentence = as_unknown_user(argv, of_others)
             lines = [line for line in sentence.splitlines() if not line.startswith(("nvccache: ", "Hint: "))]
             assert len(lines) == status and status in (0, 1), sentence
             assert all(line.startswith("Error: ") for line in lines)
@@ -217,7 +217,7 @@ def test_without_a_home_there_is_no_cache_and_no_fault(filled, of_others):
         (["config", "path"], 1),
         (["verify"], 1),
     ):
-        assert as_nobody(argv, of_others)[0] == status
+        assert as_unknown_user(argv, of_others)[0] == status
 
 
 def test_a_working_directory_that_is_gone_is_no_fault(filled, tmp_path):

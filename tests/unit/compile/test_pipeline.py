@@ -107,16 +107,16 @@ def test_a_call_during_which_the_clock_was_set_is_not_recorded(
     now, moments = time.time_ns, iter([0])
     monkeypatch.setattr(time, "time_ns", lambda: now() - next(moments, 3600 * 10**9))
     assert toolkit.compile().status == 0
-    assert toolkit.told().reason_against_record == "the clock was set while it was compiled"
+    assert toolkit.last_record().reason_against_record == "the clock was set while it was compiled"
     assert toolkit.answer() is None
 
 
 def test_why_a_call_was_not_answered_is_written_down(toolkit: Toolkit) -> None:
     toolkit.compile()
-    assert toolkit.told().cause == "no earlier compile is recorded"
+    assert toolkit.last_record().cause == "no earlier compile is recorded"
     toolkit.write("a.cu", "int b;\n")
     toolkit.compile()
-    assert toolkit.told().cause == "`a.cu` changed"
+    assert toolkit.last_record().cause == "`a.cu` changed"
 
 
 @pytest.mark.parametrize("first", ["a.cu", "a.h"])
@@ -131,7 +131,7 @@ def test_the_cause_is_what_the_first_stage_that_compiles_has_to_compile(toolkit:
     report = toolkit.compile()
     assert stages(report) == ALL_RUN
     other = "a.h" if first == "a.cu" else "a.cu"
-    found = toolkit.told()
+    found = toolkit.last_record()
     assert report.cause == found.cause == f"`{first}` changed"
     assert found.details == [f"`{other}` changed"]
     assert dict(found.stage_reasons)["cicc for compute_80"] == f"`{first}` changed; `{other}` changed"

@@ -58,7 +58,7 @@ def test_a_file_of_options_is_in_the_record(toolkit: Toolkit) -> None:
 def test_a_failure_is_not_recorded(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int cicc_fails;\n")
     assert toolkit.compile().status == 2
-    assert toolkit.told().reason_against_record == "the compile failed"
+    assert toolkit.last_record().reason_against_record == "the compile failed"
     assert toolkit.answer() is None
 
 
@@ -75,13 +75,13 @@ def test_what_would_be_another_the_next_time_is_not_recorded(
 ) -> None:
     toolkit.write("a.cu", text)
     assert toolkit.compile(line).status == 0
-    assert reason in toolkit.told().reason_against_record
+    assert reason in toolkit.last_record().reason_against_record
     assert toolkit.answer(line) is None
 
 
 def test_without_a_base_directory_a_record_is_for_any_checkout(toolkit: Toolkit) -> None:
     toolkit.compile()
-    assert toolkit.told().scope == "shared"
+    assert toolkit.last_record().scope == "shared"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_without_a_base_directory_a_record_is_for_any_checkout(toolkit: Toolkit)
 def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, text: str, scope: str) -> None:
     toolkit.write("a.cu", text.replace("@work@", str(toolkit.work)))
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
-    assert toolkit.told().scope == scope
+    assert toolkit.last_record().scope == scope
     assert toolkit.answer(NVCCACHE_BASE_DIR=str(toolkit.folder))
 
 
@@ -103,4 +103,4 @@ def test_a_product_that_names_the_checkout_keeps_the_record_to_its_words(toolkit
     """Though no text that was compiled names it."""
     toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
-    assert toolkit.told().scope == "typed"
+    assert toolkit.last_record().scope == "typed"

@@ -43,11 +43,11 @@ def side_by_side(until: str = "ended cicc", **ids) -> FakeExecution:
     return execution
 
 
-def is_told_first(execution: FakeExecution) -> bool:
+def waits_for_the_id(execution: FakeExecution) -> bool:
     return execution.events.index("ended cudafe") < execution.events.index("began cicc")
 
 
-def in_vain(schedule) -> list[str]:
+def wasted_kinds(schedule) -> list[str]:
     return [task.stage.kind for task in schedule.tasks.all if task.in_vain]
 
 
@@ -55,20 +55,20 @@ def in_vain(schedule) -> list[str]:
 def test_without_an_idle_core_the_id_is_waited_for(own: int) -> None:
     """`-t` gives a call slots of its own, whether or not a core is idle."""
     execution = guessing(lambda stage: time.sleep(0.2 * (stage.kind == "cudafe")) or 0, wrong=("cicc",))
-    assert in_vain(carry_out(execution, own)) == []
-    assert is_told_first(execution)
+    assert wasted_kinds(carry_out(execution, own)) == []
+    assert waits_for_the_id(execution)
     assert begun(execution).count("cicc") == 1
 
 
 def test_the_only_core_is_not_idle(tmp_path: Path) -> None:
     execution = guessing(wrong=("cicc",))
     carry_out(execution, Slots(1, Pool(str(tmp_path), range(1)), None))
-    assert is_told_first(execution)
+    assert waits_for_the_id(execution)
 
 
 def test_a_right_guess_on_an_idle_core_counts(idle: Slots) -> None:
     execution = side_by_side()
-    assert in_vain(carry_out(execution, idle)) == []
+    assert wasted_kinds(carry_out(execution, idle)) == []
     assert begun(execution).count("cicc") == 1
 
 
@@ -80,13 +80,13 @@ def test_what_was_guessed_is_not_gone_by_before_it_is_known(idle: Slots) -> None
 
 def test_what_does_not_hold_the_id_is_no_guess(idle: Slots) -> None:
     execution = side_by_side(until="ended ptxas", wrong=("cicc",), unused=("cicc",))
-    assert in_vain(carry_out(execution, idle)) == []
+    assert wasted_kinds(carry_out(execution, idle)) == []
     assert begun(execution).count("cicc") == 1
 
 
 def test_a_wrong_guess_runs_again_and_is_counted(idle: Slots, cache_dir: str) -> None:
     execution = side_by_side(wrong=("cicc",))
-    assert in_vain(carry_out(execution, idle, Claims(cache_dir))) == ["cicc"]
+    assert wasted_kinds(carry_out(execution, idle, Claims(cache_dir))) == ["cicc"]
     assert begun(execution).count("cicc") == 2
     assert begun(execution).count("ptxas") == begun(execution).count("cudafe") == 1
     assert execution.events.count("stored cicc") == 1
@@ -98,7 +98,7 @@ def test_where_guesses_were_wrong_nobody_guesses(idle: Slots) -> None:
         lambda stage: time.sleep(0.2 * (stage.kind == "cudafe")) or 0, wrong=("cicc",), were_noted=True
     )
     carry_out(execution, idle)
-    assert is_told_first(execution)
+    assert waits_for_the_id(execution)
 
 
 @pytest.mark.parametrize("seen", [True, False])

@@ -21,10 +21,10 @@ def asked(execution) -> list[str]:
     return sorted(event.removeprefix("asked for ") for event in execution.events if event[:5] == "asked")
 
 
-def with_others(stored=(), elsewhere=(), told=True):
+def with_others(stored=(), elsewhere=(), queries_stopped=True):
     execution = execution_of(*PIPELINE, stored=set(stored), elsewhere=set(elsewhere))
-    if told:
-        execution.told.set()
+    if queries_stopped:
+        execution.queries_stopped.set()
     return execution
 
 
@@ -40,13 +40,13 @@ def test_what_others_have_does_not_run():
 
 
 def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():
-    execution = with_others(elsewhere=KINDS, told=False)
+    execution = with_others(elsewhere=KINDS, queries_stopped=False)
     is_over = threading.Event()
     run = execution.run
 
     def run_until_ended(stage, handle):
         if stage.kind in PASSES:
-            execution.told.set()
+            execution.queries_stopped.set()
             while not handle.is_ended:
                 is_over.wait(0.005)
         return run(stage, handle)
@@ -59,13 +59,13 @@ def test_a_pass_runs_while_it_is_asked_for_and_is_ended_when_it_is_found():
 
 
 def test_a_pass_that_was_faster_than_others_has_run():
-    execution = with_others(elsewhere=KINDS, told=False)
+    execution = with_others(elsewhere=KINDS, queries_stopped=False)
     schedule = Schedule(execution, FakeSlots(2), None)
     go_on(schedule)
     while len([event for event in execution.events if event.startswith("ended")]) < 2:
         schedule.wait()
     go_on(schedule)
-    execution.told.set()
+    execution.queries_stopped.set()
     passes = [task for task in schedule.tasks.all if task.stage.kind in PASSES]
     while any(task.state != State.DONE for task in schedule.tasks.all):
         schedule.wait()
@@ -98,7 +98,9 @@ def test_what_follows_a_hit_is_asked_for():
 
 def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
     """With one slot, something that is not asked for runs while others are asked."""
-    execution = with_others(stored={"host_preprocess", "device_preprocess", "cicc", "ptxas"}, told=False)
+    execution = with_others(
+        stored={"host_preprocess", "device_preprocess", "cicc", "ptxas"}, queries_stopped=False
+    )
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
     (cudafe,) = [task for task in schedule.tasks.all if task.stage.kind == "cudafe"]
@@ -106,7 +108,7 @@ def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
     assert not cudafe.waits_for_slot
     assert schedule._room.used == 0
     assert begun(execution) == []
-    execution.told.set()
+    execution.queries_stopped.set()
     schedule.wait()
     go_on(schedule)
     schedule.wait()
@@ -126,12 +128,12 @@ def test_an_error_of_who_asks_surfaces():
 
 
 def test_all_that_can_be_asked_for_is_asked_for_at_once():
-    execution = with_others(told=False)
+    execution = with_others(queries_stopped=False)
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
     threading.Event().wait(0.05)
     assert asked(execution) == ["device_preprocess", "host_preprocess"]
-    execution.told.set()
+    execution.queries_stopped.set()
     schedule.finish()
 
 
@@ -151,18 +153,18 @@ def test_what_is_made_of_what_took_long_is_asked_for():
 
 @pytest.mark.parametrize("is_wanted", [False, True])
 def test_a_call_that_ends_does_not_wait_for_answers(is_wanted):
-    execution = with_others(told=False)
+    execution = with_others(queries_stopped=False)
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
     schedule.finish(is_wanted)
-    assert execution.told.is_set()
+    assert execution.queries_stopped.is_set()
 
 
 def test_a_call_that_begins_again_goes_on_asking():
-    execution = with_others(told=False)
+    execution = with_others(queries_stopped=False)
     schedule = Schedule(execution, FakeSlots(1), None)
     go_on(schedule)
-    threading.Timer(0.2, execution.told.set).start()
+    threading.Timer(0.2, execution.queries_stopped.set).start()
     given_up = []
     execution.give_up_asking = lambda: given_up.append(1)
     schedule.finish(begins_again=True)

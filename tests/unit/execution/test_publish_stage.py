@@ -28,7 +28,7 @@ def test_what_tells_of_this_call_is_not_stored(toolkit: Toolkit, what: str, reas
     tool = what.partition("_")[0]
     assert f"store: {tool} is not stored" in log.read_text()
     assert reason in log.read_text()
-    assert reason in toolkit.told().reason_against_record
+    assert reason in toolkit.last_record().reason_against_record
     assert tool in stages(toolkit.compile())
 
 
@@ -38,7 +38,7 @@ def test_what_names_a_product_that_it_reads_is_not_stored(toolkit: Toolkit) -> N
     pass_and_cicc = (line.format(arch=80, ii="a.ii", ptx="a.cubin", options="") for line in (PASS, CICC))
     toolkit.will_do(*pass_and_cicc, 'ptxas -arch=sm_80 "a.cubin" -o "@scratch@/checked"')
     toolkit.compile()
-    assert "name a product" in toolkit.told().reason_against_record
+    assert "name a product" in toolkit.last_record().reason_against_record
     assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "ptxas"]
 
 
@@ -55,7 +55,7 @@ def test_a_stage_that_could_not_be_observed_is_not_stored(toolkit: Toolkit) -> N
     for _ in range(2):
         report = toolkit.compile(NVCCACHE_OBSERVE="0")
         assert "cicc" in stages(report)
-    assert "could not be observed" in toolkit.told().reason_against_record
+    assert "could not be observed" in toolkit.last_record().reason_against_record
 
 
 def test_what_a_talking_stage_gave_is_kept_for_these_very_bytes(toolkit: Toolkit) -> None:

@@ -25,11 +25,11 @@ def test_a_seed_is_the_same_before_and_after_a_pass_that_runs_behind_what_stays_
         stage("device_preprocess", "a.cpp1.ii"),
     )
     flows = {output.path: ("a.o",) for step in steps for output in step.outputs}
-    said = {"a.cpp4.ii": "one"}
-    workspace = SimpleNamespace(meaning_of=lambda path: said.get(path, ""))
+    meanings = {"a.cpp4.ii": "one"}
+    workspace = SimpleNamespace(meaning_of=lambda path: meanings.get(path, ""))
     context = SimpleNamespace(plan=Plan(steps, {}, flows, "/s"), cwd="/p", environ={}, ids_choice="own")
     before = seed_of(context, generating, workspace)
-    said["a.cpp1.ii"] = "two"
+    meanings["a.cpp1.ii"] = "two"
     assert seed_of(context, generating, workspace) == before
-    said["a.cpp4.ii"] = "three"
+    meanings["a.cpp4.ii"] = "three"
     assert seed_of(context, generating, workspace) != before

@@ -35,7 +35,7 @@ def program(tmp_path, monkeypatch):
     return "nvccache.said"
 
 
-def told(path):
+def report_in(path):
     until = time.monotonic() + 20
     while not path.exists() and time.monotonic() < until:
         time.sleep(0.02)
@@ -58,7 +58,7 @@ def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
     os.set_inheritable(inherited, True)
     environ = {**os.environ, "MAKEFLAGS": "-j --jobserver-auth=3,4", "_NVCCACHE_SCRATCH": "x", "AWS_KEY": "k"}
     assert process.start_detached(program, [str(out), "0"], environ)
-    found = told(out)
+    found = report_in(out)
     os.close(inherited)
     assert len(found["open"]) == 4  # its streams, and the folder that it lists
     assert found["streams"] == [os.devnull] * 3
@@ -93,7 +93,7 @@ def test_nobody_waits_for_it(program, uninstalled, tmp_path):
     assert time.monotonic() - started < 3
     assert (done.stdout, done.stderr) == ("True\n", "")
     assert not out.exists()
-    assert told(out)
+    assert report_in(out)
 
 
 def test_what_cannot_be_started_is_told(monkeypatch):

@@ -23,13 +23,13 @@ def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
 
 
 @pytest.fixture
-def nobody(monkeypatch):
-    """No directory of the user's own."""
+def no_user_directory(monkeypatch):
+    """An environment that names no directory of the user's."""
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.delenv("HOME", raising=False)
 
 
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("no_user_directory")
 def test_the_pool_lies_where_a_directory_can_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     bases = (str(tmp_path / "none"), str(tmp_path / "file"), str(tmp_path))
@@ -106,7 +106,7 @@ def test_the_pool_depends_on_the_user_alone(monkeypatch):
     assert before in (f"/dev/shm/nvccache-{os.geteuid()}", f"/tmp/nvccache-{os.geteuid()}")
 
 
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("no_user_directory")
 @pytest.mark.parametrize("kind", ["link", "file", "foreign"])
 def test_a_directory_that_may_be_someone_elses_is_not_used(tmp_path, monkeypatch, kind):
     (tmp_path / "target").mkdir(mode=0o700)
@@ -340,6 +340,6 @@ def test_a_slot_is_no_idle_core_while_every_core_has_something_to_do(tmp_path, m
 
 def test_where_the_user_says_how_many_may_run_the_load_is_not_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(slots.Pool, "is_busy", lambda pool: bool(pool._cores))
-    told, counted = (pool_of(Share(), str(tmp_path), jobs) for jobs in (3, 0))
-    assert Slots(1, told, None).take().is_idle_core
+    own_jobs, counted = (pool_of(Share(), str(tmp_path), jobs) for jobs in (3, 0))
+    assert Slots(1, own_jobs, None).take().is_idle_core
     assert not Slots(1, counted, None).take().is_idle_core

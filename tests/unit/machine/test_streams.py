@@ -81,11 +81,13 @@ print(sorted(os.listdir("/proc/self/fd")) == {})
 """
 
 
-@pytest.mark.parametrize(("is_silenced", "said"), [(True, b"before after"), (False, b"before within after")])
-def test_nothing_is_said_meanwhile(is_silenced, said):
+@pytest.mark.parametrize(
+    ("is_silenced", "written"), [(True, b"before after"), (False, b"before within after")]
+)
+def test_nothing_is_said_meanwhile(is_silenced, written):
     program = PROGRAM.format(is_silenced, "['0', '1', '2', '3']")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert (done.stderr, done.stdout) == (said, b"True\n")
+    assert (done.stderr, done.stdout) == (written, b"True\n")
 
 
 def test_one_that_is_closed_stays_so():

@@ -21,12 +21,12 @@ MANY = """
 import ctypes, os, random, signal, subprocess, sys, time
 from nvccache.machine import jobserver, watchdog
 
-class Told(BaseException):
+class Terminated(BaseException):
     pass
 
 def tell(signum, frame):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Told
+    raise Terminated
 
 def be_called(scratch, found):
     environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}
@@ -42,7 +42,7 @@ def be_called(scratch, found):
                 subprocess.Popen(["sleep", "1000"], env=environ, stdout=subprocess.DEVNULL)
                 time.sleep(1000)
             found.give_back_all()
-    except Told:
+    except Terminated:
         found.give_back_all()
         if held:
             held.dismiss()

@@ -185,7 +185,7 @@ GONE = {
 
 @pytest.mark.parametrize("how", GONE)
 def test_what_has_gone(run, how):
-    text, gone, told = GONE[how]
+    text, gone, expected = GONE[how]
     (run.directory / "sub").mkdir()
     (run.directory / "other").write_text("")
     (run.directory / "old").write_text("")
@@ -194,7 +194,7 @@ def test_what_has_gone(run, how):
     if how == "emptied":
         (run.directory / "old").unlink()
     found = complete(run(*argv, watched="gone"))
-    assert seen_by(found, "absent") >= told and not seen_by(found, "removed")
+    assert seen_by(found, "absent") >= expected and not seen_by(found, "removed")
 
 
 def test_what_has_no_name_any_more_has_nothing_to_tell(run, program):
@@ -362,9 +362,9 @@ def test_what_loaders_say_of_the_library_is_taken_out(tmp_path):
     watched = str(tmp_path / "watched")
     environ = observer.arm(watched, {"LD_PRELOAD": "/nowhere/theirs.so", **QUIET})
     os.unlink(f"{watched}/observer.so")
-    said = process.run([CAT, "/nowhere/file"], environ).stderr
-    assert said.count(b"ERROR: ld.so") == 2
-    left = observer.without_loader_messages(said, watched).splitlines()
+    messages = process.run([CAT, "/nowhere/file"], environ).stderr
+    assert messages.count(b"ERROR: ld.so") == 2
+    left = observer.without_loader_messages(messages, watched).splitlines()
     assert len(left) == 2 and b"/nowhere/theirs.so" in left[0] and b"/nowhere/file" in left[1]
     assert observer.without_loader_messages(b"own words\n", watched) == b"own words\n"
 

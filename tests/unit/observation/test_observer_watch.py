@@ -121,9 +121,9 @@ def test_what_loaders_say_of_the_library_is_left_out(scratch):
     link = os.path.join(scratch, "observer.so")
     ours = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded (wrong ELF class): ignored.\n"
     others = b"ERROR: ld.so: object 'libuser.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
-    said = b"a.cu:1: warning\n" + ours % os.fsencode(link) + others + ours % b"/another/observer.so"
+    messages = b"a.cu:1: warning\n" + ours % os.fsencode(link) + others + ours % b"/another/observer.so"
     expected = b"a.cu:1: warning\n" + others + ours % b"/another/observer.so"
-    assert observer.without_loader_messages(said, scratch) == expected
+    assert observer.without_loader_messages(messages, scratch) == expected
     assert observer.without_loader_messages(expected, scratch) == expected
 
 

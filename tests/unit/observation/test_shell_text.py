@@ -300,13 +300,13 @@ def test_a_command_that_bash_takes_for_one_of_a_remote_shell():
     ],
 )
 def test_what_bash_heeds_without_a_word(name, value, text):
-    told = [
+    recorded = [
         subprocess.run(
             ["bash", "-c", text], env={"PATH": "/usr/bin:/bin", **more}, capture_output=True, check=False
         ).stdout
         for more in ({}, {name: value})
     ]
-    assert told[0] != told[1]
+    assert recorded[0] != recorded[1]
     assert name in variables_in([b"exec g++"])
 
 

@@ -121,8 +121,8 @@ def test_what_belongs_to_the_call_is_left_out(place):
     )
     made = read_by(place, process, written={"a.h"}, of=subject(known=frozenset({"b.h"})))
     assert kinds(made) == {"bin/cc1plus": PROGRAM, "bin/g++": PROGRAM}
-    told = [*made.directories, *(path for path, _ in made.links), *made.plain, *made.listings]
-    assert not [path for path in told if "scratch" in path or path.startswith("/proc")]
+    recorded = [*made.directories, *(path for path, _ in made.links), *made.plain, *made.listings]
+    assert not [path for path in recorded if "scratch" in path or path.startswith("/proc")]
 
 
 def test_copies_are_told_with_whether_gcc_would_take_one_for_the_other(place):

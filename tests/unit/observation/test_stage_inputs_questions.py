@@ -81,9 +81,11 @@ def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode,
 def test_grep_looks_where_its_stack_ends_and_is_seen_to_read_what_it_is_told(place):
     path = "/proc/self/maps"
     assert read_by(place, ran("grep", "maps", "a.h", others={path: FILE}))
-    told = [ran("grep", "x", *argv, others={path: FILE}) for argv in ([path], ["-fproc/self/maps"], ["self"])]
-    told[2].directory = "/proc"
-    for process in told:
+    readers = [
+        ran("grep", "x", *argv, others={path: FILE}) for argv in ([path], ["-fproc/self/maps"], ["self"])
+    ]
+    readers[2].directory = "/proc"
+    for process in readers:
         with pytest.raises(UnreadableError, match="`grep` reads `/proc/self/maps`"):
             read_by(place, process)
 

@@ -251,7 +251,7 @@ def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_input_reco
 
 
 @pytest.mark.parametrize(
-    ("argv", "is_told"),
+    ("argv", "depends"),
     [
         (["{}/one/a.cu"], True),
         (["-I{}/one"], True),
@@ -259,7 +259,7 @@ def test_a_directory_that_was_tested_and_has_changed_meanwhile_has_no_input_reco
         (["a.cu", "/usr"], False),
     ],
 )
-def test_a_script_that_is_told_where_the_checkouts_are(place, argv, is_told):
+def test_a_script_that_is_told_where_the_checkouts_are(place, argv, depends):
     (place / "script").write_text('case $1 in *two*) x=1;; esac\nexec g++ "$@"')
     process = ran("sh", "script", *(word.format(place) for word in argv), files=["script"])
     scratch = f"{place}/one/scratch"
@@ -269,7 +269,7 @@ def test_a_script_that_is_told_where_the_checkouts_are(place, argv, is_told):
         call = ObservedInputs(cache, str(place), scratch, time.time_ns() + LATER, checkout)
         made = call.input_record(Observation([process], set()), subject())
         topics.append([topic for topic, _, _ in made.machine])
-    assert topics == [[facts.CHECKOUT] if is_told else [], []]
+    assert topics == [[facts.CHECKOUT] if depends else [], []]
     (place / "script").write_text('exec g++ "$@"')
     call = ObservedInputs(cache, str(place), scratch, time.time_ns() + LATER, str(place))
     process.files["script"] = signatures.of("script")

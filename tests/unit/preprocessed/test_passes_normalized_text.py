@@ -24,7 +24,7 @@ def say(text: bytes | str) -> str:
     return digest_of(MAIN + (text.encode() if isinstance(text, str) else text))
 
 
-def is_told_apart(one: bytes | str, other: bytes | str) -> bool:
+def is_distinguished(one: bytes | str, other: bytes | str) -> bool:
     """Whether two texts can never be taken for each other: no digest at all is the safe answer."""
     digests = say(one), say(other)
     return digests[0] != digests[1] or digests == ("", "")
@@ -69,7 +69,7 @@ def test_where_lines_are_does_not_count(moved):
     ],
 )
 def test_what_is_said_counts(one, other):
-    assert is_told_apart(one, other)
+    assert is_distinguished(one, other)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_a_text_that_says_nothing():
 
 def test_ends_of_lines_and_blanks_may_count():
     """That they do costs a hit; they must not swallow anything."""
-    assert is_told_apart("int x;\r\nint y;\r\n", "int x;\r\nint z;\r\n")
-    assert is_told_apart("int x;\n   \n", "int x;\n   \nint y;\n")
-    assert is_told_apart(b"int x;\x01\nint y;\n", b"int x;\nint y;\n")
+    assert is_distinguished("int x;\r\nint y;\r\n", "int x;\r\nint z;\r\n")
+    assert is_distinguished("int x;\n   \n", "int x;\n   \nint y;\n")
+    assert is_distinguished(b"int x;\x01\nint y;\n", b"int x;\nint y;\n")
     assert say(b"int x;\n\x01int y;\n") == ""
 
 
@@ -145,13 +145,13 @@ def test_ends_of_lines_and_blanks_may_count():
 def test_lines_inside_a_raw_string_count(kind, before):
     for change in ("\n\n\n", '\n# 1 "b.h" 1 3\n', "\n# 7 \n\n", '\n)" \n', "\n\n# 1\n"):
         texts = [f'{before}{kind}"q(1{lines}2)q";\nint x;\n' for lines in ("\n\n", change)]
-        assert is_told_apart(*texts)
+        assert is_distinguished(*texts)
 
 
 @pytest.mark.parametrize("mark", ["", "x", '"', "a-b", "0123456789abcdef", "'"])
 def test_the_delimiter_of_a_raw_string_is_known(mark):
     texts = [f'auto s = R"{mark}( )z" \n{lines}){mark}";\nint x;\n' for lines in ("\n", "\n\n")]
-    assert is_told_apart(*texts)
+    assert is_distinguished(*texts)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_lines_around_a_string_do_not_count(text):
 )
 def test_lines_inside_a_raw_string_count_behind_literals_that_mislead(before):
     texts = [f'{before} auto s = R"(1\n{lines}2)";\nint x;\n' for lines in ("\n", "\n\n")]
-    assert is_told_apart(*texts)
+    assert is_distinguished(*texts)
 
 
 READERS = ["__builtin_LINE()", "__builtin_FILE()", "__builtin_COLUMN()", "__builtin_source_location()"]
@@ -310,10 +310,10 @@ def test_two_texts_that_say_different_things_never_have_one_digest(seed, words, 
         lines = any_lines(chance, words, glue)
         other = edited(lines, chance)
         is_one = say("\n".join(lines)) == say("\n".join(other)) != ""
-        told, told_then = read(lines), read(other)
-        if told is None or told_then is None:
+        lines_before, lines_after = read(lines), read(other)
+        if lines_before is None or lines_after is None:
             continue
-        if told != told_then:
+        if lines_before != lines_after:
             assert not is_one, (lines, other)
         elif lines != other:
             moved += 1
@@ -355,7 +355,7 @@ def test_what_a_large_system_header_says_counts(was, now):
 
 def test_a_stretch_cannot_be_taken_for_a_header_that_is_kept():
     header = f'# 1 "/usr/s.h" 1 3 4\n{SYSTEM}'
-    assert is_told_apart(header, f"\x028 {len(header)}\n\n{header}")
+    assert is_distinguished(header, f"\x028 {len(header)}\n\n{header}")
 
 
 def test_what_the_host_compiler_writes_is_read_in_the_same_way(tmp_path):

@@ -114,8 +114,8 @@ def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
 
 
 def test_the_same_state_is_recorded_once_with_its_last_result(header, cache):
-    for said in (b"first", b"second"):
-        add(cache, read(header), Result(stdout=said))
+    for diagnostics in (b"first", b"second"):
+        add(cache, read(header), Result(stdout=diagnostics))
     assert [pair.result.stdout for pair in valid_pairs(cache)] == [b"second"]
     assert len(kept(cache)) == 1
 
@@ -229,18 +229,18 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
 # Results with diagnostics look different on each kind of terminal.
 
 
-@pytest.mark.parametrize("said", [b"", b"warning\n"])
-def test_on_a_terminal_a_result_with_diagnostics_has_a_key_of_its_own(header, cache, said):
-    result = Result(stderr=said)
+@pytest.mark.parametrize("diagnostics", [b"", b"warning\n"])
+def test_on_a_terminal_a_result_with_diagnostics_has_a_key_of_its_own(header, cache, diagnostics):
+    result = Result(stderr=diagnostics)
     plain, own = record.on_terminal(FRONT, "xterm 80")
     assert (plain.key, plain.has_diagnostics, own.has_diagnostics) == (FRONT.key, False, True)
     assert own.key not in (FRONT.key, record.on_terminal(FRONT, "xterm 100")[1].key)
     assert record.on_terminal(FRONT, "") == [FRONT]
     front = record.front_for(result, FRONT, "xterm 80")
-    assert front.key == (own.key if said else FRONT.key)
+    assert front.key == (own.key if diagnostics else FRONT.key)
     add(cache, read(header), result, front)
-    assert [bool(found(cache, one)) for one in (plain, own)] == [not said, bool(said)]
-    assert bool(found(cache)) == (not said)
+    assert [bool(found(cache, one)) for one in (plain, own)] == [not diagnostics, bool(diagnostics)]
+    assert bool(found(cache)) == (not diagnostics)
     assert record.front_for(result, FRONT, "") is FRONT
 
 

@@ -208,9 +208,9 @@ def test_a_record_that_held_no_longer_holds_again(recorded, place):
 
 
 def answer_to(topic):
-    said = facts.answer(topic, "", os.environ, Store("unused"))
-    assert said
-    return said
+    current = facts.answer(topic, "", os.environ, Store("unused"))
+    assert current
+    return current
 
 
 @pytest.mark.parametrize("topic", ["host", "caller"])

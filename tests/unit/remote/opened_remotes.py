@@ -11,11 +11,11 @@ from nvccache.remote.kinds import connect
 from nvccache.remote.service import ServiceError
 
 NAME = "1/ab/" + "ab" * 32
-NOBODY = {"HOME": "/nonexistent"}
+NO_CREDENTIALS = {"HOME": "/nonexistent"}
 MOST = 1 << 20
 
 
-def opened(text, environ=NOBODY, timeout=0.5):
+def opened(text, environ=NO_CREDENTIALS, timeout=0.5):
     return connect(remote_url.parse(text)[0], environ, timeout)
 
 

@@ -12,7 +12,7 @@ from nvccache import remote_url
 from nvccache.remote import object_store
 from nvccache.remote.service import OwnLimitError
 from nvccache.remote.tier import Pool, Tier
-from opened_remotes import NOBODY, opened
+from opened_remotes import NO_CREDENTIALS, opened
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
@@ -54,7 +54,7 @@ def test_no_thread_to_be_had(monkeypatch):
 
 def test_a_tier_without_threads_has_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    asked = Tier(remote_url.parse(f"file://{tmp_path}"), NOBODY, 5.0)
+    asked = Tier(remote_url.parse(f"file://{tmp_path}"), NO_CREDENTIALS, 5.0)
     assert asked.get("blob", KEY, 1000) is None
     assert asked.waited < 1.0
 
@@ -77,12 +77,12 @@ def test_a_pool_that_gets_one_thread_does_all(monkeypatch):
 
 
 def test_its_threads_are_few_and_tools_are_not_told(monkeypatch):
-    told = {}
+    variables = {}
     monkeypatch.delenv("TOKIO_WORKER_THREADS", raising=False)
-    monkeypatch.setattr("os.putenv", told.__setitem__)
+    monkeypatch.setattr("os.putenv", variables.__setitem__)
     object_store.check_limits()
-    assert told == {"TOKIO_WORKER_THREADS": "2"}
+    assert variables == {"TOKIO_WORKER_THREADS": "2"}
     monkeypatch.setenv("TOKIO_WORKER_THREADS", "7")
-    told.clear()
+    variables.clear()
     object_store.check_limits()
-    assert "2" not in told.values()
+    assert "2" not in variables.values()

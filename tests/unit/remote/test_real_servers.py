@@ -7,7 +7,7 @@ import time
 import pytest
 
 from nvccache.remote import envelope
-from opened_remotes import NOBODY, fault_of, opened
+from opened_remotes import NO_CREDENTIALS, fault_of, opened
 from support import certificates, servers, servers_redis, servers_s3
 from support.servers_redis import PASSWORD, READER
 
@@ -37,7 +37,7 @@ def round_trip(service):
     assert service.get(NAME, 10) is None
 
 
-def word_of(text, does, environ=NOBODY):
+def word_of(text, does, environ=NO_CREDENTIALS):
     service = opened(text, environ, 2)
     return fault_of(service.put, NAME, CONTENT) if does == "put" else fault_of(service.get, NAME, 10)
 

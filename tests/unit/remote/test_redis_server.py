@@ -85,12 +85,12 @@ def test_answers_that_are_none(fake, answer, word):
 
 
 def test_no_more_is_taken_than_may_come(fake):
-    def sends_for_ever(connection):
+    def sends_without_end(connection):
         while True:
             connection.sendall(b"x" * 65536)
 
-    assert fake(b"$1000000000000\r\n", then=sends_for_ever).server().get(NAME, MOST) is None
-    assert word_of(fake(b"$", then=sends_for_ever).server()) == "broken"
+    assert fake(b"$1000000000000\r\n", then=sends_without_end).server().get(NAME, MOST) is None
+    assert word_of(fake(b"$", then=sends_without_end).server()) == "broken"
 
 
 def test_what_drips_is_given_up(fake):
@@ -138,8 +138,8 @@ def test_a_list_without_form_is_refused(fake):
 
 @pytest.mark.parametrize("idle", [b"-5", b"9" * 400, b"x"])
 def test_a_time_that_cannot_be_is_none(fake, idle):
-    told = b":" + idle + b"\r\n" if idle != b"x" else b"-ERR an LFU policy\r\n"
-    there = fake(b"*2\r\n$1\r\n0\r\n*1\r\n$3\r\n1/a\r\n", told, b":7\r\n")
+    idle_reply = b":" + idle + b"\r\n" if idle != b"x" else b"-ERR an LFU policy\r\n"
+    there = fake(b"*2\r\n$1\r\n0\r\n*1\r\n$3\r\n1/a\r\n", idle_reply, b":7\r\n")
     assert list(there.server().list("1/")) == [("1/a", 7, 0.0)]
 
 

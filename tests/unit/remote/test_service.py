@@ -13,7 +13,7 @@ from faulty_server import FaultyServer, says
 from nvccache import outcomes, remote_url
 from nvccache.remote import object_store
 from nvccache.remote import service as services
-from opened_remotes import MOST, NAME, NOBODY, fault_of, opened
+from opened_remotes import MOST, NAME, NO_CREDENTIALS, fault_of, opened
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
@@ -23,7 +23,7 @@ def service(server, kind="http"):
 
 
 def options(text, **environ):
-    return object_store.options_of(remote_url.parse(text)[0], {**NOBODY, **environ})[1]
+    return object_store.options_of(remote_url.parse(text)[0], {**NO_CREDENTIALS, **environ})[1]
 
 
 def s3_error(status, code):
@@ -120,14 +120,14 @@ def test_faults(kind, answer, word):
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("message", "text"),
     [
         ("Unexpected (permanent) at read => NoPerm: this user", "it denies this user the command"),
         ('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"', "there is no such bucket"),
     ],
 )
-def test_what_sounds_like_something_else_is_told_in_its_own_words(said, text):
-    assert services.error_of(said).text.startswith(text)
+def test_what_sounds_like_something_else_is_told_in_its_own_words(message, text):
+    assert services.error_of(message).text.startswith(text)
 
 
 def test_nobody_listens():

@@ -20,7 +20,7 @@ from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.remote.tier import Budget, Pool, Tier
-from opened_remotes import NOBODY
+from opened_remotes import NO_CREDENTIALS
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
 
@@ -32,7 +32,7 @@ class Place:
     """Two directories as remotes, and tiers of them or of what a test names."""
 
     def __init__(self, folder):
-        self.said = []
+        self.messages = []
         for name in ("one", "two"):
             (folder / name).mkdir()
         self.one = f"file://{folder}/one"
@@ -43,7 +43,7 @@ class Place:
         SharedDirectory(place.removeprefix("file://")).put(envelope.name_of("blob", key), content)
 
     def tier(self, text, timeout=0.5):
-        return Tier(remote_url.parse(text), NOBODY, timeout, self.said.append)
+        return Tier(remote_url.parse(text), NO_CREDENTIALS, timeout, self.messages.append)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_another_name_is_garbage(place):
     asked = place.tier(place.one)
     assert asked.get("blob", KEYS[0], 1000) is None
     assert asked.remotes[0].faults == {"broken": 1}
-    assert place.said == []
+    assert place.messages == []
 
 
 def test_server_of_nothing_but_garbage_is_left_alone(place):
@@ -123,7 +123,7 @@ def test_time_is_waited_once(place, answer):
         assert time.monotonic() - began < 0.2
         assert (later.remotes[0].requested, later.remotes[0].faults) == (0, {"left_alone": 1})
         until = time.strftime("%H:%M:%S", time.localtime(outage.until))
-        assert place.said == [
+        assert place.messages == [
             f"`{text}` is skipped for 60 s: {outage.text}",
             f"`{text}` is skipped until {until}: {outage.text}",
         ]
@@ -151,8 +151,8 @@ def test_absence_is_no_fault_and_bad_credentials_are(place):
         asked = place.tier(text)
         assert asked.get("blob", KEYS[0], 1000) is None
         assert asked.remotes[0].faults == {"bad_credentials": 1}
-        assert len(place.said) == 1
-        assert "SECRET" not in place.said[0] + asked.remotes[0].shown
+        assert len(place.messages) == 1
+        assert "SECRET" not in place.messages[0] + asked.remotes[0].shown
         before = len(server.requests)
         assert asked.get("blob", KEYS[1], 1000) is None
         assert len(server.requests) == before
@@ -175,7 +175,7 @@ def test_extra_that_is_missing_is_said_and_no_outage(place, own_pool, monkeypatc
     assert asked.get("blob", KEYS[0], 1000) is None
     assert asked.get("blob", KEYS[1], 1000) is None
     assert asked.remotes[0].faults == {"not_installed": 1}
-    assert len(place.said) == 1
+    assert len(place.messages) == 1
     assert list(own_pool.iterdir()) == []
 
 
@@ -217,7 +217,7 @@ def test_interrupt_is_heard_while_waiting():
 
 def test_who_waits_goes_on_when_the_call_is_to_end():
     with FaultyServer(faulty_server.is_silent) as server:
-        asked = Tier(remote_url.parse(f"{server.url}/p"), NOBODY, 30.0)
+        asked = Tier(remote_url.parse(f"{server.url}/p"), NO_CREDENTIALS, 30.0)
         began = time.monotonic()
         threading.Timer(0.2, asked.close).start()
         assert asked.get("blob", KEYS[0], 1000) is None

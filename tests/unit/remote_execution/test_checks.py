@@ -141,8 +141,8 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path):
     file.write_text('# ours\nexecutor = "http://h"\nexecutor_jobs = "many"\n')
     settings = config.load(environ)
     assert list(remote_checks.of_executor(settings)) == []
-    told = [finding for finding in doctor.of_settings(settings, environ) if finding.state == BAD]
-    assert [f"`{file}` line {line}" in finding.text for line, finding in zip((2, 3), told, strict=True)] == [
+    bad = [finding for finding in doctor.of_settings(settings, environ) if finding.state == BAD]
+    assert [f"`{file}` line {line}" in finding.text for line, finding in zip((2, 3), bad, strict=True)] == [
         True, True,
     ]  # fmt: skip
 

@@ -140,8 +140,8 @@ def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
 @NEEDS_CHECK
 @needs_x86
 def test_the_check_lets_this_processor_pass_and_no_other(cache):
-    said = processor.features(LOADER, os.environ, cache, is_of_tool=True)
-    checks = processor.checks_of(said)
+    printed = processor.features(LOADER, os.environ, cache, is_of_tool=True)
+    checks = processor.checks_of(printed)
     assert checks
 
     def status(checks):
@@ -161,8 +161,8 @@ def test_the_check_lets_this_processor_pass_and_no_other(cache):
 @NEEDS_CHECK
 @needs_x86
 def test_a_line_is_a_check_as_well():
-    said = subprocess.run([LOADER, "--list-diagnostics"], capture_output=True, check=True).stdout.decode()
-    line = next(line for line in said.splitlines() if line.startswith("dl_platform="))
+    printed = subprocess.run([LOADER, "--list-diagnostics"], capture_output=True, check=True).stdout.decode()
+    line = next(line for line in printed.splitlines() if line.startswith("dl_platform="))
 
     def status(check):
         argv = [work.CHECK, check, "--", LOADER, SORT, "/dev/null"]

@@ -14,31 +14,31 @@ def of(*events):
 
 def test_rates_count_what_could_be_a_hit():
     outcomes = ["direct_hit", "direct_hit", "stage_hit", "partial_hit", "miss", "failed", "fault"]
-    told = of(*[call(outcome=outcome) for outcome in outcomes], bypass())
-    assert told.by_outcome == {
+    found = of(*[call(outcome=outcome) for outcome in outcomes], bypass())
+    assert found.by_outcome == {
         "direct_hit": 2, "stage_hit": 1, "partial_hit": 1, "miss": 1, "query_hit": 0, "query_miss": 0,
         "bypass": 1, "failed": 1, "fault": 1,
     }  # fmt: skip
-    assert told.hit_rate == pytest.approx(3 / 5)
+    assert found.hit_rate == pytest.approx(3 / 5)
 
 
 def test_there_is_no_rate_of_nothing():
-    for told in (of(), of(bypass()), of(call(outcome="failed"))):
-        assert told.hit_rate is None and told.stage_hit_rate is None
+    for found in (of(), of(bypass()), of(call(outcome="failed"))):
+        assert found.hit_rate is None and found.stage_hit_rate is None
 
 
 def test_times_are_added_up_and_pauses_left_out_of_what_elapsed():
-    told = of(
+    found = of(
         call(stage(seconds=2), hit(seconds=5), started=0, seconds=10, wall_saved=4, tool_saved=5),
         call(stage(seconds=1, result="failed"), started=5, seconds=10, wall_saved=-1),
         call(started=1000, seconds=3, build="4800-2"),
     )
-    assert (told.wall, told.elapsed) == (23, 15 + 3)
-    assert (told.wall_saved, told.tool_saved, told.tool_spent) == (3, 5, 3)
+    assert (found.wall, found.elapsed) == (23, 15 + 3)
+    assert (found.wall_saved, found.tool_saved, found.tool_spent) == (3, 5, 3)
 
 
 def test_stages_are_counted_by_kind_in_the_order_of_the_pipeline():
-    told = of(
+    found = of(
         call(
             stage(kind="ptxas", seconds=2),
             stage(kind="tomorrows", seconds=1),
@@ -47,59 +47,59 @@ def test_stages_are_counted_by_kind_in_the_order_of_the_pipeline():
             stage(kind="cicc", result="failed", seconds=4),
         )
     )
-    assert list(told.stages) == ["cicc", "ptxas", "tomorrows"]
-    assert told.stages["ptxas"].results == {"ran": 1, "hit": 1}
-    assert (told.stages["ptxas"].spent, told.stages["ptxas"].saved) == (2, 7)
-    assert (told.stages["cicc"].spent, told.stages["cicc"].saved) == (4, 3)
-    assert told.stage_hit_rate == pytest.approx(2 / 4)
+    assert list(found.stages) == ["cicc", "ptxas", "tomorrows"]
+    assert found.stages["ptxas"].results == {"ran": 1, "hit": 1}
+    assert (found.stages["ptxas"].spent, found.stages["ptxas"].saved) == (2, 7)
+    assert (found.stages["cicc"].spent, found.stages["cicc"].saved) == (4, 3)
+    assert found.stage_hit_rate == pytest.approx(2 / 4)
 
 
 def test_what_an_engine_had_was_not_spent_and_is_not_slow():
     had = made_builds.away(is_cached=True, kind="ptxas", seconds=90.0)
-    told = of(call(made_builds.away(), had, stage(seconds=2)))
-    assert (told.tool_spent, told.stages["ptxas"].spent, told.stages["ptxas"].saved) == (42, 0, 0)
-    assert [slow.stage.spent for slow in told.slowest_stages] == [40, 2, 0]
-    made = figures.to_json(told)["slowest_stages"]
+    found = of(call(made_builds.away(), had, stage(seconds=2)))
+    assert (found.tool_spent, found.stages["ptxas"].spent, found.stages["ptxas"].saved) == (42, 0, 0)
+    assert [slow.stage.spent for slow in found.slowest_stages] == [40, 2, 0]
+    made = figures.to_json(found)["slowest_stages"]
     assert [(each["where"], each["away"] is None) for each in made] == [
         ("grpc://host:1", False), ("local", True), ("grpc://host:1", False),
     ]  # fmt: skip
 
 
 def test_what_is_slow_comes_first():
-    told = of(
+    found = of(
         call(stage(seconds=1), sources=["quick.cu"], seconds=2),
         call(stage(seconds=9, kind="ptxas"), sources=["slow.cu"], seconds=6),
         call(sources=["quick.cu"], seconds=3),
     )
-    assert list(told.sources) == ["slow.cu", "quick.cu"]
-    assert (told.sources["quick.cu"].count, told.sources["quick.cu"].wall) == (2, 5)
-    assert [slow.stage.kind for slow in told.slowest_stages] == ["ptxas", "cicc"]
+    assert list(found.sources) == ["slow.cu", "quick.cu"]
+    assert (found.sources["quick.cu"].count, found.sources["quick.cu"].wall) == (2, 5)
+    assert [slow.stage.kind for slow in found.slowest_stages] == ["ptxas", "cicc"]
 
 
 def test_causes_are_sorted_by_what_they_cost():
-    told = of(
+    found = of(
         call(stage(seconds=1, why="new"), cause="`a.h` changed"),
         call(stage(seconds=1, why="new"), cause="`a.h` changed"),
         call(stage(seconds=9, why="old"), hit(why="not told"), cause="`b.h` changed", sources=["b.cu"]),
         bypass(cause="none of a bypass"),
     )
-    assert list(told.causes) == ["`b.h` changed", "`a.h` changed"]
-    assert (told.causes["`a.h` changed"].count, told.causes["`b.h` changed"].example) == (2, "b.cu")
-    assert [(why, tally.count) for why, tally in told.whys.items()] == [("old", 1), ("new", 2)]
+    assert list(found.causes) == ["`b.h` changed", "`a.h` changed"]
+    assert (found.causes["`a.h` changed"].count, found.causes["`b.h` changed"].example) == (2, "b.cu")
+    assert [(why, tally.count) for why, tally in found.whys.items()] == [("old", 1), ("new", 2)]
 
 
 def test_reasons_faults_and_settings_are_counted():
-    told = of(
+    found = of(
         bypass(),
         bypass(reason="library"),
         bypass(),
         call(reason="linked", store_fault="disk_full", wrong_settings=["jobs", "unknown"]),
     )
-    assert [(word, tally.count) for word, tally in told.reasons.items()] == [("verbose", 2), ("library", 1)]
-    assert list(told.store_faults) == ["disk_full"]
-    assert sorted(told.wrong_settings) == ["jobs", "unknown"]
+    assert [(word, tally.count) for word, tally in found.reasons.items()] == [("verbose", 2), ("library", 1)]
+    assert list(found.store_faults) == ["disk_full"]
+    assert sorted(found.wrong_settings) == ["jobs", "unknown"]
 
 
 def test_the_list_of_stages_has_an_end():
-    told = of(*made_builds.build(100))
-    assert len(told.slowest_stages) == figures.LONGEST_LIST
+    found = of(*made_builds.build(100))
+    assert len(found.slowest_stages) == figures.LONGEST_LIST

@@ -37,15 +37,15 @@ def test_what_was_sent_is_told_by_the_number_of_the_stage():
         call(stage(), made_builds.away()),
         call(made_builds.away(is_cached=True), stage(why_here="no_workers"), started=made_builds.BEGUN + 2),
     )
-    assert [(number, lasted, made["texts"][told]) for number, lasted, told in made["away"]] == [
+    assert [(number, lasted, made["texts"][index]) for number, lasted, index in made["away"]] == [
         (1, 460_000, "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"),
         (2, 60_000, "from the action cache of the engine: send 2.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes"
                     " fetched"),
         (3, 20_000, f"sent to another machine, but run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"),
     ]  # fmt: skip
     assert decode(call(stage()))["away"] == []
-    ((_, lasted, told),) = (made := decode(call(stage(in_vain=1.5))))["away"]
-    assert (lasted, made["texts"][told]) == (20_000, "wasted 1.50 s before, with a wrong module id")
+    ((_, lasted, index),) = (made := decode(call(stage(in_vain=1.5))))["away"]
+    assert (lasted, made["texts"][index]) == (20_000, "wasted 1.50 s before, with a wrong module id")
 
 
 def test_each_text_is_there_once():

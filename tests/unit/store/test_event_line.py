@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from made_events import event, told
+from made_events import event, stages_of
 from nvccache import outcomes
 from nvccache.store import event_line, events
 
@@ -72,7 +72,7 @@ def test_what_was_planted_in_the_place_of_the_log_loses_no_call_and_stays_as_it_
         outside.write_text("of somebody")
         os.link(outside, log) if kind == "second name" else log.symlink_to(outside)
     event_line.append(cache_dir, MISS)
-    assert [told(found) for found in events.read(cache_dir)] == [told(MISS)]
+    assert [stages_of(found) for found in events.read(cache_dir)] == [stages_of(MISS)]
     assert outside.exists() == (kind in ("link", "second name"))
     assert not outside.exists() or outside.read_text() == "of somebody"
 

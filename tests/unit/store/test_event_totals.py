@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from made_events import event, told
+from made_events import event, stages_of
 from nvccache import outcomes
 from nvccache.store import event_line, event_totals, events
 from unprivileged import read_only, unreadable
@@ -66,7 +66,7 @@ def test_the_last_call_that_made_a_product_is_told(cache_dir, product, is_folded
         event_totals.fold(cache_dir)
         assert not os.path.exists(log_of(cache_dir))
     found = events.last_call(cache_dir, product)
-    assert (found.outcome, found.product, told(found)) == (outcomes.DIRECT_HIT, product, STAGES)
+    assert (found.outcome, found.product, stages_of(found)) == (outcomes.DIRECT_HIT, product, STAGES)
     assert events.last_call(cache_dir).product == "/other.o"
     assert events.last_call(cache_dir, "/unknown.o") is None
 
@@ -377,7 +377,10 @@ def test_a_new_fact_is_one_row_and_lines_with_and_without_it_are_read_by_all_ver
     event_line.append(cache_dir, event("miss", stages=[("cicc", False, 2.0)]))
     later(WRITE_LATER)
     assert json.loads(later(READ_LATER)) == [[[1, 1], [7, 5]], {"sum": 14}]
-    assert [told(call) for call in events.read(cache_dir)] == [[("cicc", False, 2.0)], [("cicc", False, 1.0)]]
+    assert [stages_of(call) for call in events.read(cache_dir)] == [
+        [("cicc", False, 2.0)],
+        [("cicc", False, 1.0)],
+    ]
     counted = event_totals.read(cache_dir, ["cicc"])
     assert (counted["calls"]["miss"], counted["stages"]["cicc"]["seconds"]) == (2, 3.0)
 
@@ -450,5 +453,5 @@ def test_what_went_wrong_beside_the_compile_is_counted_and_told(cache_dir):
     assert totals["wrong_settings"] == {"jobs": 1, "max_size": 1}
     found = events.last_call(cache_dir, "/a.o")
     assert (found.store_fault, found.wrong_settings) == ("disk_full", "jobs,max_size")
-    assert told(found) == STAGES
+    assert stages_of(found) == STAGES
     assert event_totals.zeros()["store_faults"] == {}

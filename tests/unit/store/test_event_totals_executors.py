@@ -140,20 +140,20 @@ def test_what_a_stage_cost_elsewhere_is_kept() -> None:
     stage = StageEvent("cicc", RAN, 6.5)
     stage.where = "grpc://h:1"
     stage.away = Costs(0.25, 0.125, 6.5, 0.5, 1200, 34, "worker", is_cached=True).text()
-    found, told = read_again(stage)
+    found, as_json = read_again(stage)
     assert (found.where, found.away) == ("grpc://h:1", stage.away)
-    assert told["away"] == {
+    assert as_json["away"] == {
         "queue": 0.25, "send": 0.125, "run": 6.5, "fetch": 0.5, "sent_bytes": 1200, "fetched_bytes": 34,
         "is_cached": 1,
     }  # fmt: skip
-    assert told["why_here"] == ""
+    assert as_json["why_here"] == ""
 
 
 def test_why_a_stage_ran_here_though_it_was_sent_is_kept() -> None:
     stage = StageEvent("cicc", RAN, 6.5)
     stage.away = "no_workers"
-    _, told = read_again(stage)
-    assert (told["where"], told["away"], told["why_here"]) == ("local", None, "no_workers")
+    _, as_json = read_again(stage)
+    assert (as_json["where"], as_json["away"], as_json["why_here"]) == ("local", None, "no_workers")
 
 
 def test_costs_that_are_none_are_not_told() -> None:
@@ -168,8 +168,8 @@ def test_what_ran_in_vain_is_kept_and_counted() -> None:
     stage = StageEvent("cicc", RAN, 6.5)
     assert read_again(stage)[1]["in_vain"] == 0
     stage.in_vain = 1.25
-    found, told = read_again(stage)
-    assert told["in_vain"] == 1.25
+    found, as_json = read_again(stage)
+    assert as_json["in_vain"] == 1.25
     event = Event("miss", started=1.0)
     event.stages += [found, StageEvent("cicc", RAN, 1.0), found]
     assert event_totals.of_events([event])["in_vain"] == {"runs": 2, "seconds": 2.5}

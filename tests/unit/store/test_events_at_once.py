@@ -54,10 +54,12 @@ def test_every_call_is_counted_once_whoever_is_killed(tmp_path, monkeypatch, pro
         event_totals.fold(cache)
         before, counted = counted, event_totals.read(cache)["calls"]["miss"]
         assert before <= counted <= calls
-    told = {number: len(child.communicate()[0]) for number, child in enumerate(children)}
+    acknowledged = {number: len(child.communicate()[0]) for number, child in enumerate(children)}
     for number, child in enumerate(children):
-        told[number] += child in victims  # what was read above
-        assert child.returncode == (-signal.SIGKILL if child in victims else 0) or told[number] == each
+        acknowledged[number] += child in victims  # what was read above
+        assert (
+            child.returncode == (-signal.SIGKILL if child in victims else 0) or acknowledged[number] == each
+        )
     found = [event.product for event in events.read(cache)]
     assert len(set(found)) == len(found)
     totals = event_totals.read(cache, ["cicc"])
@@ -66,4 +68,4 @@ def test_every_call_is_counted_once_whoever_is_killed(tmp_path, monkeypatch, pro
     for number, child in enumerate(children):
         written = [product for product in found if product.startswith(f"/{number}/")]
         assert written == [f"/{number}/{index}.o" for index in range(len(written))]
-        assert told[number] <= len(written) <= told[number] + (child in victims)
+        assert acknowledged[number] <= len(written) <= acknowledged[number] + (child in victims)

@@ -127,8 +127,8 @@ def test_who_stands_still_is_waited_for_once(claims, holder, tmp_path, monkeypat
     stop(holder)
     poll_until_free(first)
     assert second.poll() == FREE
-    anew = Claims(str(tmp_path / "cache"))
-    assert isinstance(anew.take(KEY), Claim)
+    reopened = Claims(str(tmp_path / "cache"))
+    assert isinstance(reopened.take(KEY), Claim)
     holder.send_signal(signal.SIGCONT)
     assert isinstance(claims.take(KEY), Wait), "there is one holder again"
 

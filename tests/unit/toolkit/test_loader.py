@@ -146,15 +146,15 @@ LIBM, LIBX = (b"libm.so.6", b"/lib/libm.so.6"), (b"libx.so.1", b"/lib/libx.so.1"
 
 
 def test_only_what_the_loaders_cache_says_of_the_names_counts(tmp_path):
-    def said(*lines, **more):
+    def cache_digest(*lines, **more):
         return loader.digest_of_cache(loaders_cache(tmp_path, *lines, **more), ["libm.so.6"])
 
-    alone = said(LIBM)
-    assert said(LIBM, LIBX) == alone
-    assert said(LIBX, LIBM, older=b"ld.so-1.7.0\0") == alone
-    assert said((b"libm.so.6", b"/opt/libm.so.6")) != alone
-    assert said(LIBM, (b"libm.so.6", b"/opt/libm.so.6")) != alone
-    assert said(LIBX) != alone
+    alone = cache_digest(LIBM)
+    assert cache_digest(LIBM, LIBX) == alone
+    assert cache_digest(LIBX, LIBM, older=b"ld.so-1.7.0\0") == alone
+    assert cache_digest((b"libm.so.6", b"/opt/libm.so.6")) != alone
+    assert cache_digest(LIBM, (b"libm.so.6", b"/opt/libm.so.6")) != alone
+    assert cache_digest(LIBX) != alone
 
 
 def test_a_cache_of_another_form_counts_as_a_whole(tmp_path):

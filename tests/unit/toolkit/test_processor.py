@@ -31,9 +31,9 @@ def test_of_a_glibc_that_is_not_known_all_features_count():
 
 
 def test_of_another_architecture_all_capabilities_count():
-    said = b'dl_hwcap=0x%d\ndl_hwcap2=0x7\ndl_platform="aarch64"\naarch64.cpu_features.midr_el1=0x%d\n'
-    assert class_in(said % (1, 1), (2, 36)) == class_in(said % (1, 2), (2, 36))
-    assert class_in(said % (1, 1), (2, 36)) != class_in(said % (2, 1), (2, 36))
+    listing = b'dl_hwcap=0x%d\ndl_hwcap2=0x7\ndl_platform="aarch64"\naarch64.cpu_features.midr_el1=0x%d\n'
+    assert class_in(listing % (1, 1), (2, 36)) == class_in(listing % (1, 2), (2, 36))
+    assert class_in(listing % (1, 1), (2, 36)) != class_in(listing % (2, 1), (2, 36))
     assert class_in(b"", (2, 36)) == ""
 
 
