@@ -364,11 +364,16 @@ class _StageInputs:
         for process in self._processes:
             for name in process.variables:
                 is_noise = known_programs.is_noise(name, process.kind, is_coloured)
-                is_known = process.kind == DEVICE and name in self._subject.known_variables
-                if name != "PATH" and not is_noise and not is_known:
+                if name != "PATH" and not is_noise and not self._is_known(name, process):
                     names.add(name)
             names |= process_checks.variables_of(process, self._subject.environ)
         return names
+
+    def _is_known(self, name: str, process: Process) -> bool:
+        """Whether the key holds all that a process makes of a variable; nvcc.profile may use it as text."""
+        if process.kind != DEVICE or name not in self._subject.known_variables:
+            return False
+        return not any(_contains(path, name) for path in process.files if self._is_relevant(path))
 
     def _add_lookups(self, made: InputRecord) -> None:
         looked = self._call.names.begin(made.files)
@@ -406,6 +411,11 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
         loaders = [known.loader for known in libraries if known.has_libm]
         found += [(facts.FEATURES, path) for path in loaders] or [(facts.NATIVE, "")]
     return found
+
+
+def _contains(path: str, text: str) -> bool:
+    with open(path, "rb") as stream:
+        return text.encode() in stream.read()
 
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:

@@ -203,6 +203,16 @@ def test_a_source_that_compares_dates_has_those_of_all_that_its_compiler_found(p
 
 
 @pytest.mark.parametrize(
+    ("text", "counts"), [("INCLUDES += -I.", False), ("FLAGS = $(NVCC_APPEND_FLAGS)", True)]
+)
+def test_a_variable_in_the_key_counts_where_a_profile_uses_it_as_text(place, text, counts):
+    (place / "nvcc.profile").write_text(text)
+    process = ran("ptxas", files=["nvcc.profile"], variables={"NVCC_APPEND_FLAGS"})
+    of = subject(known_variables=frozenset(environment.OF_ARGUMENTS))
+    assert ("NVCC_APPEND_FLAGS" in asked(read_by(place, process, of=of))) == counts
+
+
+@pytest.mark.parametrize(
     ("arguments", "counts"),
     [
         (["-DD=dependency"], True),
