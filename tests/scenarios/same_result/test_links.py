@@ -211,7 +211,7 @@ def test_one_file_changed_and_compiled_to_the_same_name(
 
 @pytest.mark.by_default("-c")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_an_architecture_more(workspace: Workspace, mode: tuple[str, ...]) -> None:
+def test_one_more_architecture(workspace: Workspace, mode: tuple[str, ...]) -> None:
     """The stub registers names that all architectures' code must have, though one was cached before."""
     workspace.write("a.cu", INTERNAL)
     old = ("-gencode=arch=compute_80,code=sm_80",)
