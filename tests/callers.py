@@ -28,7 +28,7 @@ for line in sys.stdin:
 
 
 class Caller:
-    """A call in a process of its own, which evaluates what it is asked."""
+    """A call in a separate process, which evaluates the expressions sent to it."""
 
     def __init__(self, scratch, ends):
         self.scratch = scratch

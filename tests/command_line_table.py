@@ -1,11 +1,11 @@
 """Compare every command line of tests/scenarios with plain nvcc on several toolkits, and print a table of it.
 
-    python tests/command_line_table.py                                        # the toolkit at hand
+    python tests/command_line_table.py                                        # the default toolkit
     python tests/command_line_table.py --nvcc /path/to/nvcc --nvcc /path/to/older/nvcc,/path/to/g++-11
     python tests/command_line_table.py --results DIRECTORY --nvcc ...         # keep what each gave
 
 Prints Markdown: what became of each line in each toolkit, then totals. The status is 0 if each was as in
-plain nvcc, and became what the list says. The toolkits are taken one after the other.
+plain nvcc, and became what the list says. Toolkits are compared one at a time.
 """
 
 from __future__ import annotations

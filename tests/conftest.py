@@ -57,7 +57,7 @@ def real_nvcc() -> str:
 
 @pytest.fixture(scope="session")
 def light_nvcc(real_nvcc: str, workers_base: Path, request: pytest.FixtureRequest) -> str:
-    """An nvcc with next to no headers, one for all workers, and beside it digests of its tools."""
+    """An nvcc with few headers, shared by all workers, and a cache with the digests of its tools."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
@@ -148,7 +148,7 @@ def reference_directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The recorded dry runs of six toolkits, which are kept beside the repository."""
+    """The recorded dry runs of six toolkits, which are kept next to the repository."""
     if not CORPUS.is_dir():
         pytest.skip("the dry-run corpus ../shared/dryruns is not here")
     return CORPUS

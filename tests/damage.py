@@ -14,7 +14,7 @@ def torn(record: bytes) -> Iterator[bytes]:
 
 
 def changed(record: bytes, seed: int = 1) -> Iterator[bytes]:
-    """The record with one byte of it another one, for every position."""
+    """The record with one byte changed, for every position."""
     choose = random.Random(seed)
     for position, byte in enumerate(record):
         other = choose.choice([value for value in range(256) if value != byte])

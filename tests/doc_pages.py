@@ -4,10 +4,10 @@ Of the fenced blocks of a page
 
     ```LANGUAGE title="NAME"    is a file, written when it is reached
     ```sh                       are commands, which must succeed
-    ```console                  are commands after `$ `, and what they print; `...` stands for any lines, or
-                                within a line for the rest of it
+    ```console                  are commands after `$ `, and what they print; `...` matches any lines, or
+                                the rest of a line
 
-What does not run here stands in a section that says so and how it was checked, in a paragraph that begins
+Commands that tests cannot run are in a section with a paragraph on how they were checked, which begins
 with `*Not run by the tests`; files in such a section are not written. Amounts (seconds, sizes, shares) and
 dates differ from run to run and are not compared, counts are.
 """
@@ -145,7 +145,7 @@ def _script(found: list[Block | Command]) -> str:
 
 
 def is_shown(shown: list[str], printed: list[str]) -> bool:
-    """Whether a page shows what was printed, but for amounts and what `...` stands for."""
+    """Whether a page shows what was printed, except for amounts and what `...` matches."""
     pattern = ""
     for line in _comparable(shown):
         start, dots, _ = line.partition("...")

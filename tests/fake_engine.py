@@ -63,7 +63,7 @@ class FakeEngine:
         self.metadata: list[Any] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(16))
         self._server.add_generic_rpc_handlers((_Handler(self),))
-        if tls:  # key and certificate, of which that one signs the clients' too
+        if tls:  # key and certificate; the authority also signs clients' certificates
             credentials = grpc.ssl_server_credentials([tls], tls[1], require_client_auth=True)
             self.port = self._server.add_secure_port("127.0.0.1:0", credentials)
         else:

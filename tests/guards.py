@@ -1,9 +1,9 @@
-"""Take out one check after the other, in a copy of the tree, and see its test fail.
+"""Remove one check after the other, in a copy of the tree, and see its test fail.
 
-    python tests/guards.py [WORD...]      all of them, or those whose names hold one of the words
+    python tests/guards.py [WORD...]      all of them, or those whose names contain one of the words
 
-A suite that passes with a check taken out does not test it. Each row of the tables in `guarded` names a
-function, an expression in it, what stands there instead, and a test that must then fail (guarded/rows.py has
+A suite that passes without a check does not test it. Each row of the tables in `guarded` names a
+function, an expression in it, its replacement, and a test that must then fail (guarded/rows.py has
 the form). Exits with 1 if a test still passes or an expression is no longer there.
 """
 

@@ -65,7 +65,7 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def install_below(wheel: Path, prefix: Path) -> Path:
-    """Install as `pip install --user` does: no environment's interpreter lies beside the launcher."""
+    """Install as `pip install --user` does: no environment's interpreter is next to the launcher."""
     _pip("install", "--prefix", str(prefix), "--ignore-installed", str(wheel))
     return prefix / "bin" / "nvccache"
 
@@ -122,7 +122,7 @@ def private_path() -> list[str]:
 
 
 def compile_launcher(folder: Path, *options: str) -> Path:
-    """Compile the launcher of this tree; it finds its script beside itself."""
+    """Compile the launcher of this tree; it finds its script next to itself."""
     program = folder / "nvccache"
     sources = [str(path) for path in sorted((NATIVE / "launcher").glob("*.c"))]
     linking = [] if options else ["-static"]

@@ -60,6 +60,6 @@ def is_full(item: pytest.Item) -> bool:
 
 
 def asks_for_more(config: pytest.Config) -> bool:
-    """Whether the command line names tests, marks or everything, so that nothing is to be left out of it."""
+    """Whether the command line names tests, marks or everything, so that no test is deselected."""
     names_tests = any("::" in word for word in config.args) or config.option.keyword
     return bool(config.getoption("--every-case") or names_tests or config.option.markexpr)

@@ -1,7 +1,7 @@
-"""Replay records written by Python and read by the compiled launcher, behind which there is no real Python.
+"""Replay records written by Python and read by the compiled launcher, with a fake Python behind it.
 
-What is started as Python tells its arguments and ends with a status of its own, so that a test sees who
-answered; and under which name the launcher has looked for a record.
+The fake Python prints its arguments and ends with a status of its own, which shows a test who answered
+and the name under which the launcher looked for a record.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Launcher:
         self.program = program
         self.environ = {"NVCCACHE_DIR": cache, "HOME": "/dev/null", **environ}
         self.front = list(front)
-        self.become: dict[str, object] = {}  # whom it is started as: arguments of subprocess.run
+        self.become: dict[str, object] = {}  # the user it runs as: arguments of subprocess.run
 
     def ask(self, arguments: Sequence[str], **changed: str | None) -> Reply:
-        """Start the launcher; None takes a variable away."""
+        """Start the launcher; None removes a variable."""
         environ = {**self.environ, **changed}
         argv = [self.front[0], *self.front[1:], *arguments]
         done = subprocess.run(

@@ -1,8 +1,8 @@
-"""A toolkit of shell scripts: an nvcc that says what it would do, and tools that do next to nothing, at once.
+"""A toolkit of shell scripts: an nvcc that prints dry runs, and tools that do almost nothing, at once.
 
-The preprocessor is the real one. What a tool is to say or how it is to end stands in the text that it reads:
-`cicc_says`, `ptxas_fails` and so on. With it the whole way of a call that no record answers can be gone in a
-moment, through compile.pipeline, and nothing else of that way is named here.
+The preprocessor is the real one. The text that a tool reads says what it prints or how it ends:
+`cicc_says`, `ptxas_fails` and so on. With it a miss runs in a moment, through compile.pipeline, the only
+part of nvccache's pipeline named here.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ PTXAS = 'ptxas -arch=sm_{arch} -m64 "@scratch@/{ptx}" -o "{product}"'
 
 
 class Toolkit:
-    """It lies beside the directory in which it is called, and so does the cache."""
+    """It is next to the working directory, and so is the cache."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

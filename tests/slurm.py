@@ -2,7 +2,7 @@
 
     python tests/slurm.py [--cores 2] [--folder DIRECTORY]
 
-Everything lies in one folder; munge's own key is used, and its daemon started if there is none.
+Everything is in one folder; munge's own key is used, and its daemon started if there is none.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def test_the_real_nvcc_answers_where_python_has_no_memory(environment):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_library_that_is_elsewhere_is_found_by_trying(environment, tmp_path):
-    """What the interpreter was built for counts where nothing lies beside it."""
+    """Without files next to the interpreter, its compiled-in prefix counts."""
     base = make_base(tmp_path / "base")
     shutil.rmtree(base / "lib")
     put_above(base, environment)
@@ -221,7 +221,7 @@ def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path, request
 
 @pytest.fixture
 def unstartable(tmp_path):
-    """Makes a directory with a launcher whose Python cannot be started, as one in another user's home."""
+    """Makes a directory with a launcher whose Python cannot be started, as in another user's home."""
 
     def make(started: Path) -> Path:
         folder = tmp_path / "bin"

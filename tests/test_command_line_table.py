@@ -1,4 +1,4 @@
-"""The table of command lines over toolkits: what it says, and its exit status."""
+"""The table of command lines over toolkits: its text and exit status."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What the README, the tutorial and the how-tos have a reader type, run as it stands there.
+"""The commands in the README, the tutorial and the how-tos, run as written.
 
     pytest --every-case tests/test_doc_examples.py        every page
     NVCCACHE_TEST_REGENERATE=1 ...                        and what commands print is written into the pages
 
-A page that needs a program which is not here is skipped, and says by name which. The pages show what nvccache
-prints with CUDA 13.0: with others it is not compared.
+A page that needs a missing program is skipped, with the program's name. The pages show what nvccache
+prints with CUDA 13.0: with other releases it is not compared.
 """
 
 from __future__ import annotations

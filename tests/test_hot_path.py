@@ -1,6 +1,6 @@
-"""What a hit loads: a replay nothing of Python, and a direct hit what is listed here.
+"""The modules that a hit loads: none for a replay, those listed here for a direct hit.
 
-Start-up decides what a hit costs, so each module more is a decision.
+Start-up dominates the cost of a hit, so each further module is a decision.
 """
 
 from __future__ import annotations

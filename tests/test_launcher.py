@@ -27,7 +27,7 @@ HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
 
 
 def package_of(launcher: Path) -> str:
-    """Where the nvccache lies that a launcher runs, which its script is changed to say."""
+    """The directory of the nvccache that a launcher runs; its script is changed to use it."""
     script = launcher.with_name("nvccache-python")
     report = (
         "def main():\n    load('nvccache')\n    print(sys.modules['nvccache'].__path__[0])\n\n\nif __name__"
@@ -117,7 +117,7 @@ def test_the_working_directory_has_no_say(launcher, workspace, compiled):
     assert workspace.run([launcher, "stats"]).status == 0
     os.utime(workspace.directory / "a.cu")  # so that more than a hit is loaded
     for python in ([sys.executable, "-I"], [sys.executable]):
-        for name in ("os", "runpy", "nvccache"):  # what Python itself loads before us is out of our hands
+        for name in ("os", "runpy", "nvccache"):  # modules that Python itself loads before us
             (workspace.directory / f"{name}.py").unlink(missing_ok=True)
         for argv in ([*compiled[1:-1], "b.o", "-Xptxas", "-v"], ["stats"]):
             result = workspace.run([*python, "-m", "nvccache", *argv])
@@ -188,7 +188,7 @@ def test_links_from_other_directories(form, launcher, uncompiled, workspace, tmp
 
 
 def test_installed_without_an_environment(wheel, tmp_path):
-    """As with `pip install --user`: the package lies below the launcher's own prefix, the rest elsewhere."""
+    """As with `pip install --user`: the package is below the launcher's own prefix, the rest elsewhere."""
     started = installations.install_below(wheel, tmp_path / "of user")
     assert text_of(started, "--version").startswith("nvccache ")
     assert package_of(started) == str(installations.site_packages(tmp_path / "of user"))

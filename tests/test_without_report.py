@@ -1,4 +1,4 @@
-"""The core where what lies beside it is not installed: `nvccache report` says so, and all else works."""
+"""The core package alone: `nvccache report` says what is not installed, and everything else works."""
 
 from __future__ import annotations
 

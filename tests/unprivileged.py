@@ -17,7 +17,7 @@ assert filelock.lock_descriptor  # loaded before the right to read the interpret
 def copy_with_modes(tree, directory_mode, file_mode):
     """A copy of `tree` with these modes, which hold inside the block even if the tests run as root.
 
-    The copy lies outside pytest's own directories, which no other user may enter. What the block imports
+    The copy is outside pytest's own directories, which no other user may enter. What the block imports
     must be loaded before: the interpreter itself may be out of reach inside it.
     """
     outer = tempfile.mkdtemp(prefix="nvccache-test-")

@@ -21,7 +21,7 @@ from nvccache.store import event_totals, store
 HIDDEN_PREFIXES = ("NVCCACHE_", "NVCC_", "_NVCCACHE", "XDG_", "CPATH", "CUDA", "CPLUS_INCLUDE", "C_INCLUDE")
 # Where `-g` objects say the intermediates were: see plan/stages/host.py.
 REFERENCE_KEEP_DIRECTORY = Path("/tmp/nvccache")
-# Beside a toolkit that many tests use: a cache with the digests of its tools and headers, and nothing else.
+# Next to a toolkit shared by many tests: a cache with nothing but the digests of its tools and headers.
 REMEMBERED = "remembered"
 # Seconds: what changed just before a call began is not recorded, since it may have changed meanwhile.
 OLD_ENOUGH = 0.06
@@ -71,9 +71,9 @@ class Workspace:
         return self.run([self.nvcc, *arguments], cwd, **variables)
 
     def cached(self, *arguments: str | Path, cwd: Path | None = None, **variables: str) -> Result:
-        """Run nvcc through nvccache as a launcher, what was written before being old enough.
+        """Run nvcc through nvccache as a launcher, once files written before are old enough.
 
-        By itself the launcher heeds no PYTHONPATH, through which some tests have other modules loaded.
+        The launcher ignores PYTHONPATH, by which some tests load other modules.
         """
         self.begin_with_digests(variables)
         time.sleep(OLD_ENOUGH)
@@ -82,9 +82,9 @@ class Workspace:
         return self.run([*ours, self.nvcc, *arguments], cwd, **variables)
 
     def begin_with_digests(self, variables: Mapping[str, str]) -> None:
-        """Have an empty cache know the tools, if the toolkit has such a cache beside it.
+        """Fill an empty cache with the tools' digests, if the toolkit has them next to it.
 
-        To read 200 MB of them takes as long as to compile a small unit with next to no headers.
+        Reading 200 MB of tools takes as long as compiling a small unit with few headers.
         """
         environ = {**self.environ, **variables}
         place = Path(environ.get("NVCCACHE_DIR", ""))

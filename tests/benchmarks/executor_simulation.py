@@ -156,7 +156,7 @@ class _Build:
         return stage.may_be_sent and stage.seconds >= self._machines.least and self._machines.remote > 0
 
     def _start(self) -> None:
-        # What cannot be sent goes first to the cores here; what can takes those that are left, or goes away.
+        # Stages that must run here get cores first; the others take the remaining cores, or are sent.
         while self._ready and self._free_local:
             _, _, number, stage = heapq.heappop(self._ready)
             self._run_here(number, stage)

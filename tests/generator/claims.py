@@ -1,7 +1,7 @@
-"""What must hold for whatever nvccache makes of a command line, beside what plain nvcc's dry run says of it.
+"""What must hold for nvccache's plan of any command line, compared with plain nvcc's dry run.
 
 Each claim is a function that yields what is wrong. Most look at nvcc's own commands and not at the command
-line, since a word that nvccache reads otherwise than nvcc does shows there: a value that is an option, an
+line, since an argument that nvccache parses differently from nvcc shows there: a value that is an option, an
 earlier value taken for the last one, a list split elsewhere.
 """
 
@@ -77,7 +77,7 @@ class Site:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A line, what plain nvcc says of it, and what nvccache makes of it, as far as it gets."""
+    """A line, plain nvcc's dry run of it, and nvccache's call and plan, if it has them."""
 
     line: RandomLine
     plain: DryRun
@@ -193,7 +193,7 @@ def _as_dry_run(case: Case, site: Site) -> list[tuple[str, ...]]:
 
 
 def _without_container(argv: Sequence[str], site: Site) -> tuple[str, ...]:
-    """The words without the file that fatbinary writes beside the one in C; mostly only -keep asks for it."""
+    """The arguments without fatbinary's second output next to the C file; mostly only -keep requests it."""
     if not any(word.startswith("--embedded-fatbin=") for word in argv):
         return tuple(argv)
     return tuple(word for word in argv if not word.startswith(f"--create={site.temporary}/"))
@@ -219,7 +219,7 @@ def _of_surroundings(case: Case, site: Site) -> Iterator[str]:
 
 
 def _of_products(case: Case, site: Site) -> Iterator[str]:
-    """The products of the plan are the files that nvcc's commands write beside temporary ones."""
+    """The products of the plan are the files that nvcc's commands write, except temporary ones."""
     assert case.plan and case.call
     written = [path for argv in case.commands for path in products_of(argv, site)]
     opaque = [
@@ -233,7 +233,7 @@ def _of_products(case: Case, site: Site) -> Iterator[str]:
 
 
 def products_of(argv: Sequence[str], site: Site) -> list[str]:
-    """The files beside temporary ones that a command's words say it writes."""
+    """The files that a command writes according to its arguments, except temporary ones."""
     found = []
     for previous, word in pairwise(("", *argv)):
         path = word if previous in WRITING else word.removeprefix("--create=")
@@ -288,7 +288,7 @@ def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
 
 
 def _beyond_nvcc(argv: Sequence[str]) -> list[str]:
-    """The words of a host compiler's command that nvcc does not write by itself."""
+    """The arguments of a host compiler's command that nvcc does not add itself."""
     found = []
     previous = ""
     for word in argv:

@@ -1,7 +1,7 @@
 """What plain nvcc's dry run says, read without any of nvccache's code: a shell splits the commands.
 
-Names of temporary files are replaced by numbers in the order in which they occur, so that two dry runs
-can be compared whose temporary files have other names.
+Names of temporary files are replaced by numbers in the order in which they occur, so that dry runs with
+different temporary files can be compared.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Small compiles and one edit of each, made from a seed: what the edit is of, and what it does to plain nvcc.
+"""Small compiles and one edit of each, made from a seed: what it changes, and what plain nvcc then does.
 
 A case is made of parts. Each part adds files, options or variables, and a value that ends in the product; the
 main part of a case also offers the edits, of which one is made. The number of a seed goes through the main
 parts and their edits in turn, so that some hundreds of seeds make every edit there is at least once.
 
-Files are made and edited by shell commands, so that a failure can print a script that does it again.
+Files are made and edited by shell commands, so that a failure can print a script that reproduces it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class EditCase:
         return self.edit.changes
 
     def __str__(self) -> str:
-        """A script that does it again, by hand or in a shell; `$TOOLKIT` is a toolkit of links."""
+        """A script that reproduces it, by hand or in a shell; `$TOOLKIT` is a toolkit of links."""
         when = f"# The edit, {self.moment}: {self.edit.description}."
         edit = [self.edit.script]
         if self.moment == ELSEWHERE:
@@ -213,7 +213,7 @@ def make_case(seed: str, parts: Mapping[str, tuple[Part, str]]) -> EditCase:
         draft.edits = []
         parts[name][0](draft)
     line = _line(draft)
-    # Some hundreds of seeds make every edit; another first number begins with another one.
+    # Some hundreds of seeds make every edit; another first seed begins with another edit.
     turn = int(number) // len(names) + random.Random(base).randrange(100)
     edit = draft.edits[turn % len(draft.edits)]
     return EditCase(

@@ -1,4 +1,4 @@
-"""Parts of cases: files by links, files whose dates or words show in what the call gives, and their edits."""
+"""Parts of cases: files behind links, files whose dates or text are visible in outputs, and their edits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def linked_directories(draft: Draft) -> None:
 
 
 def once(draft: Draft) -> None:
-    """Two headers that the host compiler takes for one while their dates and contents are the same."""
+    """Two headers that the host compiler treats as one while their dates and contents are equal."""
     number = draft.number()
     pragma = draft.chance.choice(("#pragma once", '_Pragma("once")'))
     text = (
@@ -88,7 +88,7 @@ def once(draft: Draft) -> None:
 
 
 def quoted_by_messages(draft: Draft) -> None:
-    """A header that the compilers warn about, quoting its lines, of which no other pass knows all."""
+    """A header that the compilers warn about, quoting its lines; no other pass sees all of them."""
     number = draft.number()
     texts = [
         f"static inline int f{number}(unsigned u, int i) {{ return u < i; }} // {word}\n{value(number, 1)}"

@@ -258,7 +258,7 @@ def forced_question(draft: Draft) -> None:
 
 
 def implicit(draft: Draft) -> None:
-    """The headers that nvcc includes by itself, which are searched for like any other."""
+    """The headers that nvcc includes implicitly, which are searched for like any other."""
     number = draft.number()
     draft.argv += [f"-Iearly{number}", "-Xcompiler -Winvalid-pch"]
     draft.source.append(f"#ifndef V{number}\n{value(number, 1)}#endif")

@@ -11,7 +11,7 @@ REAL = shutil.which(HOST_COMPILER) or HOST_COMPILER
 ASSEMBLER, GCC = (shutil.which(name) or name for name in ("as", "gcc"))
 BESIDE = '"${0%/*}"'
 COMPILER, PATH, TOOLKIT = "the host compiler", "PATH", "the toolkit"
-# A compiled wrapper, as OpenMPI's are: options from a file beside it, or the file that a variable names.
+# A compiled wrapper, as OpenMPI's are: options from a file next to it, or the file that a variable names.
 _COMPILED = f"""\
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ def _defines(draft: Draft) -> tuple[str, str, str]:
 
 
 def sourced(draft: Draft) -> None:
-    """A script that sources a file beside itself."""
+    """A script that sources a file next to itself."""
     first, second, third = _defines(draft)
     place = _wrapper(draft, f'FLAGS={first}\n. {BESIDE}/env.sh\nexec {REAL} $FLAGS "$@"\n')
     draft.put(f"{place}/env.sh", f"FLAGS={second}")

@@ -270,7 +270,7 @@ class _Maker:
         return found
 
     def _variable(self, options: list[Option]) -> list[Option]:
-        """Take some options away for NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS."""
+        """Move some options to NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS."""
         return self._taken(options, _SIMPLE) if self._happens(0.2 if self._kind == DAMAGED else 0.05) else []
 
     def _moved_to_file(self, options: list[Option]) -> list[Option]:

@@ -35,7 +35,7 @@ class Records:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._cases: dict[str, tuple[Case, _Commands]] = {}
-        self.shared = 0  # how many lines met another one under their key
+        self.shared = 0  # how many lines had the key of an earlier one
 
     def violations(self, case: Case) -> list[str]:
         """What does not hold between this line and the first one with its key."""

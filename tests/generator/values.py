@@ -31,7 +31,7 @@ ODD_INPUTS = (
     "",
     " ",
 )
-# What an input holds that is none of the sources of scenarios/support/sources.py.
+# The source of which an input is a copy, if it is not itself in scenarios/support/sources.py.
 COPIES = {
     "sub dir/c.cu": "b.cu",
     "no_suffix": "b.cu",

@@ -1,4 +1,4 @@
-"""Records what a real nvcc would do, for the tests beside this file: `nvcc --dryrun` as nvccache asks for it.
+"""Records what a real nvcc would do, for the tests next to this file: `nvcc --dryrun` as nvccache runs it.
 
 python tests/golden/record_transcripts.py NVCC...     one directory of transcripts for each release
 

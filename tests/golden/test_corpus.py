@@ -72,7 +72,7 @@ def plans(decided) -> dict[str, Plan]:
 def _decide(directory: Path) -> Outcomes:
     cases = [recordings.read_case(path) for path in sorted(directory.glob("*.txt"))]
     found = {case.name: recordings.outcome(case) for case in cases}
-    # With -keep the recording is no dry run of ours, which names a directory of its own.
+    # With -keep the recording differs from our dry runs, which name a directory of their own.
     return {
         name: (call, end) for name, (call, end) in found.items() if not call or call.keep_directory is None
     }

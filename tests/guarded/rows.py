@@ -1,7 +1,7 @@
-"""The rows of the tables beside this module: what is taken out of the source, and which test must fail then.
+"""The rows of the tables in this folder: what is removed from the source, and which test must then fail.
 
 name of the check
-    definition: expression => what stands there instead
+    definition: expression => replacement
     file of tests, with options, and a `-k` expression
 """
 
@@ -22,10 +22,10 @@ _ROW = re.compile(
 
 
 class Guard(NamedTuple):
-    """A check, where it is made, and the test of it.
+    """A check, where it is made, and its test.
 
-    `definition` is the qualified name of a function, with its module in front where others are called so;
-    `tests` are words for pytest, of which files may be base names.
+    `definition` is the qualified name of a function, with its module in front if the name is ambiguous;
+    `tests` are arguments of pytest, in which files may be base names.
     """
 
     table: str

@@ -12,5 +12,5 @@ from workspaces import Workspace
 
 @pytest.fixture
 def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
-    """One with next to no headers, whose parts can be replaced; the workspace uses it."""
+    """A toolkit with few headers, whose parts can be replaced; the workspace uses it."""
     return light_toolkit(workspace, tmp_path / "toolkit")

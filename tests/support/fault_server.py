@@ -1,7 +1,7 @@
-"""An HTTP server of files (WebDAV, as far as caches use it) that can go wrong in every way a server can.
+"""An HTTP file server (the part of WebDAV that caches use) that can fail in every way a server can.
 
 It runs in the test's own process, counts what reaches it, and becomes another server between two compiles:
-`store.fault = "drip"`. The places that do not even answer as HTTP are at the end.
+`store.fault = "drip"`. Servers that do not even speak HTTP are at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Store(ThreadingHTTPServer):
         super().__init__((HOST, 0), _Handler)
         self.files: dict[str, bytes] = {}
         self.fault = GOOD
-        self.faulty_methods: frozenset[str] = frozenset()  # all, if there is none
+        self.faulty_methods: frozenset[str] = frozenset()  # all, without one
         self.is_read_only = False
         self.requests: list[str] = []
         self.connections = 0

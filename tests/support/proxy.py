@@ -53,7 +53,7 @@ class _Lane:
 
 
 class Proxy:
-    """Listens at `port` and hands everything on to a port of this machine."""
+    """Listens at `port` and forwards everything to a port of this machine."""
 
     def __init__(self, target: int, round_trip: float, bytes_a_second: float) -> None:
         self.counts = Counts()

@@ -1,8 +1,8 @@
 """Servers that tests start for themselves: each on a free port, with its files in a temporary directory.
 
-Owns how a program is started, waited for and stopped; one module beside it knows each kind of server. What is
-not installed skips the test that asks for it, with the reason. A server does not outlive the process that
-started it, whatever ends that.
+Owns how a program is started, waited for and stopped; there is a module for each kind of server. If it is
+not installed, the test that uses it is skipped with the reason. A server does not outlive the process that
+started it, however that ends.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _FAKE_GCS = "fake-gcs-server-linux-amd64"
 
 @dataclass(frozen=True)
 class Blobs:
-    """A service that is up, the URL to set and the environment that goes with it."""
+    """A running service, with the URL and the environment to set."""
 
     port: int
     url: str

@@ -21,7 +21,7 @@ class Redis:
     port: int
 
     def url(self, user: str = WRITER, password: str = PASSWORD, prefix: str = "nv", port: int = 0) -> str:
-        """What a user of nvccache sets; by another port if a proxy stands before it."""
+        """The URL that a user of nvccache sets; with the port of a proxy, if any."""
         return f"redis://{user}:{password}@{servers.HOST}:{port or self.port}/0?prefix={prefix}"
 
     def command(self, *words: str | bytes) -> bytes:

@@ -66,7 +66,7 @@ class S3:
         return answer
 
     def names(self) -> list[str]:
-        """Of all objects, as far as one listing goes."""
+        """Of all objects in one listing."""
         listing = self.ask("GET", f"/{self.bucket}", "max-keys=1000").decode()
         return re.findall(r"<Key>([^<]+)</Key>", listing)
 
@@ -115,7 +115,7 @@ def moto(directory: Path) -> Iterator[S3]:
 
 
 def _words(prefix: Path, name: str, directory: Path) -> list[str]:
-    """A program of the prefix, started by the loader beside it."""
+    """A program of the prefix, started by the prefix's loader."""
     libraries = [prefix / "usr/lib/x86_64-linux-gnu", prefix / "usr/lib/x86_64-linux-gnu/ceph"]
     loader = prefix / "usr/lib64/ld-linux-x86-64.so.2"
     start = [loader, "--library-path", ":".join(map(str, libraries)), prefix / "usr/bin" / name]

@@ -1,4 +1,4 @@
-"""Requests to an S3 service that a test makes itself: for buckets, policies and what lies in them."""
+"""Signed requests of tests to an S3 service: for buckets, policies and objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a test's cache is, the store in it, and a toolkit of scripts."""
+"""A test's cache directory, the store in it, and a toolkit of scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cache(root: Path) -> Store:
 
 @pytest.fixture
 def own_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the slots of this test's calls lie, and which remotes and engines they leave alone."""
+    """The directory for slots and outages of this test's calls alone."""
     folder = tmp_path / "pool"
     folder.mkdir()
     monkeypatch.setattr(slots, "pool_directory", lambda: str(folder))

@@ -1,4 +1,4 @@
-"""The settings: where each value comes from, what is refused, and the agreement with platformdirs."""
+"""Settings: where each value comes from, which are rejected, and agreement with platformdirs."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_sizes_that_are_refused(text):
 
 @pytest.mark.parametrize("text", ["1", "5", "10", "1048575", "0.5"])
 def test_a_small_number_must_have_a_unit(text):
-    """Elsewhere it would be gibibytes, and as bytes it would empty the cache."""
+    """Other caches take it as gibibytes, and as bytes it would empty the cache."""
     with pytest.raises(ConfigError, match="`B` for bytes" if "." not in text else "is not a size"):
         config.parse_size(text)
 
@@ -353,7 +353,7 @@ def test_relative_directories_of_xdg_are_ignored(environ, home, value):
 
 
 def test_every_path_is_absolute_or_not_there(environ, tmp_path, monkeypatch):
-    """Also where the working directory has gone, to which a relative path would be added."""
+    """Even if the working directory, the base of relative paths, is gone."""
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

@@ -1,4 +1,4 @@
-"""What the environment says of the variables that were asked for."""
+"""Values of the requested variables in the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: a line for each line of a message, whatever is in it, and never in the way; what may be shown."""
+"""The log: one line for each line of any message, no call disturbed, and no secrets shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Module ids: the formula, against a real nvcc, and what is put in the place of time and process."""
+"""Module ids: the formula, checked with a real nvcc, and replacements for time and process id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Module ids that each stage makes up itself: the plan, and the real tools agreeing on the id."""
+"""Module ids that each stage computes itself: the plan, and agreement among the real tools."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_on_older_toolkits_cudafe_reads_and_cicc_writes():
     ids=["external", "internal", "both"],
 )
 def test_the_tools_make_up_the_same_id_and_the_same_code(nvcc, tmp_path, text):
-    """What the whole rests on: a cicc that makes up the id gives what one gives that reads it."""
+    """The assumption: cicc gives the same code whether it computes the id or reads it."""
     (tmp_path / "a.cu").write_text(text)
     argv = [nvcc, "-c", "a.cu", "-o", "a.o", "-keep", "-keep-dir", "kept"]
     (tmp_path / "kept").mkdir()

@@ -1,4 +1,4 @@
-"""Ids made of the way to a source: which objects may have one, and which plans."""
+"""Ids made from a source's relative path: which objects and plans may have one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_objects_with_one_seed_are_distinguished_by_any_definition(tmp_path, tex
 
 
 def test_one_of_several_equal_definitions_distinguishes_nothing(tmp_path):
-    """Of a group of sections a link takes one, though the symbol in it is strong."""
+    """A link keeps one of a group of sections, though the symbol in it is strong."""
     name = LONG.decode()
     section = '.section .text.g,\\"axG\\",@progbits,g,comdat'
     text = f'asm("{section}\\n.globl {name}\\n{name}: ret\\n.text\\n");' + "\n"

@@ -1,4 +1,4 @@
-"""Which nvcc stands behind a call: never nvccache itself, and no program twice."""
+"""Which real nvcc a call runs: never nvccache itself, and no program twice."""
 
 from __future__ import annotations
 

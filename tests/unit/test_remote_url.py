@@ -1,4 +1,4 @@
-"""NVCCACHE_REMOTE: what is understood, what is not, and that no password is shown."""
+"""NVCCACHE_REMOTE: valid and invalid values, and that no password is shown."""
 
 from __future__ import annotations
 

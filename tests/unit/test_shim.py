@@ -1,4 +1,4 @@
-"""What every process of nvccache does, whatever it was started for."""
+"""Every nvccache process: signals that end it, and faults of finalizers."""
 
 from __future__ import annotations
 

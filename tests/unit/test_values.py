@@ -1,4 +1,4 @@
-"""Our way to have dataclasses behaves as the standard library's does."""
+"""Our substitute for dataclasses behaves like the standard library's."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def fetch_peers(names: Sequence[str], cache: Path, indexes: downloads.Indexes) -
 
 @contextmanager
 def started(work: Path, nvcc: str, names: Sequence[str], programs: dict[str, str]) -> Iterator[list[Lane]]:
-    """A context with plain nvcc and these tools, with empty caches; stops sccache's server at its end."""
+    """A context with plain nvcc and these tools, with empty caches; stops sccache's server on exit."""
     wanted = {contenders.LAUNCHER: OURS, CCACHE: CCACHE, SCCACHE: SCCACHE}
     before = os.environ["PATH"]
     folders = [str(Path(programs[CCACHE]).parent)] if CCACHE in names else []

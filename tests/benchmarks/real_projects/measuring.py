@@ -1,7 +1,7 @@
 """Runs the steps for one project: all lanes in turn, in the same directories, comparing every object.
 
 All lanes build at the same path, since objects and module ids contain it: a lane's build directory is moved
-there while it builds, and away for the next lane. Every round begins with empty caches.
+there while it builds. Every round begins with empty caches.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def limit_of(step: Step, found: Measured) -> float:
 
 
 def reaches_limit(step: Step, found: Measured) -> bool | None:
-    """Whether nvccache stayed within the limit; None if there is none."""
+    """Whether nvccache stayed within the limit; None without a limit."""
     ours = found.outcomes[step.name].get(lanes.OURS)
     if step.name not in found.limits or not ours:
         return None

@@ -1,6 +1,6 @@
-"""A build directory that is made plainly and through the cache, always in the same place.
+"""A build directory made by plain nvcc and through the cache, always at the same path.
 
-What plain nvcc makes is made with `-keep`, whose names for intermediates are the same on every run.
+Plain nvcc runs with `-keep`, whose names for intermediates are the same on every run.
 """
 
 from __future__ import annotations

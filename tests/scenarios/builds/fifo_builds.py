@@ -20,7 +20,7 @@ TOKENS = b"abcdefg"  # no two the same; the eighth job is the one that make may 
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """One compile of a build; if it is to be killed, then so many seconds after it began."""
+    """One compile of a build, and after how many seconds it is killed, if at all."""
 
     product: str
     argv: tuple[str, ...]
@@ -107,7 +107,7 @@ class Build:
             return
         folder = scratch_of(self._workspace) / job.unit.product
         if any(str(folder).encode() in environ_of(pid) for pid in processes_of(self._workspace)):
-            return  # its watchdog is at work; then a token that comes back stands for a tool that is gone
+            return  # its watchdog is running; a token that then comes back shows that a tool is gone
         result = end(job.call)
         assert result == Result(0, b"", b"") or (
             job.unit.killed_after and result == Result(-self._signum, b"", b"")

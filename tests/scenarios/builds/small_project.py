@@ -1,6 +1,6 @@
 """A small project and the build systems that build it: files, commands, and how each is set up for nvccache.
 
-Knows nothing of what a build must give. In commands and files `{nvcc}`, `{python}`, `{shim}`, `{work}`,
+Unaware of what a build must produce. In commands and files `{nvcc}`, `{python}`, `{shim}`, `{work}`,
 `{make}` and `{runtime}` stand for the real nvcc, the interpreter that runs nvccache, the directory that
 `nvccache install` wrote to, that of the project, and CMake's words for what runs the build and is linked.
 """

@@ -1,6 +1,6 @@
-"""Command lines as build systems write them that are not at hand: Bazel in its sandboxes, PyTorch's setup.py.
+"""Command lines of build systems that tests cannot run: Bazel in its sandboxes, PyTorch's setup.py.
 
-Everything is compared with plain nvcc in the same place: words, objects and dependency files.
+Messages, objects and depfiles are compared with plain nvcc in the same directory.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def test_the_wrapper_script_of_tensorflow(inputs: Workspace) -> None:
 
 @pytest.mark.full
 def test_a_setup_script_of_pytorch(inputs: Workspace) -> None:
-    """Without Ninja: `-c` twice, quotes that no shell takes away, absolute paths."""
+    """Without Ninja: `-c` twice, quotes that no shell removes, absolute paths."""
     work = inputs.directory
     product = "build/temp.linux-x86_64-cpython-311/pkg/kernel.o"
     (work / product).parent.mkdir(parents=True)

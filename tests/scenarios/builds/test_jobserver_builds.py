@@ -53,7 +53,7 @@ def toolkit(workspace: Workspace, toolkit: Path) -> Path:
 
 
 def plan(count: int, killed: signal.Signals) -> list[Unit]:
-    """One in ten is to be killed, at some moment of the second that most take."""
+    """One in ten is killed, at a random moment of the second that most take."""
     chance = random.Random(count + killed)
     victims = set(chance.sample(range(count), -(-count // 10)))
     units = []
@@ -122,7 +122,7 @@ def product_of(pid: int) -> str:
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_build_by_make(workspace: Workspace, toolkit: Path, count: int, signum: signal.Signals) -> None:
-    """make complains at its end when a token is missing, or is one too many.
+    """make complains when it ends with a token missing, or one too many.
 
     A tool whose call has been killed may outlive it for as long as its watchdog needs, so it does not count.
     """

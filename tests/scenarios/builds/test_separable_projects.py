@@ -81,7 +81,7 @@ def project(workspace: Workspace, tmp_path: Path, count: int, request: pytest.Fi
 
 
 def skip_without_optimization(workspace: Workspace) -> None:
-    """Of some toolkits the part that compiles at link time, libnvvm, is not beside nvlink."""
+    """In some toolkits libnvvm, which compiles at link time, is not next to nvlink."""
     workspace.write("probe.cu", FIRST)
     argv = ("-dlto", "-arch=sm_80", *HOST_OPTIONS)
     assert workspace.plain("-dc", *argv, "probe.cu", "-o", "probe.o").status == 0

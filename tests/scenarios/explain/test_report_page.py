@@ -173,7 +173,7 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page(browser, pages
         ]
         assert [name for name in named if name in wanted] == wanted
         assert reached[0][1] == "A" and opened.locator(".skip").get_attribute("href") == "#main"
-        # The theme stands right of the title, beside the links that come before it.
+        # The theme is right of the title, next to the links before it.
         tops = [top for identifier, _, top in reached[1:-1] if identifier != "theme"]
         assert all(after >= before - 60 for before, after in itertools.pairwise(tops))
 

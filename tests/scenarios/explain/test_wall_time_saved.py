@@ -1,4 +1,4 @@
-"""What `stats` says that a build became shorter by, beside the clock."""
+"""The wall time that `stats` says a build saved, compared with the clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scripted_toolkit import Toolkit
 
 UNITS = 3
 FIRST = "u_first"
-# What a tool of a larger unit takes of a CPU, beside which the start of a program is little.
+# CPU time of a tool for a larger unit, compared with which starting a program is cheap.
 BURN = "i=0; case $text in *burns*) while [ $i -lt 1500000 ]; do i=$((i+1)); done ;; esac\n"
 MAKEFILE = """all: {products}
 u%/a.cubin: u%/a.cu
@@ -46,7 +46,7 @@ class Project:
             product.unlink()
         core = min(os.sched_getaffinity(0))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        environ = {**os.environ, **self.toolkit.environ}  # which says where a copy of nvccache lies
+        environ = {**os.environ, **self.toolkit.environ}  # which says where a copy of nvccache is
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         subprocess.run(
             ["make", "-j3", *products], cwd=self.toolkit.work, env=environ, check=True,

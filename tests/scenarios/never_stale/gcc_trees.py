@@ -13,7 +13,7 @@ from scenarios.support.toolkits import HOST_COMPILER
 
 
 def gcc_tree(root: Path) -> Path:
-    """Make a tree whose parts can be replaced; its driver. Skips the test where gcc is no such compiler."""
+    """Make a tree whose parts can be replaced; its driver. Skips the test if gcc has no such parts."""
     real = Path(os.path.realpath(HOST_COMPILER))
     parts = {_asked("-print-prog-name=cc1plus"), _asked("-print-file-name=include")}
     if not all(os.path.isabs(part) for part in parts):

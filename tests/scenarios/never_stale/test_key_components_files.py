@@ -26,7 +26,7 @@ pytestmark = pytest.mark.light_by_default
 
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
 TOOLS = {"cudafe": "bin/cudafe++", "cicc": "bin/cicc", "ptxas": "bin/ptxas", "fatbinary": "bin/fatbinary"}
-# What a replaced tool does to its output, and whom that makes run.
+# What a replaced tool does to its output, and which stages then run.
 OTHER_OUTPUT = {
     "cudafe": ("--gen_c_file_name", "\nint added;\n", {"cudafe", "host_compile"}),
     "cicc": ("-o", "\n// added\n", {"cicc", "ptxas", "fatbinary", "host_compile"}),

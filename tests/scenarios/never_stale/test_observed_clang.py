@@ -1,4 +1,4 @@
-"""What clang reads for itself as the host compiler: its configuration, and the gcc whose headers it takes."""
+"""What clang reads for itself as the host compiler: its configuration, and the gcc whose headers it uses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clang(workspace: Workspace) -> str:
 
 
 def own_clang(real: str) -> Change:
-    """A copy of the driver, beside which a configuration can lie."""
+    """A copy of the driver, in a directory for a configuration file."""
 
     def apply(workspace: Workspace) -> None:
         original = Path(os.path.realpath(real))

@@ -35,7 +35,7 @@ def asks(condition: str = MAYBE, before: str = "", options: str = "") -> Case:
     return Case(change=write("maybe.h", ""), files={"a.cu": text}, call=call(options))
 
 
-# Each asks for a name in a way of its own, or stands behind what can be mistaken for a string or comment.
+# Each looks up a name by another syntax, or follows something that can be mistaken for a string or comment.
 ASKED = {
     "by a word that is pasted": asks(
         'ASK("maybe.h")', "#define J(a, b) a##b\n#define ASK J(__has_, include)\n"
@@ -135,7 +135,7 @@ def test_a_header_that_is_read_once(workspace: Workspace, once: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("once", ["#pragma once", '_Pragma("once")'])
 def test_a_copy_that_was_passed_over_and_is_edited(workspace: Workspace, once: str) -> None:
-    """The host compiler takes files of the same size, date and content for one."""
+    """The host compiler treats files of the same size, date and content as one."""
     text = once + "\n#ifdef VALUE\n#undef VALUE\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
 
     def same_date(workspace: Workspace) -> None:

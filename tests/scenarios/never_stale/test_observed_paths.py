@@ -24,7 +24,7 @@ THRUST = """
 #include <thrust/sort.h>
 void sort(thrust::device_vector<int> &keys) { thrust::sort(keys.begin(), keys.end()); }
 """
-# Reads a file beside itself, looks for another, starts programs, and calls the compiler by name.
+# Reads a file next to itself, looks for another, starts programs, and calls the compiler by name.
 SCRIPT = """#!/bin/sh
 here=$(dirname "$0")
 . "$here/site.conf"

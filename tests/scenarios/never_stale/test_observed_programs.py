@@ -57,12 +57,12 @@ def driver_of(workspace: Workspace) -> Path:
 
 
 def beside_compiler(name: str, text: str, mode: int = 0o644) -> Change:
-    """A file beside cc1plus."""
+    """A file next to cc1plus."""
     return lambda workspace: replace(own_part(driver_of(workspace), "cc1plus").parent / name, text, mode)
 
 
 def talking(real: str) -> str:
-    """A script in the place of a program, whose voice is heard."""
+    """A script in place of a program, whose message is visible."""
     return f'#!/bin/sh\necho said >&2\nexec "{shutil.which(real)}" "$@"\n'
 
 

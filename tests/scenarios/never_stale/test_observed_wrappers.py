@@ -494,7 +494,7 @@ def test_who_leaves_nothing_behind_is_recorded(workspace: Workspace, what: str) 
 
 
 def test_the_second_call_of_a_wrapper_that_keeps_bytecode_is_recorded(workspace: Workspace) -> None:
-    """It lies apart, for Python lists the directory of its script, and products are not in there."""
+    """The wrapper has its own directory: Python lists that of its script, which must hold no products."""
     text = "import os, sys\nfrom settings import OPTIONS as options" + WITH_OPTIONS
     settings = {"bin/settings.py": "OPTIONS = ['-DVALUE=2']\n"}
     use_wrapper(workspace, text, "bin/wrapper", PYTHON, settings)

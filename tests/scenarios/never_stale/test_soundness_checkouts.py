@@ -147,7 +147,7 @@ CASES = {
     "a path in a macro": Checkouts(
         NO_DIRECT_HIT, {"src/a.cu": NAMED.format("ROOT")}, options='-DROOT="{here}"', names_itself=True
     ),
-    # What stands there is `1` in the place of `b`, as of `linux`.
+    # There `b` is replaced by `1`, as `linux` would be.
     "a path in a macro, of which a part is one": Checkouts(
         NO_DIRECT_HIT,
         {"src/a.cu": "#define b 1\n#define S(x) #x\n#define STRING(x) S(x)\n" + NAMED.format("STRING(ROOT)")},
@@ -290,7 +290,7 @@ COMPRESSED = "-Xcompiler=-Wa\\,--compress-debug-sections"
 @pytest.mark.by_default("compressed")
 @pytest.mark.parametrize("options", [(), (COMPRESSED,)], ids=["plain", "compressed"])
 def test_a_directory_that_the_assembler_writes_down(workspace: Workspace, options: tuple[str, ...]) -> None:
-    """Where the host compile says nothing of the checkout, and its products hide it: not kept."""
+    """Compressed debug sections hide the checkout's path, which nothing else shows: not recorded."""
     outcomes = []
     workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
     for name in ("one", "two", "one", "two"):
@@ -323,7 +323,7 @@ def test_a_wrapper_that_calls_the_checkouts_something_else(workspace: Workspace,
 def test_debug_information_that_names_the_directory_by_another_name(
     workspace: Workspace, reference_directory: Path
 ) -> None:
-    """Compilers take it from PWD, and it lies outside of the base directory."""
+    """Compilers take it from PWD, and it is outside the base directory."""
     workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory / "b")
     for name in ("one", "two"):
         source = workspace.write(f"b/{name}/a.cu", "int f() { return 1; }\n")

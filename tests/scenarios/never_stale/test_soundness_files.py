@@ -244,7 +244,7 @@ def test_a_header_of_the_toolkit_is_one_of_the_files(workspace: Workspace) -> No
 
 
 def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
-    """The host compiler takes two files for one if size, date and content are the same."""
+    """The host compiler treats two files as one if size, date and content are the same."""
     counted = "".join(f"#elif VALUE == {at}\n#undef VALUE\n#define VALUE {at + 1}\n" for at in (1, 2))
     counted = f"#pragma once\n#ifndef VALUE\n#define VALUE 1\n{counted}#endif\n"
     names = ("x/h.h", "y/h.h", "z/h.h")

@@ -159,7 +159,7 @@ def test_a_header_that_appears_while_it_is_compiled(workspace: Workspace) -> Non
 
 
 def meddling(workspace: Workspace, between: str, after: str = "true", options: str = "") -> Call:
-    """A call between whose first two preprocessor passes, and after them, something else is done, once."""
+    """A call; once, an action runs between its first two preprocessor passes, and another after them."""
     asked = workspace.run([HOST_COMPILER, "-print-prog-name=cc1plus"]).stdout.decode().strip()
     state = workspace.directory.parent / "state"
     state.mkdir()

@@ -17,7 +17,7 @@ from workspaces import Workspace
 
 STRACE = shutil.which("strace")
 CALL = re.compile(r'\b(open|openat|execve|stat|newfstatat|access)\((?:AT_FDCWD[^,]*, )?"([^"]+)".* = (-?\d+)')
-# What tells nothing of the source: shared libraries, locales, the shell, temporary files.
+# Files independent of the source: shared libraries, locales, the shell, temporary files.
 UNWATCHED = re.compile(
     r"/tmpxft|/nvcctest|\.so|/locale|gconv|/ld\.so|^/(?:dev|proc|etc)/|zoneinfo|/(?:da|ba)?sh$"
 )
@@ -87,7 +87,7 @@ def test_a_record_holds_everything_that_nvcc_looked_at(workspace: Workspace, nam
     names: dict[str, set[str]] = {}
     for directory, listed in zip(known.directories, known.names, strict=True):
         names.setdefault(os.path.realpath(workspace.directory / directory), set()).update(listed)
-    # The host compile looks beside the C++ file of cudafe++, which plain nvcc has in the temporary directory.
+    # The host compile looks next to cudafe++'s C++ file, which plain nvcc has in the temporary directory.
     unwatched = {path for path in missing if not is_watched(path, names) and not LIBRARY_PATHS.search(path)}
     assert {path for path in unwatched if not is_beside(path, temporary)} == set()
 

@@ -80,7 +80,7 @@ def masks(launcher: Path, tmp_path: Path) -> Path:
 
 
 def words_of(role: str, program: str, masks: Path, recorder: Path) -> list[str]:
-    """What is run in a role; it ends in one of the stand-ins."""
+    """The command line of a role; it runs one of the recorders."""
     nvcc = str(recorder / "nvcc")
     module = [sys.executable, "-m", "nvccache"]
     return {

@@ -1,7 +1,7 @@
 """Bad input, a cache that cannot be used, and damage: the compile behaves as plain nvcc's does.
 
-Strict mode is on unless a test turns it off, so that what is only a cache's trouble may not pass for a
-fault of ours. Damage is in test_faults_damage.py; processes, signals and streams are in
+Strict mode is on unless a test turns it off, so that problems of the cache are not mistaken for
+faults of ours. Damage is in test_faults_damage.py; processes, signals and streams are in
 test_faults_processes.py.
 """
 
@@ -166,7 +166,7 @@ def test_a_cache_directory_that_cannot_be_used(
     workspace, expected = primed
     shutil.rmtree(workspace.cache)
     workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
-    # What goes wrong is a context manager, so that nothing of it outlives the test.
+    # The fault is a context manager, so that it does not outlive the test.
     with place(workspace.cache):
         # Status 0, no word on any stream, and that object: a user must not notice. Twice, since the
         # first call may have left something half done.
@@ -264,7 +264,7 @@ def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None
 @pytest.mark.by_default("zstandard")
 @pytest.mark.parametrize("module", ["blake3", "zstandard"])
 def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path, module: str) -> None:
-    """nvcc runs, with every product and no word of ours; the fault is counted and logged."""
+    """nvcc runs, with every product and no message of ours; the fault is counted and logged."""
     workspace.write("a.cu", SOURCE)
     broken = tmp_path / "broken"
     broken.mkdir()

@@ -123,7 +123,7 @@ def check_fails_like_plain(workspace: Workspace) -> None:
 def test_a_tool_that_is_killed_for_its_memory_once(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
-    """nvcc, which then does it all one by one, has better luck; nothing of the failed run is kept."""
+    """The real nvcc then runs the stages one by one and succeeds; nothing of the failed run is kept."""
     expected = object_by_plain(workspace, "a.cu", *THREE)
     precede(toolkit, "cicc", where(86, f'mkdir "{tmp_path}/once" 2>&- && kill -KILL $$'))
     with ending(workspace):
@@ -179,7 +179,7 @@ def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, si
 
 def check_right_afterwards(workspace: Workspace, expected: bytes, is_killed: bool = False) -> None:
     """Nothing in the cache is partial, or nothing is made of it."""
-    # Who is killed outright while it stores leaves a file there, which is swept later (eviction.py).
+    # A call killed by SIGKILL while it stores leaves a file there, which is swept later (eviction.py).
     assert is_killed or not list(workspace.cache.glob("tmp/*"))
     for level in ("with what was stored", "direct", "stages"):
         (workspace.directory / "a.o").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Damage in a cache directory: the object is right all the same, and nothing wrong is kept."""
+"""Damage in a cache directory: the object is still right, and nothing wrong is kept."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ DAMAGES = [truncated, emptied, flipped, flipped_length, lengthened, foreign]
 @pytest.mark.parametrize("turn", [0, 2, 4])
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, turn: int) -> None:
-    """The object is right all the same, and the next compile hits again."""
+    """The object is still right, and the next compile hits again."""
     workspace, expected = primed
     paths = sorted(path for path in (workspace.cache / bucket).rglob("*") if path.is_file())
     assert paths

@@ -172,9 +172,9 @@ def test_a_compiler_that_is_no_nvcc(workspace: Workspace) -> None:
     ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "</dev/null", ">/dev/full", "2>/dev/full", "2>closed-pipe"],
 )
 def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: str) -> None:
-    """Nothing of it disturbs a compile that has a warning to tell, unless it keeps nvcc from compiling, too.
+    """A compile with a warning is not disturbed, unless plain nvcc is.
 
-    Plain nvcc dies in some of these cases, of a host compiler that could not write; there is no object
+    Plain nvcc fails in some of these cases, since its host compiler could not write; there is no object
     then, so doing better than nvcc misleads no build.
     """
     workspace.write("a.cu", WARNING)

@@ -1,8 +1,8 @@
 """A cache directory with files planted by an attacker: nothing outside it is touched, nothing hangs.
 
-What is planted where follows from the layout's own table and from what a compile has left; each case is made
-from a kind of thing, of which it plants one at least, and a number. After it the compile is plain nvcc's, and
-what lies outside the cache is as it was.
+Paths come from the table of the layout and from a compile's entries. Each case has a seed and a
+kind of file, of which it plants at least one. The next compile must equal plain nvcc's, and files outside the
+cache must be unchanged.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_the_names_are_those_of_the_layout() -> None:
 
 
 class Outside:
-    """What lies beside the cache and is none of its business."""
+    """Files next to the cache that it must not touch."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -145,7 +145,7 @@ def _bomb() -> bytes:
 
 
 def _places(cache: Path) -> list[Path]:
-    """Everything that is there, and everything of ours that could be."""
+    """All paths that exist, and all that nvccache could create."""
     beside = [cache / folder / name for folder, names in NAMES.items() for name in names]
     in_buckets = [
         cache / bucket / "ab" / f"ab{(KEY * 2)[2:]}{end}" for bucket in store.BUCKETS for end in ("", ".zst")
@@ -176,7 +176,7 @@ def _run(workspace: Workspace, *argv: str) -> subprocess.CompletedProcess[bytes]
 
 
 def _command(workspace: Workspace, *argv: str) -> None:
-    """Run a command of ours, which may refuse, but must neither hang nor end in a traceback."""
+    """Run an nvccache command, which may fail, but must neither hang nor end in a traceback."""
     done = _run(workspace, *argv)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     assert SECRET not in done.stdout + done.stderr
@@ -199,7 +199,7 @@ def _compile(workspace: Workspace, expected: bytes) -> None:
     log.unlink(missing_ok=True)
     done = _run(workspace, workspace.nvcc, "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    # By itself nvcc names temporary files in the object.
+    # Without `-keep` nvcc names temporary files in the object.
     log_text = log.read_bytes()
     is_plain = b"] left to nvcc: " in log_text or b"] bypass " in log_text
     assert is_plain or (workspace.directory / "a.o").read_bytes() == expected, log_text

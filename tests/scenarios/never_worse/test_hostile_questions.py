@@ -100,7 +100,7 @@ def test_a_loader_is_run_only_if_it_is_known_without_the_cache(tmp_path: Path, e
 
 
 def test_a_loader_that_a_tool_named_is_remembered(tmp_path: Path) -> None:
-    """One that lies elsewhere, as on NixOS, is run for the tool, and not for a record."""
+    """A loader elsewhere, as on NixOS, is run for the tool, and not for a record."""
     cache = Store(str(tmp_path / "cache"))
     elsewhere = tmp_path / "ld-linux.so.2"
     elsewhere.write_bytes(Path(LOADER).read_bytes() + b"\0")

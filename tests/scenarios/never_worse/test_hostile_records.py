@@ -146,7 +146,7 @@ def test_a_forged_record_writes_what_the_call_makes_and_nothing_else(place, line
 def forge(
     cache: Store, arguments: list[str], environ: dict[str, str], choose: random.Random, right: set[str]
 ) -> None:
-    """Put a record into the cache, whose replay record is test_replay_damage.py's to forge."""
+    """Put a record into the cache; replay records are forged in test_replay_damage.py."""
     read = InputRecord()
     read.files, read.kinds, read.digests = ["a.cu"], "s", [keys.digest_file("a.cu")]
     read.signatures = [signatures.of("a.cu")]
@@ -218,7 +218,7 @@ def renamed(record: bytes, name: str) -> bytes:
 
 
 def rewrite_replays(cache: Path, change: Callable[[bytes], bytes]) -> None:
-    """Change every replay record, each of which has its sum right."""
+    """Change every replay record and correct its sum."""
     records = sorted(cache.glob(f"{store.REPLAY}/*/*"))
     assert records
     for path in records:

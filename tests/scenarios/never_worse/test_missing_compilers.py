@@ -30,7 +30,7 @@ TYPED = {
 
 @pytest.fixture
 def place(workspace: Workspace) -> Workspace:
-    """Has on PATH an nvcc and a g++, which must not stand in for anything."""
+    """Has an nvcc and a g++ on PATH, which must not be used instead."""
     workspace.write("file", "")
     workspace.write("plain-file", "#!/bin/sh\n")
     (workspace.directory / "directory").mkdir()

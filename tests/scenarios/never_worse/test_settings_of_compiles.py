@@ -1,4 +1,4 @@
-"""Settings in compiles by the real nvcc: what is wrong, without a home directory, counted elsewhere.
+"""Settings in compiles by the real nvcc: wrong ones, no home directory, statistics elsewhere.
 
 Strict mode is on: a setting that is wrong is no fault of ours.
 """
@@ -18,7 +18,7 @@ from workspaces import Result, Workspace
 
 pytestmark = pytest.mark.light_by_default
 
-# nvccache as a user whom the list of users does not know.
+# nvccache as a user without an entry in the user database.
 HOMELESS = """
 import pwd, sys
 def unknown(uid):

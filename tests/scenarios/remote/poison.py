@@ -35,7 +35,7 @@ def _bomb() -> bytes:
 
 
 class _Bomb:
-    """Made once, and only by who needs it."""
+    """Made once, and only when needed."""
 
     content = b""
 
@@ -80,12 +80,12 @@ RAW: dict[str, Mutation] = {
 
 
 def _blob(one: Sealed, content: bytes, choose: random.Random) -> bytes:
-    """Only a blob's own digest tells what it is worth."""
+    """Only a blob's own digest shows whether it is valid."""
     return one.holding(choose.choice((b"r", b"c", b"x", b"")) + content).encode()
 
 
 def _changed_record(one: Sealed, choose: random.Random, change: Callable[[str], str]) -> bytes:
-    """A string of what was read, or of what was given, is another one; and the roles of all outputs are."""
+    """Change a string of the inputs; or one of the result, and the roles of all outputs."""
     if one.bucket != store.RECORD:
         return one.holding(HOSTILE).encode()
     pairs = []

@@ -16,7 +16,7 @@ BY_DEFAULT = ("directory", "files", "redis", "nginx", "rgw")
 
 @dataclass(frozen=True)
 class Shared:
-    """A remote: its URL, and what the environment needs beside it."""
+    """A remote: its URL, and the variables that it needs."""
 
     url: str
     environ: dict[str, str] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Shared:
 
 @contextlib.contextmanager
 def remote(kind: str, directory: Path) -> Iterator[Shared]:
-    """An empty one that everybody may write to who uses its URL and its environment."""
+    """An empty one that is writable with its URL and its environment."""
     if kind == "directory":
         directory.mkdir(exist_ok=True)
         yield Shared(f"file://{directory}")

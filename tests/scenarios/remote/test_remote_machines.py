@@ -56,7 +56,7 @@ def test_a_hit_of_a_remote_starts_no_compiler(tmp_path, new_machine):
 
 
 def test_another_user_of_another_machine(tmp_path, new_machine, files):
-    """Who can read all that root can, since the environment of the tests may lie below root's home."""
+    """A user who can read what root can, since the tests' environment may be below root's home."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"))
     two = new_machine("two", files.url())
     two.become(NOBODY)
@@ -137,7 +137,7 @@ def test_a_chain_is_read_in_order_and_written_at_its_head(files, new_machine):
 @pytest.mark.by_default("blob")
 @pytest.mark.parametrize("kind", ["blob", "record"])
 def test_a_missing_half_is_a_miss_and_is_repaired(files, new_machine, kind):
-    """What a server has thrown away for the sake of room."""
+    """What a server has evicted."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"), *TWO)
     lost = [name for name, content in files.files.items() if opened(content).bucket.startswith(kind)]
     assert lost
@@ -150,7 +150,7 @@ def test_a_missing_half_is_a_miss_and_is_repaired(files, new_machine, kind):
 
 
 def test_names_on_a_remote_tell_nothing(files, new_machine):
-    """They are digests of bucket and key, and what lies under them says both."""
+    """They are digests of bucket and key, and the objects under them name both."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"))
     for name, content in files.files.items():
         assert re.fullmatch(r"/cache/1/([0-9a-f]{2})/\1[0-9a-f]{62}", name)

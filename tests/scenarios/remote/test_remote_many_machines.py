@@ -17,7 +17,7 @@ from support.proxy import proxy
 from workspaces import OLD_ENOUGH
 
 UNITS = 4
-OPTIONS = ((), TWO)  # of which every second machine has the other
+OPTIONS = ((), TWO)  # every second machine has the other one
 
 
 def check_out(on):

@@ -29,7 +29,7 @@ _SEALED = tuple(poison.sealed_mutations("", ""))
 
 
 class Outside:
-    """What a machine must not touch: a secret, a FIFO, and what lies beside its checkout."""
+    """What a machine must not touch: a secret, a FIFO, and files next to its checkout."""
 
     def __init__(self, directory):
         directory.mkdir()
@@ -83,13 +83,13 @@ def test_what_is_not_sealed_right_is_not_there(filled, new_machine, tmp_path, ki
 @pytest.mark.parametrize("round_", ROUNDS)
 @pytest.mark.parametrize("kind", _SEALED)
 def test_what_an_attacker_seals_stays_in_its_place(filled, new_machine, tmp_path, kind, round_):
-    """A product may be another one of those that have the right digest; a compile neither fails nor hangs."""
+    """A product may be another blob with a right digest; a compile neither fails nor hangs."""
     choose = random.Random(f"{kind} {round_}")
     outside = Outside(tmp_path / "outside")
     mutation = poison.sealed_mutations(str(outside.victim), str(outside.fifo))[kind]
     with fault_server.store() as store:
         store.files = planted(filled, mutation, choose, 0.3 if round_ else 1.0)
-        # Entries that contradict each other are a fault, and nvcc compiles by itself.
+        # Entries that contradict each other are a fault, and the real nvcc runs.
         two = limited(new_machine("two", store.url(), NVCCACHE_STRICT=""))
         before = files_of(two)
         result = two.cached(*LINE, *choose.choice(((), TWO)), *HOST_OPTIONS)

@@ -1,4 +1,4 @@
-"""Early cut-off: an edit makes those stages run again whose inputs say something else, and no others.
+"""Early cut-off: an edit reruns only the stages whose inputs change in meaning.
 
 What the lines of a text reach is in test_cut_off_lines.py, what compilers say of moved text in
 test_cut_off_diagnostics.py, and module ids are in test_cut_off_ids.py.
@@ -153,7 +153,7 @@ def test_the_other_modes(workspace: Workspace, mode: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("inline", ["", 'asm volatile("no.such.instruction;");'], ids=["right", "wrong"])
 def test_ptx_that_nvcc_has_checked(workspace: Workspace, inline: str) -> None:
-    """Newer toolkits do so for newer architectures. What lies there from before says nothing."""
+    """Newer toolkits do so for newer architectures. A file from before shows nothing."""
     argv = ("-ptx", "a.cu", "-arch=sm_90", "-o", "a.ptx")
     put(workspace, BEFORE)
     if b"ptxas -arch" not in workspace.plain(*argv, "--dryrun").stderr:
@@ -222,7 +222,7 @@ def test_two_checkouts_that_differ_in_a_comment(workspace: Workspace, has_base: 
 
 @pytest.mark.full
 def test_at_once_on_texts_that_say_the_same(workspace: Workspace) -> None:
-    """Processes that wait for each other's stages by what these say get the right lines all the same."""
+    """Processes that wait for each other's stages by normalized text still get the right lines."""
     text = SOURCE.replace("int host() {", "int host() { int unused;")
     texts = {f"{number}/a.cu": COMMENT * number + text for number in range(4)}
     put(workspace, {**texts, **{f"{number}/h.h": HEADER for number in range(4)}})

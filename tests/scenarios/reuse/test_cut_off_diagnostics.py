@@ -1,4 +1,4 @@
-"""What compilers say of text whose lines have moved is what they say of it now, or nothing."""
+"""Diagnostics for text whose lines have moved are those of a new run, or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST_WARNING = "int talk(unsigned u, int i) { return u < i; }\n"
 RECURSIVE = (
     "__device__ __noinline__ int deep(int i) { return i < 2 ? elsewhere(i) : deep(i - 1) + deep(i - 2); }\n"
 )
-# Who speaks, with which options, of which text; and a word of it.
+# Tool -> the options and text for which it prints diagnostics, and a word of them.
 SPEAKERS = {
     "preprocessor": ("", "#warning said\n" + KERNEL, b"said"),
     "cudafe++": ("", KERNEL + HOST_ONLY.format(ODD), b"multichar"),
@@ -142,7 +142,7 @@ def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str,
 @pytest.mark.full
 @pytest.mark.parametrize("flags", [" 3", " 3 4"])
 def test_a_part_that_a_marker_of_the_users_puts_elsewhere(workspace: Workspace, flags: str) -> None:
-    """Generated sources have such lines, which the preprocessor hands on."""
+    """Generated sources have such lines, which the preprocessor keeps."""
     text = f'# 1 "h.h" 1\nint declared(int);\n{STANDING}# 4 "a.cu" 2\n{KERNEL}'
     text += "int host() { return declared(1); }\n"
     of_system = text.replace("1\n", f"1{flags}\n", 1)
@@ -183,7 +183,7 @@ def test_a_function_that_only_the_source_may_not_leave_unused(
 def test_a_comment_and_another_option_of_the_host_compiler_at_once(
     workspace: Workspace, host: str, option: str
 ) -> None:
-    """The host compile runs on text whose lines are elsewhere, unless it has something to say."""
+    """The host compile reads text with the old lines; if it prints diagnostics, cudafe++ runs again."""
     before, after = moved(host)
     put(workspace, before)
     compile_once(workspace, "-c", "a.cu")

@@ -45,7 +45,7 @@ UNLIKE = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("place", UNLIKE)
 def test_passes_that_make_up_other_ids(workspace: Workspace, place: str, mode: str) -> None:
-    """It is done in nvcc's way then, and what comes out is what nvcc makes."""
+    """Stages then run as in nvcc, and the object equals nvcc's."""
     if "alone" in place and cuda_release(workspace) < (13, 0):
         pytest.skip("nvcc puts a process id into what has none in its own pass")
     text = UNLIKE[place] + EXTERNAL * ("alone" not in place) + HIDDEN

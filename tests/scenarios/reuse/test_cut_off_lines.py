@@ -1,4 +1,4 @@
-"""No cut-off where lines reach a result: by an option, or since the text reads where it stands."""
+"""No cut-off where line numbers reach a result: by an option, or since the text uses its own line."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, toolkit
         assert counters.compiled().keys() >= FRONT
 
 
-# Declarations whose default arguments are not read off easily, and what is used of them.
+# Declarations whose default arguments are hard to parse, and a use of them.
 UNCLEAR = {
     "braces in a default argument": (
         "HD inline int where(int l = int{__builtin_LINE()}) { return l; }",
@@ -201,7 +201,7 @@ def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace
     assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
 
 
-# A header of the user's that asks, as PyTorch's do: in bodies, and for the lines of those who call it.
+# A user's header that uses line numbers, as PyTorch's do: in bodies, and those of callers.
 ASKING = """#pragma once
 #define HD __host__ __device__
 struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
@@ -210,7 +210,7 @@ HD inline int body() { return place::here().at; }
 HD inline int named(int line = place::here().at) { return line; }
 struct member { int at = place::here().at; };
 """
-# A use in the source, and the files whose lines are in what is made of it.
+# A use in the source, and the files whose lines are in its output.
 USES_IN_SOURCE = {
     "body()": {"asking.h"},
     "place::here().at": {"a.cu"},

@@ -21,7 +21,7 @@ int host() { return 8; }
 namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = counter; } }
 int launch(int *x) { hidden<<<1, 32>>>(x); return 0; }
 """
-# Goes on when two stages have made up an id beside the one that it will write itself.
+# Before cudafe++: waits until two stages have guessed ids, in files next to the one that it will write.
 _AFTER_GUESSES = """
 for word; do
   [ "$before" != --module_id_file_name ] || id=$word
@@ -47,7 +47,7 @@ def compile_with(workspace: Workspace, noted: Path, jobs: int) -> int:
 
 
 def wasted(workspace: Workspace) -> tuple[int, str]:
-    """How many runs `stats` counts of the last compile, and what it says of them."""
+    """How many wasted runs `stats` counts for the last compile, and its line about them."""
     stats = [sys.executable, "-m", "nvccache", "stats"]
     counted = json.loads(workspace.run([*stats, "--json"]).stdout)
     shown = workspace.run([*stats, "-v"]).stdout.decode()
@@ -62,7 +62,7 @@ def test_no_stage_is_wasted_without_an_idle_core(workspace: Workspace, toolkit: 
 
 
 def test_wasted_stages_are_counted_and_not_wasted_again(workspace: Workspace, toolkit: Path) -> None:
-    """The source is another by then, and cores are idle all the same."""
+    """The second time the source has changed, and cores are still idle."""
     if cuda_release(workspace) < (12, 0):
         pytest.skip("cicc makes the id, which cudafe++ reads")
     flag = workspace.write("flag", "")

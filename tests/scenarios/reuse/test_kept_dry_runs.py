@@ -28,7 +28,7 @@ class Calls:
         self.workspace, self.count = workspace, 0
 
     def is_known(self, *argv: str, **variables: str) -> bool:
-        """Whether the dry run of a call was known, whose object is compared with nvcc's."""
+        """Whether the dry run of a call was replayed; its object is compared with nvcc's."""
         self.count += 1
         workspace, log = self.workspace, self.workspace.directory.parent / "log"
         workspace.write("a.cu", f"// Remark {self.count}.\n{SOURCE}")

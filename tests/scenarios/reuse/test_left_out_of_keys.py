@@ -26,7 +26,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
     top = tmp_path_factory.mktemp("warm")
     workspace = make_workspace(top, nvcc)
     copy_toolkit(workspace, top / "toolkit")
-    # As in PyTorch's headers: the word of a pragma that compares dates, where it is none.
+    # As in PyTorch's headers: `once` outside the pragma that compares dates.
     word = '#ifdef NEVER\n#error This adds a dependency\n#endif\nconst char *const unused = "a dependency";\n'
     workspace.write("include/a.h", f"#define UNUSED 1\n{word}")
     workspace.write("a.cu", '#include "a.h"\n' + SOURCE)
@@ -66,7 +66,7 @@ def check(
 
 
 def ran(workspace: Workspace, *arguments: str | Path, **variables: str) -> Counters:
-    """What is counted of a compile that is another one, and makes the very same all the same."""
+    """The counters of a compile whose command line differs, but whose object is the same."""
     _, counters = workspace.since(lambda: workspace.cached(*arguments, "-o", "again.o", **variables))
     assert (workspace.directory / "again.o").read_bytes() == (workspace.directory / "first.o").read_bytes()
     return counters

@@ -46,7 +46,7 @@ def compile_in(
     keep: Path | None = None,
     **variables: str,
 ) -> Made:
-    """Compile in a build directory below a checkout, whose path `{here}` stands for, as plain nvcc does."""
+    """Compile as plain nvcc does in a build directory below a checkout, whose path replaces `{here}`."""
     folder = workspace.directory / directory
     folder.mkdir(parents=True, exist_ok=True)
     here = str(folder.parent)
@@ -174,7 +174,7 @@ def test_line_information_names_a_build_directory_before_relative_names_alone(
 
 
 def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:
-    """As of CMake's Makefiles: the file names the checkout, and is another one in each."""
+    """As from CMake's Makefiles: the file names the checkout, and differs in each."""
     check_out(workspace, PLAIN.replace("VALUE;", "VALUE + MORE;"), "p", "q")
     for name in ("p", "q"):
         workspace.write(f"{name}/b/o.rsp", f"-I{workspace.directory}/{name}/inc -DMORE=1\n")
@@ -192,7 +192,7 @@ def test_an_options_file_counts_by_its_words(workspace: Workspace) -> None:
 
 
 def test_a_variable_with_arguments_counts_by_these(workspace: Workspace) -> None:
-    """As of a PyTorch extension, whose users can add an option by such a variable only."""
+    """As in a PyTorch extension, whose users can add an option only by such a variable."""
     check_out(workspace, NAMED, "p", "q")
     line, mapped = ("{here}/src/a.cu", "-I{here}/inc"), MAPPED.replace(" ", "=")
     assert compile_in(workspace, "p/b", *line, NVCC_APPEND_FLAGS=mapped).outcome == "miss"
@@ -226,7 +226,7 @@ def test_a_script_that_looks_at_its_arguments(workspace: Workspace, reads_argume
 
 
 def test_a_copy_that_is_built_where_it_was_unpacked(workspace: Workspace) -> None:
-    """As pip does, in a directory that is another one each time and gone afterwards."""
+    """As pip does, in a new directory each time, which is removed afterwards."""
     outcomes = []
     for name in ("tmp1x", "tmp2yy"):
         check_out(workspace, PLAIN, name)

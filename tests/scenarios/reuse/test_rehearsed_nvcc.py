@@ -62,7 +62,7 @@ def put(workspace: Workspace, kind: str) -> str:
 
 
 def compiled(workspace: Workspace, source: Path, cwd: Path, output: str = "a.o") -> Counters:
-    """What was counted of a compile that made what the script makes by itself."""
+    """The counters of a compile whose object equals the script's own."""
     cwd.mkdir(parents=True, exist_ok=True)
     line = ("-arch=sm_75", "-O2", "-c", source, "-o", output)
     return both_ways(workspace, *line, cwd=cwd, PWD=str(cwd)).counters

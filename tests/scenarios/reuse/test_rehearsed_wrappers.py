@@ -194,7 +194,7 @@ class Turn:
 BECOMES = 'exec "{g++}" $V "$@"'
 PLACES = (Turn("one"), Turn("two"))
 ABSOLUTE = (Turn("one", output="{work}/a.o"), Turn("two", output="{work}/a.o"))
-# What a wrapper changes its mind by, and the compiles that show it.
+# Inputs that change a wrapper's command, and the compiles that show it.
 CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "the directory's name": ("case $PWD in */two) V=-DVALUE=2 ;; esac\n" + BECOMES, PLACES),
     "what lies in the directory": ("if [ -e mark ]; then V=-DVALUE=2; fi\n" + BECOMES, PLACES),

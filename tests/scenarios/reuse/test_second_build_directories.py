@@ -181,7 +181,7 @@ def test_a_product_that_names_a_header_of_the_build_directory(workspace: Workspa
 def test_a_header_of_another_build_directory_that_the_source_names(
     workspace: Workspace, toolkit: Path
 ) -> None:
-    """It is not the one that lies in the same place of this build directory."""
+    """It is not the one at the same path in this build directory."""
     first, second = (workspace.write(f"{name}/more.h", "#define MORE 1\n").parent for name in ("one", "two"))
     sure = "int sure(int x) { assert(x); return MORE; }\n"
     text = f'#include <assert.h>\n#include "{first}/more.h"\n{SOURCE}{sure}'

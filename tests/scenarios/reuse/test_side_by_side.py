@@ -125,7 +125,7 @@ def test_those_who_waited_for_a_failure_do_not_queue_for_the_next(
 
 
 def first_hangs(toolkit: Path, tmp_path: Path, until: str = "") -> Path:
-    """Have the first cicc hang until that file is there; the file that names who called it."""
+    """Have the first cicc hang until that file exists; the file that names its caller."""
     caller = tmp_path / "caller"
     hang = f'read -r a b c parent rest < /proc/self/stat; echo $parent > "{caller}.new"'
     hang += f'; mv "{caller}.new" "{caller}"'
@@ -270,7 +270,7 @@ def has_tool(workspace: Workspace, call: Call) -> bool:
 def test_no_more_tools_run_than_there_are_places_or_calls(
     workspace: Workspace, toolkit: Path, places: int, count: int
 ) -> None:
-    """A call that finds all places taken runs one tool beside them, and gets the next place that is free."""
+    """A call that finds all slots taken runs one tool without a slot, and gets the next free one."""
     for tool in ("cicc", "cudafe++", "ptxas"):
         precede(toolkit, tool, "sleep 0.3")
     with ending(workspace):

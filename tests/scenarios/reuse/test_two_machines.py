@@ -114,7 +114,7 @@ def everything() -> Other:
             other.change(checkout)
 
     variables = {name: value for other in others for name, value in other.variables.items()}
-    # Last who gives up the right to call itself otherwise.
+    # The prefix that drops privileges comes last: changing the host name needs them.
     prefix = [word for other in reversed(others) for word in other.prefix]
     return Other(tuple(prefix), variables, change)
 
@@ -159,7 +159,7 @@ class Machine:
         return (self.checkout / "build/a.o").read_bytes()
 
     def receive(self, sent: Path) -> None:
-        """Have what the other has put into its cache, as far as machines share it, and nothing else of it."""
+        """Import the entries of the other's cache that machines share, and nothing else."""
         shutil.rmtree(self.workspace.cache, ignore_errors=True)
         self.workspace.cache.mkdir()
         shutil.copy(sent / cachedir_tag.NAME, self.workspace.cache)
@@ -216,7 +216,7 @@ def test_all_that_differs_for_no_reason(tmp_path: Path, nvcc: str) -> None:
 
 
 def check_is_shared(second: Machine, sent: Path) -> None:
-    """The whole call, and then its stages alone, and those of the same for one architecture."""
+    """The whole call, then its stages alone, then those of the same call for one architecture."""
     options = (*ARCHITECTURES, "--no-compress")
     has_shared_ids = cuda_release(second.workspace) >= (13, 0)
     counters, made = second.compile(*options)

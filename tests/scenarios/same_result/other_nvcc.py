@@ -1,7 +1,7 @@
-"""An nvcc of a release that there is not: the real one, whose transcript is altered.
+"""An nvcc of a made-up release: the real one, with an altered transcript.
 
 As a program, `other_nvcc.py REAL ALTERATION WORD...`, it prints the altered transcript for a dry run, and
-carries it out otherwise. So a compile by it is the reference for what nvccache makes of its transcript.
+otherwise runs it. Its own compile is the reference for nvccache's compile by its transcript.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def added(argv: str, *tools: str) -> Alteration:
 
 
 def renamed(old: str, new: str) -> Alteration:
-    """A tool under another name, which is beside the others."""
+    """A tool under another name, in the same directory as the others."""
 
     def alter(lines: list[str], _: str) -> list[str]:
         called = rf'^#\$ (?:"[^"]*/)?{re.escape(old)}"? '
@@ -104,7 +104,7 @@ def elsewhere(lines: list[str], directory: str) -> list[str]:
 
 
 def mode(lines: list[str], _: str) -> list[str]:
-    """A variable that tools heed."""
+    """A variable that tools read."""
     return [f"{MARK}NEW_MODE={os.environ.get('OTHER_MODE', '-O3')}", *lines]
 
 
@@ -116,7 +116,7 @@ def optimised(lines: list[str], directory: str) -> list[str]:
 
 
 def changed_text(lines: list[str], directory: str) -> list[str]:
-    """A tool between the preprocessor and cudafe++, that changes the text where it lies."""
+    """A tool between the preprocessor and cudafe++ that changes the text in place."""
     stage = f'{MARK}nvtext "{directory}/a.cpp4.ii"'
     return [part for line in lines for part in ([stage, line] if is_of(line, "cudafe++") else [line])]
 

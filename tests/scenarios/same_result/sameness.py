@@ -112,7 +112,7 @@ def _without_ends(text: bytes, heads: list[bytes]) -> bytes:
 
 
 def _readable(content: bytes, bench: Bench) -> bytes:
-    """What an object holds, as far as the length of the module id does not show in it."""
+    """An object's content, except for what depends on the length of the module id."""
     if content.startswith(_COVERAGE_NOTES):  # which hold checksums of names
         return b"\n".join(re.findall(rb"[ -~]{6,}", content[_STAMP:]))
     if not content.startswith((b"\x7fELF", _FATBIN)):

@@ -11,7 +11,7 @@ from scenarios.same_result.lines.line import Line
 
 # `--long <value> (-short)`; the short name has two dashes where it is the same as the long one.
 _DOCUMENTED = re.compile(r"^(--\S+)\s*.*?\s+\(?(--?[^()\s]+)\)?\s*$", re.MULTILINE)
-# Options with one letter whose value may follow without a blank.
+# One-letter options whose value may follow without a blank.
 _GLUED = re.compile(r"(-[DIULlOt])[^-=]")
 
 

@@ -217,7 +217,7 @@ def test_two_objects_of_one_source_can_be_distinguished(light: Workspace) -> Non
 
 
 def _take_readable(light: Workspace, before: set[Path]) -> dict[str, bytes]:
-    """What new files hold, as far as it is the same on every run; they are gone then."""
+    """The reproducible content of new files, which are then removed."""
     found = {}
     for path in sorted(set(light.directory.rglob("*")) - before):
         dump = ["readelf", "-sW", "--debug-dump=decodedline"]

@@ -176,7 +176,7 @@ def test_a_shared_library_hides_an_archive(place: Workspace) -> None:
 @pytest.mark.by_default("path")
 @pytest.mark.parametrize("named", ["path", "library"])
 def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: str) -> None:
-    """Nothing is kept of such a link."""
+    """Such a link is not recorded."""
     make_objects(place, ONE)
     subprocess.run(["ar", "crT", "libtwo.a", "two.o"], cwd=place.directory, check=True)
     argv = ("-dlink", *ONE, "one.o", *(("libtwo.a",) if named == "path" else ("-L.", "-ltwo")))

@@ -1,6 +1,6 @@
 """Products of device code alone: the second time each is answered by the record of the first.
 
-With `-ptx` nvcc has ptxas check what lies where the user wants it, from sm_90 on.
+With `-ptx` nvcc has ptxas check the output file, from sm_90 on.
 """
 
 from __future__ import annotations

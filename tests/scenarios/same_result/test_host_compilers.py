@@ -1,8 +1,8 @@
-"""The host compiler: every way to name one, scripts in its place, its options in every spelling.
+"""The host compiler: all ways to name it, scripts in its place, its options in every spelling.
 
 Each command line gives what plain nvcc gives, cold, warm, and with the stages alone; and a compiler that
-changes behind the same name is noticed. One of each kind runs by default, all with --every-case. What else
-there is of this stands in test_soundness_tools.py and test_key_components.py.
+changes behind the same name is noticed. One of each kind runs by default, all with --every-case. More
+cases are in test_soundness_tools.py and test_key_components_*.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REAL = os.path.realpath(HOST_COMPILER)
 
 @pytest.fixture
 def workspace(workspace: Workspace) -> Workspace:
-    """With a directory of compilers, one of which is named as nvcc names it: g++."""
+    """With a directory of compilers, one of which has the name that nvcc looks up: g++."""
     workspace.write("a.cu", SOURCE)
     compilers = workspace.directory / "compilers"
     compilers.mkdir()

@@ -1,8 +1,8 @@
 """Objects that plain nvcc can link with each other can be linked when they come from the cache.
 
-The hard cases are units whose device code has no external definition: nvcc tells their internal
-entities apart by a process id, so what is stored must tell them apart by something else. Linked are
-objects made cold, all from the cache by records of the calls, all from the stages, and half from the cache.
+The hard cases are units whose device code has no external definition: nvcc distinguishes their
+internal entities by a process id, so stored results must be distinguished by something else. The objects are
+linked when all are cold, all from records of calls, all from stages, and half from the cache.
 
     NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/same_result/test_links.py    another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/g++                                         and host compiler
@@ -211,8 +211,8 @@ def test_one_file_changed_and_compiled_to_the_same_name(
 
 @pytest.mark.by_default("-c")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_an_architecture_more(workspace: Workspace, mode: tuple[str, ...]) -> None:
-    """The stub registers names that every architecture's code must have, though one was there before."""
+def test_one_more_architecture(workspace: Workspace, mode: tuple[str, ...]) -> None:
+    """The stub registers names that all architectures' code must have, though one was cached before."""
     workspace.write("a.cu", INTERNAL)
     old = ("-gencode=arch=compute_80,code=sm_80",)
     both = (*old, "-gencode=arch=compute_90,code=sm_90")
@@ -250,7 +250,7 @@ def test_two_files_with_thrust(workspace: Workspace, mode: tuple[str, ...]) -> N
 
 
 def test_whole_and_relocatable_objects_share_nothing_that_differs(workspace: Workspace) -> None:
-    """In one cache, in both orders: each is what it is when it is alone."""
+    """In one cache, in both orders: each is the same as when compiled alone."""
     workspace.write("a.cu", "__device__ int twice(int x) { return 2 * x; }\n" + INTERNAL)
     alone = {}
     for mode in ("-c", "-dc"):

@@ -75,7 +75,7 @@ def inputs(workspace: Workspace) -> Workspace:
 
 
 def outcomes_like_plain(inputs: Workspace, *argv: str) -> list[str]:
-    """The outcomes of a cold and a warm call, which do as plain nvcc does, whatever lay there before."""
+    """The outcomes of a cold and a warm call, which equal plain nvcc's, whatever files existed before."""
     _, counted = twice_like_plain(inputs, lambda: inputs.plain(*argv), lambda: inputs.cached(*argv))
     return [counters.outcome for counters in counted]
 
@@ -164,7 +164,7 @@ ASKED = (("-MM",), ("-E",), ("-M", "-MF", "a.d"), ("-E", "-o", "a.ii"))
 
 
 def with_own_nvcc(inputs: Workspace) -> None:
-    """Have nvcc be a script that hands on its arguments."""
+    """Make nvcc a script that passes on its arguments."""
     path = inputs.write("bin/nvcc", f'#!/bin/sh\nexec "{inputs.nvcc}" "$@"\n')
     path.chmod(0o755)
     inputs.nvcc = str(path)
@@ -246,7 +246,7 @@ def test_touched_files_are_compared_by_content(inputs: Workspace) -> None:
 
 
 def test_each_name_of_an_output_is_a_call_of_its_own(inputs: Workspace) -> None:
-    """Unlike `-MT` of a compile, that of a query is in what it gives."""
+    """Unlike `-MT` of a compile, that of a query is in its output."""
     for target in ("one", "two", "one"):
         plain = inputs.plain("-MM", "-MT", target, "a.cu", *INCLUDED)
         assert visible_result(inputs.cached("-MM", "-MT", target, "a.cu", *INCLUDED)) == visible_result(plain)

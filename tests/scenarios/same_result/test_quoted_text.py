@@ -1,4 +1,4 @@
-"""Messages that quote the source: what is quoted is what stands there now.
+"""Messages that quote the source quote its present text.
 
 gcc reads the line that it quotes from the file that a line marker names, also when it compiles what cudafe++
 wrote. A comment on that line is in no preprocessed text.

@@ -1,10 +1,10 @@
-"""Random command lines, not compiled: what nvccache makes of each, beside plain nvcc's own dry run.
+"""Random command lines, not compiled: nvccache's plan of each, compared with plain nvcc's own dry run.
 
 The lines come from tests/generator, as do the claims that are checked: nothing that nvcc rejects has a plan,
 a plan is nvcc's commands in their order, its products are the files that they write, the parsed
 call agrees with them, and lines that one record would answer have the same commands.
 
-60 seeds of three lines each are looked at by default, and 1500 with --every-case:
+60 seeds of three lines each are checked by default, and 1500 with --every-case:
 
     pytest --every-case tests/scenarios/same_result/test_random_lines.py
     NVCCACHE_TEST_SEED=7        the lines of another seed
@@ -59,7 +59,7 @@ def test_what_nvcc_would_do_is_what_is_planned(site: Site, request: pytest.Fixtu
                 wrong.append("\n".join([str(each), *found]))
     assert not wrong, f"{len(wrong)} lines, of them:\n" + "\n\n".join(wrong[:_SHOWN])
     if len(chosen) > 1:
-        # A generator whose lines nvcc rejects, or that never meet under one key, would test nothing.
+        # A generator whose lines nvcc rejects, or that never share a key, would test nothing.
         assert ends["plan"] > sum(ends.values()) / 4, ends
         assert records.shared > len(chosen) / 20
 
@@ -69,7 +69,7 @@ def _look_at(line: RandomLine, site: Site, records: Records) -> tuple[str, list[
     try:
         case = examine(line, site)
         return case.end, violations(case, site) + records.violations(case)
-    except Exception:  # a fault of ours for one line, beside which the others are looked at
+    except Exception:  # a fault of ours for one line; the others are still checked
         return "fault", [traceback.format_exc()]
 
 

@@ -18,7 +18,7 @@ from scenarios.support.both_ways import both_ways
 from scenarios.support.toolkits import HOST_OPTIONS, replace
 from workspaces import Result, Workspace
 
-# A header of the toolkit that is warned of, and whose name comes into code and into line tables.
+# A header of the toolkit with a warning, whose name gets into code and line tables.
 _HEADER = """\
 #warning "the toolkit said"
 static const char *const where = __FILE__;

@@ -1,4 +1,4 @@
-"""Wrappers that leave, grow, lock or remove files beside the products, as plain nvcc has them do."""
+"""Wrappers that leave, grow, lock or remove files next to the products, as under plain nvcc."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def entries(log: Path) -> int:
     "text", [f"echo x >> log\n{BECOMES}", f"export DEPENDENCIES_OUTPUT=log\n{BECOMES}"], ids=["log", "gcc"]
 )
 def test_what_a_call_makes_and_adds_to_is_whole_from_each(workspace: Workspace, text: str) -> None:
-    """The first stage makes it, and the others append to it: none may be a hit beside one that runs."""
+    """The first stage creates it, and the others append to it: none may be a hit if another runs."""
     use_wrapper(workspace, text)
     log = workspace.directory / "log"
     made_by_plain(workspace, HERE)
@@ -147,7 +147,7 @@ REMOVED = {
 @pytest.mark.by_default("os.unlink", "os.replace")
 @pytest.mark.parametrize("how", REMOVED)
 def test_what_a_wrapper_removes_is_not_there_the_next_time(workspace: Workspace, how: str) -> None:
-    """The compile that found it tells nothing of one that does not."""
+    """A compile that found it says nothing about one that does not."""
     use_wrapper(workspace, REMOVED[how], "bin/wrapper", "#!{python}")
     which = call(line="-E -arch=sm_75 -ccbin {work}/bin/wrapper {work}/a.cu -o a.ii", makes=("a.ii",))
     expected = made_by_plain(workspace, which)
@@ -171,7 +171,7 @@ def test_what_a_wrapper_removes_is_not_there_the_next_time(workspace: Workspace,
     ids=["a lock", "a temporary file"],
 )
 def test_wrappers_that_use_one_file_run_in_turns(workspace: Workspace, text: str) -> None:
-    """As nvcc runs them; other stages go on beside them."""
+    """As nvcc runs them; other stages run concurrently."""
     use_wrapper(workspace, text)
     for number in range(3):
         made = made_by_cache(workspace, THREE)
@@ -189,7 +189,7 @@ KEEPING = {
 
 @pytest.mark.parametrize("what", KEEPING)
 def test_debug_information_names_the_intermediates_that_are_kept(workspace: Workspace, what: str) -> None:
-    """Where they are for the user, as plain nvcc's, and in no directory of ours."""
+    """Where plain nvcc leaves them for the user, and not in a directory of ours."""
     use_wrapper(workspace, KEEPING[what])
     options = ("-keep", "-ccbin", f"{workspace.directory}/wrapper", "-arch=sm_75", "-c", "a.cu", "-o", "a.o")
     workspace.environ["TMPDIR"] = str(workspace.directory.parent)

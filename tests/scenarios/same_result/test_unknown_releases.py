@@ -1,8 +1,8 @@
-"""A CUDA release that we do not know: what its nvcc says it would do is not what any known one says.
+"""An unknown CUDA release, with a transcript unlike any known one.
 
-A toolkit of links has an nvcc that alters the transcript of the real one, and does what it says there
-(other_nvcc.py). Whatever it is, nvccache makes what that nvcc makes by itself: cold, warm, after edits of
-device and of host code, and when they are taken back.
+A toolkit of links has an nvcc that alters the transcript of the real one, and runs the altered one
+(other_nvcc.py). In each case nvccache makes what that nvcc makes itself: cold, warm, after edits of
+device and host code, and after undoing them.
 
 Some of the cases run by default, all of them with --every-case.
 """
@@ -69,7 +69,7 @@ PROGRAMS = {
     "nvfail": "echo nvfail: no such luck >&2; exit 3",
     "nvpp": f'exec {HOST_COMPILER} -D__CUDA_ARCH_LIST__=800 -D__CUDACC__ -D__NVCC__ "$@"',
 }
-# The options that only these releases have are taken by all tools; ptxas heeds a variable, too.
+# All tools accept the options of these releases; ptxas reads a variable, too.
 TOOL = """#!/bin/sh
 for word do
   shift

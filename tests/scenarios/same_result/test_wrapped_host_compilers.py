@@ -1,4 +1,4 @@
-"""Host compilers behind something that looks at the path of the object, or has more written beside it."""
+"""Host compilers behind a wrapper that depends on the object's path, or writes files next to it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_such_a_wrapper_is_edited(workspace: Workspace, what: str) -> None:
     check(workspace, Case(edit, (), FILES, DEBUG, prepare=put, is_recorded=None))
 
 
-# What is added to the host compile, and what that writes beside the object.
+# Options added to the host compile, and the files they write next to the object.
 BESIDE = {
     "coverage": ("--coverage", {"a.gcno"}),
     "split debug information": ("-g -gsplit-dwarf", {"a.dwo"}),

@@ -144,7 +144,7 @@ def is_below(pid: int, ancestor: int) -> bool:
 
 
 def watchdog_of(call: Call) -> int:
-    """The child of a call that leads a process group of its own; 0 if there is none."""
+    """The child of a call that leads its own process group; 0 without one."""
     children = [pid for pid in all_processes() if parent_of(pid) == call.pid]
     for pid in children:
         with contextlib.suppress(OSError):
@@ -198,9 +198,9 @@ def is_waiting_for_claim(call: Call) -> bool:
 
 
 def check_nothing_is_left(workspace: Workspace, calls: Iterable[Call]) -> None:
-    """Of calls that have ended; what a watchdog puts away may take a moment.
+    """Of calls that have ended; a watchdog's cleanup may take a moment.
 
-    A dry run that is killed leaves `tmpxft_*` files beside the scratch directory, as any killed nvcc does.
+    A dry run that is killed leaves `tmpxft_*` files next to the scratch directory, as any killed nvcc does.
     """
     wait_until(lambda: not processes_of(workspace))
     assert not [path for path in scratch_of(workspace).iterdir() if not path.name.startswith("tmpxft_")]

@@ -264,7 +264,7 @@ def own_toolkit(workspace: Workspace) -> Path:
 
 
 def behind(includes: str) -> str:
-    """A source behind these lines, whose value a header tells."""
+    """A source after these lines, whose value comes from a header."""
     return f"{includes}\n{KERNEL}"
 
 
@@ -309,7 +309,7 @@ def move(name: str, other: str) -> Change:
 
 
 def link(name: str, target: str) -> Change:
-    """Put a symbolic link there, whatever was there before."""
+    """Create a symbolic link, replacing any file."""
 
     def apply(workspace: Workspace) -> None:
         path = workspace.directory / name

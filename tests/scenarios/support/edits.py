@@ -38,7 +38,7 @@ def check_edit(
     then: Sequence[str] | None = None,
     keep: Path | None = None,
 ) -> Made:
-    """Compile what was there before, make the edit, compile again: the product must be plain nvcc's."""
+    """Compile, make the edit, compile again: the product must be plain nvcc's."""
     before, after = edit
     put(workspace, before)
     compile_once(workspace, "-c", "a.cu", *argv)

@@ -13,7 +13,7 @@ from scenarios.support.cases import DEFAULT, Case, Change, Files, call, each, se
 from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
-# It adds what a file beside it and variables say, and becomes the real compiler.
+# It adds options from a file next to it and from variables, and becomes the real compiler.
 _COMPILED = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
 """
 
 
-# It adds an option where the object lies in a certain directory.
+# It adds an option if the object is in a certain directory.
 _CHOOSER = r"""
 #include <string.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
 
 
 def compiled_chooser(workspace: Workspace, option: str) -> None:
-    """Put a compiled wrapper there that adds an option where the object lies in `debug`."""
+    """Put a compiled wrapper there that adds an option if the object is in `debug`."""
     path = workspace.directory / "wrapper"
     source = path.with_name("chooser.cpp")
     source.write_text(_CHOOSER)
@@ -97,7 +97,7 @@ def compiled(*options: str) -> Change:
 
 
 def script(text: str, name: str = "wrapper", first: str = "#!/bin/sh") -> Change:
-    """Put a script there; `{g++}`, `{work}` and `{python}` in it stand for what they say."""
+    """Put a script there; `{g++}`, `{work}` and `{python}` in it are replaced."""
 
     def apply(workspace: Workspace) -> None:
         filled = f"{first}\n{text}\n".replace("{g++}", str(shutil.which(HOST_COMPILER)))

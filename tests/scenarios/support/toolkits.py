@@ -1,4 +1,4 @@
-"""Toolkits whose parts can be replaced, and those with the real tools and next to no headers.
+"""Toolkits whose parts can be replaced, and those with the real tools and few headers.
 
 With few headers a compile costs a tenth of a second. Tools can be replaced by scripts that wait for
 something, fail or hang, and then become the real one.
@@ -117,7 +117,7 @@ def cccl_of(workspace: Workspace) -> None:
 
 
 def light_toolkit(workspace: Workspace, destination: Path) -> Path:
-    """Make the workspace use such a toolkit; the whole one where its headers are of another kind."""
+    """Make the workspace use such a toolkit; the whole one where the reduced headers do not suffice."""
     whole = workspace.nvcc
     toolkit = copy_toolkit(workspace, destination)
     replace(toolkit / "include/cuda_runtime.h", _RUNTIME, 0o644)
@@ -192,6 +192,6 @@ def architectures(*numbers: int) -> list[str]:
 
 
 def with_real_headers(workspace: Workspace, real_nvcc: str) -> Workspace:
-    """The workspace of a test that needs them all the same."""
+    """The workspace of a test that needs the real headers."""
     path = f"{Path(real_nvcc).parent}:{workspace.environ['PATH']}"
     return dataclasses.replace(workspace, nvcc=real_nvcc, environ={**workspace.environ, "PATH": path})

@@ -1,4 +1,4 @@
-"""The modules of a benchmark import each other as those of a script do: from its directory."""
+"""The modules of a benchmark import each other from its directory, like those of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the comparison are drawn from the recorded figures, and nothing in them is cut off."""
+"""The pictures of the comparison are drawn from the recorded figures, without clipping."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_line_markers_count_in_no_text_but_in_ptx(tmp_path):
 
 
 def test_a_module_id_that_varies_is_no_difference(tmp_path):
-    """The object holds it, so that it counts as another only if what it is made of is."""
+    """The id is part of the object, so the object counts as changed only if its inputs did."""
     kept = []
     for module_id, body in (
         (b"_12_4_a_cu_0000ffff_5", b"1"),

@@ -11,7 +11,7 @@ from nvccache.cli.group import commands
 
 @pytest.fixture
 def cache_dir(tmp_path, monkeypatch):
-    """Where the cache of this test would be; not made. The environment is otherwise free of settings."""
+    """The path of this test's cache, which does not exist. The environment has no other settings."""
     for name in list(os.environ):
         if name.startswith("NVCCACHE_"):
             monkeypatch.delenv(name)
@@ -24,7 +24,7 @@ def cache_dir(tmp_path, monkeypatch):
 
 @pytest.fixture
 def nvccache(cache_dir):
-    """Runs one command line of nvccache in this process; `lines` and `json` are what a good one prints."""
+    """Runs an nvccache command in this process; `lines` and `json` return the output of a successful one."""
 
     def run(*arguments, **environ):
         result = CliRunner().invoke(commands, arguments, prog_name="nvccache", env=environ)

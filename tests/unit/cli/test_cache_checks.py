@@ -1,4 +1,4 @@
-"""What `nvccache doctor` says of a cache directory: each part is tried, and the command it names mends it."""
+"""`nvccache doctor` on a cache directory: each part is tried, and the command it names fixes the problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make fi
 
 @pytest.fixture
 def root():
-    """A cache with something in each part; outside pytest's directories, which only their owner may enter."""
+    """A cache with files in each part, outside pytest's directories, which only their owner may enter."""
     outer = Path(tempfile.mkdtemp(prefix="nvccache-test-"))
     outer.chmod(0o755)
     path = outer / "a cache"
@@ -89,7 +89,7 @@ PARTS += [("", 0o1755), ("locks/a.lock", 0o600), (f"journal/{event_line.LOG}", 0
 @needs_root
 @pytest.mark.parametrize(("part", "mode"), PARTS)
 def test_a_file_of_another_user_is_named_with_the_command_that_fixes_it(root, part, mode):
-    """A cache that all users share, in which one of them has made something with another umask."""
+    """A cache shared by all users, in which one has created a file with another umask."""
     open_to_all(root)
     path = root / part
     path.touch()
@@ -99,7 +99,7 @@ def test_a_file_of_another_user_is_named_with_the_command_that_fixes_it(root, pa
     owner = f"`{path}`: owner root (0), group root (0), mode {mode:o}"
     assert any(owner in finding.details for finding in bad)
     if not part:
-        return  # whose directory it is decides
+        return  # the owner of the directory decides
     mend(bad)
     with as_another_user():
         assert BAD not in states(findings(root))
@@ -135,7 +135,7 @@ def test_a_shared_cache_names_the_mask_and_the_group_to_join(root):
 
 
 @needs_root
-def test_somebody_elses_own_cache_is_not_asked_for(root):
+def test_access_to_a_private_cache_is_not_requested(root):
     with as_another_user():
         (cache, *_) = [finding for finding in findings(root) if finding.state == BAD]
     assert "NVCCACHE_DIR" in cache.details[-1] and "sudo" not in cache.details[-1]
@@ -177,7 +177,7 @@ def test_no_probe_goes_through_a_link_above_a_directory(root, tmp_path):
 
 
 def advised(finding):
-    """Do what a finding says."""
+    """Follow the advice of a finding."""
     command = finding.details[-1].split("`")[1]
     subprocess.run(["sh", "-c", command], check=True, stdin=subprocess.DEVNULL)
 

@@ -17,7 +17,7 @@ HOUR = 3600.0
 def log(
     cache_dir: str, ago: float, outcomes_by_product: dict[str, str], cause: str = "`a.h` changed"
 ) -> None:
-    """One build: a call a second, the first so many seconds ago."""
+    """Log one build: a call a second, the first `ago` seconds ago."""
     started = time.time() - ago
     for number, (product, outcome) in enumerate(outcomes_by_product.items()):
         is_hit = outcome == outcomes.DIRECT_HIT
@@ -29,7 +29,7 @@ def log(
 
 @pytest.fixture
 def builds(cache_dir):
-    """Three: of two products, of four, and of four of which others were hits."""
+    """Three builds: of two products, of four, and of the same four with other hits."""
     log(cache_dir, 3 * HOUR, {"/b/a.o": "miss", "/b/b.o": "miss"}, "first")
     log(
         cache_dir, 2 * HOUR,
@@ -85,7 +85,7 @@ def test_the_difference_as_json(nvccache, builds):
     [("last-build~0", 4), ("last-build~2", 2), ("179m", 2), ("119m", 4), ("0s", 4), ("150m", 2)],
 )
 def test_a_build_is_named_by_its_number_or_by_a_time(nvccache, builds, name, count):
-    """Between two builds it is the one before."""
+    """A time between two builds names the earlier one."""
     found = nvccache.json("explain", "--diff", name, "last-build")
     assert (found["builds"][0]["name"], found["builds"][0]["calls"]) == (name, count)
 
@@ -118,7 +118,7 @@ def test_the_last_call_is_the_one_that_ended_last(nvccache, cache_dir):
 
 
 def test_every_field_is_described(nvccache, builds):
-    """That of what is not empty; tests/test_json_reference.py looks at the others."""
+    """Fields with values; tests/test_json_reference.py checks the others."""
     found = nvccache.json("explain", "--diff", "last-build~1", "last-build")
     page = (Path(__file__).parents[3] / "docs" / "reference" / "json.md").read_text()
     for name in (*found, *found["builds"][0], *found["now_run"][0], *found["now_hit"][0]):

@@ -87,7 +87,7 @@ def test_options_that_are_refused(nvccache, filled_cache, arguments, sentence):
 def test_nothing_is_removed_that_a_default_would_choose(
     nvccache, filled_cache, monkeypatch, arguments, wrong
 ):
-    """The default of `dir` is this very cache, here."""
+    """The default of `dir` is this cache, here."""
     monkeypatch.setenv("XDG_CACHE_HOME", os.path.dirname(filled_cache))
     os.rename(filled_cache, os.path.join(os.path.dirname(filled_cache), "nvccache"))
     filled_cache = os.path.join(os.path.dirname(filled_cache), "nvccache")

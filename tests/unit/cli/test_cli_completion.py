@@ -1,4 +1,4 @@
-"""Completion as shells ask for it: the script is loaded by a real shell, and a word is completed."""
+"""Completion in shells: a real shell loads the script and completes a word."""
 
 from __future__ import annotations
 

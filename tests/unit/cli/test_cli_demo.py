@@ -14,7 +14,7 @@ from nvccache.toolkit.discovery import find_nvcc
 
 @pytest.fixture
 def counts(tmp_path):
-    """What `stats` says of one call that missed."""
+    """The counts of `stats` for one miss."""
     empty = event_totals.read(str(tmp_path / "none"), stages.counted())
     empty["calls"]["miss"] = 1
     return empty

@@ -1,6 +1,6 @@
-"""How commands end when something is against them: one sentence, the right status, no traceback.
+"""How commands fail: one sentence, the right status, no traceback.
 
-Each runs as a process of its own, since much of this happens only while an interpreter starts or ends.
+Each runs in a child process, since much of this happens only while an interpreter starts or ends.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_a_closed_pipe_ends_a_command_silently(filled, argv):
 
 
 def test_a_pipe_that_closes_after_a_line_ends_a_command_silently(filled):
-    """What was not written then is in Python's buffer; not each time, since `head` has to be quicker."""
+    """The rest is still in Python's buffer; only if `head` is quicker, hence the repetition."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     line = '"$@" | head -1 >/dev/null'
     for _ in range(6):
@@ -149,7 +149,7 @@ def test_an_interrupted_command_dies_of_it(filled):
 
 
 def as_unknown_user(argv, environ):
-    """Run a command as a user who is in no list. The interpreter may be out of that user's reach: no exec."""
+    """Run a command as a user unknown to the system, who may lack access to the interpreter: no exec."""
     if os.geteuid() != 0:
         pytest.skip("another user can be made only by root")
     for module in pkgutil.walk_packages(package.__path__, "nvccache."):
@@ -181,7 +181,7 @@ def as_unknown_user(argv, environ):
 
 @pytest.fixture
 def of_others(filled, tmp_path, monkeypatch):
-    """The environment of a user who is in no list, without a home."""
+    """The environment of a user unknown to the system, without a home."""
     for folder in [tmp_path, *tmp_path.parents]:
         if folder.stat().st_uid == os.getuid() and "pytest" in str(folder):
             folder.chmod(folder.stat().st_mode | 0o011)
@@ -189,7 +189,7 @@ def of_others(filled, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o555, 0o711])
-def test_a_cache_of_somebody_else_ends_in_one_sentence(filled, of_others, mode):
+def test_another_users_cache_ends_in_one_sentence(filled, of_others, mode):
     os.chmod(filled, mode)
     try:
         for argv in (
@@ -320,7 +320,7 @@ def test_a_bug_is_one_sentence_unless_strict(filled, monkeypatch):
 
 @pytest.mark.parametrize("name", [*COMMANDS])
 def test_every_command_can_print_json(nvccache, filled, name, monkeypatch):
-    """`stats` has its own word for it as well."""
+    """`stats` has another option for it."""
     command = commands.get_command(None, name)
     found = [command]
     if name == "remote":  # says nothing by itself
@@ -376,7 +376,7 @@ def through_pipe(argv, environ):
 
 
 def on_terminal(argv, environ):
-    """What a command prints where only its output is a terminal."""
+    """A command's output when only stdout is a terminal."""
     ours, theirs = os.openpty()
     process = start(argv, stdout=theirs, env=environ)
     os.close(theirs)
@@ -391,7 +391,7 @@ def on_terminal(argv, environ):
 
 
 def with_stderr_on_terminal(program, *argv):
-    """What is drawn on a terminal, and what is printed next to it."""
+    """A command's stderr on a terminal, and its stdout."""
     ours, theirs = os.openpty()
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     started = [sys.executable, "-c", program, *argv]

@@ -1,4 +1,4 @@
-"""`nvccache events`: each call once, in the documented form, also while it is followed."""
+"""`nvccache events`: each call once, in the documented form, also with `--follow`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_is_appended_is_followed_across_a_fold(used_cache, tmp_path):
 
 
 def test_events_and_counts_agree_on_what_no_call_of_this_version_can_be(nvccache, cache_dir):
-    """An outcome of another version is one call more, a time before 1970 is damage."""
+    """An outcome of another version counts as a call, a time before 1970 is damage."""
     event_line.append(cache_dir, event(outcomes.MISS, started=-5.0))
     event_line.append(cache_dir, event("of_tomorrow", started=time.time()))
     assert [json.loads(line)["outcome"] for line in nvccache("events", "--json").output.splitlines()] == [

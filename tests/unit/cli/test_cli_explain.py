@@ -1,4 +1,4 @@
-"""What `nvccache explain` says, and that it never says it with a traceback."""
+"""The output of `nvccache explain`, which is never a traceback."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
     ],
 )
 def test_the_answer(nvccache, cache_dir, noted, logged, lines):
-    """By what the record of the object says, and the event log of its calls."""
+    """From the record of the object and the event log of its calls."""
     if noted:
         note(cache_dir, "a.o", *noted)
     for call in logged:
@@ -132,7 +132,7 @@ def stage(kind, result, seconds, architecture="", why=""):
 
 
 def logged(cache_dir: str, outcome: str, stages=(), **fields) -> None:
-    """Have the event log tell of a call; its stages may be a tree."""
+    """Add a call to the event log; its stages may be a tree."""
     call = event(outcome, **fields)
     call.stages = list(stages)
     event_line.append(cache_dir, call)
@@ -350,7 +350,7 @@ def test_names_that_are_no_text_are_shown_somehow(cache_dir, tmp_path, locale):
 
 @pytest.mark.smoke("explain")
 def test_a_real_compile_is_explained(workspace: Workspace):
-    """From the first compile to one that fails, as a user would see it."""
+    """From the first compile to a failing one, as a user sees it."""
 
     def explained(*arguments: str) -> str:
         done = workspace.run([sys.executable, "-m", "nvccache", "explain", *arguments])

@@ -1,7 +1,7 @@
-"""Hostile names, values and records through every command: nothing that a terminal would obey comes out.
+"""Hostile names, values and records through every command: no control sequence for a terminal is printed.
 
-A file name, a record, a word of the journal or a variable can be anybody's. What is printed is one line for
-each line that a command prints by itself, and no line can be forged.
+An attacker may choose a file name, a record, a field of the event log or a variable. It never adds a line to
+a command's output, so no line can be forged.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def is_harmless(text: str) -> bool:
 
 @pytest.fixture
 def hostile_cache(cache_dir, tmp_path, monkeypatch):
-    """A cache, a settings file and an environment that somebody else has filled."""
+    """A cache, a settings file and an environment that an attacker has filled."""
     root = f"{cache_dir}{HOSTILE}"
     monkeypatch.setenv("NVCCACHE_DIR", root)
     cache = Store(root)

@@ -48,7 +48,7 @@ def test_links_to_the_launcher_and_says_how_to_use_it(nvccache, folder, fake_nvc
 
 
 def test_without_a_launcher_there_is_no_shim(nvccache, folder, monkeypatch):
-    """As from a directory of sources, which may be called nvccache."""
+    """Such as when run from a source directory, which may be called nvccache."""
     (folder.parent / "nvccache").mkdir()
     monkeypatch.setattr(sys, "argv", [str(folder.parent / "nvccache")])
     monkeypatch.setattr(sys, "executable", str(folder.parent / "python"))
@@ -67,7 +67,7 @@ def test_the_started_launcher_is_linked_to_as_it_was_called(nvccache, folder, mo
 
 
 def test_own_modules_are_found_without_site_packages(tmp_path):
-    """What `doctor` and `demo` start."""
+    """`doctor` and `demo` start processes that way."""
     words = install.private_launcher()
     version = subprocess.run([*words, "--version"], cwd=tmp_path, env={}, capture_output=True, check=True)
     assert version.stdout.startswith(b"nvccache ")
@@ -78,7 +78,7 @@ def test_own_modules_are_found_without_site_packages(tmp_path):
 
 
 def test_own_shim_is_replaced(nvccache, folder):
-    """One that is there, one whose nvccache was moved, and the script that earlier versions wrote."""
+    """A current one, one whose nvccache was moved, and the script that earlier versions wrote."""
     folder.mkdir()
     path = folder / "nvcc"
     for make in (
@@ -101,7 +101,7 @@ def test_without_a_directory_it_is_that_of_the_users_data(nvccache, tmp_path, fa
     assert is_ours(str(tmp_path / "data/nvccache/bin/nvcc"))
 
 
-def test_nvcc_of_somebody_else_is_never_overwritten(nvccache, folder, fake_nvcc):
+def test_a_foreign_nvcc_is_never_overwritten(nvccache, folder, fake_nvcc):
     folder.mkdir()
     path = folder / "nvcc"
     for make in (
@@ -149,7 +149,7 @@ RECEIPT = '[tool]\nrequirements = [{{ name = "nvccache", directory = "{}" }}]\n'
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """An environment that this Python seems to be of."""
+    """An environment that this Python seems to belong to."""
     (tmp_path / "nvccache" / "bin").mkdir(parents=True)
     (tmp_path / "nvccache" / "pyvenv.cfg").write_text("")
     monkeypatch.setattr(sys, "executable", f"{tmp_path}/nvccache/bin/python3")

@@ -1,4 +1,4 @@
-"""`nvccache pack` and `nvccache unpack`: a cache in one file, and what is taken from one."""
+"""`nvccache pack` and `nvccache unpack`: a cache in one file, and what is accepted from one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_is_damaged_in_a_pack_is_refused_and_the_rest_taken(nvccache, fill,
 
 
 class Hostile:
-    """Seals what it likes under any name."""
+    """Seals any content under any name."""
 
     def __init__(self, objects):
         self.objects = objects

@@ -1,4 +1,4 @@
-"""`nvccache remote`: what it says of remotes, and what it moves."""
+"""`nvccache remote`: its reports on remotes, and what it transfers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_without_a_remote_each_says_how_to_set_one(nvccache, line):
     result = nvccache("remote", *line.split())
     assert result.exit_code == 1
     assert "no remote is set" in result.stderr
-    assert "NVCCACHE_REMOTE=s3://bucket/prefix`\n" in result.stderr  # only read: few are to write
+    assert "NVCCACHE_REMOTE=s3://bucket/prefix`\n" in result.stderr  # only read: few users should write
 
 
 @pytest.mark.parametrize("line", ["push", "prune --older-than 1d"])
@@ -277,8 +277,8 @@ def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monk
     assert len(files(far)) == 3
 
 
-def test_push_heeds_no_outage(nvccache, far, cache, queued):
-    """Whoever asks wants to know now."""
+def test_push_ignores_outages(nvccache, far, cache, queued):
+    """A user who runs it wants a result now."""
     (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
     outage = breaker.Breaker(remote.identity, for_writing=True)
     outage.trip("timeout", "no answer in time")
@@ -314,7 +314,7 @@ def test_only_what_was_used_lately_is_sent(nvccache, far, cache):
 
 
 def test_an_interrupted_push_goes_on_where_it_was(nvccache, far, cache, monkeypatch):
-    monkeypatch.setattr(remote_moves, "_AT_ONCE", 1)  # else what has begun may end after the command
+    monkeypatch.setattr(remote_moves, "_AT_ONCE", 1)  # otherwise a transfer may end after the command
     real = SharedDirectory.put
     seen = []
 

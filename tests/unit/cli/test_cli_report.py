@@ -19,7 +19,7 @@ from nvccache.store.store import Store
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working directory of the command; nothing is in it."""
+    """The command's working directory, empty."""
     path = tmp_path / "here"
     path.mkdir()
     monkeypatch.chdir(path)

@@ -256,7 +256,7 @@ def test_what_does_not_go_together_is_refused(nvccache, two_builds, arguments):
 
 @pytest.fixture
 def used_remote(cache_dir):
-    """Two calls have asked a remote, and something waits to be sent."""
+    """Two calls have queried a remote, and an item is queued."""
     first = event(outcomes.MISS, remote=event_line.RemoteUse(5, 3, 2048, 0.25, ("timeout",)))
     second = event(outcomes.STAGE_HIT, remote=event_line.RemoteUse(2, 2, 1024, 0.5, ("timeout", "tls")))
     for call in (first, second):
@@ -299,7 +299,7 @@ def test_remotes_are_not_mentioned_where_there_are_none(nvccache, used_cache):
 
 @pytest.fixture
 def used_executor(cache_dir, tmp_path, monkeypatch):
-    """Two stages came back, one of them from the action cache, and one ran here though it was sent."""
+    """Two stages were run remotely, one of them from the action cache, and one was sent but run locally."""
     monkeypatch.setattr(slots.pool_directory, "__defaults__", ((str(tmp_path),),))
     stages = [StageEvent("cicc", RAN, 2.0, architecture="compute_80") for _ in range(4)]
     for stage in stages[:2]:
@@ -399,7 +399,7 @@ def test_other_machines_are_not_mentioned_where_nothing_was_sent(nvccache, used_
 def test_a_cache_that_cannot_be_written_to_is_named(nvccache, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NVCCACHE_DIR", str(tmp_path / "cache"))
-    assert "not counted" not in nvccache(command).stderr  # also imports what another user may not read
+    assert "not counted" not in nvccache(command).stderr  # also imports files that another user may not read
     (tmp_path / "others").mkdir()
     with read_only(tmp_path / "others") as copy:
         result = nvccache(command, NVCCACHE_DIR=f"{copy}/cache")

@@ -1,4 +1,4 @@
-"""What entries of a cache say of themselves."""
+"""What can be read from entries of a cache."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stages_of(text):
 
 
 def test_the_roles_of_outputs_show_the_kind_of_a_stage():
-    """Of all stages of all recorded plans, those of the preprocessor aside."""
+    """For all stages of all recorded plans, except preprocessor passes."""
     seen = set()
     for path in PLANS.glob("*/*.txt"):
         for kind, roles in stages_of(path.read_text()):
@@ -69,7 +69,7 @@ def test_the_paths_of_a_compile_follow_from_its_command_line(words, product, pat
 
 
 def test_records_that_others_have_put_there_are_not_looked_at(cache_dir):
-    """In a directory that a group shares, they could name any program for `verify` to run."""
+    """In a directory shared by a group, they could make `verify` run any program."""
     if os.geteuid() != 0:
         pytest.skip("a file of another user can be made only by root")
     record = ObjectRecord(components=[("nvcc", [("/tmp/anything", "")])])

@@ -1,4 +1,4 @@
-"""What `doctor` finds wrong with PATH, settings, builds and programs, and the command that mends it."""
+"""What `doctor` finds wrong with PATH, settings, builds and programs, and the command that fixes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A directory for the cache that nothing was stored in yet, as a fresh volume: as good as none."""
+"""An empty directory for the cache, such as a fresh volume: treated as a missing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which call `nvccache explain FILE` takes: by a product, a source, the end of a path, or none."""
+"""Which call `nvccache explain FILE` finds: by a product, a source, the end of a path, or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def logged(cache_dir: str, outcome: str, **fields) -> None:
 
 @pytest.fixture
 def build(cache_dir, tmp_path, monkeypatch):
-    """Three calls whose products and sources lie in two folders; the working directory is a third."""
+    """Three calls with products and sources in two folders; the working directory is a third."""
     here = tmp_path / "here"
     for folder in (here, tmp_path / "one" / "src", tmp_path / "two"):
         folder.mkdir(parents=True)

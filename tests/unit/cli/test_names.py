@@ -1,4 +1,4 @@
-"""Misspelt commands: what is a compiler is still run or reported as one."""
+"""Misspelt commands: compilers are still run, or reported as such."""
 
 from __future__ import annotations
 

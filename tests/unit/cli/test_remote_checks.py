@@ -1,4 +1,4 @@
-"""What `doctor` says of remotes."""
+"""`doctor`'s findings about remotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that commands write: whole and at once, or what was there stays; what is no file is written to."""
+"""Files that commands write: replaced at once, or left as they were; pipes and devices are written to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ each_text = pytest.mark.parametrize("line", [LINES["stats"], LINES["report"]], i
 
 @pytest.fixture
 def folder(cache_dir, tmp_path, monkeypatch):
-    """The working directory of the command; nothing is in it."""
+    """The command's working directory, empty."""
     Store(cache_dir).add_blob("ab" * 32, b"x", compress=False)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -37,7 +37,7 @@ def test_a_full_disk_leaves_what_was_there(nvccache, folder, monkeypatch, line, 
 
 @pytest.mark.parametrize(("line", "kind"), [("stats", "link"), ("stats", "FIFO"), ("report", "link")])
 def test_what_is_no_file_is_written_to_and_stays(nvccache, folder, line, kind):
-    """A page may be more than a pipe holds."""
+    """A page may exceed a pipe's capacity."""
     path = folder / "out"
     if kind == "link":
         path.symlink_to("target")
@@ -51,7 +51,7 @@ def test_what_is_no_file_is_written_to_and_stays(nvccache, folder, line, kind):
 
 
 @each_text
-def test_a_pipe_that_nobody_reads_is_not_waited_for(nvccache, folder, line):
+def test_a_pipe_without_reader_is_not_waited_for(nvccache, folder, line):
     os.mkfifo(folder / "out")
     result = nvccache(*line, "out")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""Which options for the host compiler leave a call to nvcc, and which only its host compile uncached."""
+"""Which options for the host compiler bypass a call, and which only leave its host compile uncached."""
 
 import pytest
 

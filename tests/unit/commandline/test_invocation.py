@@ -311,7 +311,7 @@ def test_what_a_dry_run_must_not_have_is_taken_out_of_variables():
     environ = {"NVCC_PREPEND_FLAGS": "-O2 -t 4", "NVCC_APPEND_FLAGS": '-DX="a b"'}
     found = _compiled("-c", "a.cu", **environ)
     assert (found.includes_variables, found.threads) == (True, 4)
-    assert found.dryrun_arguments == ("-O2", "-c", "a.cu", '-DX="a b"')  # nvcc takes quotes away later
+    assert found.dryrun_arguments == ("-O2", "-c", "a.cu", '-DX="a b"')  # nvcc removes quotes later
     assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-keep").keep_directory == ""
     assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").includes_variables
 

@@ -1,4 +1,4 @@
-"""What is shown and kept of command lines: everything but what may be a secret."""
+"""Command lines as they are shown and stored: without possible secrets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_text_is_shown_without_what_the_line_hides():
     ],
 )
 def test_macros_in_the_text_of_a_command_are_hidden(text, shown):
-    """Those of an option file are in no word of the call."""
+    """Those of an option file are not among the call's arguments."""
     assert redaction.hide(text, ["-optf", "flags"], {}) == shown
 
 

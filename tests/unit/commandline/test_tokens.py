@@ -1,4 +1,4 @@
-"""The table of nvcc's options, and the splitting of words, against every nvcc at hand.
+"""The table of nvcc's options, and the splitting of arguments, against every nvcc available.
 
 Set NVCCACHE_TEST_TOOLKITS to a directory of toolkits (<version>/bin/nvcc) to check more than the one on PATH.
 """
@@ -75,7 +75,7 @@ def test_every_documented_option_is_in_the_table(nvcc):
     for long, _, short in documented:
         assert options.SPELLINGS.get("--" + long) == long
         if (long, short) == ("host-relocatable-link", "-r"):
-            continue  # until CUDA 12, where the name passed on; both only steer a link
+            continue  # until CUDA 12, when the short name moved to another option; both only affect a link
         assert options.SPELLINGS.get(short) == long
 
 
@@ -98,7 +98,7 @@ def test_names_of_the_table_do_not_contradict_each_other():
     assert not {word.lstrip("-") for word in options.SPELLINGS} & options.UNSUPPORTED
 
 
-# Beside `-c a.cu`. The result: names by us, or None where we refuse; nvcc agrees unless noted.
+# Added to `-c a.cu`. The result: our names of options, or None if refused; nvcc agrees unless noted.
 SPELLINGS = [
     (["-O3"], ["optimize"]),
     (["-O", "3"], ["optimize"]),

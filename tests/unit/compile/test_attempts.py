@@ -1,4 +1,4 @@
-"""What shows that an attempt relied on something that does not hold, and with what the next one begins."""
+"""Signs that an assumption of an attempt was wrong, and the assumptions of the next one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLUE = "it names its path"
 
 
 def check(ended: Task, *, has_wrong_id: bool = False) -> bool:
-    """Check a stage of a call in which cudafe++ was found for text whose lines are elsewhere."""
+    """Check a stage of a call whose cudafe++ result was found for text with moved lines."""
     plan = Plan((HOST, CUDAFE, ended.stage), {}, {}, "/s")
     context = Context(plan, {}, "/p", None, 0, None, ids_choice=SETTLED, **USUAL)
     ids = SimpleNamespace(original_of=lambda stage: "a.cudafe1.cpp", has_wrong_id=lambda stage: has_wrong_id)

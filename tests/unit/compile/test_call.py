@@ -1,4 +1,4 @@
-"""What a call saved: no more than was waited for when its stages ran, less what nvccache took."""
+"""Time that a call saved: at most the wait when its stages ran, minus nvccache's own time."""
 
 from __future__ import annotations
 

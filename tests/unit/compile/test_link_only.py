@@ -1,4 +1,4 @@
-"""Linking a program by itself: what has to hold before the linker runs, against an nvcc that is a script."""
+"""Running only the link of a program: conditions for starting the linker, with an nvcc that is a script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nvccache.store.event_line import RAN, StageEvent, text_of_hit
 from nvccache.store.store import Store
 
 OBJECT, LINKED_DEVICE_CODE = b"an object", b"linked device code"
-# Says what nvcc would say; $directory is where the intermediate files are to lie.
+# Prints a dry run; $directory is that of the intermediates.
 NVCC = """#!/bin/sh
 for word; do directory=$last; last=$word; done
 directory=$last
@@ -49,7 +49,7 @@ LINE = ("a.cu", "-o", "a", "-MD", "-MF", "a.d")
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """The working directory, in which nothing is."""
+    """The empty working directory."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     program(tmp_path / "linker", LINKER)

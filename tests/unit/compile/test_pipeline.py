@@ -103,7 +103,7 @@ def test_what_a_remote_gave_counts_for_the_limit(toolkit: Toolkit, limit: str, i
 def test_a_call_during_which_the_clock_was_set_is_not_recorded(
     toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was read may be younger than it looks."""
+    """Files that were read may be newer than they look."""
     now, moments = time.time_ns, iter([0])
     monkeypatch.setattr(time, "time_ns", lambda: now() - next(moments, 3600 * 10**9))
     assert toolkit.compile().status == 0
@@ -121,7 +121,7 @@ def test_why_a_call_was_not_answered_is_written_down(toolkit: Toolkit) -> None:
 
 @pytest.mark.parametrize("first", ["a.cu", "a.h"])
 def test_the_cause_is_what_the_first_stage_that_compiles_has_to_compile(toolkit: Toolkit, first: str) -> None:
-    """Whichever file changes what is compiled, and whichever has a comment more."""
+    """Whichever file changes compiled text, and whichever only gets a comment."""
     toolkit.write("a.h", "int h;\n")
     toolkit.write("a.cu", '#include "a.h"\nint a;\n')
     toolkit.compile()

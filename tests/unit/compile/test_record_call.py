@@ -100,7 +100,7 @@ def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, t
 
 
 def test_a_product_that_names_the_checkout_keeps_the_record_to_its_words(toolkit: Toolkit) -> None:
-    """Though no text that was compiled names it."""
+    """Even though no compiled text names it."""
     toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
     assert toolkit.last_record().scope == "typed"

@@ -1,4 +1,4 @@
-"""The plan carried out: results in nvcc's order, up to the first that failed, or left to nvcc."""
+"""Running the plan: results in nvcc's order, up to the first failure, or left to nvcc."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_came_before_a_failure_is_found_again(toolkit: Toolkit) -> None:
     ],
 )
 def test_only_complaints_about_the_source_are_the_users(toolkit: Toolkit, what: str, reason: str) -> None:
-    """A full disk, a tool that ends without a word, and one that names our files are for nvcc to repeat."""
+    """nvcc repeats a call that failed by a full disk, without a message, or with one that names our files."""
     toolkit.write("a.cu", f"int {what};\n")
     report = toolkit.compile()
     assert report.status != 0
@@ -64,7 +64,7 @@ def test_only_complaints_about_the_source_are_the_users(toolkit: Toolkit, what: 
 
 
 def test_a_failure_of_one_of_several_threads_is_left_to_nvcc(toolkit: Toolkit) -> None:
-    """Which then has a status of its own."""
+    """nvcc's own status is then another."""
     toolkit.write("a.cu", "int cicc_fails;\n")
     assert toolkit.compile("-cubin -arch=sm_80 -t 2 a.cu -o a.cubin").leave_to_nvcc == "odd_failure"
 

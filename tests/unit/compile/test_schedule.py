@@ -84,7 +84,7 @@ def test_cicc_does_not_wait_for_cudafe():
 
 
 def most_at_once(count: int, slots: int) -> int:
-    """How many of so many independent stages run side by side."""
+    """How many of `count` independent stages run at once."""
     running: set[str] = set()
     most: list[int] = []
 
@@ -162,7 +162,7 @@ def test_what_comes_before_a_failure_is_still_carried_out():
 
 @pytest.mark.parametrize("slots", [1, 2])
 def test_passes_behind_a_failure_are_not_waited_for(slots):
-    """The first source is compiled to its end, though the second one is missing."""
+    """The first source is compiled completely, though the second one is missing."""
     missing, behind = stage("host_preprocess", "b.cpp4.ii"), stage("device_preprocess", "b.cpp1.ii")
     may_end = threading.Event()
 
@@ -228,7 +228,7 @@ def test_wrappers_that_may_do_anything_run_in_turns():
 
 
 def test_passes_behind_what_stays_in_order_are_not_waited_for():
-    """They wait themselves for a stage that makes up a module id, which waits for the text before it."""
+    """They themselves wait for a stage that makes a module id, which waits for the text before it."""
     generating = replace(CUDAFE, argv=("cudafe++", ids.GENERATE_OPTION))
     in_order = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, stays_in_order=True))
     plan = execution_of(HOST, generating, DEVICE, in_order, stage("device_preprocess", "b.cpp1.ii")).plan
@@ -241,7 +241,7 @@ def test_passes_behind_what_stays_in_order_are_not_waited_for():
 
 
 def test_a_plan_that_cannot_go_on_is_a_fault():
-    """Whatever the reason, the call must not hang: nvcc does it."""
+    """Whatever the reason, the call must not hang: the real nvcc runs."""
     looped = (stage("cudafe", "x", "y"), stage("cicc", "y", "x"))
     with pytest.raises(RuntimeError, match="go on"):
         carry_out(execution_of(HOST, *looped))
@@ -271,7 +271,7 @@ def test_results_are_stored_when_who_waits_for_them_has_started():
 
 
 def test_what_each_step_has_found_out_is_collected():
-    """Of what was found, of what ran, and of what was stored by another thread."""
+    """From stages that were found, that ran, and that another thread stored."""
     opaque = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, is_cached=False))
     execution = execution_of(HOST, CUDAFE, opaque, stored={"cudafe"})
     carry_out(execution)
@@ -293,7 +293,7 @@ def test_an_error_of_a_thread_surfaces():
 
 
 class TestOtherProcesses:
-    """What another process does, done here by the claims of a second object over the same cache."""
+    """Another process, simulated by a second Claims on the same cache."""
 
     @pytest.fixture
     def root(self, tmp_path: Path) -> str:
@@ -301,7 +301,7 @@ class TestOtherProcesses:
 
     @pytest.fixture
     def give_up(self, root) -> Callable[[], None]:
-        """What has the other process end the first stage, which it runs."""
+        """A function by which the other process ends the first stage, which it runs."""
         other = Claims(root)
         claim = other.take(KEY.format(1))
         return lambda: other.release(claim)

@@ -1,4 +1,4 @@
-"""Stages that run before the module id is known: where they may, and what becomes of wrong guesses."""
+"""Stages that run before the module id is known: when they may, and what follows wrong guesses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def guessing(does: Callable[[Stage], int] = lambda stage: 0, **ids) -> FakeExecu
 
 
 def side_by_side(until: str = "ended cicc", **ids) -> FakeExecution:
-    """A call whose cudafe++ runs until cicc, which began beside it, has come that far."""
+    """A call whose cudafe++ runs until a concurrent cicc has reached that event."""
 
     def does(stage: Stage) -> int:
         if stage.kind == "cudafe":
@@ -103,7 +103,7 @@ def test_after_wrong_guesses_there_are_no_more(idle: Slots) -> None:
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_guess_that_is_seen_to_be_wrong_is_ended(idle: Slots, seen: bool) -> None:
-    """It may take long to come to its end."""
+    """It might otherwise run for long."""
     ended = threading.Event()
 
     def does(stage: Stage) -> int:

@@ -1,4 +1,4 @@
-"""Other caches are asked for what this one does not have, while other stages go on."""
+"""Remotes are queried for missing results while other stages go on."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_remotes_are_not_asked_for_what_is_here():
 
 
 def test_remotes_are_not_asked_for_what_is_made_of_misses():
-    """The text of passes is another matter: it may say the same as another text."""
+    """Preprocessed text is different: it may have the normalized text of another."""
     execution = with_others()
     carry_out(execution)
     assert asked(execution) == ["cicc", "cudafe", "device_preprocess", "host_preprocess"]
@@ -97,7 +97,7 @@ def test_what_follows_a_hit_is_asked_for():
 
 
 def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
-    """With one slot, something that is not asked for runs while others are asked."""
+    """With one slot, a stage without a query runs during the queries of others."""
     execution = with_others(
         stored={"host_preprocess", "device_preprocess", "cicc", "ptxas"}, queries_stopped=False
     )

@@ -1,4 +1,4 @@
-"""Shares of wall time: what runs side by side shares it, and all of them add up to the time that passed."""
+"""Shares of wall time: concurrent stages share it, and all shares add up to the time that passed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_stage_that_is_found_takes_nothing():
 
 
 def test_while_a_tool_waits_for_a_cpu_nothing_is_saved():
-    """Two tools side by side, of which one had a CPU for a quarter of its time."""
+    """Two concurrent tools, one of which had a CPU for a quarter of its time."""
     now, found = clock()
     found.start("a")
     found.start("b")

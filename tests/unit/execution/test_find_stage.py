@@ -1,4 +1,4 @@
-"""When a stage is found in the store: by the bytes it reads, by what they say, and by what it read beside."""
+"""When a stage is found in the store: by the bytes it reads, their normalized text, and its other inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_text_that_says_the_same_elsewhere_is_found(toolkit: Toolkit) -> None:
 
 
 @pytest.mark.parametrize("text", ["int cicc_says;\n", "int a = __LINE__;\n"])
-def test_but_not_where_lines_show(toolkit: Toolkit, text: str) -> None:
+def test_but_not_where_line_numbers_are_visible(toolkit: Toolkit, text: str) -> None:
     """In a message, which names the line, or in the code."""
     toolkit.write("a.cu", text)
     toolkit.compile()

@@ -1,4 +1,4 @@
-"""Objects that are written in place: whether what lies there is what the stage has made."""
+"""Objects written in place: whether the file there is the one that the stage wrote."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_what_has_changed_since_it_was_taken_in_is_not(product: str) -> None:
         *[(["/bin/cp", "-pf"], False), (["/bin/rm", "-f"], False), (["/bin/as"], False)],
     ],
 )
-def test_who_looks_what_lies_where_an_object_will(product: str, argv: list[str], looks: bool) -> None:
-    """A name that is taken only then was found when the object had been made."""
+def test_a_tool_that_looks_up_the_path_of_its_object(product: str, argv: list[str], looks: bool) -> None:
+    """If the name exists only afterwards, the tool found the object that was already made."""
     absent, found = Process(argv[0], argv, absent={product}), Process(argv[0], argv, found={product: 0})
     elsewhere = Process(argv[0], argv, absent={"sub/a.o"}, found={"sub/a.o": 0})
 

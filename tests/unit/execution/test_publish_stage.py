@@ -1,4 +1,4 @@
-"""What a stage gave is stored, unless it tells of this one call or cannot be known again."""
+"""A stage's result is stored, unless it is specific to this call or cannot be recognized again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_tells_of_this_call_is_not_stored(toolkit: Toolkit, what: str, reas
 
 
 def test_what_names_a_product_that_it_reads_is_not_stored(toolkit: Toolkit) -> None:
-    """As ptxas does where it checks PTX."""
+    """Such as ptxas when it checks PTX."""
     toolkit.write("a.cu", "int ptxas_names_the_product;\n")
     pass_and_cicc = (line.format(arch=80, ii="a.ii", ptx="a.cubin", options="") for line in (PASS, CICC))
     toolkit.will_do(*pass_and_cicc, 'ptxas -arch=sm_80 "a.cubin" -o "@scratch@/checked"')
@@ -58,8 +58,8 @@ def test_a_stage_that_could_not_be_observed_is_not_stored(toolkit: Toolkit) -> N
     assert "could not be observed" in toolkit.last_record().reason_against_record
 
 
-def test_what_a_talking_stage_gave_is_kept_for_these_very_bytes(toolkit: Toolkit) -> None:
-    """A message names lines; without one a result is good for all texts that say the same."""
+def test_a_result_with_diagnostics_is_kept_for_identical_input_only(toolkit: Toolkit) -> None:
+    """Diagnostics name lines; without them a result serves all inputs with the same normalized text."""
     toolkit.write("a.cu", "int ptxas_says;\n")
     toolkit.compile()
     toolkit.write("a.cu", "\n\nint ptxas_says;\n")

@@ -1,4 +1,4 @@
-"""A stage is run: what it reads is there, made again if need be, and what its tool is given."""
+"""Running a stage: its inputs exist, or are made again, and the arguments of its tool."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
 
 
 def test_a_product_that_the_store_has_lost_is_made_again(toolkit: Toolkit) -> None:
-    """Whether a stage was found does not say that its products are still there."""
+    """A stage that was found may have lost its outputs since."""
     toolkit.write("a.cu", "int a; int for_ptxas_alone;\n")
     toolkit.compile()
     for content in (b"int a; int for_ptxas_alone;\n", b"int a; int ;\n"):
@@ -53,7 +53,7 @@ def test_a_product_that_the_store_has_lost_is_made_again(toolkit: Toolkit) -> No
 
 
 def test_a_module_id_that_is_lost_is_made_before_the_stage_that_reads_it() -> None:
-    """Else two threads might run the stage that makes it at once, into one file."""
+    """Otherwise two threads might run the stage that makes it at once, into one file."""
     cudafe, cicc = object(), stage("cicc", "a.ptx", "a.cpp1.ii")
     call = SimpleNamespace(
         outputs={"a.module_id": (cudafe, None)},

@@ -16,7 +16,7 @@ def stage(kind: str, writes: str, *options: str, stays_in_order: bool = False) -
 
 
 def test_a_seed_is_the_same_before_and_after_a_pass_that_runs_behind_what_stays_in_order():
-    """No seed holds that text, neither before it is known nor after."""
+    """No seed includes that text, whether or not it is known yet."""
     generating = stage("cudafe", "a.cudafe1.cpp", ids.GENERATE_OPTION)
     steps = (
         stage("host_preprocess", "a.cpp4.ii"),

@@ -1,4 +1,4 @@
-"""What the steps of a stage hand back is collected in one place, and they change nothing else."""
+"""Results of a stage's steps are collected in one place; the steps change no other state."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_what_one_stage_has_found_holds_for_the_call(known):
 
 
 def owner_of(node: ast.AST) -> str:
-    """What an attribute is of: `a` in `self.a.b`."""
+    """The owner of an attribute: `a` in `self.a.b`."""
     inner = node.value if isinstance(node, ast.Attribute) else None
     return getattr(inner, "attr", getattr(inner, "id", ""))
 
 
 def changes(text: str) -> list[str]:
-    """Where something shared by the steps is assigned to, or a list in it changed."""
+    """Assignments to state that steps share, and changes of lists in it."""
     found = []
     for node in ast.walk(ast.parse(text)):
         targets = getattr(node, "targets", [getattr(node, "target", None)])

@@ -1,4 +1,4 @@
-"""The intermediates of one call: digests without bytes, and the name of the stub put in and taken out."""
+"""The intermediates of one call: digests without bytes, and and the name of the stub inserted and removed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _write(output: Output, content: bytes) -> Output:
 
 
 def expect(workspace: Workspace, output: Output, content: bytes, cache: Store) -> None:
-    """Have a stage hit whose output is in the store."""
+    """Make a stage hit with an output in the store."""
     cache.add_blob(keys.digest_bytes(content), content, compress=True)
     workspace.expect(output.path, keys.digest_bytes(content))
 
@@ -127,7 +127,7 @@ def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(workspace, out
     workspace.read_written(ptx)
     Path(ptx.path).unlink()
     assert workspace.materialise(ptx.path, ptx)
-    assert not Path(ptx.path).exists()  # it is held to be on disk, as it was written
+    assert not Path(ptx.path).exists()  # it counts as on disk, as it was written
 
 
 def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, output):

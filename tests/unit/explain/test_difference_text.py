@@ -1,4 +1,4 @@
-"""What two lists of components differ in: by tag, with the parts that came and went."""
+"""How two lists of components differ: by tag, with the parts added and removed."""
 
 from __future__ import annotations
 

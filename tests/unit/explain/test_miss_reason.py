@@ -57,7 +57,7 @@ def relocation() -> Relocation:
 
 
 def begun(given: Request, cache: Store, *further: str) -> Explanation:
-    """Of a call that makes further objects besides its own."""
+    """Begin the explanation of a call that makes these objects, too."""
     explanation = Explanation(is_recaching=given.config.recache)
     explanation.begin(given, [given.invocation.output or "a.o", *further], cache, relocation())
     return explanation
@@ -66,7 +66,7 @@ def begun(given: Request, cache: Store, *further: str) -> Explanation:
 def record(
     given: Request, cache: Store, reason_against_record: str = "", cause: str = FIRST, *further: str
 ) -> Report:
-    """Note a compile as recording would: with an input record, unless there is a reason against one."""
+    """Note a compile as when recorded: with an input record, or the reason for none."""
     made = InputRecord()
     made.files, made.kinds = ["a.cu", "tool"], input_records.SOURCE + input_records.PROGRAM
     made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
@@ -87,7 +87,7 @@ def record(
 
 
 def note(given: Request, cause: list[str], cache: Store, report: Report | None = None, *further: str) -> None:
-    """As a call does that has no stages."""
+    """Note a call without stages."""
     plan = Plan((), {}, {}, "/s")
     call = SimpleNamespace(
         plan=plan, environ=given.environ, store=cache, cwd=os.getcwd(), terminal=given.terminal
@@ -177,7 +177,7 @@ def test_values_are_compared_and_not_shown(place, cache):
 
 
 def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cache):
-    """Else the digest of a word that many records have could be looked up."""
+    """Otherwise the digest of an argument that many records have could be looked up."""
     digests = []
     for name in ("a.o", "b.o"):
         given = case(SECRETS.replace("a.o", name), CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
@@ -290,7 +290,7 @@ def test_a_call_without_a_record_has_the_reason(place, cache):
 
 
 def test_a_new_object_of_a_known_call_has_the_difference(place, cache):
-    """For example in a build directory that is made anew for each build."""
+    """For example in a build directory that is created for each build."""
     record(case(), cache)
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [LOST]
     write("a.cu", "int b;\n")

@@ -1,4 +1,4 @@
-"""The record of an object: what comes back of it, how large it gets, and what is refused."""
+"""Object records: writing and reading, their size, and which are refused."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def task(stage: Stage, action: Action | None, event: StageEvent, found: Pair | N
 
 
 class Compile:
-    """One compile of an object: the components of each stage's key can be changed, and who ran."""
+    """One compile of an object, with changeable key components of its stages, and which stages ran."""
 
     def __init__(self, cache: Store, plan: Plan | None = None, **environ: str) -> None:
         self.cache = cache
@@ -93,7 +93,7 @@ class Compile:
         return StageReasons(self.call, looked_up, Answering(self.environ))
 
     def recorded(self, digest_key: str = "key") -> ObjectRecord:
-        """What the object's record says of the stages afterwards."""
+        """The stages in the object's record afterwards."""
         made = ObjectRecord()
         for name in ("cause", "outcome", "record_name", "scope", "reason_against_record"):
             setattr(made, name, "")
@@ -124,7 +124,7 @@ def now(cache) -> Compile:
 
 
 def why(now: Compile, before: Compile, *names: str) -> dict[str, str]:
-    """The reasons that are none where nothing is known to differ."""
+    """The reasons, except for stages without a known difference."""
     found = dict(now.reasons_for().reasons(before.recorded(), is_recaching=False))
     assert list(found) == NAMES
     return {name: clause for name, clause in found.items() if clause not in (LOST, NOT_STORED)}
@@ -308,7 +308,7 @@ def test_a_very_long_command_line_is_compared_as_a_whole(now, before):
 
 
 def read_by(compile_: Compile, start: str) -> Pair:
-    """Keep what a stage was observed to read: `a.h`, the name `b.h` in `include`, CPATH, a listing."""
+    """Store a stage's input record: `a.h`, the name `b.h` in `include`, CPATH, a listing."""
     made = InputRecord()
     made.files, made.kinds, made.digests = ["a.h"], "s", [keys.digest_file("a.h")]
     made.signatures = [UNKNOWN]

@@ -1,4 +1,4 @@
-"""What is read of ELF files: of what compilers make, and of what only claims to be one."""
+"""Reading ELF files: those of compilers, and files that only claim to be one."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ __asm__(".comm shared,4\\n.globl one\\n.section .text.g,\\"axG\\",@progbits,grou
 
 
 def test_damaged_symbols_are_a_value_error(made):
-    """Or other symbols: nothing else is read, and nothing else is raised."""
+    """Or other symbols are found; no other bytes are read, and no other exception is raised."""
     whole = made.read_bytes()
     seeded = random.Random(4)
     for _ in range(300):

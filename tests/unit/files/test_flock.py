@@ -1,4 +1,4 @@
-"""Locks on open files: who excludes whom, and until when."""
+"""Locks on open files: which exclude each other, and until when."""
 
 from __future__ import annotations
 

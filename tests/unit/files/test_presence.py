@@ -1,4 +1,4 @@
-"""What is in a directory, and the means of who asks."""
+"""What is in a directory, and the limits and rights of the caller."""
 
 from __future__ import annotations
 

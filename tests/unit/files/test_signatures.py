@@ -23,7 +23,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def on_ext4(monkeypatch):
-    """Device 1 has dates that tell; what others have is found in test_signatures.py."""
+    """Device 1 has reliable dates; for other devices see test_signatures_dates.py."""
     monkeypatch.setattr(signatures, "_kinds_by_device", {1: "ext4", 2: "lustre", 9: "squashfs"})
 
 
@@ -32,7 +32,7 @@ def of_times(modified: int, changed: int) -> tuple[int, int, int, int, int]:
 
 
 def wait_for_the_next_stamp(directory) -> None:
-    """Until the file system stamps with another time than now."""
+    """Wait until the file system's timestamps move on."""
     probe = directory / "probe"
     probe.write_text("")
     first = probe.stat().st_ctime_ns

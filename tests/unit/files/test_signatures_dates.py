@@ -1,4 +1,4 @@
-"""Which file systems have dates that tell of every change."""
+"""Which file systems have dates that show every change."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_mount_point_may_have_any_name():
 @pytest.mark.parametrize(
     ("major", "minor", "of_whole_seconds", "of_fractions"),
     [
-        (259, 2, False, True),  # of ext4 there are images, whose dates are made up, with whole seconds
+        (259, 2, False, True),  # ext4 images exist with made-up dates, in whole seconds
         (0, 63, False, True),
         (0, 65, True, True),
         (7, 3, False, False),

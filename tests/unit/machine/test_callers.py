@@ -21,7 +21,7 @@ class Processes:
         self.last, self.session = 0, 0
 
     def start(self, name: str, pid: int, threads: int = 1, children: int = 1, session: int = 0) -> None:
-        """A child of the last one, with so many children in each thread."""
+        """Start a child of the last process, with this many children in each thread."""
         self.session = session or self.session or pid
         self._write(str(pid), name, self.last, self.session, 10 * pid)
         self.last = pid
@@ -55,14 +55,14 @@ def of(processes: Processes, found: Callers) -> tuple[str, int]:
 
 
 def test_a_build_is_the_run_of_the_build_tool_that_calls(processes):
-    processes.start("bash", 5, children=3)  # two of which are a pipe of the build, or a stopped editor
+    processes.start("bash", 5, children=3)  # two of them are a pipe of the build, or a stopped editor
     processes.start("ninja", 6, children=4)
     processes.start("sh", 7)
     assert of(processes, processes.call()) == ("6-60", 4)
 
 
 def test_a_build_tool_below_another_one_belongs_to_its_build(processes):
-    """As where make calls make, or a project has another one built: the jobs are shared out."""
+    """Such as make called by make, or a project that builds another: they share the jobs."""
     for pid, name, children in (
         (5, "bash", 1),
         (6, "make", 2),
@@ -102,7 +102,7 @@ def test_of_when_a_call_begins_and_when_it_ends_the_more_jobs_count(processes):
 
 
 def test_what_earlier_calls_of_the_build_have_seen_counts_as_well(processes):
-    """The last one may be alone, from when it begins."""
+    """The last call of a build may be alone from its start."""
     processes.start("ninja", 5)
     found = processes.call()
     assert [found.jobs(earlier, str(processes.proc)) for earlier in (0, 3, 99)] == [1, 3, 16]

@@ -1,4 +1,4 @@
-"""Control groups: in which directories limits may stand, and how many cores they leave."""
+"""Control groups: which directories may have limits, and how many cores these leave."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ OF_FIRST_VERSION = "9:name=systemd:/a\n4:memory:/b\n3:cpuset:/a\n2:{}:/a\n0::/\n
     ],
 )
 def test_quotas_limit_the_cores(tmp_path, monkeypatch, own, files, cores):
-    """Of a machine of eight."""
+    """On a machine with eight cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     if own is not None:
         (tmp_path / "own").write_text(own)

@@ -19,7 +19,7 @@ TOKENS = b"abc"
 
 @pytest.fixture
 def opened():
-    """Descriptors that a test opens: closed at its end, whatever it closed itself."""
+    """Descriptors that a test opens; those still open are closed after it."""
     descriptors = []
     yield descriptors
     for descriptor in descriptors:
@@ -29,7 +29,7 @@ def opened():
 
 @pytest.fixture
 def pipe(opened):
-    """The two ends of a pipe with three tokens in it, handed on as make does."""
+    """The two ends of a pipe with three tokens, inherited as from make."""
     ends = os.pipe()
     opened += ends
     for end in ends:
@@ -50,7 +50,7 @@ def find(opened):
 
 
 def take_all(found):
-    """How many tokens it had."""
+    """Take all tokens; their number."""
     return len(list(iter(found.take, False)))
 
 

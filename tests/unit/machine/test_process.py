@@ -1,4 +1,4 @@
-"""Running one tool: its streams, its end, and how it is started."""
+"""Running one tool: how it is started, its streams and its end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_both_streams_are_whole(last):
 
 @pytest.mark.usefixtures("ending")
 def test_what_a_tool_and_its_children_have_of_a_cpu_is_known():
-    """To no less than a clock tick; what another tool takes meanwhile does not count."""
+    """To within a clock tick; another tool's CPU time does not count."""
     burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
     done, idle = run(f"({burn}); ({burn}); :"), run("sleep 0.1")
     assert done.seconds + 0.05 > done.cpu > 0.02

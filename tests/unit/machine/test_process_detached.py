@@ -26,7 +26,7 @@ os.rename(sys.argv[1] + ".new", sys.argv[1])
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """A module of ours, as far as Python can tell; `start` appends where ours are found."""
+    """A module that Python finds in an nvccache package; `start` appends its parent to sys.path."""
     package = tmp_path / "root" / "nvccache"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -44,7 +44,7 @@ def report_in(path):
 
 @pytest.fixture
 def uninstalled(monkeypatch):
-    """Python without the nvccache that is installed, so that the one of this test is found."""
+    """Put this test's nvccache before the installed one on sys.path."""
     monkeypatch.setattr(
         process,
         "_DETACHED",

@@ -1,4 +1,4 @@
-"""What killed calls left in the temporary directory goes, and nothing else does."""
+"""Stale scratch directories in the temporary directory are removed, and nothing else."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_in_use_stays_until_its_call_is_dead(tmp_path):
 
 
 def test_the_directory_of_the_call_itself_stays(left):
-    """Which may not have locked it yet."""
+    """The call may not have locked it yet."""
     sweep(left.parent, left.name)
     assert left.exists()
 
@@ -118,7 +118,7 @@ def test_a_sweep_ends_in_time_whatever_is_there(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("age", "is_left"), [(_DAY / 2, True), (_DAY * 2, False)])
 def test_what_another_machine_left_goes_when_it_is_old(left, age, is_left):
-    """No lock of that machine's is known here."""
+    """Locks of that machine are invisible here."""
     other = left.with_name(f"nvccache-{os.geteuid()}-" + "0" * 16)
     left.rename(other)
     os.utime(other, (time.time() - age,) * 2)

@@ -38,7 +38,7 @@ def test_the_pool_lies_where_a_directory_can_be_made(tmp_path):
 
 
 def numbers_of(pool):
-    """Those of its slots that are free."""
+    """The numbers of the free slots."""
     taken = list(iter(pool.take, None))
     for slot in taken:
         slot.release()
@@ -47,7 +47,7 @@ def numbers_of(pool):
 
 @pytest.fixture
 def confined(tmp_path, monkeypatch):
-    """The pool of a call on these cores, below a quota if there is one."""
+    """The pool of a call on these cores, with a quota if given."""
     monkeypatch.setattr(os, "sysconf", lambda name: 16)
     (tmp_path / "pool").mkdir()
 
@@ -64,7 +64,7 @@ def confined(tmp_path, monkeypatch):
 
 
 def test_calls_on_other_cores_have_slots_of_their_own(confined):
-    """Two jobs of a batch system on one node share a user, and no core."""
+    """Two jobs of a batch system on one node have the same user, but no core in common."""
     first, second, both = confined({0, 1}), confined({2, 3}), confined({1, 2})
     taken = [first.take(), first.take()]
     assert first.take() is None
@@ -216,7 +216,7 @@ def test_without_a_directory_the_pool_has_no_slots(tmp_path, kind):
 
 
 class Tokens:
-    """A jobserver that has so many."""
+    """A jobserver with this many tokens."""
 
     def __init__(self, left):
         self.left = left
@@ -314,7 +314,7 @@ def test_without_a_token_nothing_of_the_pool_is_taken(tmp_path):
 
 
 def test_a_slot_with_none_of_the_pool_comes_before_one_more(tmp_path):
-    """Or a call would run two tools where only one slot has become free."""
+    """Otherwise a call would run two tools when only one slot has become free."""
     pool = Pool(str(tmp_path), range(1))
     taken = pool.take()
     slots = Slots(1, pool, None)

@@ -12,7 +12,7 @@ MEMINFO = "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n"
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Makes a machine of the files it is given; all others are missing."""
+    """Makes a machine with the given files; all others are missing."""
 
     def make(**files: str) -> None:
         named = {"/" + name.replace("__", "/").replace("_dot_", "."): text for name, text in files.items()}

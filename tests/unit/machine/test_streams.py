@@ -1,4 +1,4 @@
-"""Where the answer to a query may be written, what is left where it did not fit, and what libraries say."""
+"""Where the answer to a query may be written, what remains if it did not fit, and libraries' messages."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_a_terminal_gets_no_recorded_answer(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["w", "a"])
-def test_what_did_not_fit_is_taken_back(tmp_path, mode):
-    """An answer stands behind what others have written there."""
+def test_partial_output_is_removed(tmp_path, mode):
+    """An answer is written after existing output, which stays."""
     script = (
         "import os; from nvccache.machine import streams; before = streams.size_and_position();"
         " os.write(1, b'half of it'); streams.restore_output(before); os.write(1, b'whole')"

@@ -107,7 +107,7 @@ watchdog.within_scratch(sys.argv[1], None, work)
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
 def test_before_a_directory_is_made_its_watchdog_has_left_the_process_group(tmp_path, signum):
-    """Or a kill of the group would leave the directory, and a stop would keep it."""
+    """Otherwise killing the group would leave the directory behind, and so would stopping it."""
     path = tmp_path / "scratch"
     command = [sys.executable, "-c", AT_WORK, str(path)]
     with subprocess.Popen(command, stdout=PIPE, start_new_session=True) as process:

@@ -1,4 +1,4 @@
-"""Runs of tools as the observer tells of them, and the input records that follow: for tests of these."""
+"""Observations of tools and the input records that follow from them, for tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROGRAMS = (*COMPILERS, "sh", "python3", "cat", "grep", "wrapper")
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """`a.h` and its copy `copy.h`, a library, and programs that need nothing, whatever they are called."""
+    """`a.h` and its copy `copy.h`, a library, and programs without dependencies under various names."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     for name in PROGRAMS:
@@ -48,9 +48,9 @@ def place(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def inherited_descriptors():
-    """A pipe that this process hands on, with something in it: its number; and its device and inode.
+    """The number of an inherited pipe that is not empty, and its device and inode.
 
-    The number is one of those that the observer remembers, whatever other tests have left open.
+    The observer remembers small numbers only, so the number is small whatever other tests have left open.
     """
     reads, writes = os.pipe()
     os.write(writes, b"one\ntwo\n")
@@ -101,7 +101,7 @@ def asked(made: InputRecord) -> set[str]:
 
 
 def changes_since(made: InputRecord) -> list[tuple[str, str]]:
-    """What became of what by now; questions to the machine have the answers that were recorded."""
+    """The differences by now; facts about the machine have the recorded answers."""
     answers = {(topic, what): answer for topic, what, answer in made.machine}
     found = input_records.differences(made, Answering(ENVIRON, lambda *asked: answers[asked]))
     return [(one.what, one.path) for one in found]

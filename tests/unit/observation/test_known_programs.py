@@ -1,4 +1,4 @@
-"""What kinds of programs there are, and which of their questions matter."""
+"""Kinds of programs, and which of their queries matter."""
 
 from __future__ import annotations
 

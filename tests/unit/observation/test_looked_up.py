@@ -37,7 +37,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 def begin(*files: str) -> StageNames:
-    """A stage of a call that began when all of this had been there for long."""
+    """A stage of a call that began long after all of these files were created."""
     return CallNames(time.time_ns() + LATER).begin(files)
 
 
@@ -190,7 +190,7 @@ def test_a_link_that_leads_nowhere_is_an_absent_name(place):
 
 
 def test_links_of_sources_are_recorded_even_if_not_looked_up(place):
-    """gcc names a header by the way to it, and finds others beside it."""
+    """gcc names a header by its path, and finds others next to it."""
     (place / "copy.h").symlink_to("inc/a.h")
     assert taken(process(), "copy.h", "inc/a.h").links == [("copy.h", f"{place}/inc/a.h")]
 
@@ -242,7 +242,7 @@ def test_a_directory_that_is_still_says_for_all_names_in_it(place):
 
 
 def test_a_directory_whose_dates_are_unreliable_says_for_no_name(place, monkeypatch):
-    """As in an image: another one with the same dates may hold other names."""
+    """As in an image of a file system: another with the same dates may contain other names."""
     os.utime("inc", (1, 1))
     monkeypatch.setattr(signatures, "_kinds_by_device", {os.stat("inc").st_dev: "squashfs"})
     assert taken(process(absent={"inc/x.h", "inc/y.h"})).directory_signatures == [signatures.UNKNOWN]
@@ -266,7 +266,7 @@ def test_names_of_two_stages_come_together(place):
 
 
 def test_what_was_noted_differs_once_it_is_otherwise(place):
-    """The whole way: what a stage looked for, and the comparison that a later call makes."""
+    """From what a stage looked up to the comparison by a later call."""
     (place / "inc" / "deep").mkdir()
     seen = process(
         absent={"inc/never/x.h", "inc/b.h"},

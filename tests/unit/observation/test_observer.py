@@ -1,4 +1,4 @@
-"""The observer in small programs: that everything is recorded, and nothing disturbed."""
+"""The observer in small programs: it records everything, and disturbs nothing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_program_may_close_and_reuse_all_descriptors(run, program):
 
 
 def test_a_signal_disturbs_nothing(run, program):
-    """What a handler does while a record is made cannot be recorded, which then shows."""
+    """A handler's actions during a write to the log cannot be recorded; the log is then incomplete."""
     done, found = run(program, "signals")
     assert (done.status, done.stderr) == (0, b"")
     names = {f"name-{at}" for at in range(5000)}
@@ -177,7 +177,7 @@ def test_whether_a_name_was_taken(run, how):
     assert new <= process.found.keys() and not new & (process.absent | process.written)
 
 
-# What has gone then, and which names the call tells of where it fails.
+# What is gone afterwards, and which names are recorded if the call fails.
 GONE = {
     "unlink": ("unlink('old')", {"old"}, {"old"}),
     "remove": ("remove('old')", {"old"}, {"old"}),
@@ -265,7 +265,7 @@ def test_questions_before_and_after_the_input(run, program):
 
 
 def test_a_library_is_found_as_its_caller_has_it(run, tmp_path):
-    """By the DT_RUNPATH of the program, not of the observer; and it is recorded although it is unloaded."""
+    """By the DT_RUNPATH of the program, not of the observer; it is recorded even if it is unloaded."""
     (tmp_path / "empty.c").write_text("")
     (tmp_path / "libraries").mkdir()
     library = compile_c(tmp_path / "empty.c", tmp_path / "libraries" / "libown.so", "-shared")
@@ -283,7 +283,7 @@ def test_libraries_that_do_not_see_the_observer(run, program):
 
 
 def test_a_program_that_the_loader_runs(run, program):
-    """As wrappers of toolchains with a C library of their own have it."""
+    """As in wrappers of toolchains with their own C library."""
     interpreter = elf.interpreter(program)
     found = complete(run(interpreter, program, "end", "exit"), 7)
     assert {os.path.realpath(program), interpreter} <= found.processes[0].loaded.keys()
@@ -296,8 +296,8 @@ def test_a_program_whose_allocator_looks_for_files(run, tmp_path):
     assert "unreadable" in seen_by(complete(run(program, "clock", "unreadable")), "absent")
 
 
-def test_a_program_that_was_linked_long_ago(run, program):
-    """The function is there under an old version only."""
+def test_a_program_linked_with_an_old_glibc(run, program):
+    """The function exists only under an old symbol version."""
     assert "ASKED" in complete(run(program, "old", "ASKED", ASKED="1")).processes[0].variables
 
 
@@ -308,8 +308,8 @@ def test_libraries_that_audit(run, program, tmp_path):
     assert "LD_AUDIT" in found.incomplete
 
 
-def test_a_program_that_goes_past_the_c_library(run, tmp_path):
-    """It tells by a note that it is Go's."""
+def test_a_program_that_does_not_use_the_c_library(run, tmp_path):
+    """A note shows that it is Go's."""
     program = compile_c(SOURCE, tmp_path / "go", "-DGO")
     _, found = run(program)
     assert found.incomplete == f"of `{program}` system calls were made past the C library"

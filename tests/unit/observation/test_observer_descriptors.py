@@ -17,8 +17,8 @@ __all__ = ["inherited_descriptors", "run", "the_observer_is_built"]  # the fixtu
 
 @pytest.fixture
 def typed(tmp_path):
-    """The standard input of this process is a pipe, in which there is something; its device and inode."""
-    gc.collect()  # stores of other tests that are in circles keep theirs open, and the number has to be small
+    """The standard input of this process is a pipe that is not empty; its device and inode."""
+    gc.collect()  # other tests' stores in cycles keep descriptors open, and the number has to be small
     reads, writes = os.pipe()
     os.write(writes, b"one\ntwo\n")
     os.close(writes)
@@ -127,7 +127,7 @@ USING = {
 
 @pytest.mark.parametrize("what", USING)
 def test_using_a_descriptor_otherwise(run, inherited_descriptors, what):
-    """That it is there, and that one is not."""
+    """One that is open, and one that is not."""
     number, pipe = inherited_descriptors
     for used, seen in ((number, pipe), (8, (0, 0))):
         text = f"{USING[what].format(used)} 2>/dev/null; true"

@@ -1,4 +1,4 @@
-"""What is made of the observer's log: the sets, and that a log which does not show all says so."""
+"""Parsing the observer's log: the sets of paths, and that incomplete logs are recognized."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_an_existing_file_cannot_be_created(observe_one):
 
 
 def test_what_has_gone_was_made_by_the_run_or_by_others(observe):
-    """By any name of its own: `rm -r` names what is in a directory from the root."""
+    """By any of its paths: `rm -r` uses absolute names for what is in a directory."""
     found = observe(
         batch(ROOT, *start(), "w\t/tmp/./made", "z\t/tmp/made", "z\t/tmp/lay", "w\t/tmp/lay", END)
     )
@@ -172,7 +172,7 @@ def test_what_has_gone_was_made_by_the_run_or_by_others(observe):
 
 
 def test_what_opening_for_writing_has_made_or_may_change(observe_one):
-    """An empty file that has just changed is new; to a log is appended, and it must be there again."""
+    """An empty file that has just changed is new; a log is appended to, and must exist again."""
     creating = os.O_WRONLY | os.O_CREAT
     new, log = opened("/new", creating | os.O_APPEND, size=0), opened("/log", creating | os.O_APPEND)
     lying = (
@@ -235,7 +235,7 @@ def test_a_torn_log_is_incomplete(observe, size):
 
 @pytest.mark.parametrize("at", range(len(WHOLE)))
 def test_a_log_with_a_hole_is_never_taken_wrongly(observe, at):
-    """A lost byte is seen, or is one of a text."""
+    """A lost byte is noticed, or was part of a path."""
     found = observe(WHOLE[:at] + WHOLE[at + 1 :])
     assert found.incomplete
 

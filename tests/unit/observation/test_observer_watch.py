@@ -26,7 +26,7 @@ def scratch(tmp_path) -> str:
 
 @pytest.fixture
 def tried(monkeypatch) -> list[str]:
-    """What was run to see whether anything can be observed."""
+    """The programs run to test whether observing works."""
     found: list[str] = []
     run = process.run
 
@@ -168,7 +168,7 @@ ASKING = {
 
 @pytest.mark.parametrize("text", ASKING)
 def test_the_observer_is_not_there_where_it_is_looked_for(scratch, text):
-    """Who asks for it in its text sees nothing of it, and is not observed."""
+    """A script whose text names it does not see it, and is not observed."""
     path = f"{scratch}/script"
     with open(path, "w") as stream:
         stream.write(text)

@@ -160,14 +160,14 @@ def test_what_only_resembles_it_does_not(text):
     ],
 )
 def test_in_arithmetic_the_whole_environment_counts(text):
-    """There the value of a variable may be the name of another."""
+    """There a variable's value may be the name of another."""
     assert variables_in([text.encode()]) == {WHOLE}
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
 @pytest.mark.parametrize("text", ["echo $((n + 0))", "n=OTH; echo $((${n}ER + 0))"])
 def test_a_name_that_only_arithmetic_makes(shell, text):
-    """What the rule above is for; dash has no names of names."""
+    """The reason for the rule above; dash does not evaluate names recursively."""
     found = [
         subprocess.run(
             [shell, "-c", text], env={"n": "OTHER", "OTHER": value}, capture_output=True, check=False
@@ -203,7 +203,7 @@ def test_the_id_of_a_shell_is_another_each_time():
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_shell_tells_no_script_of_a_variable_that_it_does_not_name(shell):
-    """What the whole module rests on, tried with some ways to look."""
+    """The assumption of the whole module, tried with some ways to list variables."""
     text = 'set -- "$@"; printf "%s" "$*${X-}$-$0"; x=1; export x; readonly y=2; unset z; :'
     assert "SECRET" not in shell_text.variables_in([text.encode()])
     found = {
@@ -245,7 +245,7 @@ COMMAND, SCRIPT, INPUT = "a command", "a script", "standard input"
     ],
 )
 def test_what_a_shell_runs_follows_from_its_options(tmp_path, shell, argv, what):
-    """As the shell itself takes them."""
+    """As parsed by the shell itself."""
     command = f"echo {COMMAND}"
     (tmp_path / "script").write_text(f"echo {SCRIPT}")
     filled = [word.format(command) for word in argv]
@@ -283,7 +283,7 @@ def test_a_file_that_a_shell_reads_first_may_be_named_by_other_variables(name, v
 
 
 def test_a_command_that_bash_takes_for_one_of_a_remote_shell():
-    """Then it reads ~/.bashrc. The client is another one at each login, so it counts there alone."""
+    """Then it reads ~/.bashrc. The client differs at each login, so it counts only there."""
     names = {"HOME", "SSH_CLIENT", "SSH2_CLIENT"}
     assert variables_at_start(SCRIPT, True, {}) == names
     assert variables_at_start(SCRIPT, True, {"SSH_CLIENT": "1 2 3"}) == names | {"SHLVL"}
@@ -337,7 +337,7 @@ def test_the_home_directory_counts_where_a_script_may_ask_for_it(text):
 
 @pytest.mark.parametrize("text", ['exec /opt/nvcc "$@"', "abcd x", "x=1; export x", "cdx"])
 def test_the_home_directory_does_not_count_elsewhere(text):
-    """As in the wrapper of a site, whose users and build machines have other homes."""
+    """As in a site's wrapper, whose users and build machines have different homes."""
     assert "HOME" not in variables_in([text.encode()])
 
 
@@ -359,7 +359,7 @@ def test_a_shell_may_look_into_the_home_directory_by_itself(arguments, environ, 
     assert ("HOME" in variables_at_start(arguments, False, environ)) == expected
 
 
-def test_a_line_with_many_names_is_looked_at_once():
+def test_a_line_with_many_names_takes_linear_time():
     """A pattern that could divide it in many ways would take a minute."""
     line = b"exec g++ " + b"${long_name_of_a_list} " * 40
     assert shell_text.uses_arguments([line + b"${params[@]}"]) is False

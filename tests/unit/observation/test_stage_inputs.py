@@ -90,7 +90,7 @@ def test_a_file_that_is_another_than_was_opened_has_no_input_record(place, chang
 
 
 def test_a_file_that_was_changed_since_the_call_began_has_no_input_record(place):
-    """One stage may have read what it held before, and another what it holds now."""
+    """One stage may have read its old content, and another its new one."""
     began = signatures.of("a.h")[4]
     with pytest.raises(UnreadableError, match="changed while"):
         inputs(place, began).input_record(Observation([ran(files=["a.h"])], set()), subject())
@@ -109,7 +109,7 @@ def test_a_date_in_the_future_is_no_change(place):
 
 
 def test_what_belongs_to_the_call_is_left_out(place):
-    """Its own files, those that the tools have written, what is in the key, and what the kernel makes up."""
+    """Its own files, tools' outputs, inputs in the key, and files that the kernel generates."""
     own = f"{place}/scratch/a.ii"
     process = ran(
         files=[own, "a.h", "b.h", "/proc/self/maps"],
@@ -278,7 +278,7 @@ def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
 
 
 def test_a_script_that_took_the_place_of_a_tool_meanwhile_is_no_part_of_the_call(place):
-    """The tool was known by its content, and so it is in no other input record."""
+    """The tool is in the key by its content, so no other input record names it."""
     time.sleep(0.05)
     began = time.time_ns()
     assert kinds(inputs(place, began).of_tool(subject("bin/ptxas"))) == {"bin/ptxas": PROGRAM}
@@ -314,7 +314,7 @@ def test_what_is_written_to_where_it_lies_is_a_product_that_no_record_has(place)
 
 
 def test_what_is_removed_is_none_that_lay_there(place):
-    """What lies there again, a product, is another matter; so are files in the scratch directory."""
+    """A file that exists again is a product instead; files in the scratch directory do not count either."""
     assert read_by(place, ran("cat", removed={f"{place}/scratch/a.ii", "a.h"}))
     with pytest.raises(UnreadableError, match="`cat` removes `gone`"):
         read_by(place, ran("cat", removed={"gone"}))
@@ -346,7 +346,7 @@ def test_scratch_files_may_be_named_through_links(place):
 
 
 def test_a_header_that_is_looked_up_by_another_way_than_it_is_read(place):
-    """As gcc does with system headers; what the way is made of is watched, so the name need not be."""
+    """As gcc does with system headers; the links of the path are recorded, so the name need not be."""
     (place / "inc").mkdir()
     (place / "inc" / "h.h").write_text("")
     (place / "way").symlink_to("inc")

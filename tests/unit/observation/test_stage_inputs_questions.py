@@ -1,4 +1,4 @@
-"""What tools ask of the kernel, the clock and the machine, in an input record or as a reason for none."""
+"""Queries of the kernel, the clock and the machine, in an input record or as a reason for none."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_programs_that_may_depend_on_the_machine_or_directory_record_it(place, n
     ],
 )
 def test_a_wrapper_that_calls_the_checkouts_something_else(place, option, tells):
-    """Their texts differ by that, and do not name the checkout."""
+    """Their texts differ by the new name, and do not contain the checkout's."""
     of = subject(argv=("g++", f"-given-prefix-map={place}=."))
     process = ran("cc1plus", option.replace("@", str(place)))
     made = inputs(place, checkout=str(place)).input_record(Observation([process], set()), of)
@@ -210,7 +210,7 @@ def test_what_is_there_for_each_process_decides_nothing(place):
         ("wrapper", "", {"used": {(1, 2)}}, ""),
     ],
 )
-def test_who_looks_which_descriptors_are_open_has_no_input_record(
+def test_a_program_that_looks_which_descriptors_are_open_has_no_input_record(
     place, inherited_descriptors, name, argv, looks, reason
 ):
     number, file = inherited_descriptors

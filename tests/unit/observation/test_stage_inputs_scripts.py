@@ -1,4 +1,4 @@
-"""What shells, scripts and programs that are no compilers were observed to do, in an input record."""
+"""Input records of shells, scripts and programs other than compilers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_script_may_be_found_elsewhere(place):
     ],
 )
 def test_a_shell_that_reads_what_may_be_text_of_no_file(place, path, mode):
-    """`source <(...)`."""
+    """Such as `source <(...)`."""
     process = ran("sh", "-c", "x", others={path: mode} if mode else {})
     if not mode:
         process.files[path] = (0, 0, 0, 0, 0)
@@ -161,8 +161,8 @@ def test_who_looks_at_the_whole_status_of_what_is_no_file(place, name, argv, wha
         *[("sh", ["-c", "exec cicc"], False), ("cicc", [], False), ("ptxas", [], False)],
     ],
 )
-def test_who_may_heed_which_directories_are_the_same(place, name, argv, counts):
-    """Of the others, each looks at where it works, by the name that `PWD` has for it."""
+def test_which_programs_depend_on_directories_being_the_same(place, name, argv, counts):
+    """The others each look up their working directory by the name in `PWD`."""
     folder = os.stat(".").st_mode
     made = read_by(place, ran(name, *argv, found={".": folder, str(place): folder}))
     assert made.identities == ([(".", "."), (str(place), ".")] if counts else [])
@@ -179,8 +179,8 @@ def test_who_may_heed_which_directories_are_the_same(place, name, argv, counts):
         ("cc1plus", [], False),
     ],
 )
-def test_who_looks_at_the_status_of_what_is_open(place, name, argv, counts):
-    """Who has opened it does not matter: shells hand it down."""
+def test_a_program_that_looks_at_the_status_of_a_descriptor(place, name, argv, counts):
+    """The process that opened it does not matter: shells pass it on."""
     asks = ran(name, *argv, statuses={signatures.of("a.h")[:2], (1, 1)})
     made = read_by(place, ran("sh", "-c", "true", files=["a.h", "b.h"]), asks)
     assert made.dates == ([("a.h", presence.status_of("a.h"))] if counts else [])
@@ -231,7 +231,7 @@ def test_who_does_not_look_at_it(place, name, argv):
 
 
 def test_where_a_shell_works_is_not_what_it_tests(place):
-    """It looks at these when it starts, and a directory changes with each product."""
+    """It looks at them on start, and a directory changes with each product."""
     (place / "sub").mkdir()
     mode = os.stat("sub").st_mode
     found = dict.fromkeys((".", str(place), f"{place}/sub"), mode)

@@ -59,7 +59,7 @@ def test_directories_and_copies_of_all_stages_are_compared(place):
 
 
 def test_the_variables_of_a_call_are_those_that_it_was_given(place):
-    """nvcc sets some for its tools, as its profile says."""
+    """nvcc sets some more for its tools, from its profile."""
     call, parts = two_stages(place)
     given = {"CPATH": "other", "PATH": "/usr/bin"}
     made = call.union(parts, given)
@@ -75,7 +75,7 @@ def test_the_whole_environment_stands_for_all_variables(place):
 
 
 def test_what_a_stage_read_that_was_not_run_is_taken_with_its_digests(place):
-    """It held a moment ago; what has changed since the call began would show."""
+    """Its record held a moment ago; changes since the call began would be noticed."""
     made = InputRecord()
     made.files, made.kinds, made.digests, made.signatures = ["a.h"], SOURCE, ["7" * 64], [signatures.UNKNOWN]
     found = inputs(place).union([made], ENVIRON)

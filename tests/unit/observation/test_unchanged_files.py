@@ -1,4 +1,4 @@
-"""Digests of files, remembered: never other than what a fresh look would find."""
+"""Remembered digests of files: always those that hashing again would give."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 class Call(UnchangedFiles):
-    """A call that begins so late that what was written is settled; `taken` are the files it has read."""
+    """A call late enough that files written before have trusted signatures; `taken` are those it has read."""
 
     def __init__(self, cache: Store, since_ns: int = 0) -> None:
         super().__init__(cache, os.getcwd(), since_ns or time.time_ns() + LATER)
@@ -45,7 +45,7 @@ class Call(UnchangedFiles):
 
 
 def digests_of(call: Call, *paths: str) -> list[str]:
-    """What the call finds, and keeps."""
+    """The digests that the call finds and stores."""
     found = [call.digest(path, signatures.of(path)) for path in paths]
     call.remember()
     return found
@@ -163,7 +163,7 @@ def test_a_file_that_changes_while_it_is_read_has_no_digest(place, cache, monkey
 
 
 def test_what_has_just_changed_is_not_remembered(place, cache):
-    """It could change again without a trace."""
+    """It could change again under the same signature."""
     assert digests_of(Call(cache, time.time_ns()), *BOTH) == fresh(*BOTH)
     assert records(cache) == []
 

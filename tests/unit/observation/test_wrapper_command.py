@@ -1,4 +1,4 @@
-"""Which command a wrapper has become, by its log."""
+"""Which command a wrapper becomes, from its log."""
 
 from __future__ import annotations
 
@@ -145,5 +145,5 @@ def test_a_script_that_is_left_alone(what: str) -> None:
 
 @pytest.mark.parametrize(("number", "phase"), [(4, 0), (9, 1)])
 def test_what_a_shell_asks_of_itself(number: int, phase: int) -> None:
-    """Before its script, and whether its script is a terminal."""
+    """Lookups before its script, and whether that is a terminal."""
     assert isinstance(become_nvcc(asking(number, phase), nvcc()), CompilerCall)

@@ -1,4 +1,4 @@
-"""From commands to a plan: edges, products, what goes into a key, and what keeps a plan from being one."""
+"""From commands to a plan: edges, products, key components, and reasons for no plan."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_a_dependency_file_is_planned_if_and_only_if_it_was_asked_for():
     ids=["of what was made before", "of what lies there", "none"],
 )
 def test_a_link_is_the_last_step_and_reads_what_was_made_before(lines, is_recorded):
-    """Else a record of what comes before it would have nothing to say, and pass for a whole answer."""
+    """Otherwise a record of the stages before it would pass for a whole answer."""
     found = built(lines, "-c a.cu" if lines is PIPELINE else "a.cu -o x")
     assert isinstance(found, Plan), found
     assert (found.host_link is not None) == is_recorded

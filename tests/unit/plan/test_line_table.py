@@ -13,7 +13,7 @@ from nvccache.records.input_records import UnreadableError
 
 
 def image(table: bytes, name: bytes = b".debug_line") -> bytes:
-    """An ELF file with one section, whose name and content these are."""
+    """An ELF file with one section of this name and content."""
     names = b"\0" + name + b"\0"
     start = 64
     head = b"\x7fELF\x02\x01".ljust(40, b"\0") + struct.pack("<Q", start + len(names) + len(table))
@@ -25,7 +25,7 @@ def image(table: bytes, name: bytes = b".debug_line") -> bytes:
 
 
 def unit(*files: tuple[bytes, int, bytes], version: int = 2) -> bytes:
-    """A table of files, each a name, the number of its directory, and its date and size as they stand."""
+    """A table of files: name, number of the directory, and encoded date and size."""
     listed = b"".join(name + b"\0" + bytes([directory]) + dates for name, directory, dates in files)
     lengths = bytes([3, 0, 1])  # of opcodes 1 and 2
     rest = b"\1\1\xfb\x0e" + lengths + b"/dir\0other\0\0" + listed + b"\0"
@@ -83,7 +83,7 @@ def number(value: int) -> bytes:
 
 @pytest.fixture
 def source(tmp_path) -> str:
-    """A file that has been there for a while."""
+    """A file created a while ago."""
     path = tmp_path / "a.cu"
     path.write_text("text")
     os.utime(path, (1_000_000_000, 1_000_000_000))

@@ -1,4 +1,4 @@
-"""Which text of the user's may ask where it stands, by way of what system headers declare."""
+"""Which user text may use its own line number through declarations of system headers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dependent_files(of_system: Sequence[str], **of_files: str) -> set[str]:
     return {name.decode() for name in found}
 
 
-# What a header declares, what uses that, and what does not.
+# A header's declaration, text that uses it, and text that does not.
 DECLARED = [
     ("", "std::source_location::current()", "int line();"),
     ("", "__builtin_LINE()", "__LINE__ current(), line()"),
@@ -133,14 +133,14 @@ UNCLEAR = [
     "struct E { friend int w(E e, int l = int{__builtin_LINE()}) { return l; } };",
     "template <int N = place{__builtin_LINE()}.at> int where() { return N; }",
     "template <class T = decltype(place{__builtin_LINE()})> int where() { return 1; }",
-    # Blocks that are initializers, behind something in parentheses.
+    # Blocks that are initializers, after parentheses.
     "struct E { int (at){__builtin_LINE()}; };",
     "struct E { static_int (*at){__builtin_LINE()}; };",
     "struct E { function<int(int, int)> at{__builtin_LINE()}; };",
     "struct E { decltype(1 + 1) at{__builtin_LINE()}; };",
     "struct E { int at : width(1 + 1) {__builtin_LINE()}; };",
     "struct E { int (at) : 3 {__builtin_LINE()}; };",
-    # More than one declarator, or one whose name does not stand before the first parenthesis.
+    # More than one declarator, or one whose name is not before the first parenthesis.
     "inline int &ref(int x = __builtin_LINE()), *ptr(int y = __builtin_LINE());",
     "int one(1), two(int y = __builtin_LINE());",
     "int (*where(int x = __builtin_LINE()))(int);",
@@ -163,7 +163,7 @@ def test_what_is_not_understood_may_be_used_by_any_text(of_system: str) -> None:
 
 @pytest.mark.parametrize("is_balanced", [True, False])
 def test_a_header_is_read_without_those_that_it_includes(is_balanced: bool) -> None:
-    """And the name of a header is none of a declaration."""
+    """And a header's name is not that of a declaration."""
     where = '\n# 1 "/usr/include/where.h" 1 3\nnamespace m {\n# 1 "/usr/include/source_location.h" 1 3\n'
     where += LOCATION if is_balanced else f"}} {LOCATION} namespace m {{"
     where += f'# 3 "/usr/include/where.h" 2 3\nint where({LOC});\n}}\n'
@@ -178,7 +178,7 @@ def test_names_are_followed_from_one_stretch_to_the_next() -> None:
     assert not dependent_files([other, one], user="third()")
 
 
-# What is declared with a member function whose class has an operator, so that only calls can be followed.
+# Declarations with a member function of a class that has an operator: only calls can be followed.
 CALLED = [
     ("", "one::where()", "int where; one().where = &one::where;"),
     ("", "(one::where) ()", "one w"),

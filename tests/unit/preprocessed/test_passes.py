@@ -27,7 +27,7 @@ def test_files_that_were_entered_are_known():
     ],
 )
 def test_a_text_names_the_base_directory_or_is_free_of_it(text, base, free_of):
-    """Line markers name it all the time, and are no part of what is compiled."""
+    """Line markers always name it, but are not compiled."""
     assert of_text(text, [base]).free_of == free_of
 
 

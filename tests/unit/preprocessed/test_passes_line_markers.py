@@ -1,4 +1,4 @@
-"""Line markers: which files a pass names, in which order, and what no marker is."""
+"""Line markers: which files a pass names, in which order, and lines that are no markers."""
 
 from __future__ import annotations
 

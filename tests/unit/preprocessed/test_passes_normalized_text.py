@@ -1,4 +1,4 @@
-"""What a preprocessed text says: moved lines do not count, and whatever else differs does."""
+"""Normalized text: moved lines do not count, and every other difference does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def say(text: bytes | str) -> str:
 
 
 def is_distinguished(one: bytes | str, other: bytes | str) -> bool:
-    """Whether two texts can never be taken for each other: no digest at all is the safe answer."""
+    """Whether two texts have different digests, or none, which is safe."""
     digests = say(one), say(other)
     return digests[0] != digests[1] or digests == ("", "")
 
@@ -114,7 +114,7 @@ def test_a_text_that_says_nothing():
 
 
 def test_ends_of_lines_and_blanks_may_count():
-    """That they do costs a hit; they must not swallow anything."""
+    """Counting them costs a hit; they must not hide a difference."""
     assert is_distinguished("int x;\r\nint y;\r\n", "int x;\r\nint z;\r\n")
     assert is_distinguished("int x;\n   \n", "int x;\n   \nint y;\n")
     assert is_distinguished(b"int x;\x01\nint y;\n", b"int x;\nint y;\n")
@@ -170,7 +170,7 @@ def test_the_delimiter_of_a_raw_string_is_known(mark):
     ],
 )
 def test_lines_around_a_string_do_not_count(text):
-    """Which is what the care with raw strings must not cost."""
+    """The handling of raw strings must not cost these hits."""
     assert say(text.format("")) == say(text.format("\n\n")) == say(text.format('# 9 "a.cu"\n')) != ""
 
 
@@ -191,7 +191,7 @@ def test_lines_inside_a_raw_string_count_behind_literals_that_mislead(before):
 
 
 READERS = ["__builtin_LINE()", "__builtin_FILE()", "__builtin_COLUMN()", "__builtin_source_location()"]
-# What a header holds, what the source makes of it, and whether it matters where the lines of each are.
+# A header's text, its use in the source, and whether the lines of each matter.
 ASKING = [
     ("int f();", "int g() { return f(); }", False, False),
     ("inline int f() { return __builtin_LINE(); }", "int g() { return f(); }", True, False),
@@ -275,7 +275,7 @@ def edited(lines: Sequence[str], chance: random.Random) -> list[str]:
 
 
 def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None:
-    """What the lines say, or None if no preprocessor writes them, or no compiler would take them."""
+    """The meaning of the lines, or None if no preprocessor writes them, or no compiler would accept them."""
     try:
         return preprocessed.read(MAIN + "\n".join(lines).encode())
     except ValueError:
@@ -301,7 +301,7 @@ def read(lines: Sequence[str]) -> list[tuple[preprocessed.Standing, str]] | None
     ],
 )
 def test_two_texts_that_say_different_things_never_have_one_digest(seed, words, glue, least, monkeypatch):
-    """And what has only moved has the same one, most of the time; `least` has small system headers kept."""
+    """And moved lines have the same one, mostly; `least` keeps even small system headers."""
     if least is not None:
         monkeypatch.setattr(passes, "_SHORTEST_STRETCH", least)
     chance = random.Random(seed)
@@ -359,7 +359,7 @@ def test_a_stretch_cannot_be_taken_for_a_header_that_is_kept():
 
 
 def test_what_the_host_compiler_writes_is_read_in_the_same_way(tmp_path):
-    """A comment moves lines; one more line in a raw string is another text."""
+    """A comment moves lines; one more line in a raw string changes the text."""
     source = 'const char *s = R"(\n# 7 "x.h" 3\n\n)"; const char *t = "R";\n%s\nint launch() { return 1; }\n'
     texts = {}
     for name, text in {

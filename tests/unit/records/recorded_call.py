@@ -1,4 +1,4 @@
-"""A call in a directory of its own, recorded by hand, which the launcher is asked for."""
+"""A call in its own directory, recorded by hand, for the launcher to answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENVIRON = {"ASKED": "1", "GROUP_A": "2", "PATH": "/usr/bin:/bin", "OTHER": "3", 
 
 @pytest.fixture(scope="session")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Working directories, many made at a time: what is in each has been there for a while."""
+    """Working directories, created many at a time, with files old enough to be trusted."""
 
     def make() -> Iterator[Path]:
         while True:
@@ -40,7 +40,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def place(places: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with the files of a call; all of them have been there for a while."""
+    """The working directory, with the files of a call, all old enough to be trusted."""
     place = next(places)
     monkeypatch.chdir(place)
     return place
@@ -83,7 +83,7 @@ def launcher(place: Path, nvcc: str, workers_base: Path, stored: Store) -> Launc
 
 
 def input_record_of_call() -> InputRecord:
-    """`early` and `late` have signatures that last, `listed` has not."""
+    """`early` and `late` have lasting signatures, `listed` does not."""
     made = InputRecord()
     made.files, made.kinds = ["a.cu", "late/a.h"], "ss"
     made.digests = [keys.digest_file(path) for path in made.files]
@@ -118,7 +118,7 @@ def recorded(launcher: Launcher, nvcc: str) -> Launcher:
 
 
 def holds(launcher: Launcher, **changed: str | None) -> bool:
-    """Whether the record answers the call; where it does not, nothing is written."""
+    """Whether the record answers the call; if not, nothing is written."""
     made = [Path("out/a.o"), Path("out/a.d")]
     for path in made:
         path.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ def place(tmp_path, monkeypatch):
 
 
 def taken(signed: bool = True) -> InputRecord:
-    """An input record with everything in it; without signatures all is looked at."""
+    """An input record with everything in it; without signatures every file is checked."""
     made = InputRecord()
     made.files, made.kinds = ["late/x.h", "link"], input_records.SOURCE * 2
     made.digests = [keys.digest_file(path) for path in made.files]

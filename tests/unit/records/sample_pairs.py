@@ -1,4 +1,4 @@
-"""Records of an action that has read a header, for tests of what becomes of them here and elsewhere."""
+"""Records of an action that has read a header, for tests of local and remote records."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def kept(cache: Store, front: Front = FRONT) -> list[str]:
 
 
 def encoded(cache: Store, front: Front = FRONT) -> bytes:
-    """The record as it lies in the cache."""
+    """The record as stored in the cache."""
     body = cache.find_record(store.RECORD, front.key)
     assert body is not None
     return body
@@ -79,7 +79,7 @@ def keys_in(body: bytes) -> list[str]:
 
 
 def inputs_in(body: bytes) -> list[InputRecord]:
-    """What was read, of each pair of a record, wherever it has come from."""
+    """The inputs of each pair of a record, from any source."""
     return [input_records.decode(part, NOWHERE) for _, part, _ in record._parts(body)]
 
 

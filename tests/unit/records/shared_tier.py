@@ -1,10 +1,10 @@
-"""Remotes as the records' side sees them: a dictionary that several caches share."""
+"""Remotes as records use them: a dictionary that several caches share."""
 
 from __future__ import annotations
 
 
 class SharedTier:
-    """What remote.tier.Tier is to tiered_store.TieredStore; `asked` are the names that were asked for."""
+    """A fake remote.tier.Tier for tiered_store.TieredStore; `asked` are the queried names."""
 
     def __init__(self, content: dict[tuple[str, str], bytes] | None = None) -> None:
         self.content = {} if content is None else content

@@ -1,4 +1,4 @@
-"""Relocation: kept paths mean the same place in another checkout, and all others stay to the letter."""
+"""Relocation: encoded paths name the same file in another checkout, and all others stay unchanged."""
 
 from __future__ import annotations
 

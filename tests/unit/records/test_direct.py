@@ -36,7 +36,7 @@ def result_of(answer: Answer, line: str) -> Result | None:
 def answer_of(
     result: Result | None, line: str, read: Sequence[str] = (), relocation: Relocation = NOWHERE
 ) -> Answer | None:
-    """What a call gives where this result is kept."""
+    """The answer of a call with this result stored."""
     assert result
     made = InputRecord()
     made.files = list(read)
@@ -77,7 +77,7 @@ def test_an_answer_is_given_under_the_names_of_the_call(line, made, other, found
 
 
 def test_what_is_unlinked_first_follows_from_the_call():
-    """Or a record could have a link written through that nvcc replaces."""
+    """Otherwise a record could write through a link that nvcc replaces."""
     made = given("a.o")
     made.products = [("a.o", DIGEST, False)]
     assert result_of(made, "-c a.cu -o a.o") is None

@@ -114,7 +114,7 @@ def test_scopes_and_compilers_have_their_own_keys():
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_variables_are_not_in_the_key(scope):
-    """An input record says which of them were asked for; the words of some are arguments."""
+    """An input record says which of them were read; the values of some are arguments."""
     environ = dict.fromkeys(
         [*environment.OF_LIBC, *environment.OF_SIDE_OUTPUTS, "PATH", "CPATH", "HOME"], "/x"
     )
@@ -172,7 +172,7 @@ def test_a_shared_key_is_tried_first_and_only_in_a_checkout(relocation):
     ],
 )
 def test_checkouts_that_an_option_tells_apart_share_no_key(option, is_shared):
-    """What names are mapped to may hold that of the checkout, and not that of the base directory."""
+    """The target of a prefix map may contain the checkout's name, but not the base directory's."""
     made = []
     for name in ("one", "other"):
         argv = ["-c", "a.cu", *shlex.split(option.format(base="/base", name=name))]
@@ -209,7 +209,7 @@ def test_checkouts_that_an_option_tells_apart_share_no_key(option, is_shared):
     ],
 )
 def test_paths_are_shared_where_they_only_say_what_is_read(words: str, is_shared: bool) -> None:
-    """A compiler makes `/base/1` of `/base/linux`, unless that is in a string."""
+    """A preprocessor turns `/base/linux` into `/base/1`, unless it is in a string."""
     found = set()
     for here in ("/base/one", "/base/two"):
         call = invocation.parse(shlex.split(f"-c a.cu {words}".replace("{}", here)), {})

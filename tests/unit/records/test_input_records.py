@@ -25,7 +25,7 @@ def kept(made: InputRecord, relocation: Relocation = NOWHERE) -> bytes:
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("wanted", [presence.ABSENT, presence.PRESENT])
 def test_a_link_in_a_directory_can_come_to_life_or_die_elsewhere(place, wanted, again):
-    """What a link leads to leaves no trace in the directory that holds the link."""
+    """A change of a link's target does not change the directory that has the link."""
     (place / "early" / "x.h").symlink_to("../elsewhere.h")
     if wanted == presence.PRESENT:
         (place / "elsewhere.h").write_text("")

@@ -1,4 +1,4 @@
-"""Differences from an input record: every way in which what was read can have become another thing."""
+"""Differences from an input record: every way in which inputs can have changed."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_another_path_counts_if_it_leads_to_another_program(place):
 
 
 def test_a_program_that_appears_earlier_on_the_same_path_is_an_absent_name(place):
-    """The directories of PATH are among those whose names were looked at."""
+    """The directories of PATH are among those whose names were recorded."""
     made = taken()
     made.search_path, made.names[1] = f"early:{ENVIRON['PATH']}", ["-sh"]
     environ = {**ENVIRON, "PATH": made.search_path}
@@ -141,7 +141,7 @@ def test_a_name_in_the_working_directory_has_no_dot(place):
 
 
 def test_a_file_that_becomes_a_link_to_the_same_content_is_reported(place):
-    """gcc names a system header by where links lead."""
+    """gcc names a system header by its resolved path."""
     made = taken(signed=False)
     made.plain, made.listings, made.dates, made.duplicates = [], [], [], []
     (place / "copy.h").write_text("int x;\n")
@@ -166,7 +166,7 @@ def test_duplicates_with_new_dates_are_reported(place):
 
 
 def test_duplicates_that_become_one_file_are_reported(place):
-    """As a store of packages does that saves space; clang takes them for one then."""
+    """As package stores do to save space; clang then treats them as one."""
     made = InputRecord()
     for name in ("one", "other"):
         (place / name).write_text("")
@@ -183,7 +183,7 @@ def duplicate_headers(*paths: str) -> list[tuple[str, ...]]:
 
 
 def test_directories_that_become_one_and_the_same_are_reported(place):
-    """Compilers search it once. Which one it is does not matter."""
+    """Compilers search it once, no matter under which name."""
     made = InputRecord()
     (place / "third").mkdir()
     made.identities = presence.identities(["bin/folder", "early", "third", "never"])

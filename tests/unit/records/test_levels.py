@@ -1,4 +1,4 @@
-"""The levels that need no process: which one answers, and what the next call finds after it."""
+"""Levels without a process: which one answers, and what the next call finds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def place(tmp_path, monkeypatch):
     """The working directory, with a call recorded as one that read `a.cu`, and its product stored."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr(os, "getpid", lambda: 1)  # no counting of what is in the cache
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # the size of the cache is not counted
     (tmp_path / "work" / "a.cu").write_text("int a;\n")
     cache = Store(str(tmp_path / "cache"))
     cache.add_blob(keys.digest_bytes(OBJECT), OBJECT, compress=False)
@@ -50,7 +50,7 @@ def keep(
     listed: Sequence[tuple[str, bool]] = (),
     basis: Sequence[str] = (),
 ) -> Pair:
-    """Record a call by its meaning in this directory."""
+    """Record a call by its normalized text in this directory."""
     nowhere = Relocation("", os.getcwd())
     result = direct.result_of(given, listed, call)
     assert result
@@ -117,7 +117,7 @@ def test_a_file_changed_a_moment_ago_has_no_signature(place, recorded):
 
 
 def test_a_signature_is_as_old_as_the_look_at_the_file(place, monkeypatch):
-    """However long digests took: a change within the same tick of the clock would not show."""
+    """However long hashing took: a change within the same clock tick would not be noticed."""
     held = input_record_of_source()
     os.utime("a.cu")
     now = Answering()
@@ -144,7 +144,7 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
 
 
 def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
-    """The record names what the link reads; the call asks for more than that."""
+    """The record names the link's inputs; the call wants the linked program."""
     settle()
     given = Answer(Result())
     given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
@@ -161,7 +161,7 @@ def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
 
 
 def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, monkeypatch):
-    """nvcc may fail by them."""
+    """They may make nvcc fail."""
     monkeypatch.setattr(direct, "tight_limits", lambda: ("stack size 100000",))
     assert answer(place) is None
 
@@ -196,7 +196,7 @@ def test_a_call_that_is_not_for_the_cache_is_a_bypass(place, argv, reason):
 
 @pytest.mark.parametrize(("age", "is_marked"), [(0, False), (24 * 3600, True)])
 def test_what_an_answer_rests_on_is_marked_a_few_times_a_day(place, age, is_marked):
-    """It is asked for when a file has changed; and the launcher does not mark it."""
+    """It is needed again when a file has changed, and the launcher does not mark it."""
     cache = Store(str(place.parent / "cache"))
     digest = keys.digest_bytes(b"intermediate")
     cache.add_blob(digest, b"intermediate", compress=False)

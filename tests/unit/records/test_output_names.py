@@ -1,4 +1,4 @@
-"""The names of what a call makes: nvcc's own, the same by both ways to them, and never what it reads."""
+"""The output names of a call: nvcc's own, the same by both ways to find them, and never inputs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_names_follow_from_the_call(line, expected):
         ),
         ("-c s/a.b.cu -O3 -arch=sm_80 -Iinc", (["a.b.o"], "")),
         ("-ptx a.cu -MD", (["a.ptx"], "a.d")),
-        # In doubt: what they mean is found by parsing.
+        # Unclear: their meaning needs parsing.
         ("-c a.cu -arch sm_80", None),
         ("-c a.cu b.cu", None),
         ("-c -ptx a.cu", None),
@@ -118,7 +118,7 @@ def test_names_follow_from_words_that_can_mean_only_one_thing(line, expected):
 
 @pytest.mark.parametrize("word", sorted(COMPLETE))
 def test_a_word_that_takes_no_value_takes_none(word):
-    """Neither by itself, nor as nvcc matches words that are no options of its own."""
+    """Neither alone, nor in nvcc's matching of arguments that are not its own options."""
     name = SPELLINGS.get(word)
     assert name is None or ARITIES[name] == SWITCH
     scanned = tokens.scan([word, "-o", "x"])
@@ -162,7 +162,7 @@ WORDS = shlex.split(
 
 
 def test_words_never_say_more_than_the_parsed_call():
-    """Whatever stands around them: a value that looks like an option is none."""
+    """Whatever precedes them: a value that looks like an option is none."""
     choose = random.Random(7)
     known = unnamed = 0
     for _ in range(30000):
@@ -172,7 +172,7 @@ def test_words_never_say_more_than_the_parsed_call():
             continue
         arguments = tokens.scan(line)
         if isinstance(arguments, tokens.UnknownOption):
-            continue  # such a call is left to nvcc, and nothing of it is recorded
+            continue  # such a call is bypassed and not recorded
         known += 1
         if tokens.last_value(arguments, "output-file") is None:
             call = invocation.parse(line, {})

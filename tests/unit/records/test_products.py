@@ -1,4 +1,4 @@
-"""Giving products: left behind is what nvcc's tools would have left, and never a part of a file."""
+"""Restoring products: files end up as nvcc's tools leave them, and never partial."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_written_or_is_no_file_raises(destination, monkeypatch, n
 
 
 def test_a_pipes_reader_waits_for_nvcc(destination):
-    """Were it opened and closed, he would see its end."""
+    """Were the pipe opened and closed, the reader would see its end."""
     os.mkfifo(destination)
     reader = os.open(destination, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -243,7 +243,7 @@ def test_a_damaged_blob_is_not_cloned_in_the_place_of_what_was_just_made(tmp_pat
 
 
 def test_products_are_as_old_as_their_order_says(destination):
-    """Or make builds an object again that it takes to depend on its dependency file."""
+    """Otherwise make rebuilds an object that it believes to depend on its depfile."""
     rule = destination.with_suffix(".d")
     for _ in range(2):
         products.write_all([Product(str(rule), b"a.o:"), Product(str(destination), CONTENT, "", True)])
@@ -274,7 +274,7 @@ BEFORE = {
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 @pytest.mark.parametrize("unlink_first", [False, True])
 def test_whatever_fails_no_part_of_a_product_is_left(destination, monkeypatch, before, unlink_first):
-    """Each step in turn, at each of its calls: what was there, the whole product, or nothing."""
+    """Each call of each step fails in turn: what is left is the old file, the whole product, or nothing."""
     failures = 0
     for step in STEPS:
         for number in range(4):
@@ -318,7 +318,7 @@ def seen(path: Path) -> tuple[str, bytes | None]:
 
 
 def fail(patch: pytest.MonkeyPatch, step: str, number: int):
-    """Let one call of a step find no room; a write, after a part. Returns whether it came to that."""
+    """Make one call of a step fail with a full disk, a write after a part. Returns whether it happened."""
     original = getattr(os, step)
     calls = 0
 
@@ -354,7 +354,7 @@ def fail(patch: pytest.MonkeyPatch, step: str, number: int):
 def test_a_signal_at_any_step_leaves_no_part_of_a_product(
     destination, monkeypatch, signum, before, unlink_first, is_nameless
 ):
-    """SIGKILL may leave the name of a file that had to have one, and tear what is written into."""
+    """SIGKILL may leave a temporary file where one is needed, and a torn file that is written in place."""
     if not is_nameless:
         refuse_nameless(monkeypatch)
     for step in ("open", "write", "link", "unlink", "rename", "ftruncate"):
@@ -375,7 +375,7 @@ def test_a_signal_at_any_step_leaves_no_part_of_a_product(
 
 
 def die_in(step: str, signum: int, destination: Path, unlink_first: bool) -> None:
-    """In a process of its own: get a signal in the middle of each call of a step, as a direct hit would."""
+    """In a child process: get a signal during each call of a step, as a direct hit might."""
     try:
         signal.signal(signum, signal.SIG_DFL) if signum != signal.SIGKILL else None
         original = getattr(os, step)

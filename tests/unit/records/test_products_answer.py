@@ -1,4 +1,4 @@
-"""Giving an answer: everything nvcc would have left, or nothing at all."""
+"""Restoring an answer: all files that nvcc would have written, or none."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_what_a_query_says_is_given_as_text(cache):
 
 
 def test_where_a_product_cannot_be_written_no_other_is_given(cache):
-    """nvcc runs then, and writes what it writes."""
+    """nvcc then runs and writes what it can."""
     assert restore(answer(("missing/a.o", OBJECT, True), dependency_file="a.d"), cache) == UNWRITABLE
     assert os.listdir() == []
 

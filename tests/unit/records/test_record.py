@@ -1,4 +1,4 @@
-"""Records: what an action gave holds while it would read the same; what leaves a cache, and comes in."""
+"""Records: a result holds while an action's inputs are the same; export and import of records."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_the_same_state_is_recorded_once_with_its_last_result(header, cache):
 
 
 def test_of_pairs_that_hold_the_newest_is_tried_first(header, cache, tmp_path):
-    """One that looked for less holds as well."""
+    """An older one that looked up less also holds."""
     first = add(cache, read(header))
     second = add(cache, read(header, absent=tmp_path / "early.h"))
     assert [pair.key for pair in valid_pairs(cache)] == [second, first]
@@ -142,7 +142,7 @@ def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
 
 
 def test_a_record_is_kept_small(header, cache, monkeypatch):
-    """The newest pair is kept whatever it takes."""
+    """The newest pair is kept whatever its size."""
     for number in range(4):
         header.write_text(f"int x{number};\n")
         newest = add(cache, read(header), Result(stdout=bytes(300)))
@@ -212,7 +212,7 @@ def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_pa
 
 
 def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays(cache, tmp_path):
-    """Its paths lead above the base directory from there."""
+    """There its paths lead above the base directory."""
     base = str(tmp_path)
     (tmp_path / "one" / "deep").mkdir(parents=True)
     (tmp_path / "x.h").write_text("")
@@ -226,7 +226,7 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
     assert keys_in(encoded(cache)) == [third, second, first]
 
 
-# Results with diagnostics look different on each kind of terminal.
+# Diagnostics look different on each kind of terminal.
 
 
 @pytest.mark.parametrize("diagnostics", [b"", b"warning\n"])
@@ -356,7 +356,7 @@ def test_a_large_record_that_does_not_hold_is_dropped(tmp_path, header, monkeypa
     assert found(cache) == "" and kept(cache) == []
 
 
-# What leaves a cache, and what comes in.
+# Export and import of records.
 
 
 def test_what_tells_of_this_machine_does_not_leave_it(cache, tmp_path):
@@ -378,7 +378,7 @@ def test_what_tells_of_this_machine_does_not_leave_it(cache, tmp_path):
 
 
 def test_what_is_received_is_not_believed_about_this_machine(header, cache, tmp_path):
-    """By its signature a file would be as it was, whatever it says."""
+    """By a forged signature a file would count as unchanged, whatever its content."""
     made = read(header)
     made.digests, made.reader = [keys.digest_bytes(b"another content")], "another user"
     other = Store(str(tmp_path / "other"))
@@ -456,8 +456,8 @@ def test_each_pair_names_the_programs_that_ran(cache, header, tmp_path):
     assert kept_result.outputs == result.outputs
 
 
-def test_what_comes_in_beside_a_compile_takes_nothing_from_it(cache, tmp_path, monkeypatch):
-    """The compile adds its pair in the moment before what was received is written."""
+def test_a_pair_received_during_a_compile_does_not_replace_its_own(cache, tmp_path, monkeypatch):
+    """The compile adds its pair just before the received one is written."""
     path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
     theirs = add_state(other, path, "int t;\n")
     publish, ours = Store._publish, []

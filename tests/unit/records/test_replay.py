@@ -1,6 +1,6 @@
-"""Replay: a record holds while nothing that the call read was touched, and not a moment longer.
+"""Replay: a record holds until any input of the call is touched.
 
-What Python writes, the compiled launcher reads.
+Python writes the records, and the compiled launcher reads them.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _write(name: str) -> None:
 
 
 def _become_link(directory: str, other: str) -> None:
-    """The same directory under another name, so that nothing else shows."""
+    """The same directory behind a link, so that nothing else changes."""
     os.rename(directory, other)
     os.symlink(os.path.basename(other), directory)
     if other == "nowhere":
@@ -181,7 +181,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_record_does_not_hold_when_anything_is_not_as_it_was(recorded, place, nvcc, change):
-    """`out` has one file that stays whatever happens to it."""
+    """`out` has one file that always stays."""
     recorded.environ["XDG_CONFIG_HOME"] = str(place / "home")
     assert recorded.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
     (record,) = recorded.records()
@@ -378,7 +378,7 @@ def test_a_file_that_may_still_change_unseen_is_not_recorded(launcher, nvcc):
 
 
 def test_a_date_of_another_age_is_not_recorded(launcher, nvcc):
-    """tmpfs and XFS keep them, of a file that was unpacked from a damaged archive for instance."""
+    """tmpfs and XFS keep such dates, for instance of a file unpacked from a damaged archive."""
     made = input_record_of_call()
     *others, changed = made.signatures[0]
     others[3] = 10**21
@@ -451,7 +451,7 @@ def test_what_cannot_be_written_as_nvcc_writes_it_is_pythons(launcher, nvcc, pla
     argv = ["bash", "-c", f"exec 3>status; {text}", "sh", *launcher.front, *QUERY]
     subprocess.run(argv, env=launcher.environ, check=False, stderr=subprocess.DEVNULL)
     status = Path("status").read_text()
-    if "nobody" in case:  # nor can what is started as Python tell its arguments
+    if "nobody" in case:  # nor can the fake Python print its arguments
         assert status != "0\n"
     else:
         assert status == (f"{LEFT_TO_PYTHON}\n" if is_left else "0\n")
@@ -460,7 +460,7 @@ def test_what_cannot_be_written_as_nvcc_writes_it_is_pythons(launcher, nvcc, pla
 
 
 def largest_size(file):
-    """Of a file, as its file system has it: bytes."""
+    """The largest size of a file on this file system, in bytes."""
     least, most = 1 << 20, 1 << 63
     while most - least > 1:
         size = (least + most) // 2
@@ -575,7 +575,7 @@ def test_the_object_that_lies_there_is_replaced_and_the_dependency_file_written_
 
 @pytest.mark.parametrize("size", [0, 1, (2 << 20) - 1, 2 << 20, (3 << 20) + 5])
 def test_products_of_any_size(launcher, nvcc, cache, size):
-    """Those of 2 MiB and more have a sum behind them in the cache."""
+    """Those of 2 MiB and more are followed by a checksum in the cache."""
     content = os.urandom(size)
     cache.add_blob(keys.digest_bytes(content), content, compress=False)
     given = answer_of_call()

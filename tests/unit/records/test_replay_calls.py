@@ -1,4 +1,4 @@
-"""As what and from where a call may be typed: each way has a replay record of its own."""
+"""Command names and directories from which a call may be typed: each has its own replay record."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_settings_in_a_file(launcher: Launcher, place: Path, nvcc: str) -> None:
 
 
 def test_settings_that_changed_meanwhile(launcher: Launcher, place: Path, nvcc: str) -> None:
-    """They were read before the compile, and their file is looked at when it is over."""
+    """They were read before the compile, and their file is checked after it."""
     settings = place / "home/.config/nvccache/config.toml"
     settings.parent.mkdir(parents=True)
     launcher.environ["HOME"] = str(place / "home")
@@ -134,7 +134,7 @@ def test_settings_that_changed_meanwhile(launcher: Launcher, place: Path, nvcc: 
 
 
 def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, nvcc: str) -> None:
-    """It was put there during the compile, by which it was not found."""
+    """It appeared during the compile, which did not find it."""
     masquerade = shim(launcher, place)
     shutil.copy(nvcc, place / "parts/nvcc")
     time.sleep(0.15)
@@ -212,7 +212,7 @@ def test_on_a_terminal_only_what_has_no_diagnostics(launcher: Launcher, nvcc: st
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_left_to_python(launcher: Launcher, nvcc: str, place: Path, closed: str) -> None:
-    """What is opened next has their numbers."""
+    """Files opened next get their numbers."""
     launcher.environ["PWD"] = str(place)  # or the shell would set it
     assert record(launcher, nvcc)
     for redirected, status in (("", 0), (closed, LEFT_TO_PYTHON)):
@@ -231,7 +231,7 @@ def test_new_files_have_the_umask(recorded: Launcher, umask: int) -> None:
 
 
 def test_a_pipe_without_reader(recorded: Launcher) -> None:
-    """nvcc's own streams are its own business; the products are there."""
+    """Only the products are checked, not nvcc's streams."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -243,7 +243,7 @@ def test_a_pipe_without_reader(recorded: Launcher) -> None:
 
 
 def test_python_gets_the_signals_as_they_were(recorded: Launcher, place: Path, nvcc: str) -> None:
-    """Also after all has been found as it was, and a product cannot be written."""
+    """Even if the record holds and a product cannot be written."""
     python = shutil.copytree(recorded.program.parents[1], place / "own") / "bin/python3"
     own = Launcher(python.with_name("nvccache"), recorded.environ["NVCCACHE_DIR"], ENVIRON, ["", nvcc])
     own.front[0] = str(own.program)
@@ -269,7 +269,7 @@ def possible_names(choose: random.Random, line: Sequence[str]) -> tuple[str, str
 def test_words_name_the_same_outputs_for_the_launcher_as_for_python(
     launcher: Launcher, nvcc: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records of other outputs are made by a Python that does not look at the words."""
+    """Records of other outputs are written by a Python that does not parse the arguments."""
     choose = random.Random(11)
     names_its_files = replay.names_its_files
     monkeypatch.setattr(replay, "names_its_files", lambda *_: True)
@@ -296,7 +296,7 @@ def test_words_name_the_same_outputs_for_the_launcher_as_for_python(
 def test_a_product_that_takes_what_is_said_is_left_to_nvcc(
     recorded: Launcher, name: str, stream: str
 ) -> None:
-    """Words and product would lie in each other's place: neither the launcher nor Python gives it."""
+    """Messages and product would overwrite each other: neither the launcher nor Python answers."""
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with open(name, "wb") as product:
         argv = [*recorded.front, *ARGUMENTS]

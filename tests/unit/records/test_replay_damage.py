@@ -46,7 +46,7 @@ Sections = dict[str, bytearray]
 
 @pytest.fixture
 def launcher(place: Path, nvcc: str, stored: Store, workers_base: Path) -> Launcher:
-    """One with sanitizers, and a record that holds, beside a file that must survive all of this."""
+    """One with sanitizers, and a valid record, next to a file that must never change."""
     (place.parent / "outside").write_text("precious")
     program = stand_alone(workers_base, *SANITIZERS)
     launcher = Launcher(program, stored.root, {**ENVIRON, **OPTIONS}, [str(program), nvcc])
@@ -66,7 +66,7 @@ def seen(place: Path) -> dict[str, bytes]:
 
 
 def is_answered(launcher: Launcher, place: Path) -> bool:
-    """Whether the call is answered; what is written then is what the call makes, and nothing else."""
+    """Whether the call is answered; if so, only its own products are written."""
     for name in ("a.o", "a.d"):
         (place / "out" / name).unlink(missing_ok=True)
     before = seen(place)
@@ -79,7 +79,7 @@ def is_answered(launcher: Launcher, place: Path) -> bool:
 
 
 def mangled(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Records with some bytes of them others, more often in the head and the table behind it."""
+    """Records with some bytes changed, more often in the header and the table after it."""
     choose = random.Random(seed)
     for _ in range(count):
         record = bytearray(whole)
@@ -235,7 +235,7 @@ def test_what_belongs_to_others_is_left_to_python(
 
 
 def patched(index: int, name: str, value: int | bytes) -> Callable[[dict[str, int], Sections], None]:
-    """A product with another value in a field; of text, where that stands."""
+    """A product with another value in a field; for text, its position."""
 
     def change(_: dict[str, int], sections: Sections) -> None:
         product = replay_layout.FORMATS["product"]
@@ -333,7 +333,7 @@ def test_a_record_that_makes_no_sense_is_left_to_python(
 def test_what_was_read_is_not_written(
     launcher: Launcher, record: Path, place: Path, name: str, is_absolute: bool
 ) -> None:
-    """Whatever the command line says: the file is as it was when it was read."""
+    """Whatever the command line says: the input is unchanged."""
     path = place / "out" / name
     path.write_text("precious")
 
@@ -384,7 +384,7 @@ def test_a_plain_rule_is_given(launcher: Launcher, record: Path, place: Path, ru
 def test_no_section_leads_out_of_the_record(
     launcher: Launcher, record: Path, place: Path, section: str
 ) -> None:
-    """Neither where it begins nor how long it is."""
+    """Neither by its start nor by its length."""
     whole = record.read_bytes()
     at = replay_layout.FORMATS["head"].size + 8 * list(replay_layout.SECTIONS).index(section)
     numbers = (0, 1, 3, 7, 8, 1 << 20, (1 << 31) - 1, (1 << 32) - 1)

@@ -1,4 +1,4 @@
-"""Each field of an input record: what it has a replay record hold on, or why it has no say."""
+"""Each field of an input record: what it makes a replay record depend on, or why it does not matter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["launcher", "nvcc", "place", "places", "recorded", "stored"]  # fixtu
 
 
 class Case(NamedTuple):
-    """How a record is made that has little else, and what must not stay unnoticed: a change or a variable."""
+    """How to make a record with little else, and a change or a variable that must be noticed."""
 
     make: Callable[[InputRecord], None]
     change: Callable[[], object] | dict[str, str]
@@ -94,7 +94,7 @@ def _sought(made: InputRecord) -> None:
     made.sought, made.search_path = ["as"], "/usr/bin:/bin"
 
 
-# Of a field that Python has to ask about: what keeps a call from being recorded.
+# Fields that only Python can check: values that keep a call from being recorded.
 NOT_RECORDED: dict[str, Callable[[InputRecord], None]] = {
     "listings": lambda made: made.listings.append(("parts", presence.digest_of_listing("parts"))),
     "machine": lambda made: made.machine.append(("host", "", "x")),
@@ -114,7 +114,7 @@ CASES = {
     "sought": Case(_sought, {"PATH": "/elsewhere"}),
     "search_path": Case(_sought, {"PATH": "/bin:/usr/bin"}),
 }
-# What the signatures of the files say as well, or the record is not made without.
+# Fields that files' signatures cover, or that every record has.
 WITHOUT_SAY = {
     "kinds": "of the files",
     "digests": "of the files",

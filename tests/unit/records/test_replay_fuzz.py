@@ -94,7 +94,7 @@ def files_of(place: Path) -> dict[str, bytes]:
 
 
 def written(launcher: Launcher, place: Path, arguments: list[str]) -> tuple[bool, set[str]]:
-    """Whether the call was answered, and the files that are other ones then; all is put back."""
+    """Whether the call was answered, and which files changed; all are restored."""
     before = files_of(place)
     is_answer = launcher.ask(arguments).is_answer
     after = files_of(place)
@@ -109,7 +109,7 @@ def written(launcher: Launcher, place: Path, arguments: list[str]) -> tuple[bool
 
 
 def mutated(record: bytes, choose: random.Random) -> bytes:
-    """A record that is well formed as a whole, with other numbers, elements, sections or strings in it."""
+    """A well-formed record with changed numbers, elements, sections or strings."""
 
     def change(head: dict[str, Any], sections: dict[str, bytearray]) -> None:
         for _ in range(choose.choice((1, 1, 2, 5))):
@@ -183,7 +183,7 @@ def test_no_record_has_another_file_written(launcher: Launcher, place: Path, see
 
 
 def _line(choose: random.Random) -> list[str]:
-    """Words near a call that is recorded, or any."""
+    """Arguments close to those of a recorded call, or random ones."""
     words = list(ARGUMENTS)
     for _ in range(choose.choice((0, 1, 1, 2, 3, 8))):
         at = choose.randrange(len(words) + 1)
@@ -195,7 +195,7 @@ def _line(choose: random.Random) -> list[str]:
 
 
 def _forged(record: bytes, name: str, outputs: Outputs, choose: random.Random) -> bytes:
-    """The record as one of another call, which gives what that names as outputs, or something else."""
+    """The record as one of another call, with that call's outputs, or others."""
     product = choose.choice((*outputs.products, *outputs.products, "out/a.o", choose.choice(_WORDS)))
     depfile = choose.choice(
         (outputs.dependency_file, outputs.dependency_file, "out/a.d", choose.choice(_WORDS))
@@ -234,7 +234,7 @@ def test_no_line_has_a_file_written_that_it_does_not_name(launcher: Launcher, pl
 
 
 def _decides(environ: dict[str, str]) -> dict[str, str]:
-    """The variables that make a difference to the recorded call."""
+    """The variables that affect the recorded call."""
     names = {
         "ASKED",
         "UNSET",
@@ -274,6 +274,6 @@ def test_what_environment_has_an_answer(launcher: Launcher, place: Path, seed: s
 
 
 def test_the_object_is_the_recorded_one(launcher: Launcher, place: Path) -> None:
-    """What the tests above rely on."""
+    """The tests above rely on this."""
     assert launcher.ask(ARGUMENTS).is_answer
     assert (place / "out/a.o").read_bytes() == OBJECT

@@ -1,4 +1,4 @@
-"""What is looked up of an nvcc that is a script."""
+"""Lookups for an nvcc that is a script."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def serve(cache, remote):
     send_queued.main([cache.root, remote.identity, str(lock)])
 
 
-def test_what_is_queued_as_it_ends_is_sent_all_the_same(cache, shared, monkeypatch):
+def test_what_is_queued_as_it_ends_is_still_sent(cache, shared, monkeypatch):
     """The call that queued it saw the lock held, and started no uploader."""
     real, further = send_queued.flock.release, [LARGE]
     service = connect(shared, {})

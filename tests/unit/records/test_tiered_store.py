@@ -1,4 +1,4 @@
-"""What other caches have is looked for, checked, kept here, and used; what one has made is sent."""
+"""Remote entries are looked up, checked, stored locally and used; local results are sent."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_pair_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
 
 
 def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, tmp_path):
-    """By its signature a file would be as it was, whatever it says."""
+    """By a forged signature a file would count as unchanged, whatever its content."""
     made = read(_written(tmp_path / "x.h", "int x;\n"))
     made.digests = [keys.digest_bytes(b"another content")]
     add(there, made, later=LATER)
@@ -159,7 +159,7 @@ def _written(path: Path, text: str) -> Path:
 
 
 def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path):
-    """Of the same state, what is elsewhere is not looked at."""
+    """For the same inputs, the remote is not queried."""
     path = tmp_path / "x.h"
     key = add_state(there, path, "int x;\n", Result(stdout=b"theirs"))
     other = add_state(there, path, "int y;\n", Result(stdout=b"theirs"))
@@ -220,7 +220,7 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
 
 
 def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_path):
-    """A record may name its pairs as it likes, and is looked at under its own front key alone."""
+    """A record may claim any keys for its pairs, but only counts under its own front key."""
     key = add_state(here, tmp_path / "x.h", "int x;\n", Result(stdout=b"ours"))
     other = Front(keys.digest_bytes(b"other front"), NOWHERE)
     hostile = Store(str(tmp_path / "hostile"))

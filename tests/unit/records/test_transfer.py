@@ -1,4 +1,4 @@
-"""What of a cache may be elsewhere, how it gets there, and what is taken in."""
+"""Which entries may be on a remote, how they get there, and which are accepted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sample_pairs import keys_in
 
 
 class Remote:
-    """What stands for a service.
+    """A fake service.
 
     `meanwhile` is done once, between a get and the put that follows, and `afterwards` once after a put.
     """
@@ -57,7 +57,7 @@ def keys_here(item, cache):
 
 
 def another_of(body, key):
-    """A record of one pair of this key, with another result than those of the record `body`."""
+    """A record with one pair of this key, whose result differs from those in `body`."""
     _, inputs, result = sections.unpack_all("record-1", body)[:3]
     return sections.pack("record-1", [key.encode(), inputs, result.replace(b"0.", b"1.", 1)])
 
@@ -240,8 +240,8 @@ def test_what_tells_of_this_machine_does_not_leave_it(toolkit, far):
     assert found
 
 
-def test_what_is_taken_in_keeps_within_the_size_of_the_cache(other):
-    """Content that compresses well is little on a remote."""
+def test_received_entries_keep_within_the_size_of_the_cache(other):
+    """Content that compresses well is small on a remote."""
     taking = Transfer(other, max_size=20 << 20)
     for number in range(30):
         content = bytes([number]) * (4 << 20)

@@ -1,4 +1,4 @@
-"""Calls from their command lines, for tests of what is recorded of them."""
+"""Calls made from command lines, for tests of their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of remotes is by calls of this test alone."""
+"""Outages of remotes are those of this test's calls alone."""
 
 from __future__ import annotations
 

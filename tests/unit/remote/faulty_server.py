@@ -1,4 +1,4 @@
-"""A server on this machine that answers as a test says: wrongly, slowly, for ever or not at all."""
+"""A local server that answers as a test says: wrongly, slowly, endlessly or not at all."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def leads_to(url):
 
 
 def is_silent(connection):
-    """Takes a request and says nothing."""
+    """Accepts a request and never answers."""
 
 
 def closes(connection):
@@ -80,7 +80,7 @@ def writes_garbage(connection):
 
 
 def drips(connection):
-    """A byte every tenth of a second, for ever."""
+    """A byte every tenth of a second, without end."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
     while True:
         connection.sendall(b"x")
@@ -88,7 +88,7 @@ def drips(connection):
 
 
 def never_ends(connection):
-    """As much as is taken, without saying how much there is."""
+    """An endless body without a length."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
         connection.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")

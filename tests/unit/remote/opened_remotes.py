@@ -1,4 +1,4 @@
-"""Remotes as tests ask them."""
+"""Remotes opened for tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def opened(text, environ=NO_CREDENTIALS, timeout=0.5):
 
 
 def fault_of(work, *values):
-    """What is wrong with the remote that is asked by this; no secret is told."""
+    """The fault of the remote that this queries; checks that no secret is shown."""
     with pytest.raises(ServiceError) as raised:
         work(*values)
     assert not re.search("s.cret", raised.value.text, re.IGNORECASE)

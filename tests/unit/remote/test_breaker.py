@@ -1,4 +1,4 @@
-"""A remote that failed is left alone by all processes for a while, and then tried by one."""
+"""A failed remote is not used by any process for a while, and then tried by one."""
 
 from __future__ import annotations
 

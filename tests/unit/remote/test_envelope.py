@@ -1,4 +1,4 @@
-"""What is sealed comes back under its own name only, whole, and within the size that is allowed."""
+"""Sealed content opens only under its own name, whole, and within the size limit."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ compress = zstandard.ZstdCompressor().compress
         pytest.param(BODY, BODY, compress(BODY) + b"more", "decompress", id="something behind the body"),
     ],
 )
-def test_sealed_by_somebody_who_lies(claimed, digest_of, body, message):
+def test_what_an_attacker_seals_is_refused(claimed, digest_of, body, message):
     digest, size = keys.digest_bytes(digest_of).encode(), str(len(claimed)).encode()
     content = sections.pack("sealed-v1", [b"blob", KEY.encode(), digest, size, body])
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Where this process lacks threads or descriptors, what speaks to remotes is not begun, and says nothing."""
+"""Without threads or descriptors to spare, the client of remotes is not started, and prints nothing."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_pool_that_gets_one_thread_does_all(monkeypatch):
     assert done.acquire(timeout=10)
 
 
-def test_its_threads_are_few_and_tools_are_not_told(monkeypatch):
+def test_its_threads_are_few_and_tools_get_no_variable_for_it(monkeypatch):
     variables = {}
     monkeypatch.delenv("TOKIO_WORKER_THREADS", raising=False)
     monkeypatch.setattr("os.putenv", variables.__setitem__)

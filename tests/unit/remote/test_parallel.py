@@ -35,7 +35,7 @@ def test_what_hangs_is_given_up():
     never.set()
 
 
-def test_nothing_further_begins_once_nobody_asks():
+def test_nothing_further_begins_once_the_generator_is_closed():
     begun = []
 
     def work(number):

@@ -1,4 +1,4 @@
-"""Real servers where they are installed: redis with its users, and S3 by moto."""
+"""Real servers, if installed: redis with its users, and S3 by moto."""
 
 from __future__ import annotations
 

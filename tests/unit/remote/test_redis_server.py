@@ -1,4 +1,4 @@
-"""A redis as a remote, where the server is not what it should be. Real ones: test_real_servers.py."""
+"""Redis as a remote, with a misbehaving server. Real ones: test_real_servers.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opened_remotes import MOST, NAME, fault_of, opened
 
 
 class Fake(FaultyServer):
-    """Answers what it receives at a time with the next of its `answers`, and `then` does something else."""
+    """Answers each received chunk with the next of its `answers`, and finally calls `then`."""
 
     def __init__(self, *answers, then=None):
         self._answers = list(answers)
@@ -104,12 +104,12 @@ def test_what_drips_is_given_up(fake):
     assert time.monotonic() - began < 2
 
 
-def test_what_nobody_reads_is_not_sent_for_ever(fake):
+def test_sending_to_a_server_that_does_not_read_ends(fake):
     there = fake(then=lambda _: time.sleep(5))
     assert fault_of(there.server().put, NAME, bytes(50 << 20)) == "timeout"
 
 
-def test_a_connection_that_was_ended_meanwhile_is_made_anew(fake):
+def test_a_connection_that_was_closed_is_opened_again(fake):
     there = fake(b"$1\r\na\r\n", b"end", b"$1\r\nb\r\n")
     server = there.server()
     assert [server.get(NAME, MOST), server.get(NAME, MOST)] == [b"a", b"b"]

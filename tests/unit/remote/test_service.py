@@ -1,4 +1,4 @@
-"""What a remote says, and what is wrong with it, in the words of outcomes.REMOTE_FAULTS."""
+"""Messages of remotes, and their faults in the words of outcomes.REMOTE_FAULTS."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def s3_error(status, code):
 
 
 def test_words_are_those_that_are_counted():
-    # What is left alone says nothing.
+    # A remote that is not used sends no message.
     assert set(services.TEXTS) == set(outcomes.REMOTE_FAULTS) - {"left_alone"}
     assert {*services._CODES, *services._PHRASES} <= set(outcomes.REMOTE_FAULTS)
 
 
 def test_credentials_are_for_the_host_of_the_url_alone():
-    """Wherever it leads to."""
+    """Wherever it redirects."""
     with FaultyServer(says(200, b"content")) as elsewhere:
         with FaultyServer(faulty_server.leads_to(f"http://localhost:{elsewhere.port}/x")) as server:
             text = server.url.replace("http://", "http://user:password@")
@@ -126,11 +126,11 @@ def test_faults(kind, answer, word):
         ('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"', "there is no such bucket"),
     ],
 )
-def test_what_sounds_like_something_else_is_told_in_its_own_words(message, text):
+def test_the_code_inside_a_message_decides(message, text):
     assert services.error_of(message).text.startswith(text)
 
 
-def test_nobody_listens():
+def test_a_port_without_server():
     with FaultyServer(says(200)) as server:
         pass
     for text in (f"{server.url}/p", f"redis://127.0.0.1:{server.port}"):

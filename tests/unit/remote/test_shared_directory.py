@@ -1,4 +1,4 @@
-"""A directory as a remote: what is put appears whole; what others leave there is not waited for."""
+"""A directory as a remote: entries appear whole; files left by others are not waited for."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_was_left_half_written_goes_after_an_hour(shared, top):
     assert [entry.name for entry in path.parent.iterdir()] == [".new-fresh"]
 
 
-def test_nobody_sees_half_a_file(shared):
+def test_partial_files_are_never_visible(shared):
     contents = [bytes([number]) * 300_000 for number in range(4)]
     stop = threading.Event()
 
@@ -127,7 +127,7 @@ def test_nobody_sees_half_a_file(shared):
 
 
 def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(shared, top):
-    """Others are written beside it, which an unreachable directory would put off."""
+    """Other entries are still written, unlike in an unreachable directory."""
     (top / NAME / "x").mkdir(parents=True)
     with pytest.raises(ServiceError) as caught:
         shared.put(NAME, b"x")

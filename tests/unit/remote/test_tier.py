@@ -1,6 +1,6 @@
-"""What the store asks: within one time for all, each name once, and a remote that fails is left alone.
+"""Queries of the store: one time limit for all, each name once, and failed remotes are not used.
 
-Only time that is really waited counts, once; threads are few, and none keeps a process from ending.
+Only real waiting time counts, once; threads are few, and none keeps a process from exiting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BODY = b"body" * 100
 
 
 class Place:
-    """Two directories as remotes, and tiers of them or of what a test names."""
+    """Two directories as remotes, and tiers of them or of given URLs."""
 
     def __init__(self, folder):
         self.messages = []
@@ -269,7 +269,7 @@ def budget_of(seconds):
 
 
 def wait(budget, seconds):
-    """Wait for what holds after so many seconds."""
+    """Wait for a condition that holds after `seconds`."""
     condition, ready = budget._changed, threading.Event()
 
     def end():

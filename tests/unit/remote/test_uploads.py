@@ -1,4 +1,4 @@
-"""The queue of what has still to be sent, and the start of who sends it."""
+"""The queue of items to send, and the start of the uploader."""
 
 from __future__ import annotations
 
@@ -147,5 +147,5 @@ def test_the_layout_knows_every_name(directory):
     found = sorted(path for path, _, _ in layout.outside_buckets(directory) if path.startswith("remote/"))
     assert len(found) == 2
     assert layout.OUTSIDE_BUCKETS[uploads.FOLDER].pattern == uploads.NAME.pattern
-    # What waits for a day goes; a lock may be held.
+    # Items that wait for a day are removed; a lock may be held.
     assert [layout.is_garbage(path) for path in found] == [path.endswith(".queue") for path in found]

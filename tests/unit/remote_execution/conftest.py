@@ -1,4 +1,4 @@
-"""An engine in this process, and what is remembered of engines by calls of this test alone."""
+"""An engine in this process, and outages seen by this test's calls alone."""
 
 from __future__ import annotations
 

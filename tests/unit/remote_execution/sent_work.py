@@ -1,4 +1,4 @@
-"""A stage to send: `sort` in the place of a compiler, since it is everywhere and names what it writes."""
+"""A stage to send: `sort` in place of a compiler, since it is always installed and names its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDS_CHECK = pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="cla
 
 
 def copying(folder, cache):
-    """A stage that says something: `dd` tells what it has copied."""
+    """A stage with messages: `dd` prints what it has copied."""
     sorted_one = sorting(folder, cache)
     program = shutil.which("dd") or "dd"
     environ = dict(os.environ)

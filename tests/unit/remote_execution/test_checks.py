@@ -1,4 +1,4 @@
-"""What `doctor` says of other machines, and what mends it."""
+"""`doctor`'s findings about remote execution, and how to fix them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_missing_certificate_is_reported_with_its_option(tmp_path):
 
 
 def test_each_word_that_can_be_reported_has_advice():
-    """The others are of stages, or are mended by a command of their own."""
+    """The others concern stages, or have their own command as a fix."""
     of_stages = {
         faults.NO_WORKERS,
         faults.OTHER_MACHINE,

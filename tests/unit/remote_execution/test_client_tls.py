@@ -1,4 +1,4 @@
-"""Encryption, certificates and tokens, by files: with the right ones, with wrong ones and without."""
+"""Encryption, certificates and tokens from files: right ones, wrong ones and none."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ except ExecutorError as error:
 
 
 def word_of(engine, folder, **files):
-    """What becomes of a client, in a process of its own that must say nothing else on any stream."""
+    """The outcome of a client, in a process that must print nothing else."""
     options = "&".join(f"{name}={folder}/{file}" for name, file in files.items())
     argv = [sys.executable, "-c", ASKING, f"grpcs://localhost:{engine.port}?{options}"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=20)

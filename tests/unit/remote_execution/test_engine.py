@@ -1,4 +1,4 @@
-"""A stage by an engine: what is sent and comes back, and a word for each way in which it goes wrong."""
+"""A stage on an engine: what is sent and comes back, and a word for each fault."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_each_trouble_has_its_word(serve, work, trouble, word):
 
 
 def test_an_output_of_another_size_than_its_digest_says_is_not_taken(serve, work):
-    """Nor one whose size is left out."""
+    """Nor one without a size."""
     for size in (0, -1, -2, 3, 5, 1 << 40):
         engine = serve()
         engine.altered = partial(_resized, size)
@@ -122,7 +122,7 @@ def test_a_message_without_end_is_not_fetched(serve, work, status):
 
 
 def test_times_that_cannot_be_are_not_believed_of_a_result_that_was_there(serve, work):
-    """A stage that is thought to take years would never be tried here."""
+    """A stage believed to take years would never run locally."""
     engine = serve()
     run(engine, work)
     for result in engine.results.values():

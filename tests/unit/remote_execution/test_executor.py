@@ -1,4 +1,4 @@
-"""What is sent, what of that which comes back cannot be believed, and when an engine is left alone."""
+"""What is sent, which results cannot be trusted, and when an engine is not used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 
 
 class OfTest(Executor):
-    """That of a call with a plan of seven stages, in a scratch directory."""
+    """The executor of a call with a plan of seven stages, in a scratch directory."""
 
     def __init__(self, scratch, cache, **of_call):
         lines = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
@@ -99,7 +99,7 @@ def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(call):
 
 @pytest.mark.parametrize("takes_seed", [True, False])
 def test_an_id_that_is_made_of_the_process_is_made_here(call, monkeypatch, takes_seed):
-    """As by a cicc of CUDA 11, to which no seed can be given."""
+    """As by cicc of CUDA 11, which accepts no seed."""
     monkeypatch.setattr(ids, "generates", lambda stage: stage.kind == "cicc")
     here = call(module_ids=SimpleNamespace(takes_seed=lambda stage: takes_seed, known_id_of=lambda stage: ()))
     assert bool(here.expected_seconds(here.stage("cicc"))) == takes_seed

@@ -1,4 +1,4 @@
-"""A stage by a launcher: what it starts, what comes back, and what becomes of launchers that fail."""
+"""A stage run by a launcher: what it starts, what comes back, and failing launchers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AS_IT_IS = 'exec "$@"'
 
 
 class Srun:
-    """A launcher that has something to say itself, as the one of Slurm does; `work` is what it is given."""
+    """A launcher that prints messages of its own, as Slurm's does; `work` is the stage sent."""
 
     def __init__(self, folder, cache):
         self.shared = folder / "shared"
@@ -32,7 +32,7 @@ class Srun:
         self._cache = cache
 
     def run(self, body=_AS_IT_IS, *, prefix="", **options):
-        """What comes back with this body of the script, after its first words."""
+        """Results with this body of the script, after its first lines."""
         self.path.write_text(f'#!/bin/sh\nshift 2\necho "srun: job 7 queued" >&2\n{body}\n')
         self.path.chmod(0o755)
         where = endpoint.parse(f"prefix:{prefix or shlex.quote(str(self.path))} -n1 --")
@@ -43,7 +43,7 @@ class Srun:
         ).run()
 
     def word(self, body=_AS_IT_IS, **options):
-        """Why nothing comes back; nothing of the stage is left then."""
+        """Why there is no result; no file of the stage is left."""
         with pytest.raises(ExecutorError) as caught:
             self.run(body, **options)
         assert not list(self.shared.glob("away-*"))

@@ -1,4 +1,4 @@
-"""Stages on other machines in the schedule: when one is sent, what it holds meanwhile, and who wins."""
+"""Remote stages in the schedule: when one is sent, which slots it holds, and which run wins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plenty_of_memory(monkeypatch):
 
 
 class FakeExecutor:
-    """A sent stage ends when `home` is set, or at once with `error`."""
+    """A sent stage ends when `home` is set, or immediately with `error`."""
 
     is_queued = False  # the next three are those of an execution
     has_answered = True
@@ -123,7 +123,7 @@ def wait_until(schedule, holds, number):
 
 
 def finished(schedule, number=1):
-    """The stage of this number is done; what became of all, and was done for them here."""
+    """Run until this stage is done; the states of all stages, and what was done for them here."""
     wait_until(schedule, is_done, number)
     schedule.finish()
     return schedule.tasks.all, schedule._call.events
@@ -174,7 +174,7 @@ def test_what_did_not_come_back_runs_here_once():
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_what_failed_only_elsewhere_is_a_loss(status):
-    """An error of the user's is none of the engine's."""
+    """An error in the user's source is no fault of the engine."""
     there = FakeExecutor(error=ExecutorError(faults.FAILED))
     finished(schedule_of(there, DEVICE, CICC, does=lambda stage: status if stage.kind == "cicc" else 0))
     assert there.events.count("one is lost") == (status == 0)
@@ -245,7 +245,7 @@ def test_the_other_machine_may_still_win(monkeypatch):
     there.home.set()
     while not schedule.tasks.all[1].winner:
         schedule.wait()
-    assert schedule.tasks.all[1].run.job.handle.is_ended  # its try here was ended, and is waited for
+    assert schedule.tasks.all[1].run.job.handle.is_ended  # its local run was ended, and is waited for
     may_end.set()
     tasks, _ = finished(schedule)
     assert "took cicc" in there.events

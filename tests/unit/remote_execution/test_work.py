@@ -1,4 +1,4 @@
-"""Which stages may be sent, what of their commands is, and what with them: tool, libraries, check."""
+"""Which stages may be sent, with which arguments, tool, libraries and check."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_tool_time_is_spent_by_what_ran_and_failed_alone():
 
 
 def test_a_stage_that_was_away_lasted_until_it_was_back():
-    """What the engine had took no worker's time, whatever it took when it ran."""
+    """A result from the action cache took no worker's time, however long its first run."""
     stages = [made_builds.away(), made_builds.away(is_cached=True), made_builds.stage(why_here="no_workers")]
     found = calls.from_json(made_builds.call(*stages)).stages
     assert [stage.lasted for stage in found] == [46.0, 6.0, 2.0]

@@ -28,7 +28,7 @@ def test_each_slot_has_a_lane_and_then_the_calls():
         (lanes.CALLS, "call 1"),
         (lanes.CALLS, "call 2"),
     ]
-    # What was found is in the lane of its call.
+    # Hits are in the lane of their call.
     assert found.of_stages == [[1, 0, 3, 2, 3], []]
     assert found.of_calls == [3, 4]
 
@@ -53,7 +53,7 @@ def test_other_machines_have_slots_of_their_own():
 
 
 def test_what_is_away_has_a_lane_until_it_is_back():
-    """Three at once for 46, 46 and 6 seconds, and one that begins when the last of these is back."""
+    """Three at once for 46, 46 and 6 seconds, and one that begins when the last of them ends."""
     found = lay_out(
         call(made_builds.away(start=0), made_builds.away(start=0), made_builds.away(is_cached=True, start=0)),
         call(made_builds.away(start=0), started=made_builds.BEGUN + 6),
@@ -65,7 +65,7 @@ def test_what_is_away_has_a_lane_until_it_is_back():
 
 def test_nothing_overlaps_in_a_lane():
     events = [from_json(event) for event in made_builds.build(300)]
-    # Two at once in a slot, as in a log of two machines.
+    # Two at once in one slot, as in a log from two machines.
     events += [from_json(event) for event in made_builds.build(300, seed=2)]
     (calls,) = builds(events)
     found = lanes.lay_out(calls)

@@ -1,4 +1,4 @@
-"""The palette of the page, as everybody sees it: with three kinds of cones, or with two."""
+"""The palette of the page in every kind of sight: with three kinds of cones, or with two."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def seen(colour, sight):
 
 @pytest.mark.parametrize("sight", SIGHTS)
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_marks_differ_for_everybody(theme, sight):
+def test_marks_differ_in_every_kind_of_sight(theme, sight):
     points = {name: seen(COLOURS[name][theme], sight) for name in MARKS}
     for one, other in itertools.combinations(MARKS, 2):
         assert math.dist(points[one], points[other]) >= 20, (one, other)

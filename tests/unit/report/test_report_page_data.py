@@ -32,7 +32,7 @@ def test_columns_hold_times_in_tenths_of_milliseconds():
     assert [made["texts"][number] for number in made["stages"]["result"]] == ["ran", "hit"]
 
 
-def test_what_was_sent_is_told_by_the_number_of_the_stage():
+def test_sent_stages_are_listed_by_number():
     made = decode(
         call(stage(), made_builds.away()),
         call(made_builds.away(is_cached=True), stage(why_here="no_workers"), started=made_builds.BEGUN + 2),

@@ -1,4 +1,4 @@
-"""The trace beside the documented form: the JSON Object Format of the Trace Event Format."""
+"""The trace follows its documented form: the JSON Object Format of the Trace Event Format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nvccache.report import trace
 from nvccache.report.calls import from_json
 from nvccache.store.events import builds
 
-# The reserved words of the format for `cname` that may stand in a trace of ours.
+# The reserved words of the format for `cname` that our traces may use.
 COLOURS = {"good", "bad", "terrible", "thread_state_iowait", "thread_state_running"}
 METADATA = {"process_name": "name", "process_sort_index": "sort_index"}
 METADATA |= {"thread_name": "name", "thread_sort_index": "sort_index"}
@@ -24,7 +24,7 @@ def of(*events):
 
 
 def check(made):
-    """What the format demands of each event, and that what is in one thread never overlaps."""
+    """Check the format's requirements for each event, and that events of one thread never overlap."""
     assert made["displayTimeUnit"] in ("ms", "ns")
     threads = {}
     for event in made["traceEvents"]:
@@ -45,7 +45,7 @@ def check(made):
 
 
 def check_nesting(spans):
-    """Complete events of one thread lie beside or within each other."""
+    """Complete events of one thread follow or contain each other."""
     ends = []
     for start, length in sorted(spans, key=lambda span: (span[0], -span[1])):
         while ends and ends[-1] <= start:

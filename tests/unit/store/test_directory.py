@@ -1,4 +1,4 @@
-"""The cache directory as a place that is not trusted: whose it is, what is opened there, who may read it."""
+"""The cache directory is not trusted: its owner, the files that are opened, and their permissions."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monke
 
 @pytest.mark.parametrize("inner", ["stats", "a/b"])
 def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cache, inner):
-    """As NVCCACHE_STATS_DIR below NVCCACHE_DIR; scratch directories may lie there as well."""
+    """Such as NVCCACHE_STATS_DIR below NVCCACHE_DIR; scratch directories may be there as well."""
     Directory(str(root / inner)).prepare()
     (root / "nvccache-0123456789abcdef").mkdir()
     (root / "nvccache-0123456789abcdef" / "a.ii").write_text("")
@@ -219,7 +219,7 @@ def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_folders), name
     for name in (NAME, cachedir_tag.NAME):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_files), name
-    # Who may not write must not be able to lock either.
+    # A user who may not write must not be able to lock either.
     of_locks = 0o600 | (of_files & 0o020 and 0o060) | (of_files & 0o002 and 0o006)
     assert oct((root / "locks" / f"{KEY[0]}.lock").stat().st_mode & 0o7777) == oct(of_locks)
 
@@ -280,7 +280,7 @@ def test_the_locks_of_a_call_are_waited_for_together(root, cache, monkeypatch):
     with locks.to_publish(Directory(str(root)), KEY[0]):
         waiting.add_record(RECORD, KEY, b"body")
         assert waiting.fault == "lock_timeout"
-        # What another lock is for is not stored either: who was stopped may hold that one as well.
+        # Entries under another lock are not stored either: a stopped process may hold that one as well.
         other = next(key for key in map(_key, range(100)) if key[0] != KEY[0])
         waiting.add_record(RECORD, other, b"body")
     assert cache.seconds_waited < 10 * 0.3

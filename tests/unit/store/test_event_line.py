@@ -1,4 +1,4 @@
-"""The record of one call: appended at little cost, and never in the way of a call."""
+"""The line of one call: appended at little cost, without ever failing a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event log and its totals: no line lost, none counted twice, and never in the way of a call."""
+"""The event log and its totals: no line lost, none counted twice, and no call disturbed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unprivileged import read_only, unreadable
 KINDS = ("ptxas", "cicc", "nvlink")  # requested by a caller, in its own order
 STAGES = [("cicc", False, 2.0), ("ptxas", True, 0.5)]
 MISS = event(outcomes.MISS, stages=STAGES, tool_saved=0.5, wall_saved=0.25, seconds=2.5, started=1000.0)
-# A line that can be read, but not with one field in the place of each of these.
+# A valid line, and for each field a value that makes it invalid.
 LINE = (
     "1000.0\t1.0\tmiss\t\t/cwd\t/a.o\ta.cu\t\t7\t\t\t0.0\t0.0\t\t\t1\t"
     "cicc\x1f\x1fran\x1f\x1f0\x1f1\x1f1\x1f-1\x1flocal\x1f\x1f0\x1f0\t."
@@ -31,7 +31,7 @@ def made(product, outcome=outcomes.DIRECT_HIT):
 
 
 def files_of(cache_dir):
-    """What lies in the log's folder, with one name for all logs that are kept."""
+    """The files in the log's folder, with one name for all old logs."""
     names = os.listdir(os.path.join(cache_dir, "journal"))
     return sorted({re.sub("events-.*", "events", name) for name in names})
 
@@ -132,7 +132,7 @@ def test_a_pause_without_calls_ends_a_build(gaps, count):
 
 
 def test_each_run_of_a_build_tool_is_a_build_however_long_it_pauses():
-    """Also where they overlap, and where calls that none has made are among theirs."""
+    """Even if they overlap, with calls of no build tool in between."""
 
     def call(at, build, product):
         return event("miss", started=at, seconds=1.0, build=build, product=product)
@@ -306,7 +306,7 @@ def test_fold_that_was_killed_after_the_totals_were_written_counts_once(cache_di
 
 
 def test_line_written_after_its_log_was_closed_is_written_again(cache_dir, monkeypatch):
-    """A writer that opened the log before a fold and writes after it neither loses nor doubles its line."""
+    """A writer that opens the log before a fold and writes after it neither loses nor duplicates its line."""
     event_line.append(cache_dir, MISS)
     real_write = os.write
 
@@ -335,7 +335,7 @@ def test_line_written_between_renaming_and_closing_is_counted_once(cache_dir, mo
     assert event_totals.read(cache_dir)["calls"]["miss"] == 2
 
 
-# A later version, whose calls and stages have a fact more.
+# A later version, whose calls and stages have one more fact.
 LATER = """
 import nvccache.store, os
 folder = nvccache.store.__path__[0]
@@ -368,7 +368,7 @@ print(json.dumps([weights, event_totals.read(sys.argv[1])["weights"]]))
 
 
 def test_a_new_fact_is_one_row_and_lines_with_and_without_it_are_read_by_all_versions(cache_dir):
-    """Those of before have its default, and who does not know it counts the call."""
+    """Older lines have its default, and older versions count the call."""
 
     def later(program):
         argv = [sys.executable, "-c", LATER + program, cache_dir]

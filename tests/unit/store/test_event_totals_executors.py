@@ -34,7 +34,7 @@ def stage(away: str = "", where: str = "grpc://h:1", result: str = RAN) -> Stage
 
 
 def made(started: float = 1000.0) -> Event:
-    """A call with two stages that came back, three that ran here though they were sent, and others."""
+    """A call with two stages run remotely, three sent but run locally, and others."""
     call = event("miss", started=started)
     call.stages = [
         stage(Costs(0.25, 0.125, 6.5, 0.5, 1200, 34).text()),
@@ -48,7 +48,7 @@ def made(started: float = 1000.0) -> Event:
 
 
 def times(count: int) -> dict[str, object]:
-    """What so many such calls add up to."""
+    """The totals of this many such calls."""
     sums: dict[str, object] = {name: value * count for name, value in OF_ONE.items() if name != "reasons"}  # type: ignore[operator]
     return {**sums, "reasons": {"no_workers": 2 * count, "overtaken": count}}
 
@@ -65,7 +65,7 @@ def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir):
         assert event_totals.of_events(events.read(cache_dir))["executor"] == times(count)
         assert event_totals.read(cache_dir)["executor"] == times(count)
     event_totals.fold(cache_dir)
-    # Nothing but the totals is left to read it from.
+    # Only the totals are left to read.
     for name in os.listdir(os.path.join(cache_dir, "journal")):
         if name.startswith("events-"):
             os.unlink(os.path.join(cache_dir, "journal", name))

@@ -30,7 +30,7 @@ for number in range(count):
 @pytest.mark.by_default("8-400")
 @pytest.mark.parametrize(("processes", "calls"), [(8, 400), (64, 2000)], ids=["8-400", "64-2000"])
 def test_every_call_is_counted_once_whichever_is_killed(tmp_path, monkeypatch, processes, calls):
-    """A process that is killed may have written the line that it did not come to tell of.
+    """A killed process may have written its line without reporting it.
 
     Some fold a log that is large, and one folds and reads as fast as it can.
     """

@@ -22,7 +22,7 @@ DAY = 24 * 3600.0
 
 @pytest.fixture(autouse=True)
 def in_no_hurry(monkeypatch) -> None:
-    """On a busy machine, too, as much is done as the number of files allows."""
+    """No time limit, so that a busy machine evicts as much as the number of files allows."""
     monkeypatch.setattr(eviction, "_SCAN_SECONDS", 60)
     monkeypatch.setattr(eviction, "_REMOVAL_SECONDS", 60)
     monkeypatch.setattr(eviction, "_LOCK_SECONDS", 0.5)
@@ -41,7 +41,7 @@ def _add(root: Path, number: int, age: float = 0.0) -> str:
 
 
 def _limit(root: Path, count: int) -> int:
-    """The size limit that leaves room for so many blobs beside what is in no bucket."""
+    """The size limit that leaves room for `count` blobs and the files outside buckets."""
     found = [path for path in root.rglob("*") if path.is_file() and BLOB not in path.parts]
     return count * SIZE + sum(path.stat().st_size for path in found) + 3000  # and the running total
 
@@ -292,8 +292,8 @@ def test_the_total_stays_right_whatever_is_replaced_or_removed(root):
     assert sum(cache.added.values()) == eviction.usage(str(root)).bytes - before
 
 
-def test_what_was_never_added_is_found_by_and_by(root, monkeypatch):
-    """A call that was killed has stored something and not counted it."""
+def test_uncounted_files_are_found_eventually(root, monkeypatch):
+    """A killed call has stored a file without counting it."""
     _add(root, 0)
     eviction.count_and_limit(str(root), {}, max_bytes=0)
     monkeypatch.setattr(eviction, "_RECOUNT_SECONDS", 0)
@@ -315,8 +315,8 @@ def test_a_call_looks_at_a_part_of_a_large_cache_and_the_next_at_another(root, m
     assert calls > 5
 
 
-def test_a_large_file_does_not_cost_those_beside_it(root, monkeypatch):
-    """Of each slice as much goes as if all were looked at."""
+def test_a_large_file_does_not_cost_others_in_its_slice(root, monkeypatch):
+    """Each slice loses as much as if all slices were scanned."""
     monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
     digests = [_add(root, number, age=100) for number in range(100)]
     large = root / BLOB / digests[0][:2] / digests[0]

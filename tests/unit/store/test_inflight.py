@@ -1,4 +1,4 @@
-"""Claims on stages: one process runs, others see it, and whatever becomes of the holder frees them."""
+"""Claims on stages: one process runs, others see it, and the end of the holder frees them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def claims(tmp_path) -> Claims:
 
 @pytest.fixture
 def holder(tmp_path):
-    """Another process that holds the claim and shows that it goes on."""
+    """Another process that holds the claim and sends heartbeats."""
     argv = [sys.executable, "-c", HOLDER, str(tmp_path / "cache"), KEY]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
         assert child.stdout and child.stdout.readline() == b"held\n"
@@ -107,7 +107,7 @@ def poll_until_free(waiting: Wait) -> None:
 
 
 def test_a_holder_that_was_suspended_is_not_waited_for(claims, holder, monkeypatch):
-    """That is known of a process of this machine; patience is for those of others."""
+    """Suspension is visible only on the same machine; holders elsewhere are waited for longer."""
     monkeypatch.setattr(claims, "patience", 1e6)
     waiting = claims.take(KEY)
     stop(holder)

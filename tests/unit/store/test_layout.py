@@ -1,4 +1,4 @@
-"""The layout of the cache as it is documented."""
+"""The layout of the cache matches its documentation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_name_of_this_version_is_one_that_may_be_removed():
 
 
 def test_buckets_of_former_versions_are_removed_too():
-    """Under whatever name they had."""
+    """Whatever their names."""
     for bucket in ("manifest-v5", "input-record-v8", "replay-v1", "record-v12"):
         assert layout.BUCKET.fullmatch(bucket)
     for bucket in ("reading", "-v1", "Src-v1", "v1", "blob-v1.bak", "blob-v12345"):

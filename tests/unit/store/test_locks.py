@@ -1,4 +1,4 @@
-"""The locks of the cache: who waits for whom, and what locking loads."""
+"""The locks of the cache: which exclude each other, and the modules they load."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def patience(monkeypatch):
 
 @pytest.mark.parametrize("first", [locks.to_publish, locks.to_remove])
 @pytest.mark.parametrize("second", [locks.to_publish, locks.to_remove])
-def test_who_adds_and_who_removes_exclude_each_other(directory, first, second):
-    """Though one locks by flock and the other by filelock."""
+def test_adding_and_removing_exclude_each_other(directory, first, second):
+    """Even though one uses flock and the other filelock."""
     with first(directory, "a"):
         other = Directory(directory.path)
         with pytest.raises(LockTimeoutError, match=r"holds the lock `.*/locks/a\.lock`"), second(other, "a"):
@@ -79,8 +79,8 @@ def test_who_was_suspended_is_not_waited_for(directory, monkeypatch):
         locks.to_publish(Directory(directory.path), "a").__enter__()
 
 
-def test_only_who_removes_or_folds_loads_filelock(directory):
-    """It takes a miss a tenth longer to load it."""
+def test_only_removing_and_folding_load_filelock(directory):
+    """Loading it makes a miss a tenth slower."""
     script = """
 import sys
 from nvccache.files import flock

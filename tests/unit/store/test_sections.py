@@ -1,4 +1,4 @@
-"""The form of records: what is packed comes back, and nothing else is taken for a record."""
+"""The format of records: what is packed can be unpacked, and anything else is rejected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_changed_byte_is_refused_or_changes_one_section_alone():
     for position, record in enumerate(changed(RECORD)):
         found = unpacked(record)
         if position < header:
-            # Lengths that add up are all that holds the sections together; the checksum is the store's.
+            # Only the sum of lengths is checked here; the checksum is the store's.
             assert found is None or b"".join(found) == record[header:]
         else:
             assert found is not None

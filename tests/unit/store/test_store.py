@@ -113,7 +113,7 @@ def test_a_damaged_blob_is_absent_and_removed(root, cache, compress, damage):
 
 @pytest.fixture
 def summed(monkeypatch) -> None:
-    """Have every blob end with its sum, as large ones do."""
+    """Make every blob end with its checksum, as large ones do."""
     monkeypatch.setattr(store, "SUMMED_FROM", 1)
 
 
@@ -236,7 +236,7 @@ def test_what_fits_into_a_block_is_not_compressed(tmp_path, size, is_compressed)
 
 @pytest.fixture
 def old(cache) -> Store:
-    """A call that read a record and an intermediate, and relies on another file unread; all of it is old."""
+    """A call that read a record and an intermediate, and relies on an unread entry; all are old."""
     cache.add_record(RECORD, KEY, BODY)
     cache.add_record(RECORD, OTHER_KEY, BODY)
     cache.add_blob(DIGEST, CONTENT, compress=True)

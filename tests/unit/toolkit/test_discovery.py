@@ -11,7 +11,7 @@ from nvccache.toolkit.discovery import find_nvcc, is_real, release_of
 
 @pytest.fixture(autouse=True)
 def only_path(monkeypatch):
-    """Toolkits of this machine do not count."""
+    """Hide the toolkits of this machine."""
     monkeypatch.setattr(discovery.glob, "glob", lambda pattern: [])
     monkeypatch.setattr(discovery, "_in_wheels", lambda: iter(()))
     monkeypatch.setattr(discovery, "_DEFAULT_NVCC", "/nowhere/nvcc")

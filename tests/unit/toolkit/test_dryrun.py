@@ -1,4 +1,4 @@
-"""The grammar of `nvcc --dryrun`, and the splitting of its commands into words, against a real shell."""
+"""The grammar of `nvcc --dryrun`, and the splitting of its commands, compared with a real shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import DependencyStep, Transcript, read, split_words
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden" / "transcripts").glob("*/*.txt"))
-# What nvcc's lines are made of, and what could be in the names that it writes into them.
+# Pieces of nvcc's lines, and characters that names in them could have.
 PIECES = (
     *('"', '"', '"', " ", " ", "  ", "\t", "\\", "\\\\", '\\"', "\\$", "\\`", "\\ ", "\\a", "\\'", "\\;"),
     *"gcc -D -I a.cu = , : / % @ + - _ ^ {} ü ā 日 \x7f".split(),
@@ -133,7 +133,7 @@ def test_other_lines_are_messages_kept_as_they_are():
 
 
 def test_a_message_between_commands_is_not_explained():
-    """It would have to stand between what the commands say."""
+    """It would have to be printed between the commands' output."""
     found = read(b"#$ gcc\nstep 1\n#$ gcc\n")
     assert isinstance(found, Bypass) and found.reason == "unexplained"
 

@@ -1,4 +1,4 @@
-"""What the dynamic loader says of a program's libraries and of the processor, and when it is asked again."""
+"""A program's libraries and the processor as the dynamic loader reports them, and when it is run again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not LOADER, reason="this Python has no dynamic l
 
 @pytest.fixture
 def asked(monkeypatch) -> list[list[str]]:
-    """What has been run."""
+    """The commands that were run."""
     commands: list[list[str]] = []
     run = process.run
 
@@ -85,7 +85,7 @@ def test_the_loader_is_asked_again_where_it_would_find_another_library(computing
 
 
 def test_a_static_program_computes_by_itself(computing, cache):
-    """Its content is known otherwise; how it chooses is not."""
+    """Its content is in the key anyway; its choice of functions is not."""
     argv = ["gcc", "-fno-builtin", "-static", computing / "a.c", "-lm", "-o", computing / "static"]
     if subprocess.run(argv, capture_output=True, check=False).returncode:
         pytest.skip("there are no static libraries")

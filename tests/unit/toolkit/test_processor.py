@@ -1,4 +1,4 @@
-"""What native code depends on, and what a loader tells of the processor, as far as libm chooses by it."""
+"""What native code depends on, and the loader's data on the processor by which libm chooses functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FMA, AVX2, SSE4_1 = 1 << 12, 1 << 5, 1 << 19
 
 
 def diagnostics(**bits: int) -> bytes:
-    """What x86-64's loader says: leaf and register of a name such as `a0_2`, and what is active of it."""
+    """The output of x86-64's loader: leaf and register of a name such as `a0_2`, and its active bits."""
     active = {(0, 2): 0, (1, 1): 0, (2, 2): 0, (0, 3): 0} | {
         (int(name[1]), int(name[3])): value for name, value in bits.items()
     }

@@ -23,7 +23,7 @@ def _script(path: Path, body: str) -> str:
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Let time pass, so that what was written just now is no longer too new."""
+    """Wait until files written just now are old enough to be trusted."""
     monkeypatch.setattr(time, "time_ns", lambda now=time.time_ns: now() + 10 * 10**9)
 
 

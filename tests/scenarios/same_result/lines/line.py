@@ -16,13 +16,13 @@ Release = tuple[int, int]
 class Line:
     """One command line, in a directory with the sources that it names.
 
-    It is written as one would type it, without the compiler. `{work}` is the directory it runs in,
-    `{ccbin}` a host compiler `{ccbin_directory}` its directory, and `{toolkit}` the
+    It is written as typed, without the compiler. `{work}` is the directory it runs in,
+    `{ccbin}` a host compiler, `{ccbin_directory}` its directory, and `{toolkit}` the
     directory above nvcc's `bin`.
 
     `warm` is what becomes of it when the cache is warm: `direct_hit`, `stage_hit` where the call cannot be
     recorded, `failed`, or `bypass:` and the reason. It is `miss` where older toolkits name the process in
-    a product and there is no telling of which units. `warm_before` says it for the releases before one.
+    a product of some units, unknown which. `warm_before` says it for the releases before one.
     `files` are further files with their text, or with the name of a source that they copy; `prepare` is run
     by a shell, with the real compiler in $NVCC, before anything else.
     """
@@ -35,7 +35,7 @@ class Line:
     since: Release = (11, 0)  # the first release that knows its options
     until: Release = (99, 0)  # the first one that knows them no more
     needs: str = ""  # a path in the toolkit that not every installation has
-    sources: tuple[str, ...] = ()  # beyond those that the command names
+    sources: tuple[str, ...] = ()  # besides those that the command names
     files: Mapping[str, str | bytes] = dataclasses.field(default_factory=dict)
     environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
     prepare: str = ""
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def edited_file(self) -> str:
-        """The file that is edited: the first source, or a header of it; empty where there is none."""
+        """The file that is edited: the first source, or one of its headers; empty without either."""
         sources = [name for name in (*self._named, *self.files) if Path(name).suffix not in (".h", ".txt")]
         return HEADERS.get(sources[0], sources)[0] if sources else ""
 

@@ -1,4 +1,4 @@
-"""A tool that there is not, described as the real ones are: see test_made_up_tool.py."""
+"""A made-up tool, described like the real ones: see test_made_up_tool.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of each tool fits together; a description that does not is found here, in no user's build."""
+"""The description of each tool is consistent; errors are found here, not in a user's build."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nvccache.values import replace
 ALL = (*stages.ALL, TOOL)
 # The tags of key components that do not depend on the tool, see stage_key.py.
 TAGS = {"stage", "tool", "arguments", "inputs", "files", "wrapper", "sources", "directory", "names", "dates"}
-WORD = re.compile(r"[a-z][a-z0-9_]*")  # as it stands in journals, where a tab or a point would divide it
+WORD = re.compile(r"[a-z][a-z0-9_]*")  # as written to the event log, where a tab or a dot would split it
 
 
 @pytest.mark.parametrize("attribute", ["kind", "program"])
@@ -54,7 +54,7 @@ def test_every_kind_of_a_plan_is_known():
 
 
 def test_the_tags_that_are_taken_are_those_of_every_stage(tmp_path):
-    """A component of a tool's own under one of them would be mistaken for another's."""
+    """A tool's own component under one of them would be mistaken for another."""
     found = set()
     for line, (sees_directory, sees_names) in itertools.product(
         PIPELINE, itertools.product((False, True), repeat=2)

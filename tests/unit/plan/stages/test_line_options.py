@@ -1,4 +1,4 @@
-"""Whether where lines are matters to a call: every option counts that was not tried without it."""
+"""Whether a call depends on line numbers: every option counts unless tests showed that it does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CICC_WORDS = (
     " --device-c -arch compute_80 -kernel-params-are-restrict -m64 --no-version-ident -ftz=1"
     " -prec_div=0 -prec_sqrt=0 -fmad=1 -fast-math --gen_div_approx_ftz -maxreg 32 -tused "
 )
-# What no list of ours may hold: options by which lines were seen to reach a result, and unknown ones.
+# Options that no list may contain: those that make line numbers reach a result, and unknown ones.
 OTHERS_OF_CICC = """
 -g; -g -O0; -lineinfo; -generate-line-info; -O0; -O1; -opt=0; --Ofast-compile=max; -show-src;
 -olto f; --emit-optix-ir; -lto; -split-compile 2; --unknown; -arch=x -unknown; --gen_optix_ir;
@@ -50,7 +50,7 @@ def each(options: str) -> list[str]:
 
 
 def matter(*, cudafe: str = "", cicc: str = "", host: str = "", others: str = "") -> bool:
-    """Whether lines matter to a call whose stages have these words more."""
+    """Whether line numbers matter to a call whose stages have these further arguments."""
     stages = [
         *PIPELINE[:1],
         CUDAFE.replace("cudafe++ ", f"cudafe++ {CUDAFE_WORDS} {cudafe} "),
@@ -93,7 +93,7 @@ def test_ptxas_reads_no_lines_of_the_source(options):
 
 
 def test_one_stage_to_which_they_matter_is_enough():
-    """Of two architectures, too: one of the passes would be the old one."""
+    """With two architectures, too: one of the passes would be the old one."""
     second = [line.replace("/s/a.", "/s/b.") for line in (PIPELINE[2], CICC)]
     second[1] = second[1].replace("b.module_id", "a.module_id").replace("cicc ", "cicc -O0 ")
     stages = planned(*PIPELINE[:2], *second, *PIPELINE[2:]).stages

@@ -1,4 +1,4 @@
-"""A tool more is one file and one line: nothing else of nvccache knows those that there are."""
+"""A new tool is one file and one line: no other part of nvccache names tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workspaces import Result, Workspace
 WEAVE = 'weaver --tight "/s/a.cpp1.ii" -o "a.cubin"'
 LINES = (DEVICE, WEAVE)
 ARGV = "-cubin a.cu -o a.cubin"
-# A release that has it. It makes nothing by itself: what is left to it fails.
+# A release that has it. The real one makes nothing: calls left to nvcc fail.
 NVCC = """#!/bin/sh
 while [ $# -gt 0 ]; do [ "$1" = -keep-dir ] && directory=$2; shift; done
 [ "$directory" ] || exit 9
@@ -61,7 +61,7 @@ def place(workspace: Workspace) -> Workspace:
 
 
 def woven(place: Workspace, **variables: str) -> tuple[Result, dict[str, int]]:
-    """What a call gave, by its stages if by no record, and what became of the stage."""
+    """A call's result, by its stages unless recorded, and the result of the stage."""
     place.forget_calls()
     (place.directory / "a.cubin").unlink(missing_ok=True)
     time.sleep(0.1)
@@ -135,6 +135,6 @@ def test_its_results_are_found_until_its_component_changes(added, place):
 
 
 def test_its_complaint_is_the_users_error(added, place):
-    """What is left to nvcc would end with that one's status."""
+    """A call left to nvcc would end with nvcc's status."""
     done, _ = woven(place, BROKEN="1")
     assert (done.status, done.stderr) == (3, b"tangled\n")

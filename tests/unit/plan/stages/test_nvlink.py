@@ -1,4 +1,4 @@
-"""What an object or an archive is known by: its device code, and nothing of what else an edit changes."""
+"""How objects and archives enter a key: by their device code, and nothing else that an edit changes."""
 
 from __future__ import annotations
 
