@@ -136,22 +136,26 @@ ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
 ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
 ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory, mode)
 
-/* Free space, which is another number each time. */
+/* Free space, which is another number each time; but file systems such as sysfs have no blocks. libselinux asks
+   for the kind of /sys/fs/selinux in most utilities. */
 #define ROOM(name, type) \
     int name(const char *path, struct type *status) \
     { \
         REAL(name, -1) \
         int result = real(path, status); \
         ADD_ANSWER('a', AT_FDCWD, path, result < 0, F_OK); \
-        asked_for_room(); \
+        if (!result && status->f_blocks) \
+            asked_for_room(); \
         return result; \
     }
 #define ROOM_OPEN(name, type) \
     int name(int descriptor, struct type *status) \
     { \
         REAL(name, -1) \
-        asked_for_room(); \
-        return real(descriptor, status); \
+        int result = real(descriptor, status); \
+        if (!result && status->f_blocks) \
+            asked_for_room(); \
+        return result; \
     }
 
 static void asked_for_room(void)

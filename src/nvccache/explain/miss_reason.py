@@ -233,6 +233,8 @@ class Explanation:
         found = self._of_call(other, is_neighbour=True) or self._of_changed_files(other)
         if found:
             return [f"compared with the last compile of its source, {found[0]}", *found[1:], made]
+        if other.reason_against_record:
+            return [f"the last compile of its source was not recorded: {other.reason_against_record}", made]
         if not other.reason_not_shared:
             return ["files that the last compile of its source read have changed since", made]
         why = f"the result from another directory cannot be used: {other.reason_not_shared}"

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 FIRST = "first compile of this stage"
 NOT_CACHED = "its results are not cached"
 LOST = "its result is no longer in the cache"
+NOT_STORED = "its last result was not stored"
 RECACHED = "NVCCACHE_RECACHE is set"
+_MISSING = (LOST, NOT_STORED)
 _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
@@ -171,7 +173,9 @@ class StageReasons:
         ]
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
         if all(difference.tag == "files" for difference in different):  # other inputs may have changed, too
-            found += [clause for clause in self._of_input_record(before) if clause != LOST or not found]
+            found += [
+                clause for clause in self._of_input_record(before) if clause not in _MISSING or not found
+            ]
         return list(dict.fromkeys(found))
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
@@ -241,7 +245,9 @@ class StageReasons:
         ran = [producer for producer in read if self._clauses.get(self._names[id(producer)])]
         found = []
         for producer in ran:
-            clauses = [clause for clause in self._clauses[self._names[id(producer)]] if clause != LOST]
+            clauses = [
+                clause for clause in self._clauses[self._names[id(producer)]] if clause not in _MISSING
+            ]
             changed = self._changed_contributions(producer)
             found += sorted(clauses, key=lambda clause: -changed.get(self._path_of(clause), 0.5))
         return [clause.replace(difference_text.LINE_OF_TOOL, _LINE_OF_PASS) for clause in found]
@@ -269,7 +275,7 @@ class StageReasons:
         here = Relocation("", self._call.cwd)
         found = record.named(before.record_name, here, cache)
         if found is None:
-            return [LOST]
+            return [LOST if before.record_name else NOT_STORED]
         read = found.input_record
         paths = {
             difference_text.of_input_record(difference, read, environ): difference.path

@@ -414,8 +414,12 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 
 def _contains(path: str, text: str) -> bool:
-    with open(path, "rb") as stream:
-        return text.encode() in stream.read()
+    """Whether a file contains a text; also if it cannot be read any more."""
+    try:
+        with open(path, "rb") as stream:
+            return text.encode() in stream.read()
+    except OSError:
+        return True
 
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:

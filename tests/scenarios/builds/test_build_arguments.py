@@ -93,11 +93,9 @@ def test_an_action_of_bazel(inputs: Workspace, through: str) -> None:
 
 @pytest.mark.full
 def test_another_sandbox(inputs: Workspace) -> None:
-    """The path is in the module id, so nvcc's object differs; but the device code is the same."""
+    """The object is the same in every sandbox; each has a link to the header."""
     compile_in(inputs, sandbox(inputs, 1), BAZEL)
-    counters = compile_in(inputs, sandbox(inputs, 2), BAZEL)
-    assert counters.outcome in ("partial_hit", "stage_hit")
-    assert not counters.ran().keys() & {"cicc", "ptxas"}
+    assert compile_in(inputs, sandbox(inputs, 2), BAZEL).outcome == "direct_hit"
     inputs.write("lib/shapes.h", INPUTS["lib/shapes.h"].replace("*", "+"))
     assert compile_in(inputs, sandbox(inputs, 3), BAZEL).ran()["ptxas"] == 1
 
@@ -131,7 +129,7 @@ def test_explain_names_a_base_directory_that_is_set_later(inputs: Workspace) -> 
     inputs.write("lib/shapes.h", INPUTS["lib/shapes.h"].replace("*", "+"))
     assert inputs.cached(*argv, cwd=directory, **base_of(inputs)).status == 0
     explained = inputs.run([sys.executable, "-m", "nvccache", "explain", OBJECT], cwd=directory).stdout
-    assert b"`NVCCACHE_BASE_DIR` changed" in explained
+    assert b"`NVCCACHE_BASE_DIR` was set" in explained
 
 
 def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:

@@ -184,7 +184,7 @@ def cause(workspace: Workspace) -> str:
 def test_another_base_directory_is_the_cause_and_no_lost_result(compiled):
     base = str(compiled.directory.parent)
     assert compiled.cached(*LINE, NVCCACHE_BASE_DIR=base).status == 0
-    assert cause(compiled).endswith(", because `NVCCACHE_BASE_DIR` changed")
+    assert cause(compiled).endswith(", because `NVCCACHE_BASE_DIR` was set")
 
 
 def test_what_mends_a_failed_compile_is_the_cause(compiled):

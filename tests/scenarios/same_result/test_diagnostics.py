@@ -99,7 +99,7 @@ UNUSED = "int host() { int unused; return 'ab'; }\n"
 CALL = "int only_host(int);\n__host__ __device__ int both() { return only_host(1); }\n"
 ORDER = "struct Order { int a, b; Order() : b(1), a(2) {} };\nOrder order;\n"
 STREAM = "void launch(int *x) { kernel<<<1, 1>>>(x); }\n"
-DEPRECATED = '[[deprecated("no more")]] void old();\nvoid host() { old(); }\n'
+DEPRECATED = '[[deprecated("no more")]] void old();\nvoid caller() { old(); }\n'
 CAPTURE = """
 template <class F> __global__ void apply(F f) { f(); }
 struct Capturing { int i; void go() { apply<<<1, 1>>>([=] __device__ { int j = i; (void)j; }); } };

@@ -173,7 +173,7 @@ def test_one_file_in_two_configurations_moved_away_from_one_output(
 # What may change between two compiles to one name: the text of a file, or options.
 EDITS = {
     "host code": ("a.cu", "static int unused_by_any() { return 1; }\n"),
-    "device code": ("a.cu", "#ifdef __CUDA_ARCH__\nstatic __device__ int more = 1;\n#endif\n"),
+    "device code": ("a.cu", "#ifdef __CUDA_ARCH__\nstatic __device__ int more() { return 1; }\n#endif\n"),
     "an included header": ("own.h", "static const int other = 2;\n"),
     "a header of one architecture": ("own.h", "#if __CUDA_ARCH__ == 900\nstruct Newer {};\n#endif\n"),
 }

@@ -15,7 +15,7 @@ from nvccache.compile.tasks import Task
 from nvccache.execution.context import Action
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
-from nvccache.explain.stage_reason import FIRST, LOST, NOT_CACHED, RECACHED, StageReasons
+from nvccache.explain.stage_reason import FIRST, LOST, NOT_CACHED, NOT_STORED, RECACHED, StageReasons
 from nvccache.files import keys, presence
 from nvccache.files.signatures import UNKNOWN
 from nvccache.plan import model
@@ -127,7 +127,7 @@ def why(now: Compile, before: Compile, *names: str) -> dict[str, str]:
     """The reasons, except for stages without a known difference."""
     found = dict(now.reasons_for().reasons(before.recorded(), is_recaching=False))
     assert list(found) == NAMES
-    return {name: clause for name, clause in found.items() if clause != LOST}
+    return {name: clause for name, clause in found.items() if clause not in (LOST, NOT_STORED)}
 
 
 def test_without_a_record_each_stage_is_a_first_compile(now):
@@ -137,7 +137,7 @@ def test_without_a_record_each_stage_is_a_first_compile(now):
 
 def test_a_stage_that_did_not_run_has_no_reason(now, before):
     now.ran = {id(now.stage("ptxas"))}
-    assert now.reasons_for().reasons(before.recorded(), False) == [("ptxas for sm_80", LOST)]
+    assert now.reasons_for().reasons(before.recorded(), False) == [("ptxas for sm_80", NOT_STORED)]
 
 
 def test_a_call_that_is_recached_says_so(now, before):

@@ -124,6 +124,12 @@ def test_asking_for_attributes(run, program, how):
 
 
 @pytest.mark.parametrize("how", ["statvfs", "fstatvfs", "fstatfs"])
+def test_a_file_system_without_blocks_has_no_room_to_ask_for(run, program, how):
+    process, *_ = complete(run(program, "ask", how, "/proc/version")).processes
+    assert process.questions == set()
+
+
+@pytest.mark.parametrize("how", ["statvfs", "fstatvfs", "fstatfs"])
 def test_asking_for_room(run, program, how):
     (run.directory / "file").write_text("")
     process, *_ = complete(run(program, "ask", how, "file")).processes
