@@ -30,14 +30,14 @@ _LIBRARIES = ("lib64", "lib", "targets/x86_64-linux/lib")
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What a build left: objects and device code, the files that each depends on, and what was warned of."""
+    """The results of a build: objects, device code, the dependencies of each, and warnings."""
 
     objects: dict[str, bytes]
     dependencies: dict[str, bytes]
     warnings: list[bytes]
 
     def differing(self, other: Made) -> list[str]:
-        """The names of what is not the same."""
+        """The names of results that differ."""
         found = []
         for part in ("objects", "dependencies"):
             mine, others = getattr(self, part), getattr(other, part)
@@ -46,7 +46,7 @@ class Made:
 
 
 class Build:
-    """A project that is built by some system, in `build` below the workspace."""
+    """A project built by a build system, in `build` below the workspace."""
 
     def __init__(self, workspace: Workspace, system: System, keep: Path) -> None:
         self.workspace = workspace
@@ -85,7 +85,7 @@ class Build:
         return self._made(result, ours=False)
 
     def plainly_and_edited(self, name: str, text: str) -> tuple[Made, Made]:
-        """What plain nvcc makes of the project, and of it with one file edited; that is put back."""
+        """Plain nvcc's results for the project, and with one file edited, which is then restored."""
         self.begin(ours=False)
         first = self.plainly()
         before = (self.workspace.directory / name).read_text()
@@ -96,14 +96,14 @@ class Build:
         return first, second
 
     def cached(self, jobs: int = 2) -> tuple[Made, list[Event]]:
-        """Build what is out of date through the cache; what was made, and the calls that were counted."""
+        """Build what is out of date through the cache; the results, and the calls that were counted."""
         time.sleep(OLD_ENOUGH)
         event_totals.reset(str(self.workspace.cache))
         result = self._run([*self._command(ours=True), f"-j{jobs}"], self._environ(ours=True))
         return self._made(result, ours=True), calls_of(self.workspace)
 
     def is_done(self, ours: bool) -> bool:
-        """Whether the build system itself finds that nothing is left to do."""
+        """Whether the build system finds nothing left to do."""
         result = self._run([*self.system.look, *self._added(ours)], self._environ(ours))
         return re.fullmatch(self.system.nothing_left, result.stdout.decode()) is not None
 
@@ -111,7 +111,7 @@ class Build:
         return [*self.system.build, *self._added(ours)]
 
     def _added(self, ours: bool) -> Sequence[str]:
-        """What the commands after the first one need."""
+        """Additions to the commands after the first one."""
         if self.system.configure:
             return ()
         return self.system.ours if ours else self.system.plain
@@ -138,7 +138,7 @@ class Build:
         return Made(self._objects(), self._dependencies(ours), warnings)
 
     def _objects(self) -> dict[str, bytes]:
-        """All objects but those of the build system's own checks, and the program's device code."""
+        """All objects, except those of the build system's checks, and the program's device code."""
         paths = [path for path in self.directory.rglob("*.o") if "CompilerId" not in str(path)]
         found = {str(path.relative_to(self.directory)): path.read_bytes() for path in sorted(paths)}
         assert found
@@ -164,7 +164,7 @@ def calls_of(workspace: Workspace) -> list[Event]:
 
 
 def outcomes(calls: Sequence[Event]) -> dict[str, str]:
-    """Name of a product -> what became of its call; a build makes none twice."""
+    """Name of a product -> outcome of its call; a build makes none twice."""
     found = {call.product: call.outcome for call in calls}
     assert len(found) == len(calls), [(call.outcome, call.reason, call.product) for call in calls]
     return found
@@ -179,7 +179,7 @@ def stages_run(calls: Sequence[Event]) -> list[str]:
 
 
 def prepare(workspace: Workspace, system: System, tmp_path: Path) -> None:
-    """Have the workspace find the programs of a build system, and libraries that a program links with."""
+    """Make the workspace find a build system's programs, and the libraries that a program links with."""
     environ = workspace.environ
     environ["PATH"] += f":{Path(sys.executable).parent}"
     for program in system.programs:
@@ -197,6 +197,6 @@ def prepare(workspace: Workspace, system: System, tmp_path: Path) -> None:
 
 
 def touch(path: Path) -> None:
-    """Make a file newer than all that was made of it."""
+    """Make a file newer than all its products."""
     time.sleep(0.02)
     os.utime(path)

@@ -1,4 +1,4 @@
-"""A jobserver with a fifo, and a build under it that does what make does: for the tests of jobservers."""
+"""A jobserver with a fifo, and a build that acts like make, for tests of jobservers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Fifo:
             os.write(self._descriptor, token)
 
     def tokens(self) -> bytes:
-        """Those that are in it; they stay there."""
+        """The tokens in it, which stay there."""
         found = b"".join(iter(self.take, b""))
         self.give_back(found)
         return bytes(sorted(found))
@@ -71,7 +71,7 @@ class Job:
 
 
 class Build:
-    """What make does, with our own fifo and with a signal for some of the calls."""
+    """A fake make with our own fifo, which kills some of the calls."""
 
     def __init__(self, workspace: Workspace, fifo: Fifo, signum: signal.Signals) -> None:
         self._workspace = workspace

@@ -39,7 +39,7 @@ def _shape(name: str, unused: str = "") -> str:
     return _KERNEL.replace("@NAME@", name).replace("@UNUSED@", unused)
 
 
-# Two of one base name, as in many projects; one that is warned of; one that does not read the header.
+# Two with one base name, as in many projects; one with a warning; one that does not read the header.
 SOURCES = {
     HEADER: "#define SCALE 2\n",
     "include/shapes.h": "#pragma once\nint circle(int);\nint square(int);\n",
@@ -86,7 +86,7 @@ shapes = static_library('shapes', 'round/shape.cu', 'edged/shape.cu',
                         include_directories: include, cuda_args: flags)
 executable('program', 'main.cu', include_directories: include, cuda_args: flags, link_with: shapes)
 """
-# What torch.utils.cpp_extension writes, its quotes within quotes included; `PYTORCH_NVCC` names the compiler.
+# As written by torch.utils.cpp_extension, including nested quotes; `PYTORCH_NVCC` names the compiler.
 _TORCH = """\
 ninja_required_version = 1.3
 cxx = c++

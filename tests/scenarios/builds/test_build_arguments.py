@@ -30,7 +30,7 @@ INPUTS = {
 }
 OUT = "bazel-out/k8-opt/bin/pkg/_objs/kernel"
 OBJECT, RULE = f"{OUT}/kernel.pic.o", f"{OUT}/kernel.pic.d"
-# As the compile action of rules_cuda says it; other rules give each host option an -Xcompiler= of its own.
+# As in the compile action of rules_cuda; other rules give each host option an -Xcompiler= of its own.
 BAZEL = (
     *("-x", "cu", "-gencode", "arch=compute_80,code=compute_80", "-gencode", "arch=compute_80,code=sm_80"),
     *("-ccbin", HOST_COMPILER, "-I", ".", "-I", "bazel-out/k8-opt/bin", "-isystem", "external/scale/include"),
@@ -65,7 +65,7 @@ def sandbox(inputs: Workspace, number: int) -> Path:
 
 
 def compile_in(inputs: Workspace, directory: Path, argv: tuple[str, ...], **variables: str) -> Made:
-    """Compile in a sandbox; the object, the words and the dependency file are those of plain nvcc."""
+    """Compile in a sandbox; the object, the messages and the depfile are those of plain nvcc."""
     made, again = (
         rebuild(inputs, *argv, product=OBJECT, cwd=directory, PWD="/proc/self/cwd", **variables)
         for _ in ("new", "known")
@@ -115,7 +115,7 @@ def test_another_sandbox_below_a_base_directory(inputs: Workspace) -> None:
 
 
 def test_a_base_directory_that_is_set_later(inputs: Workspace) -> None:
-    """What was recorded without one does not say whether a text holds its path: the passes run once more."""
+    """A record made without one does not say whether a text contains its path: the passes run once more."""
     compile_in(inputs, sandbox(inputs, 1), BAZEL)
     made = [compile_below_base(inputs, sandbox(inputs, number))[0] for number in (2, 3)]
     assert made == ["stage_hit", "direct_hit"]
@@ -153,7 +153,7 @@ def without_place(content: bytes) -> bytes:
 
 
 def test_the_wrapper_script_of_tensorflow(inputs: Workspace) -> None:
-    """It asks for the dependencies by a call of its own, and then compiles."""
+    """It queries the dependencies by a separate call, and then compiles."""
     directory = sandbox(inputs, 1)
     common = (
         *("--compiler-options", " -fPIC -Wall -fno-omit-frame-pointer", f"--compiler-bindir={HOST_COMPILER}"),

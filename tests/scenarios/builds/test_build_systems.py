@@ -1,4 +1,4 @@
-"""A project is built by real build systems, plainly, through an empty cache and through a full one.
+"""A project is built by real build systems: with plain nvcc, through an empty cache and through a full one.
 
 It is always built in the same place. Every object, all device code in the program, every warning and every
 dependency file is what plain nvcc makes; what depends on an edited file is built again, and nothing else.
@@ -47,7 +47,7 @@ def project(workspace: Workspace, tmp_path: Path, system: System, request: pytes
 
 
 def links(project: Build) -> dict[str, str]:
-    """The host's link always runs, so it is a hit of its stages at best."""
+    """The host's link always runs, so a stage hit is the best outcome."""
     return {str(project.directory / "program"): "stage_hit"} if project.system.links_by_nvcc else {}
 
 
@@ -68,7 +68,7 @@ def check_warm(project: Build, calls: list[Event]) -> None:
 @pytest.mark.by_default("cmake-ninja", "make-shim")
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_project(project: Build) -> None:
-    # What plain nvcc makes of the project as it is, and of it with an edited header.
+    # Plain nvcc's results for the project as it is, and with an edited header.
     plain, edited = project.plainly_and_edited(HEADER, EDITED)
     assert len(plain.warnings) == 1
     # The same build directory, created again: through an empty cache, then through a full one.
@@ -102,7 +102,7 @@ def test_a_project(project: Build) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("system", [WITH_SHIM], ids=["shim"])
 def test_what_cmake_asks_the_shim_before_a_build(project: Build) -> None:
-    """It asks for the release, and has commands printed. Its other compiles are reused in the next place."""
+    """It queries the release, and does a dry run. Its other compiles are reused in the next directory."""
     made = []
     for _ in range(2):
         before = len(calls_of(project.workspace))

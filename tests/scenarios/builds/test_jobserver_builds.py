@@ -1,4 +1,4 @@
-"""Builds under make's jobserver, pipe and fifo, from which calls are killed: no token is lost, none invented.
+"""Builds under make's jobserver, pipe and fifo, in which calls are killed: no token is lost, none invented.
 
 Some units are compiled more often than once, so that calls share stages under the jobserver, too.
 """
@@ -67,7 +67,7 @@ def plan(count: int, killed: signal.Signals) -> list[Unit]:
 
 
 def check_objects(workspace: Workspace, units: list[Unit]) -> None:
-    """Those of the calls that lived; others have none, or left it behind complete."""
+    """The objects of calls that survived; killed ones have no object, or a complete one."""
     expected = {argv: object_by_plain(workspace, *argv) for argv in {unit.argv for unit in units}}
     for unit in units:
         path = workspace.directory / unit.product
@@ -97,7 +97,7 @@ def write_makefile(workspace: Workspace, units: list[Unit]) -> None:
 
 
 def kill_from(make: Call, units: list[Unit], signum: signal.Signals) -> None:
-    """Kill the calls that are to be killed, as long as make runs."""
+    """Kill the planned calls while make runs."""
     waiting = {unit.product: unit.killed_after for unit in units if unit.killed_after}
     seen: dict[int, float] = {}
     while make.poll() is None:
@@ -173,7 +173,7 @@ def test_a_build_with_a_fifo(
 
 
 def hang(toolkit: Path, tmp_path: Path, tool: str = "cicc") -> tuple[Path, Path]:
-    """Have a tool wait; the directory in which each run makes a file, and the file that they wait for."""
+    """Make a tool wait; the directory in which each run makes a file, and the file that they wait for."""
     started, release = tmp_path / "started", tmp_path / "release"
     started.mkdir()
     precede(toolkit, tool, f': > "{started}/$$"\nuntil [ -e "{release}" ]; do sleep 0.05; done')
@@ -185,7 +185,7 @@ def hang(toolkit: Path, tmp_path: Path, tool: str = "cicc") -> tuple[Path, Path]
 def test_a_call_takes_tokens_for_what_it_runs_and_no_more(
     workspace: Workspace, toolkit: Path, tmp_path: Path, tokens: bytes
 ) -> None:
-    """Also with `-t`: make alone decides. The three runs of cicc go on when no further one can come."""
+    """With `-t`, too, make alone decides. The three runs of cicc continue when no further one can start."""
     (tmp_path / "fifo").mkdir()
     fifo = Fifo(tmp_path / "fifo", tokens)
     started, release = hang(toolkit, tmp_path)
@@ -262,7 +262,7 @@ def test_a_call_whose_watchdog_is_killed(
             assert set(fifo.tokens()) == set(TOKENS) - held
 
 
-# What MAKEFLAGS name, of the two ends of a pipe and a directory, and which descriptors are handed on.
+# What MAKEFLAGS names: ends of a pipe or a directory, and which descriptors are inherited.
 WRONG: dict[str, tuple[str, slice]] = {
     "closed_descriptors": ("97,98", slice(0)),
     "ends_that_were_not_handed_on": ("{0},{1}", slice(0)),
@@ -279,7 +279,7 @@ WRONG: dict[str, tuple[str, slice]] = {
 def test_makeflags_that_name_no_jobserver(
     workspace: Workspace, toolkit: Path, tmp_path: Path, wrong: str
 ) -> None:
-    """The compile goes on as without one, and nothing is read from what is not a jobserver."""
+    """The compile runs as without a jobserver, and reads nothing from those descriptors."""
     time.sleep(OLD_ENOUGH)
     expected = object_by_plain(workspace, "0.cu")
     ends = os.pipe()

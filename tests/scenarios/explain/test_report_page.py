@@ -57,7 +57,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The path of the page of each build, made when it is first asked for."""
+    """The path of the page of each build, made on first use."""
     folder = tmp_path_factory.mktemp("pages")
 
     def path_of(name):
@@ -75,7 +75,7 @@ def text(opened, selector):
 
 
 def picture(opened, selector):
-    """What is drawn in a canvas, when the next frame has been."""
+    """The content of a canvas after the next frame."""
     frame = "requestAnimationFrame(() => requestAnimationFrame(() => done(canvas.toDataURL())))"
     return opened.locator(selector).evaluate(f"canvas => new Promise(done => {frame})")
 
@@ -134,7 +134,7 @@ def test_hostile_texts_harm_nothing_and_are_shown(browser, pages):
 
 
 def test_no_script_but_its_own_runs(browser, pages, tmp_path):
-    """What came into the page in spite of everything would still do nothing."""
+    """Even a script injected into the page would not run."""
     path = tmp_path / "page.html"
     with open(pages("one"), encoding="utf-8") as stream:
         whole = stream.read()
@@ -257,7 +257,7 @@ def test_it_is_dragged_and_zoomed_by_a_pointer(browser, pages):
 
 
 def test_what_a_colour_tells_a_pattern_tells(browser, pages):
-    """The swatches of the legend, with nothing left of them but where something is drawn."""
+    """The swatches of the legend, reduced to where something is drawn."""
     script = """list => [...list.querySelectorAll('canvas')].map(canvas =>
         canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data
             .filter((_, index) => index % 4 === 3).join())"""

@@ -1,4 +1,4 @@
-"""What `nvccache explain` says of each stage that ran, with the real nvcc: the component that differed."""
+"""Why each stage ran, by `nvccache explain` with the real nvcc: the component that differed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nvccache verify`: what is damaged is found, and an answer that nvcc would not give."""
+"""`nvccache verify` finds damage, and answers that nvcc would not give."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_objects_of_the_cache_are_those_of_nvcc(compiled):
 
 
 def test_an_answer_that_nvcc_would_not_give_is_found(compiled):
-    """The record of one object is made to give the other's, checksums and all."""
+    """One object's record is changed to give the other's object, with right checksums."""
     cache = Store(str(compiled.cache))
     digests = {}
     for path in compiled.cache.glob(f"{store.REPLAY}/*/*"):

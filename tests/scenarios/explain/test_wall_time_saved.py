@@ -41,7 +41,7 @@ class Project:
         (toolkit.work / "Makefile").write_text(made)
 
     def build(self, *products: str) -> float:
-        """The seconds that it would take on a core of its own, whatever else this machine does."""
+        """The seconds it would take on its own core, whatever else this machine runs."""
         for product in self.toolkit.work.glob("u*/a.cubin"):
             product.unlink()
         core = min(os.sched_getaffinity(0))
@@ -66,7 +66,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_a_warm_build_claims_no_more_than_it_saves_and_hardly_less(project: Project) -> None:
-    """On one core a build takes what it has of the CPU: a clock that others do not make go faster."""
+    """On one core a build's time is its CPU time, a clock that other processes do not affect."""
     project.build(f"{FIRST}/a.cubin")  # after which Python has compiled what it runs
     began = time.monotonic()
     cold = project.build()
@@ -76,6 +76,6 @@ def test_a_warm_build_claims_no_more_than_it_saves_and_hardly_less(project: Proj
     assert [call.outcome for call in (*first, *second)] == ["miss"] * UNITS + ["direct_hit"] * UNITS
     claimed = sum(call.wall_saved for call in second)
     assert claimed < cold - warm < elapsed
-    # What nvccache itself took is no more than a moment, but where others have the CPU.
+    # nvccache's own time is short, unless others have the CPU.
     own = sum(call.seconds / call.jobs for call in second)
     assert 0.75 * (cold - warm) < claimed + own

@@ -1,4 +1,4 @@
-"""A gcc of one's own: the driver copied, all else links, found by the way from the driver."""
+"""A private gcc: the driver is a copy, everything else a link, found relative to the driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gcc_tree(root: Path) -> Path:
 
 
 def own_part(driver: Path, name: str) -> Path:
-    """Where a gcc has one of its programs."""
+    """The path of one of a gcc's programs."""
     return Path(os.path.normpath(_asked(f"-print-prog-name={name}", driver)))
 
 

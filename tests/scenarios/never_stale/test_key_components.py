@@ -1,4 +1,4 @@
-"""What a result depends on makes the right stages miss, and the object is the one plain nvcc makes.
+"""A changed dependency makes the right stages miss, and the object is plain nvcc's.
 
 Options, environment and working directory here; the tools and files that are read in
 test_key_components_files.py; the walk that makes a key, without running a tool, in
@@ -24,7 +24,7 @@ FRONT = {"cudafe", "cicc", "host_compile"}  # and PTX that stays the same
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
-    """One source, compiled once with nothing special; every test here compiles it in its own way."""
+    """One source, compiled once without options; every test compiles it in its own way."""
     workspace = make_workspace(tmp_path_factory.mktemp("warm"), nvcc)
     workspace.write("a.cu", SOURCE)
     workspace.write("extra/extra.h", "extern int extra;\n")
@@ -109,7 +109,7 @@ def test_the_environment_that_nvcc_reads(warm: Workspace, variable: str, value: 
 def test_debug_information_names_the_working_directory(
     warm: Workspace, option: str, reference_directory: Path
 ) -> None:
-    """Also that of a header found through a relative directory."""
+    """Including that of a header found through a relative directory."""
     for name in ("here", "there"):
         warm.write(f"{name}/inc/twice.h", "__device__ inline int twice(int x) { return x + x; }\n")
         warm.write(f"{name}/.keep", "")

@@ -46,7 +46,7 @@ def toolkit(workspace: Workspace, tmp_path: Path) -> Path:
 
 
 def test_each_tool_that_is_replaced(workspace: Workspace, toolkit: Path) -> None:
-    """By one that does the same: only its own stage runs, since what follows reads the same bytes."""
+    """By one that does the same: only its own stage runs, since later ones read the same bytes."""
     rebuild(workspace, "-c", "a.cu")
     for stage in TOOLS:
         tool = path_of(toolkit, stage)
@@ -73,7 +73,7 @@ def test_a_tool_that_makes_something_else(workspace: Workspace, toolkit: Path, s
 
 
 def test_the_parts_of_the_host_compiler(workspace: Workspace, tmp_path: Path) -> None:
-    """The driver stays the same file; what it starts does not."""
+    """The driver stays the same file; the programs it starts do not."""
     workspace.write("a.cu", SOURCE)
     driver = tmp_path / "g++"
     wrap(driver, HOST_COMPILER, options=["-B", str(tmp_path / "parts")])
@@ -139,7 +139,7 @@ def test_a_system_header_that_appears_for_the_host_compiler(workspace: Workspace
     rebuild(workspace, "-c", "a.cu", **variables)
     bodies = kept_records.bodies_of(workspace.cache).values()
     input_records = [inputs for body in bodies for _, inputs, _ in kept_records.pairs_in(body)]
-    # That of the host compile names all it reads again, but not the source.
+    # The host compile's names all headers that it reads again, but not the source.
     if not any(
         b"/features.h" in input_record and b"a.cu" not in input_record for input_record in input_records
     ):
@@ -180,7 +180,7 @@ def test_profiles_of_earlier_runs_are_read_each_time(workspace: Workspace) -> No
 
 @pytest.mark.parametrize("option", ["-lineinfo", "-G"])
 def test_the_date_of_a_source_that_ptxas_writes_down(workspace: Workspace, option: str) -> None:
-    """Up to 13.2 ptxas looks at the files that line information names."""
+    """Up to 13.2 ptxas reads the dates of files that line information names."""
     if cuda_release(workspace) > (13, 2):
         pytest.skip("this ptxas does not look at the sources")
     source = workspace.write("a.cu", SOURCE)

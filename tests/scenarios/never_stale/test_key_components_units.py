@@ -1,6 +1,6 @@
 """The walk that makes a key, over the plan of a real dry run: no tool is run here.
 
-The tables say what must count for which stage; they are not taken from the product.
+The tables say what must count for which stage; they are written by hand.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ OPTIONS = {
     "-arch=sm_80": {"cicc", "ptxas", "fatbinary", *HOST},
     "-gencode arch=compute_80,code=[sm_80,sm_86]": {"cicc", "ptxas", "fatbinary", *HOST},
     "-restrict": {"cicc"},
-    # What only a preprocessor sees shows in its text, or does not matter.
+    # Options seen only by a preprocessor change its text, or do not matter.
     "-DX": PASSES,
     "-UX": PASSES,
     "-include a.cu": PASSES,
     "-default-stream per-thread": PASSES,
-    # These say where things go, or what only the linker sees.
+    # These name outputs, or concern only the linker.
     "-o other.o": set(),
     "-odir .": set(),
     "-MD": set(),
@@ -127,7 +127,7 @@ def changed(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_an_option_counts_for_the_stages_that_see_it(stages: Stages, option: str) -> None:
-    """What it changes in the texts that flow between the stages comes on top."""
+    """Its effects on the texts between stages come on top."""
     output = [] if option.startswith("-o ") else ["-o", "a.o"]
     after = stages.keys("-c", "a.cu", *output, *option.split())
     assert changed(stages.keys("-c", "a.cu", "-o", "a.o"), after) == OPTIONS[option]
@@ -206,7 +206,7 @@ def test_a_path_of_the_source_counts_unless_only_the_module_id_has_it(stages: St
 
 
 def test_the_kind_of_stage_is_part_of_the_key(stages: Stages) -> None:
-    """Two tools with the same content, as one program under two names."""
+    """Two tools with the same content, such as one program under two names."""
     planned, environ = stages.plan("-c", "a.cu")
     ptxas_stage = next(stage for stage in planned.stages if stage.kind == "ptxas")
     grammar = replace(ptxas_stage.grammar, kind="fatbinary")

@@ -29,7 +29,7 @@ __global__ void kernel(double *x) {
   x[2] = pow(0.9825279116630554, 1.37);
 }
 """
-# ptxas folds this one; what it computes in double precision it rounds, so that no variant shows.
+# ptxas folds this one; it rounds its double-precision results, so that variants do not differ.
 PTX = """\
 .version 8.0
 .target sm_80
@@ -51,7 +51,7 @@ AFFECTED = {"cicc", "ptxas", "fatbinary", "host_compile"}
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
-    """Both sources, compiled as they are; the tests add to the cache and to nothing else."""
+    """Both sources, compiled unchanged; tests only add to the cache."""
     directory = tmp_path_factory.mktemp("machine")
     workspace = make_workspace(directory, nvcc)
     light_toolkit_on_path(workspace, directory / "toolkit")
@@ -63,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> Workspace:
 
 
 def same_as_plain(workspace: Workspace, argv: str, **variables: str) -> tuple[bytes, str, set[str]]:
-    """What nvcc makes, which is what the cache gives; its outcome, and the stages that ran."""
+    """Compile by nvcc and through the cache, with the same object; the outcome, and the stages that ran."""
     made = rebuild(workspace, "-arch=sm_80", *argv.split(), product="made", **variables)
     return made["made"], made.outcome, set(made.compiled())
 
@@ -80,7 +80,7 @@ def explained(workspace: Workspace) -> str:
 
 
 def own_libm(directory: Path, tail: bytes = b"") -> Path:
-    """A copy of the mathematics library, which differs in nothing that is ever loaded."""
+    """A copy of libm, which differs only in parts that are never loaded."""
     import ctypes.util
 
     directory.mkdir(exist_ok=True)
@@ -95,7 +95,7 @@ def own_libm(directory: Path, tail: bytes = b"") -> Path:
 
 
 def interposed(workspace: Workspace, values: str) -> Path:
-    """A library with functions of its own in the place of libm's."""
+    """A library with its own functions in place of libm's."""
     functions = "".join(
         f'extern "C" double {name} {{ return {values}; }}\n'
         for name in ("sin(double)", "exp(double)", "pow(double, double)")
@@ -110,7 +110,7 @@ def interposed(workspace: Workspace, values: str) -> Path:
 
 
 def test_the_class_of_the_processor_counts(built: Workspace) -> None:
-    """At both levels, there and back."""
+    """At both levels, changed and restored."""
     plain, outcome, _ = again(built, "-c a.cu")
     assert outcome == "direct_hit"
     older, outcome, ran = same_as_plain(built, "-c a.cu", **LIKE_AN_OLDER_PROCESSOR)
@@ -147,7 +147,7 @@ def test_functions_in_the_place_of_libms_count(built: Workspace, argv: str, ran:
 
 
 def test_another_libm_counts(built: Workspace) -> None:
-    """Though it computes the same. Where libraries are looked for is a variable to the host compiler."""
+    """Even if it computes the same. The library search path is a variable that the host compiler reads."""
     plain, _, _ = again(built, "-c a.cu")
     directory = built.directory / "libraries"
     searched = {"LD_LIBRARY_PATH": str(directory)}
@@ -164,7 +164,7 @@ def test_another_libm_counts(built: Workspace) -> None:
 
 
 def test_a_libm_that_would_be_found_first_counts(built: Workspace) -> None:
-    """nvcc has its tools look for libraries in the working directory, too."""
+    """nvcc makes its tools look for libraries in the working directory, too."""
     built.forget_calls()
     plain, _, _ = same_as_plain(built, "-cubin p.ptx")
     assert again(built, "-cubin p.ptx")[:2] == (plain, "direct_hit")

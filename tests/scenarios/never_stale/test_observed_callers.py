@@ -1,4 +1,4 @@
-"""What a call has from its caller: standard input, open descriptors, permissions; and what outlives it."""
+"""What a call inherits: standard input, open descriptors, permissions; and processes that outlive it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workspaces import Workspace
 
 pytestmark = pytest.mark.light
 
-# Where anything is compiled for good, a line of standard input says how.
+# When it compiles C++, a line of standard input gives the value of a macro.
 INPUT_RECORD = (
     '#!/bin/bash\ncase "$*" in *"-x c++"*) {read}; exec {gxx} "-DVALUE=$line" "$@";; esac\nexec {gxx} "$@"\n'
 )
@@ -66,7 +66,7 @@ SURROUNDINGS = {
 @pytest.mark.by_default("little data")
 @pytest.mark.parametrize("what", SURROUNDINGS)
 def test_surroundings_in_which_nvcc_fails(workspace: Workspace, what: str) -> None:
-    """By a record and by the stages alone; and what was recorded stays."""
+    """By a record and by stages alone; and records stay."""
     workspace.write("a.cu", DEFAULT)
     time.sleep(OLD_ENOUGH)
     before = ("bash", "-c", f'{SURROUNDINGS[what]}; export TMPDIR=${{TMPDIR-/tmp}}; exec "$@"', "bash")
@@ -106,7 +106,7 @@ def test_a_wrapper_that_found_its_standard_input_empty(workspace: Workspace) -> 
     assert compile_to_ptx(workspace, "-ccbin", path, typed="3\n") == expected
 
 
-# Without SHELL bash looks up that of its user, as in containers and jobs; systemd walks the way there.
+# Without SHELL bash looks up its user's, as in containers and jobs; systemd looks up the path's directories.
 RECORDED = {
     "one that looks up the shell of its user": '#!/bin/bash\nexec {gxx} -DVALUE=5 "$@"\n',
     "one that hands its standard input on": '#!/bin/sh\nexec {gxx} -DVALUE=5 "$@"\n',
@@ -126,7 +126,7 @@ def test_a_wrapper_that_asks_for_nothing_of_its_caller_is_recorded(workspace: Wo
 
 
 def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(workspace: Workspace) -> None:
-    """It keeps the streams open, as a compile server may that is started when it is first needed."""
+    """It keeps the streams open, as a compile server started on demand may."""
     path = wrapper(
         workspace, '#!/bin/sh\nsleep 600 & echo $! >>{left}\nexec {gxx} "$@"\n'.replace("{left}", "left")
     )
@@ -152,7 +152,7 @@ def test_a_process_that_a_wrapper_leaves_behind_is_not_waited_for(workspace: Wor
 
 
 def in_bash(workspace: Workspace, command: str) -> tuple[int, bytes, bytes]:
-    """What a line of bash makes by plain nvcc, which is what it makes through the cache, twice."""
+    """The result of a bash command by plain nvcc, which must be the same through the cache, twice."""
     made = []
     for launcher in ("", *[f"{sys.executable} -m nvccache "] * 2):
         time.sleep(OLD_ENOUGH)
@@ -165,7 +165,7 @@ def in_bash(workspace: Workspace, command: str) -> tuple[int, bytes, bytes]:
 
 @pytest.mark.parametrize("how", ["-include <(echo '#define VALUE 7')", "-include /dev/fd/9 9<defined"])
 def test_descriptors_that_are_handed_down(workspace: Workspace, how: str) -> None:
-    """As bash does for `<(...)`: what is in a pipe is there once."""
+    """As bash does for `<(...)`: a pipe's content can be read only once."""
     workspace.write("a.cu", DEFAULT)
     workspace.write("defined", "#define VALUE 7\n")
     in_bash(workspace, f"{workspace.nvcc} -ptx a.cu -o a.ptx {how}")
@@ -240,7 +240,7 @@ def test_what_a_wrapper_sees_of_the_caller(workspace: Workspace, what: str) -> N
 
 
 def test_a_host_compiler_may_call_nvccache_again(workspace: Workspace) -> None:
-    """By the bare name that it has on PATH, which leads to the nvcc that is at work already."""
+    """By its bare name on PATH, which leads to the nvcc that is already running."""
     text = '#!/bin/bash\n[ "$1" = -E ] || {again} nvcc -cubin b.cu -o b.cubin || exit 9\nexec {gxx} "$@"\n'
     workspace.write("b.cu", KERNEL.replace("VALUE", "1"))
     path = str(Path(workspace.nvcc).parent) + ":/usr/bin:/bin"
@@ -268,7 +268,7 @@ def test_what_a_tool_says_of_its_product_is_of_this_product(workspace: Workspace
 
 
 def messages_about_products(stderr: bytes) -> list[bytes]:
-    """What the wrapper, or gcc of its options, says."""
+    """Messages of the wrapper, or of gcc about its options."""
     return re.findall(rb"(?:CC  |'-o' ')([\w/.]+\.o)\b", stderr)
 
 
@@ -285,7 +285,9 @@ def forbid(path: Path) -> None:
     path.chmod(path.stat().st_mode & 0o700)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
+)
 @pytest.mark.parametrize("what", ["a.cu", "inc/h.h", "inc", "wrapper"])
 def test_what_another_user_may_not_read(workspace: Workspace, what: str) -> None:
     path = wrapper(workspace, '#!/bin/sh\nexec {gxx} -DVALUE=8 "$@"\n')
@@ -304,7 +306,9 @@ def test_what_another_user_may_not_read(workspace: Workspace, what: str) -> None
     assert made == expected
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
+)
 def test_what_another_user_may_read_is_a_direct_hit_for_them(workspace: Workspace) -> None:
     workspace.write("a.cu", DEFAULT)
     for _ in range(2):

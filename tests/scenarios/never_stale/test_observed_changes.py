@@ -25,7 +25,7 @@ pytestmark = pytest.mark.light
 
 VERSIONS = {"one/h.h": value(1), "two/h.h": value(2)}
 INCLUDE = {"a.cu": behind("#include <h.h>")}
-# Shell commands, what is there before, and the options.
+# Shell commands, the files before, and the options.
 CHANGES = {
     "a link to a header": (
         "ln -sfn ../two/h.h inc/h.h",
@@ -86,7 +86,7 @@ CHANGES = {
 @pytest.mark.parametrize("tool", ["cudafe++", "ptxas"])
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_changes_while_a_later_stage_runs(workspace: Workspace, what: str, tool: str) -> None:
-    """The first compile has read what was there before; every later one reads what is there."""
+    """The first compile has read the old files; every later one reads the new ones."""
     commands, files, options = CHANGES[what]
     set_up(workspace, Case(files={**INCLUDE, "once": "", **files}))
     work = workspace.directory

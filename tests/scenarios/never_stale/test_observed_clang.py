@@ -45,7 +45,7 @@ def own_clang(real: str) -> Change:
 
 
 def gcc_of(version: int, number: int) -> Change:
-    """As much of a gcc as clang looks at, with a header among those of its C++ library."""
+    """The parts of a gcc that clang looks up, with a header in its C++ library."""
     return each(
         write(f"gcc/lib/gcc/x86_64-linux-gnu/{version}/crtbegin.o", ""),
         write(f"gcc/include/c++/{version}/h.h", value(number)),
@@ -87,7 +87,7 @@ def test_a_header_of_the_gcc_in_the_toolchain_of_clang(workspace: Workspace, cla
 @pytest.mark.by_default("True")
 @pytest.mark.parametrize("becomes_one", [False, True])
 def test_headers_that_are_one_file_or_not(workspace: Workspace, clang: str, becomes_one: bool) -> None:
-    """Under `#pragma once` clang tells files by device and inode."""
+    """Under `#pragma once` clang identifies files by device and inode."""
     text = "#pragma once\n#ifdef VALUE\n#undef VALUE\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n"
     files = {"a.cu": behind('#include "x/h.h"\n#include "y/h.h"'), "x/h.h": text, "y/h.h": text}
 

@@ -1,4 +1,4 @@
-"""What is other each time, or was another a moment ago: time, day, date of a file, process, chance."""
+"""Values that change: the time, the day, dates of files, process ids, random numbers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def stamp(expression: str, before: str = "") -> dict[str, str]:
 
 
 def forced(expression: str, before: str = "") -> dict[str, str]:
-    """The stamp is in what only the last compile of the host compiler reads."""
+    """Only the last run of the host compiler reads the stamp."""
     text = "#ifndef __CUDACC__\n" + before + STAMP.format(expression) + "#endif\n"
     return {"a.cu": KERNEL.replace("VALUE", "1"), "forced.h": text}
 
 
 FORCED = "-Xcompiler -include,forced.h"
 IN_HEADER = '#include "t.h"\n'
-# The files, the options, and where a line of `explain` finds what asks for the time.
+# The files, the options, and the file and line that `explain` names as using the time.
 TIMES = {
     "in the source": (stamp("__TIME__"), "", "a.cu"),
     "in a header": ({"a.cu": IN_HEADER, "t.h": STAMP.format("__TIME__")}, "", "t.h"),
@@ -76,7 +76,7 @@ FILES = {
     "pasted": (stamp("J(__TIME, STAMP__)", PASTE), ""),
     "for the last compile": (forced("__TIMESTAMP__"), FORCED),
 }
-# What a wrapper, a script of bash, puts into VALUE.
+# The bash expressions that a wrapper puts into VALUE.
 ASKED = {
     "the time": "$(date +%s)",
     "the time, by the shell": "$EPOCHSECONDS",
@@ -133,7 +133,7 @@ def test_the_date_of_a_file_is_that_of_now(workspace: Workspace, way: str) -> No
     check(workspace, case)
 
 
-# The host compiler compares the dates of two files and says which is older.
+# The host compiler compares the dates of two files and reports which is older.
 COMPARED = {
     "by a pragma": '#pragma GCC dependency "grammar"\n',
     "by a pragma with a comment in it": '#pragma GCC /**/ dependency "grammar"\n',

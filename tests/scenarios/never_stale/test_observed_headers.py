@@ -1,4 +1,4 @@
-"""What the text of sources and headers makes the preprocessor read and look for, however it is spelled."""
+"""Files that sources and headers make the preprocessor read and look up, in every spelling."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_header_that_appears_earlier(workspace: Workspace, form: str) -> None:
 @pytest.mark.by_default("plain")
 @pytest.mark.parametrize("form", [form for form in FORMS if "brackets" not in form])
 def test_a_header_that_appears_where_one_was_passed_over(workspace: Workspace, form: str) -> None:
-    """It had been read already, so that the second time leaves no trace in the preprocessed text."""
+    """It had been read already, so the second inclusion leaves no trace in the preprocessed text."""
     files = {
         "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
         "inc/h.h": "#ifndef GUARD\n#define GUARD\n#define VALUE 1\n#endif\n",
@@ -123,7 +123,7 @@ def test_a_header_that_appears_where_one_was_passed_over(workspace: Workspace, f
 @pytest.mark.by_default('_Pragma("once")')
 @pytest.mark.parametrize("once", ["#pragma once", '_Pragma("once")'])
 def test_a_header_that_is_read_once(workspace: Workspace, once: str) -> None:
-    """Nor does one that says so itself."""
+    """Nor does one with `#pragma once`."""
     files = {
         "a.cu": behind('#include <h.h>\n#include "sub/outer.h"'),
         "inc/h.h": f"{once}\n{value(1)}",

@@ -1,6 +1,6 @@
-"""Names below /proc and /dev that are files like any other: whatever /proc only renames, and /dev/shm.
+"""Names below /proc and /dev that are files like any other: those that /proc only renames, and /dev/shm.
 
-What the kernel makes up when it is read is in test_observed_clocks.py and test_observed_callers.py.
+Files that the kernel generates on reading are in test_observed_clocks.py and test_observed_callers.py.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def recorded(found: observer_log.Observation, directory: str) -> set[str]:
 
 
 def missing(found: observer_log.Observation, read: set[str], loaded: set[str], directory: str) -> list[str]:
-    """What strace saw and the log does not have, but for the documented classes."""
+    """Paths that strace saw and the log lacks, except for the documented classes."""
     known = recorded(found, directory)
     resolved = [path for process in found.processes for path in process.resolved]
     walked = traces.components({traces.from_root(directory, path) for path in resolved})
@@ -117,7 +117,7 @@ def missing(found: observer_log.Observation, read: set[str], loaded: set[str], d
 
 
 def test_what_is_missing_shows(sources):
-    """The comparison itself: without one record of the log, its path is missing."""
+    """Tests the comparison: without one record of the log, its path is missing."""
     _, found, read, loaded = watch(sources, [shutil.which("cat"), "one.h"])
     assert missing(found, read, loaded, str(sources.directory)) == []
     for process in found.processes:

@@ -46,7 +46,7 @@ const int more = 2;
 
 
 def tree(workspace: Workspace, name: str = "tree") -> Path:
-    """The driver of a gcc of the workspace's own, and a link to it."""
+    """The driver of the workspace's own gcc, and a link to it."""
     driver = gcc_tree(workspace.directory / name)
     link("gcc", str(driver))(workspace)
     return driver
@@ -67,7 +67,7 @@ def talking(real: str) -> str:
 
 
 def unidentified() -> str:
-    """A cc1plus that adds an option to what the real one is given."""
+    """A cc1plus that adds an option for the real one."""
     asked = subprocess.run(
         [HOST_COMPILER, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -97,7 +97,7 @@ def test_what_lies_beside_the_parts_of_gcc(workspace: Workspace, what: str) -> N
     check(workspace, Case(change=case.change, files=source, call=call(OWN), prepare=put))
 
 
-# The file that appears, what it holds, and what of the environment leads to it.
+# The file that appears, its content, and the variables that lead to it.
 APPEARING = {
     "cc1plus": (unidentified, {"COMPILER_PATH": "{work}/parts"}),
     "as": (lambda: talking("as"), {"COMPILER_PATH": "{work}/parts"}),
@@ -125,7 +125,7 @@ def test_another_cc1plus_in_compiler_path(workspace: Workspace) -> None:
 
 
 def two_trees(workspace: Workspace) -> None:
-    """The same programs; and headers of gcc's own that differ where only the last compile sees it."""
+    """The same programs; and gcc headers that differ only for the last compile."""
     edit(own_toolkit(workspace) / "include/crt/common_functions.h", "\n#include <iso646.h>\n")
     for name in ("two", "one"):
         headers = own_headers(tree(workspace, name))
@@ -150,7 +150,7 @@ def test_two_trees_with_the_same_programs(workspace: Workspace, change: Change) 
 
 @pytest.mark.full
 def test_two_trees_by_their_names(workspace: Workspace) -> None:
-    """As stages they have the same commands but for the name of the compiler."""
+    """Their stages' commands differ only in the name of the compiler."""
     two_trees(workspace)
     own = driver_of(workspace)
     lines = [
@@ -178,7 +178,7 @@ def test_a_directory_of_compilers_that_is_a_link(workspace: Workspace) -> None:
     check(workspace, Case(link("bin", "bin2"), (), files, call("-ccbin {work}/bin"), prepare=each(*put)))
 
 
-# A line of the profile that names a variable of a site, what is compiled, and what the variable has in turn.
+# A line of the profile that names a site's variable, the source, and the variable's values in turn.
 IN_PROFILE = {
     "headers": (
         'INCLUDES += "-I$(SITE)" $(_SPACE_)',
@@ -202,7 +202,7 @@ def test_a_variable_of_a_site_in_the_profile(workspace: Workspace, what: str) ->
 
 @pytest.mark.full
 def test_a_toolkit_that_is_a_link(workspace: Workspace) -> None:
-    """As `/usr/local/cuda` is: the tools are the same, a header is another."""
+    """As `/usr/local/cuda` is: the tools are the same, a header differs."""
     first = own_toolkit(workspace)
     second = first.with_name("second")
     shutil.copytree(first, second, symlinks=True)

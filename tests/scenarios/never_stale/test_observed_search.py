@@ -36,7 +36,7 @@ from workspaces import Workspace
 
 pytestmark = pytest.mark.light
 
-# A comma is nvcc's own unless a backslash precedes it.
+# nvcc splits at a comma unless a backslash precedes it.
 OPTIONS = {
     "-Wp,-I": "-Xcompiler -Wp\\,-Iearly,-Wp\\,-Ilate",
     "-Xpreprocessor -I": "-Xcompiler -Xpreprocessor,-Iearly,-Xpreprocessor,-Ilate",
@@ -119,7 +119,7 @@ LINKS = {
         call=call("-Ifirst"),
     ),
 }
-# Two mounts of one directory differ in nothing but what a look at both tells.
+# Two mounts of one directory differ only when compared with each other.
 BOUND = 'mount --bind early other && exec "$@"'
 MORE = "#ifndef __CUDACC__\nextern const int more;\nconst int more = {};\n#endif\n"
 PRECOMPILED = call("-Xcompiler -include,forced.h")
@@ -142,7 +142,7 @@ def test_a_link_on_the_way(workspace: Workspace, kind: str) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
 def test_a_directory_that_becomes_another_by_a_mount(workspace: Workspace) -> None:
-    """gcc drops it from its place on the search path then."""
+    """gcc then drops it from its position on the search path."""
     files = {"a.cu": behind("#include <h.h>"), **both("early/h.h", "other/h.h"), "late/h.h": value(2)}
     which = call("-Iearly -Ilate -isystem other")
     set_up(workspace, Case(files=files))
@@ -166,7 +166,7 @@ def test_a_directory_that_becomes_another_by_a_mount(workspace: Workspace) -> No
 
 
 def precompile(number: int, product: str = "forced.h.gch") -> Change:
-    """Make a precompiled form, for the last compile of the host compiler, that has another value."""
+    """Make a precompiled header with another value, for the last run of the host compiler."""
 
     def apply(workspace: Workspace) -> None:
         asked = workspace.plain(*call().argv(workspace), "--dryrun").stderr.decode()
@@ -207,7 +207,7 @@ def test_a_precompiled_form(workspace: Workspace, form: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("option", ["-ffile-prefix-map", "-fmacro-prefix-map"])
 def test_names_that_are_mapped_below_a_base_directory(workspace: Workspace, option: str) -> None:
-    """The base itself is mapped, so that names tell the checkouts apart without naming the base."""
+    """The base itself is mapped, so that names distinguish the checkouts without naming the base."""
     for name in ("one", "two"):
         workspace.write(f"{name}/a.cu", "extern const char name[];\nconst char name[] = __FILE__;\n")
         workspace.write(f"{name}/build/.keep", "")

@@ -1,4 +1,4 @@
-"""Scripts and programs as host compilers: what they read, look for and ask for; direct hits behind them."""
+"""Scripts and programs as host compilers: their inputs, lookups and queries; direct hits behind them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def behind(number: int, name: str = "inner") -> Change:
     return script(f'exec "{{g++}}" -DVALUE={number} "$@"', name)
 
 
-# Its own text, edited: what it adds is another option then.
+# Its own text, edited: it then adds another option.
 OWN = {
     "before the others": 'exec "{g++}" -DVALUE={n} "$@"',
     "behind the others": 'exec "{g++}" "$@" -DVALUE={n}',
@@ -103,7 +103,7 @@ READS = {
         script("echo -DVALUE=2", "inner"),
         prepare=script("echo -DVALUE=1", "inner"),
     ),
-    # What becomes of a place, its mode and its date.
+    # A new state of a path, with its mode and date.
     "what becomes a directory": wrapped(
         "value=$(ls -p {work}/place | grep -c /)" + VALUE,
         each(remove("place/one"), made("place/one", os.mkdir)),
@@ -136,7 +136,7 @@ READS = {
         first=BASH,
         prepare=made("link", lambda path: os.symlink("a.cu", path)),
     ),
-    # A record may hold no more of a file than that it is there; and Python takes chance for its hashes.
+    # A record may depend only on a file's existence; and Python seeds its hashes at random.
     "the date of a file": wrapped(
         "if [ {work}/one -nt {work}/two ]; then OPTIONS=-DVALUE=2; fi" + BECOMES,
         touch("two", -1e7),
@@ -407,7 +407,7 @@ TOOLS = {"cicc": "nvvm/bin/cicc", "cudafe++": "bin/cudafe++", "fatbinary": "bin/
 
 
 def tool_script(path: str, before: str, after: str = "") -> Change:
-    """A script in the place of a tool of the workspace's own toolkit."""
+    """A script in place of a tool of the workspace's own toolkit."""
 
     def put(workspace: Workspace) -> None:
         tool = own_toolkit(workspace) / path
@@ -425,7 +425,7 @@ def test_what_a_tool_that_is_a_script_reads(workspace: Workspace, tool: str) -> 
 
 
 def settled(one: str, two: str) -> dict[str, Case]:
-    """What a script goes by that adds options, once these and once those."""
+    """Inputs by which a script adds one option or another."""
     return {
         "a file that it sources": Case(
             change=write("settings", f"OPTIONS={two}\n"), files={"settings": f"OPTIONS={one}\n"}

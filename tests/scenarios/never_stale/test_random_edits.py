@@ -1,8 +1,8 @@
-"""One edit between two calls, made from a seed: nothing stale comes out, neither a product nor a message.
+"""One edit between two calls, made from a seed: neither a product nor a message is stale.
 
 A small workspace is made and compiled through nvccache, and one thing is edited: a file, a link, a directory,
-a variable, a program or an option. Then nvccache must do what plain nvcc does, now and when asked again,
-and when everything is as it was. Some edits are made while the first call runs, others in a copy of the
+a variable, a program or an option. Then nvccache must do what plain nvcc does, now, on a second call,
+and when the edit is undone. Some edits are made while the first call runs, others in a copy of the
 directory below the same base directory.
 
 One edit of each of 8 kinds is made by default, 312 edits with --every-case:
@@ -72,14 +72,14 @@ def _with_marks(numbered: list[str]) -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def quick_nvcc(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> str:
-    """An nvcc with next to no headers."""
+    """An nvcc with few headers."""
     workspace = make_workspace(tmp_path_factory.mktemp("light"), nvcc)
     light_toolkit(workspace, workspace.directory.parent / "toolkit")
     return workspace.nvcc
 
 
 def test_most_edits_change_what_nvcc_gives() -> None:
-    """What each edit does is checked where it is made."""
+    """The effect of each edit is checked where it is made."""
     changes = [make_case(seed, _PARTS).changes for seed in seeds(_EVERY)]
     assert changes.count(True) > 0.7 * len(changes)
 
@@ -112,7 +112,7 @@ def _check(trial: Trial, case: EditCase) -> None:
 
 def _assert_same(found: Outcome, expected: Made, when: str) -> None:
     made = found.made
-    if found.name == BYPASS:  # nvcc's own words then hold names of temporary files, and so do objects
+    if found.name == BYPASS:  # nvcc's own messages then have names of temporary files, and so do objects
         made, expected = (_without_temporary_names(each) for each in (made, expected))
     assert made.status == expected.status, f"another status {when}: {_messages(made, expected)}"
     assert (made.stdout, made.stderr) == (expected.stdout, expected.stderr), (
@@ -154,7 +154,7 @@ class Trial:
             workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory.parent)
 
     def prepare(self) -> Made | None:
-        """Make the directory, and compile in it: what came of it, if that is sure to be nvcc's own."""
+        """Make the directory, and compile in it; the result, if it is certainly nvcc's own."""
         self._run_script(self._case.script)
         subprocess.run(["cp", "-a", self.directory, self.pristine], check=True)
         self._pause()
@@ -239,7 +239,7 @@ class Trial:
 
 
 class Meddler:
-    """Makes an edit when a program of this name first runs below this process; at the end if none does."""
+    """Makes an edit when a program of this name first runs below this process, or on exit if none does."""
 
     def __init__(self, program: str, edit: Callable[[], None]) -> None:
         self._program = program

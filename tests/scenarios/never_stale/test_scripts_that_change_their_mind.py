@@ -1,6 +1,6 @@
-"""Scripts called nvcc that have nvcc make something else by anything they can see: no stale object, ever.
+"""Scripts named nvcc that change nvcc's result by anything they can see: no object is ever stale.
 
-Each script is compiled with in turns, and what is in the object is what plain nvcc puts there behind the same
+Each script is used in turns, and what is in the object is what plain nvcc puts there behind the same
 script at that moment: by whole records, and by the stages alone.
 """
 
@@ -104,7 +104,7 @@ CLOCK = "printf -v now '%(%s)T'; read -r due < {work}/due; test $now -ge $due &&
 PASSES = does(
     "test -e due || date +%s -d '15 sec' > due", "until test $(date +%s) -gt $(cat due); do sleep 1; done"
 )
-# What a script chooses by: its text and the turns that show it. The first line is `#!/bin/sh` for most.
+# What a script depends on: its text and the turns that show it. The first line is `#!/bin/sh` for most.
 MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     # The environment.
     "a variable": ("V=$SITE" + BECOMES, ONE_TWO),
@@ -252,7 +252,7 @@ MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
         does("ln -sfn inner/one current", "ln -sfn inner/two current"),
     ),
     "python: a file": (python('v = open("{work}/f").read().strip()[2:]'), F),
-    # Where and how it is called.
+    # The directory and form of the call.
     "the directory": ("V=$(basename $PWD)" + BECOMES, (Turn(directory="d1"), Turn(directory="d2"))),
     "the directory by pwd": (
         "V=$(basename $(pwd -P))" + BECOMES,
@@ -327,7 +327,7 @@ def set_up(workspace: Workspace, text: str, first: str) -> None:
 
 
 def value(workspace: Workspace, turn: Turn, *, cached: bool) -> str:
-    """What an object holds that is compiled as a turn says."""
+    """The value in an object compiled as a turn says."""
     cwd = workspace.directory / turn.directory
     if not (turn.does and "a.o" in turn.does):
         (cwd / turn.output).unlink(missing_ok=True)
@@ -456,7 +456,7 @@ def test_what_is_said_and_how_it_ends(workspace: Workspace, what: str) -> None:
 
 
 def test_what_a_script_does_beside_it_is_done_once(workspace: Workspace) -> None:
-    """A rehearsal changes nothing, and what is behind nvcc is done where nvcc has been."""
+    """A rehearsal has no side effects, and commands after nvcc run after the real nvcc."""
     for name, text in {
         "log": 'echo "$*" >> {work}/noted\nexec "{nvcc}" "$@"',
         "behind": '"{nvcc}" "$@" && echo "$*" >> {work}/noted',

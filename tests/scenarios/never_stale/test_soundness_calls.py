@@ -55,7 +55,7 @@ def removed(option: str) -> str:
     return f"because `{option}` was removed from the command line"
 
 
-# Of macros `explain` knows no values, which may be secrets.
+# `explain` knows no values of macros, which may be secrets.
 ANOTHER_VALUE = "the value of `-DX` changed"
 
 

@@ -1,4 +1,4 @@
-"""Checkouts of the same sources under NVCCACHE_BASE_DIR: what one recorded may answer the other.
+"""Checkouts of the same sources under NVCCACHE_BASE_DIR: records of one may answer the other.
 
 Sources and directories are named by absolute paths, as build systems do. Nothing that the second
 checkout gets may name the first.
@@ -253,7 +253,7 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("led_by", LEADING)
 def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str, base: str) -> None:
-    """The file of the first checkout is read by both, so its edit counts for both."""
+    """Both read the file of the first checkout, so its edit counts for both."""
     include = {
         "variable": "#include <led.h>",
         "search path": "",
@@ -282,7 +282,7 @@ def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str, ba
     assert made == made_by_plain(workspace, second)
 
 
-# The assembler writes the name of its working directory into what holds a line.
+# The assembler writes its working directory into objects with line information.
 ASSEMBLED = 'extern "C" void f() { asm volatile(".file 1 \\"x.c\\"\\n.loc 1 1\\nnop"); }\n'
 COMPRESSED = "-Xcompiler=-Wa\\,--compress-debug-sections"
 

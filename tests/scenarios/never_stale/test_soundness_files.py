@@ -1,4 +1,4 @@
-"""A file that was read and is another now: its content counts, however it came to change."""
+"""A file that was read has changed: its content counts, however it changed."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ CASES = {
         {**HEADER, "other.h": value(2)},
         SEARCHED,
     ),
-    # gcc names a system header by where links lead.
+    # gcc names a system header by its resolved path.
     "a link to the same in the place of a header": Case(
         each(move("inc/h.h", "h"), link("inc/h.h", "../h")), (), HEADER, SEARCHED, changes_product=False
     ),
@@ -274,7 +274,7 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
 
 @pytest.mark.full
 def test_a_header_that_is_generated_all_the_time(workspace: Workspace) -> None:
-    """Written right before each compile, always of the same size, with no pause anywhere."""
+    """Written right before each compile, always with the same size, without pauses."""
     set_up(workspace, Case(files=HEADER))
     for number in (1, 2, 1):
         workspace.write("inc/h.h", value(number))

@@ -1,4 +1,4 @@
-"""What a direct hit leaves behind: the products of plain nvcc, whatever was there before; no process runs."""
+"""Products of a direct hit: those of plain nvcc, whatever files existed before; no process runs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def recorded(workspace: Workspace, case: Case) -> Made:
 
 
 def state_of(path: Path) -> tuple[object, ...]:
-    """What is there now."""
+    """The files that exist now."""
     if not os.path.lexists(path):
         return ("nothing",)
     kind = "link" if path.is_symlink() else "directory" if path.is_dir() else "file"
@@ -88,7 +88,7 @@ def state_of(path: Path) -> tuple[object, ...]:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ["a.o", "a.d"])
 def test_what_was_in_the_place_of_a_product(workspace: Workspace, place: str, name: str) -> None:
-    """The file it names, if it is a link, and the other names of it become what they do by plain nvcc."""
+    """A link's target and a file's other names end up as by plain nvcc."""
     recorded(workspace, Case(files={"h.h": value(1)}))
     product, target = workspace.directory / name, workspace.directory / "target"
     keep = workspace.directory.parent / "keep"
@@ -136,7 +136,7 @@ def test_words_are_said_again(workspace: Workspace) -> None:
 
 
 def test_a_unit_without_external_definition_is_named_after_its_product(workspace: Workspace) -> None:
-    """A direct hit under another name is the object that is made cold under that name."""
+    """A direct hit under another name gives the object of a cold compile under that name."""
     recorded(workspace, Case(files=INTERNAL))
     other = Call(line=LINE.replace("a.o", "b.o"), makes=("b.o", "a.d"))
     warm = made_by_cache(workspace, other)
@@ -164,7 +164,7 @@ def test_recache_makes_everything_again(workspace: Workspace) -> None:
 
 
 def test_a_cache_that_is_only_read_gets_no_record(workspace: Workspace) -> None:
-    """Its calls are not counted, so that only what comes after them shows it."""
+    """Its calls are not counted, so only later calls show it."""
     input_record = Call(variables={"NVCCACHE_READONLY": "1"})
     expected = recorded(workspace, Case(files={"h.h": value(1)}, call=input_record))
     check_again(workspace, Call(), expected, is_recorded=False)
@@ -199,7 +199,7 @@ def test_a_direct_hit_starts_no_process(workspace: Workspace) -> None:
 
 @pytest.mark.full
 def test_a_direct_hit_starts_no_tool(workspace: Workspace) -> None:
-    """Every tool writes down that it is started."""
+    """Every tool logs its start."""
     log = workspace.directory.parent / "log"
     case = Case(files={"a.cu": KERNEL.replace("VALUE", "1")}, has_own_toolkit=True)
     set_up(workspace, case)

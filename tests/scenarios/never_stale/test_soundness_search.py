@@ -1,4 +1,4 @@
-"""What a compile looked for and did not find, or found where it is no more: the search itself counts."""
+"""Names that a compile looked up without success, or found and are gone: the search itself counts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def asks(condition: str, before: str = "") -> str:
 def appears(
     name: str, files: dict[str, str | Link | None], call: Call = SEARCHED, text: str = "", cause: str = ""
 ) -> Case:
-    """A file where there was none, and its going again."""
+    """A file appears, and disappears again."""
     parents = [str(parent) for parent in Path(name).parents if str(parent) != "."]
     made = [parent for parent in parents if not any(f"{path}/".startswith(f"{parent}/") for path in files)]
     undo = each(remove(name), *map(remove_directory, made))
@@ -57,7 +57,7 @@ def appears(
     return Case(write(name, text or value(2)), cause, files, call, undo=undo)
 
 
-# A name that is found earlier on the search path than the one that was read.
+# A name that appears earlier on the search path than the file that was read.
 EARLIER = {
     "in a directory that was empty": appears("early/h.h", {**LATE, "early": None}),
     "in a directory that was not there": appears("early/h.h", LATE),
@@ -216,7 +216,7 @@ SYSTEM = {
         Call(f"-isystem {{work}}/{LINKED}"),
     ),
 }
-# What is only asked for.
+# Names that are only looked up.
 ASKED = {
     "a quoted name": appears("maybe.h", {"a.cu": asks('__has_include("maybe.h")')}, Call()),
     "a bracketed name": appears(

@@ -53,7 +53,7 @@ def wrapping(name: str, before: str = "", after: str = "", options: tuple[str, .
 
 
 def original_of(workspace: Workspace) -> Path:
-    """The toolkit that the copy links to."""
+    """The toolkit to which the copy's links lead."""
     return (toolkit(workspace) / "bin/nvcc").resolve().parents[1]
 
 
@@ -151,7 +151,7 @@ def test_a_part_of_the_host_compiler_that_changes_is_seen(workspace: Workspace, 
 @pytest.mark.full
 @pytest.mark.skipif(bool(HOST_OPTIONS), reason="the host compiler is not the one of PATH")
 def test_a_host_compiler_that_appears_earlier_on_the_path_is_seen(workspace: Workspace) -> None:
-    """nvcc asks for gcc, some versions for g++."""
+    """nvcc looks up gcc, in some versions g++."""
     call = Call(variables={"PATH": "{work}/early:{path}"})
 
     def appear(workspace: Workspace) -> None:

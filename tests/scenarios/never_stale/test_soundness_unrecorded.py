@@ -38,7 +38,7 @@ def blob(directive: str) -> dict[str, str]:
     return {"a.cu": text + KERNEL.replace("VALUE", "1"), "blob.bin": "first"}
 
 
-# The second pass waits for the first, should they run side by side.
+# The second pass waits for the first if they run concurrently.
 MEDDLING = """#!/bin/sh
 case " $* " in
 *" -E "*) ;;
@@ -139,7 +139,7 @@ def test_a_header_that_changes_while_it_is_compiled(workspace: Workspace) -> Non
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["h.h", "a.cu"])
 def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> None:
-    """When all is done it has the content, the size and the date of before, as after `git stash` and back."""
+    """Afterwards it has its old content, size and date, as after `git stash` and `git stash pop`."""
     files = {"h.h": value(1), "a.cu": USER}
     other = value(2) if name == "h.h" else USER.replace("x = V", "x = -V")
     set_up(workspace, Case(files={**files, "new": other}))
@@ -172,7 +172,7 @@ def meddling(workspace: Workspace, between: str, after: str = "true", options: s
 
 
 def check_rest(workspace: Workspace, call: Call, cause: str = "") -> None:
-    """The next compile is right, though the last one was made of two states, and so is the one after."""
+    """The next compile is right, though the last one mixed two states, and so is the one after."""
     time.sleep(OLD_ENOUGH)
     made = made_by_cache(workspace, call)
     assert made == made_by_plain(workspace, call)
@@ -185,7 +185,7 @@ def check_rest(workspace: Workspace, call: Call, cause: str = "") -> None:
 @pytest.mark.by_default("right before the compile")
 @pytest.mark.parametrize("when", ["right before the compile", "right after the compile"])
 def test_files_that_are_too_new(workspace: Workspace, when: str) -> None:
-    """A second change within the same tick of the clock leaves size and date as they were."""
+    """A second change within the same clock tick keeps size and date."""
     set_up(workspace, Case(files={"h.h": value(1)}))
     for number in (2, 3, 4):
         if when == "right before the compile":

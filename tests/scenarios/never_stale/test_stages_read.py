@@ -1,4 +1,4 @@
-"""What plain nvcc opens is in the record of a call, and every name it looks for in vain is watched."""
+"""A call's record has all files that plain nvcc opens, and all absent names that it looks up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOURCES = {
 
 
 def recorded(workspace: Workspace, source: str) -> input_records.InputRecord:
-    """The input record of the one call that has been recorded; its dry run has one of its own."""
+    """The input record of the one recorded call; its dry run has another."""
     bodies = filter(kept_records.is_of_call, kept_records.bodies_of(workspace.cache).values())
     (made,) = kept_records.read_by(next(bodies), Relocation("", str(workspace.directory)))
     return made
@@ -72,7 +72,7 @@ def is_watched(path: str, names: dict[str, set[str]]) -> bool:
 def test_a_record_holds_everything_that_nvcc_looked_at(workspace: Workspace, name: str) -> None:
     if name == "thrust":
         cccl_of(workspace)
-    workspace.nvcc = str(toolkit_of(workspace) / "bin/nvcc")  # a script would have a record of its own
+    workspace.nvcc = str(toolkit_of(workspace) / "bin/nvcc")  # a script would have its own record
     workspace.write("a.cu", SOURCES[name])
     workspace.write("inc/h.h", "#define NUMBER 3\n")
     argv = ["-c", "a.cu", "-I", "empty", "-I", "inc", "-arch=sm_80", *HOST_OPTIONS]
@@ -106,7 +106,7 @@ def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str)
 
 
 def test_each_stage_has_a_input_record_of_its_own_run(workspace: Workspace) -> None:
-    """Also the checks of PTX by ptxas, which write nothing; an input record of nothing would always hold."""
+    """Including ptxas's checks of PTX, which write nothing; an empty input record would always hold."""
     workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
     virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
     assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0

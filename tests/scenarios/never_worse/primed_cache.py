@@ -24,7 +24,7 @@ def check_compiles(workspace: Workspace, expected: bytes, **variables: str) -> N
 
 
 def check_hits(workspace: Workspace, expected: bytes) -> None:
-    """There is a record of the call; and without it all stages hit."""
+    """The call has a record; without it all stages hit."""
     for outcome in ("direct_hit", "stage_hit"):
         result, counters = workspace.since(lambda: compile_cached(workspace))
         assert (result.status, result.stderr) == (0, b"")
@@ -35,7 +35,7 @@ def check_hits(workspace: Workspace, expected: bytes) -> None:
 
 
 def check_heals(workspace: Workspace, expected: bytes) -> None:
-    """The object is right whatever is left of the cache, of the stages alone too; then all hit again."""
+    """The object is right whatever is left of the cache, also by stages alone; then all hit again."""
     check_compiles(workspace, expected)
     workspace.forget_calls()
     check_compiles(workspace, expected)

@@ -1,4 +1,4 @@
-"""Whatever nvccache starts gets the environment that nvccache was given, in each of its roles.
+"""All programs that nvccache starts get nvccache's own environment, in each of its roles.
 
 Without a locale Python sets LC_CTYPE for itself and its children, also when it runs isolated.
 """
@@ -18,7 +18,7 @@ from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
 
-# A shell adds variables of its own, but the kernel shows the ones that it was started with.
+# A shell adds its own variables, but the kernel shows the ones that it was started with.
 RECORDER = "#!/bin/sh\ncat /proc/$$/environ >{records}/$$\n"
 OWN_VARIABLES = (
     "_NVCCACHE_TRIED=",
@@ -120,7 +120,7 @@ def entries_in(record: Path) -> list[str]:
 
 
 def test_tools_and_their_messages_are_as_without_a_locale(workspace: Workspace, records: Path) -> None:
-    """The host compiler of every stage, and gcc's quotation marks: other ones in UTF-8."""
+    """The host compiler of every stage, and gcc's quotation marks, which differ in UTF-8."""
     compiler = workspace.write("g++", f'{RECORDER.format(records=records)}exec /usr/bin/g++ "$@"\n')
     compiler.chmod(0o755)
     workspace.write("a.cu", "__global__ void k() {}\nint f(int unused) { return 0; }\n")
@@ -146,7 +146,7 @@ def test_tools_and_their_messages_are_as_without_a_locale(workspace: Workspace, 
 
 
 def without_observer(entries: tuple[str, ...]) -> frozenset[str]:
-    """All but the one variable by which the tools are observed: docs/explanation/direct-hits.md."""
+    """All but the variable that makes tools observable: docs/explanation/direct-hits.md."""
     observers = [entry for entry in entries if entry.startswith("LD_PRELOAD=")]
     assert [entry[-12:] for entry in observers] in (
         [],

@@ -39,7 +39,7 @@ BAD_INPUT = {
 
 
 def check_like_plain(workspace: Workspace, *others: str | Path) -> Result:
-    """Once cold, and once more: what failed is not remembered."""
+    """Once cold, and once more: a failure is not recorded."""
     plain, _ = twice_like_plain(
         workspace, lambda: compile_plain(workspace, *others), lambda: compile_cached(workspace, *others)
     )
@@ -168,7 +168,7 @@ def test_a_cache_directory_that_cannot_be_used(
     workspace.environ["NVCCACHE_DIR"] = str(tmp_path / "further" / "cache")
     # The fault is a context manager, so that it does not outlive the test.
     with place(workspace.cache):
-        # Status 0, no word on any stream, and that object: a user must not notice. Twice, since the
+        # Status 0, no message on any stream, and that object: a user must not notice. Twice, since the
         # first call may have left something half done.
         check_compiles(workspace, expected)
         check_compiles(workspace, expected)
@@ -202,7 +202,7 @@ def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, byt
 
 
 def contents_of(cache: Path) -> dict[Path, bytes]:
-    """All files but those that count."""
+    """All files except statistics."""
     return {
         path: path.read_bytes()
         for path in cache.rglob("*")
@@ -253,7 +253,7 @@ def test_disabled_is_plain_nvcc(primed: tuple[Workspace, bytes]) -> None:
 @pytest.mark.by_default("many", "1e999")
 @pytest.mark.parametrize("value", ["many", "-1", "1e999", "10Q"])
 def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None:
-    """Its default is in force, in strict mode too, and the commands tell."""
+    """Its default is used, in strict mode too, and the commands report it."""
     workspace.write("a.cu", SOURCE)
     result = compile_cached(workspace, NVCCACHE_MAX_SIZE=value)
     assert (result.status, result.stdout, result.stderr) == (0, b"", b"")

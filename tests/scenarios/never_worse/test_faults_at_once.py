@@ -144,7 +144,7 @@ def test_the_status_of_a_failure_with_threads(workspace: Workspace, toolkit: Pat
 @pytest.mark.by_default("80", "200")
 @pytest.mark.parametrize("mebibytes", [40, 80, 200, 1000])
 def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: int) -> None:
-    """For plain nvcc and its tools as for us; where we ourselves cannot live on it nvcc takes over."""
+    """For plain nvcc and its tools as for nvccache; if it is too little for nvccache, the real nvcc runs."""
     expected = object_by_plain(workspace, "a.cu", *THREE)
     before = ["sh", "-c", f'ulimit -v {mebibytes * 1024} && exec "$@"', "sh"]
     plain = workspace.run([*before, workspace.nvcc, *WORDS, *HOST_OPTIONS])
@@ -161,7 +161,7 @@ def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: in
 @pytest.mark.by_default("8k", "768k")
 @pytest.mark.parametrize("size", ["8k", "256k", "768k", "4m"])
 def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, size: str) -> None:
-    """nvcc may have enough where we have not, and then it takes over."""
+    """If it is too little for nvccache but not for nvcc, the real nvcc runs."""
     expected = object_by_plain(workspace, "a.cu", *THREE)
     with ending(workspace), small_file_system(scratch_of(workspace), size):
         plain = workspace.plain(*WORDS, *HOST_OPTIONS, TMPDIR=str(scratch_of(workspace)))
@@ -178,7 +178,7 @@ def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, si
 
 
 def check_right_afterwards(workspace: Workspace, expected: bytes, is_killed: bool = False) -> None:
-    """Nothing in the cache is partial, or nothing is made of it."""
+    """No entry of the cache is partial, or partial ones are not used."""
     # A call killed by SIGKILL while it stores leaves a file there, which is swept later (eviction.py).
     assert is_killed or not list(workspace.cache.glob("tmp/*"))
     for level in ("with what was stored", "direct", "stages"):
@@ -194,7 +194,7 @@ def check_right_afterwards(workspace: Workspace, expected: bytes, is_killed: boo
 def stuck(
     workspace: Workspace, toolkit: Path, tmp_path: Path, hang: str = "$SLEEP", tool: str = "cicc"
 ) -> Iterator[Call]:
-    """A call with a process group of its own that hangs in its tools, each of which has started another."""
+    """A call in its own process group that hangs in its tools, each of which has started a child."""
     started = tmp_path / "started"
     started.mkdir()
     is_to_hang = tmp_path / "hang"
@@ -230,7 +230,7 @@ def expected(workspace: Workspace, toolkit: Path) -> bytes:
 
 
 def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expected: bytes) -> None:
-    """Nothing is left of it, and a compile that comes after it is right."""
+    """Nothing is left of it, and the next compile is right."""
     assert end(call) == Result(-signum, b"", b"")
     assert not (workspace.directory / "a.o").exists()
     check_nothing_is_left(workspace, [call])
@@ -274,10 +274,10 @@ def test_a_signal_ends_all_tools(
 
 @pytest.mark.by_default("15")
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_tools_that_mind_no_signal_are_ended_all_the_same(
+def test_tools_that_ignore_signals_are_still_killed(
     workspace: Workspace, toolkit: Path, tmp_path: Path, expected: bytes, signum: signal.Signals
 ) -> None:
-    """By the second ^C at the latest, which may well come while the first is being obeyed."""
+    """By the second ^C at the latest, which may come during the handling of the first."""
     with stuck(workspace, toolkit, tmp_path, 'trap "" TERM INT HUP; $SLEEP; $SLEEP') as call:
         for number in range(2):
             tell(call, signum, is_for_group=True)
@@ -292,7 +292,7 @@ def test_tools_that_mind_no_signal_are_ended_all_the_same(
 def test_what_tools_that_died_of_the_same_signal_have_left_behind(
     workspace: Workspace, toolkit: Path, tmp_path: Path, is_twice: bool
 ) -> None:
-    """A shell has what it starts in the background ignore ^C, and dies of that itself at once."""
+    """A shell makes background processes ignore ^C, and dies of it immediately itself."""
     with stuck(workspace, toolkit, tmp_path, "$SLEEP & wait") as call:
         for _ in range(1 + is_twice):
             tell(call, signal.SIGINT, is_for_group=True)
@@ -318,7 +318,7 @@ def test_a_call_that_is_killed(
 def test_the_streams_of_a_killed_call_end_with_it(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
-    """While its tools still live, since the watchdog was killed: they hold no stream and no place."""
+    """While its tools still run, since the watchdog was killed: they hold no stream and no slot."""
     with stuck(workspace, toolkit, tmp_path) as call:
         os.kill(watchdog_of(call), signal.SIGKILL)
         call.kill()

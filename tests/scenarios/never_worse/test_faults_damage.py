@@ -31,7 +31,7 @@ def flipped(content: bytes) -> bytes:
 
 
 def flipped_length(content: bytes) -> bytes:
-    """In a compressed blob, the size it claims to have."""
+    """Change the size that a compressed blob claims."""
     damaged = bytearray(content)
     damaged[4:9] = b"\xe0\xff\xff\xff\xff"
     return bytes(damaged)
@@ -67,7 +67,7 @@ def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, tu
 @pytest.mark.by_default("blob-v3", "record-v1", "replay-v10")
 @pytest.mark.parametrize("bucket", [bucket for bucket in BUCKETS if bucket != "memo-v1"])
 def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
-    """Each is whole, and is not what its name says."""
+    """Each is complete, but under another's name."""
     workspace.write("a.cu", SOURCE)
     other = workspace.write("b.cu", SOURCE.replace("kernel", "another"))
     expected = object_by_plain(workspace, "a.cu")
@@ -108,7 +108,7 @@ def test_half_of_all_files_lost(primed: tuple[Workspace, bytes]) -> None:
 
 
 def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:
-    """Making one intermediate again may take others that are lost, too."""
+    """Making one intermediate again may need others that are lost, too."""
     workspace, expected = primed
     blobs = sorted((workspace.cache / BLOB).glob("*/*"))
     contents = {path: path.read_bytes() for path in blobs}
@@ -121,7 +121,7 @@ def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:
 
 
 def test_all_blobs_lost_and_a_line_inserted(primed: tuple[Workspace, bytes]) -> None:
-    """Stages that are found for other lines would be made again from these, and are not the same then."""
+    """Stages found for other lines would be made again from the new lines, and then differ."""
     workspace, _ = primed
     for path in (workspace.cache / BLOB).glob("*/*"):
         path.unlink()

@@ -34,7 +34,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> dict[int, by
 
 
 def source_of(step: int) -> str:
-    """Nothing internal: the object does not depend on where its source is."""
+    """A source without internal names, whose object does not depend on its path."""
     return SOURCE.replace("STEP 1", f"STEP {step + 10}")
 
 
@@ -51,7 +51,7 @@ def test_a_signal_that_the_caller_ignores_is_ignored(workspace: Workspace, tmp_p
 
 
 def compile_all(workspace: Workspace, steps: list[int], **variables: str) -> list[bytes]:
-    """Compile at the same time, each into a directory of its own; the objects."""
+    """Compile at the same time, each into its own directory; the objects."""
     folders = [workspace.write(f"{number}/a.cu", source_of(step)).parent for number, step in enumerate(steps)]
     time.sleep(OLD_ENOUGH)
     with ending(workspace):
@@ -61,7 +61,7 @@ def compile_all(workspace: Workspace, steps: list[int], **variables: str) -> lis
 
 
 def test_many_calls_at_once(workspace: Workspace, objects: dict[int, bytes]) -> None:
-    """The same input, and different ones, on one cache that is empty at first."""
+    """The same and different inputs, with one initially empty cache."""
     steps = [0, 0, 1, 0, 1, 2, 0, 3]
     for _ in ("cold", "warm"):
         assert compile_all(workspace, steps) == [objects[step] for step in steps]
@@ -85,7 +85,7 @@ def test_a_cache_that_is_removed_all_the_time(
     log = tmp_path / "log"
     time.sleep(OLD_ENOUGH)
     for _ in range(2):
-        # An overtaken removal may leave files without the tag: a foreign directory, for the next call.
+        # A race with removal may leave files without the tag: a foreign directory for the next call.
         shutil.rmtree(workspace.cache, ignore_errors=True)
         with ending(workspace):
             call = start(workspace, "-c", "a.cu", "-o", "a.o", NVCCACHE_LOG=str(log))

@@ -1,4 +1,4 @@
-"""Machines that share a remote: each with a home, a cache and a checkout of its own below its base directory.
+"""Machines that share a remote: each with its own home, cache and checkout below its base directory.
 
 They are directories of one machine, so kernel, processor and toolkit are the same. Where this is run by root,
 each has the place in which processes of one machine agree about remotes (/dev/shm) to itself, too.
@@ -54,7 +54,7 @@ class Machine(Workspace):
         return self.run([str(launcher_of_tree()), *arguments], **variables)
 
     def become(self, uid: int) -> None:
-        """Run as another user from here on, and own what is here; skips the test where that cannot be."""
+        """Run as another user from now on, who owns these files; skips the test where that is impossible."""
         identity = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups")
         may_read = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
         if os.geteuid() or not shutil.which("setpriv"):
@@ -82,11 +82,11 @@ class Machine(Workspace):
             time.sleep(0.05)
 
     def outages(self) -> list[str]:
-        """Why remotes are left alone on this machine: the words of outcomes.REMOTE_FAULTS."""
+        """Why remotes are not used on this machine: the words of outcomes.REMOTE_FAULTS."""
         return sorted(path.read_text().splitlines()[1] for path in self._outage_files())
 
     def let_outages_end(self) -> None:
-        """Let the time be over for which remotes are left alone."""
+        """Make all outages expire."""
         for path in self._outage_files():
             times, *others = path.read_text().splitlines()
             since, _, trips = times.split()
@@ -107,7 +107,7 @@ class Machine(Workspace):
 
 
 def machine(directory: Path, nvcc: str, remote: str, **variables: str) -> Machine:
-    """A new one below a directory; sources are written below its base directory."""
+    """A new machine below a directory, with sources below its base directory."""
     directory.mkdir()
     made = make_workspace(directory, nvcc)
     base, checkout = made.directory, made.directory / "project"
@@ -128,7 +128,7 @@ def is_free(path: Path) -> bool:
 
 
 def _own_shm(directory: Path) -> tuple[str, ...]:
-    """The words that give a process a /dev/shm of its own, where that is possible."""
+    """The command prefix that gives a process its own /dev/shm, where possible."""
     shm = directory / "shm"
     shm.mkdir()
     words = ("unshare", "-m", "sh", "-c", _OWN_SHM, "sh", str(shm))

@@ -27,7 +27,7 @@ Mutation = Callable[[Sealed, list[Sealed], random.Random], bytes]
 
 
 def _bomb() -> bytes:
-    """8 GiB of zeros in a frame that says so."""
+    """8 GiB of zeros in a frame that states its size."""
     compressor = zstandard.ZstdCompressor(level=1).compressobj(size=BOMB_BYTES)
     block = bytes(1 << 24)
     parts = [compressor.compress(block) for _ in range(BOMB_BYTES >> 24)]
@@ -120,7 +120,7 @@ def _swapped_keys(one: Sealed, choose: random.Random) -> bytes:
 
 
 def _nested(one: Sealed) -> bytes:
-    """What is known of a text is kept as JSON."""
+    """Facts about a text are stored as JSON."""
     if one.bucket != store.RECORD:
         return one.holding(b"[" * 200_000).encode()
     pairs = []

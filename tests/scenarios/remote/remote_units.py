@@ -1,4 +1,4 @@
-"""A source that machines share, the toolkit they have, and how it is compared with plain nvcc's."""
+"""A source and a toolkit shared by machines, and the comparison with plain nvcc."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_sources(directory: Path, nvcc: str, url: str, **variables: str) -> Mach
 
 
 def compile_like_plain(on: Machine, *options: str) -> Counters:
-    """What comes out is what plain nvcc makes there; what was to be sent is sent then."""
+    """Compile as plain nvcc does there, and send what is queued."""
     counters = both_ways(on, *LINE, *options).counters
     on.deliver()
     return counters

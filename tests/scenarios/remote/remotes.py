@@ -1,4 +1,4 @@
-"""Remotes of each kind for the tests of machines that share one, by name; skipped aloud where absent."""
+"""Remotes of each kind, by name, for tests of machines that share one; skipped with a reason if absent."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ SCHEMA = envelope._SEALED
 
 @dataclass(frozen=True)
 class Sealed:
-    """The parts of an object, which say of themselves what they want."""
+    """The parts of an object, none of them verified."""
 
     bucket: str
     key: str
@@ -31,7 +31,7 @@ class Sealed:
         return SCHEMA.encode(self.__dict__)
 
     def holding(self, content: bytes) -> Sealed:
-        """With another content, sealed as well as can be."""
+        """With another content, correctly sealed."""
         return opened(envelope.seal(self.bucket, self.key, content))
 
     def named(self, bucket: str, key: str) -> Sealed:

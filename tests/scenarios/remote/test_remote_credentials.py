@@ -37,7 +37,7 @@ COMMANDS = (("doctor",), ("remote", "status"), ("remote", "test"), ("config",), 
 
 
 def check_shown(on):
-    """In words, by the commands that are there for it; and the secret is nowhere."""
+    """Commands for remotes report it, and never show the secret."""
     for command in COMMANDS:
         result = on.command(*command)
         assert b"credentials" in result.stdout or command in COMMANDS[3:], command
@@ -48,7 +48,7 @@ def check_shown(on):
 
 
 def check_refused(on):
-    """Compiled as without a remote, which is left alone then; and it is shown why."""
+    """Calls compile as without the remote, which has an outage; commands show why."""
     assert both_ways(on, *LINE).outcome == "miss"
     on.wait_for_uploader()
     assert on.outages() == ["bad_credentials"]
@@ -102,7 +102,7 @@ def test_a_half_of_webdav_that_is_only_read(nginx, new_machine, half):
 @pytest.mark.by_default("anonymous")
 @pytest.mark.parametrize("who", ["anonymous", "a user", "a user, at first without rights"])
 def test_s3_with_the_right_to_get_objects_and_no_other(rgw, new_machine, who):
-    """What is missing is forbidden then, which is a miss and no fault."""
+    """A missing object then counts as forbidden, which is a miss and not a fault."""
     fill(new_machine, rgw.url(), **rgw.environ())
     url = rgw.url(more="&anonymous=1") if who == "anonymous" else rgw.url()
     keys = {} if who == "anonymous" else rgw.environ(servers_s3.READER)

@@ -35,12 +35,12 @@ static __device__ int counter;
 __global__ void count() { ++counter; }
 void launch(float *p) { kernel<16><<<1, 32>>>(p); kernel<24><<<1, 32>>>(p); count<<<1, 1>>>(); }
 """
-# A part of it is worked out by cicc, with the mathematics of its machine.
+# cicc folds a part of it, with the mathematics of its machine.
 MATHEMATICS = "#include <cmath>\n" + SOURCE.replace("1.5f", "sinf(p[i]) * float(pow(1.5, 2.25))")
 TWO = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"]
 
 
-# Pool and breakers are this test's own, whatever else runs on the machine.
+# Pool and breakers belong to this test alone.
 OWN_POOL = """
 from nvccache.machine import slots
 slots.pool_directory.__defaults__ = (({base!r},),)
@@ -49,7 +49,7 @@ slots.pool_directory.__defaults__ = (({base!r},),)
 
 @pytest.fixture(autouse=True)
 def busy_machine(workspace, tmp_path):
-    """The only core of a pool of one is taken, so that whatever may be sent is sent."""
+    """The pool's only core is taken, so that all stages that may be sent are sent."""
     base = tmp_path / "pool"
     base.mkdir()
     (tmp_path / "site").mkdir()
@@ -77,7 +77,7 @@ def serve(tmp_path, workspace):
 
 @pytest.fixture
 def patient(tmp_path):
-    """Nothing is overdue, however busy the machine is: what is sent comes back."""
+    """No stage is overdue, however busy the machine is: remote results are always used."""
     with (tmp_path / "site" / "sitecustomize.py").open("a") as site:
         site.write("from nvccache.remote_execution import source\n")
         site.write("source._LATE_SECONDS = source._PATIENCE = 100.0\n")
@@ -85,7 +85,7 @@ def patient(tmp_path):
 
 @pytest.fixture
 def hurried(tmp_path):
-    """What does not come back at once is overdue, whatever it and sending it are expected to take."""
+    """A stage is overdue unless its result comes back immediately, whatever its expected time."""
     with (tmp_path / "site" / "sitecustomize.py").open("a") as site:
         site.write("from nvccache.remote_execution import engine, source\n")
         site.write("source._LATE_FACTOR, source._LATE_SECONDS, engine._SLOW_BYTES = 0.0, 5.0, 1e12\n")
@@ -99,7 +99,7 @@ def use(workspace, url):
 
 
 def use_launcher(workspace, body, words=""):
-    """A script in the place of srun, and the words behind it."""
+    """Use a script in place of srun, with further arguments."""
     srun = workspace.directory.parent / "srun"
     srun.write_text(f"#!/bin/sh\n{body}\n")
     srun.chmod(0o755)
@@ -108,7 +108,7 @@ def use_launcher(workspace, body, words=""):
 
 
 def places(workspace):
-    """Kind of stage -> where those of it ran in the last call, without what that cost."""
+    """Kind of stage -> where such stages ran in the last call, without costs."""
     *_, event = events.read(str(workspace.cache))
     found = {}
     for stage in event.stages:
@@ -143,7 +143,7 @@ def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(workspace, real_n
 
 @pytest.mark.usefixtures("patient")
 def test_what_ran_elsewhere_is_found_again(workspace, serve):
-    """By the call's record, and by the stages alone, also of calls that send nothing."""
+    """By the call's record, and by stages alone, even in calls that send nothing."""
     engine = serve()
     workspace.write("a.cu", SOURCE)
     workspace.cached("-c", "a.cu", "-o", "a.o", *TWO)
@@ -283,7 +283,7 @@ def test_a_launcher_carries_stages_too(workspace):
 
 @pytest.mark.usefixtures("patient")
 def test_what_a_launcher_brings_back_in_part_is_nowhere_kept(workspace):
-    """It ends with success, and the file ends between two lines: ptxas would take it."""
+    """It succeeds, and the file ends between two lines: ptxas would accept it."""
     cut = """find "${2%/*}" -name '*.ptx' -exec sed -i '/^.visible .entry/,$d' {} +"""
     use_launcher(workspace, f'"$@"\n{cut}\nexit 0')
     assert_same_as_plain(workspace, *TWO)

@@ -29,12 +29,12 @@ def printed(workspace, *words):
 
 
 def asked(engine):
-    """How many stages have come to an engine: each begins by asking what it can do."""
+    """How many stages have reached an engine: each begins with a query of its capabilities."""
     return [name for name, _ in engine.seen].count("GetCapabilities")
 
 
 def events_of(workspace):
-    """The stages of all calls that were sent, as the event log has them."""
+    """The sent stages of all calls in the event log."""
     calls = [json.loads(line) for line in printed(workspace, "events", "--json").splitlines()]
     found = [stage for call in calls for stage in call["stages"]]
     return [stage for stage in found if stage["away"] or stage["why_here"]]
@@ -46,7 +46,7 @@ def stats(workspace, *words):
 
 @pytest.mark.usefixtures("patient")
 def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path):
-    """Four stages that run there, four that it has the results of, and then it has no room for any."""
+    """Four stages run there, four are in its action cache, and then it is full."""
     workspace.environ["NVCCACHE_STATS_DIR"] = str(tmp_path / "counts")
     engine = serve()
     workspace.write("a.cu", sent.SOURCE)

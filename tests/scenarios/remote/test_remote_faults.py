@@ -1,4 +1,4 @@
-"""A remote that fails in any way costs a compile little, once a machine and minute, and never its result.
+"""A failing remote costs a compile little, once a minute on each machine, and never affects its result.
 
 A call waits for all remotes together as long as NVCCACHE_REMOTE_TIMEOUT says; the calls after it leave the
 remote alone. The tests count the connections that the server has seen, since times mean little on a busy
@@ -19,7 +19,7 @@ from support.proxy import proxy
 
 TIMEOUT = {"NVCCACHE_REMOTE_TIMEOUT": "1"}
 MOST_SECONDS = 30.0  # for a compile of one second on a busy machine
-# What the server does -> the word for it; "" where nothing is wrong with the server.
+# What the server does -> the word for it; "" if it is not a fault.
 FAULTS = {
     "hang": "timeout",
     "drip": "timeout",

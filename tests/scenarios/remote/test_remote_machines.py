@@ -1,4 +1,4 @@
-"""What one machine has compiled, another that shares its remote does not compile again.
+"""A machine does not compile again what another with the same remote has compiled.
 
 Homes, caches, checkouts and users are different. Every compile is compared with plain nvcc's: status, streams
 and products.
@@ -27,7 +27,7 @@ DEVICE_COMPILERS = {"cicc", "ptxas"}
 @pytest.mark.by_default(*BY_DEFAULT)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_second_machine_compiles_nothing(tmp_path, new_machine, kind):
-    # A server of this kind that is started for the test, and how machines reach it.
+    # A server of this kind, started for the test, and its URL for machines.
     with remote(kind, tmp_path / "remote") as shared:
         # The first machine has an empty cache and may write (`,rw`); what it made is sent before we go on.
         one = new_machine("one", f"{shared.url},rw", **shared.environ)
@@ -36,7 +36,7 @@ def test_the_second_machine_compiles_nothing(tmp_path, new_machine, kind):
         two = new_machine("two", shared.url, **shared.environ)
         counters = compile_like_plain(two, *TWO)
         assert (counters.outcome, counters.ran()) == ("direct_hit", {})
-        # What came from the server is in the own cache then.
+        # The server's entries are then in the local cache.
         two.environ["NVCCACHE_REMOTE"] = ""
         assert compile_like_plain(two, *TWO).outcome == "direct_hit"
 
@@ -51,7 +51,7 @@ def test_a_hit_of_a_remote_starts_no_compiler(tmp_path, new_machine):
     two.prefix = (*two.prefix, STRACE or "", "-f", "-e", "trace=execve", "-o", str(log))
     assert two.cached(*LINE, *HOST_OPTIONS).status == 0
     started = re.findall(r'execve\("([^"]+)".* = 0$', log.read_text(), re.MULTILINE)
-    compilers = LEAF_TOOLS - {"cc1plus"}  # which nvcc's dry run asks for the compiler's macros
+    compilers = LEAF_TOOLS - {"cc1plus"}  # which nvcc's dry run runs for the compiler's macros
     assert not compilers & {os.path.basename(path) for path in started}
 
 
@@ -64,7 +64,7 @@ def test_another_user_of_another_machine(tmp_path, new_machine, files):
     assert compile_like_plain(two).outcome == "direct_hit"
 
 
-# Name -> the options of the second machine, and its source as it is there.
+# Name -> options of the second machine, and its source.
 EDITS = {
     "an architecture dropped": ((*architectures(80),), SOURCE),
     "a comment edited": (TWO, SOURCE.replace("What a step is", "How far a step goes, and where to")),
@@ -91,7 +91,7 @@ def test_a_changed_header_is_noticed(files, new_machine):
 
 
 def test_a_remote_that_is_only_read_is_never_written_to(files, new_machine):
-    """The machine's own cache is."""
+    """The machine's own cache is written to."""
     one = new_machine("one", files.url())
     assert compile_like_plain(one).outcome == "miss"
     assert files.requests and not files.written()

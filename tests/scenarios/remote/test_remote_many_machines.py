@@ -21,7 +21,7 @@ OPTIONS = ((), TWO)  # every second machine has the other one
 
 
 def check_out(on):
-    """A project of some units, each with another kernel; some are common to all machines."""
+    """A project of units with different kernels; some are common to all machines."""
     names = [f"unit{number}.cu" for number in range(UNITS)]
     for number, name in enumerate(names):
         on.write(name, SOURCE + f"__global__ void kernel{number}(int *p) {{ *p = {number}; }}\n")
@@ -29,7 +29,7 @@ def check_out(on):
 
 
 def begin(on, names, options):
-    """Compile all units, one after the other, in a process that is not waited for."""
+    """Compile all units in turn, in a background process."""
     words = ["-Iinclude", *options, *HOST_OPTIONS]
     lines = [[str(launcher_of_tree()), on.nvcc, "-c", name, "-o", f"{name}.o", *words] for name in names]
     script = "import subprocess, sys; sys.exit(max(subprocess.call(line) for line in " + repr(lines) + "))"
@@ -44,7 +44,7 @@ def begin(on, names, options):
 
 
 def send_what_is_left(on):
-    """A machine that was busy may have found the remote too slow, and left it alone."""
+    """A busy machine may have found the remote too slow, and stopped using it."""
     on.wait_for_uploader()
     on.let_outages_end()
     for _ in range(3):
@@ -63,7 +63,7 @@ def outcome_of(on, name, options):
 @pytest.mark.parametrize("count", [3, 16])
 @pytest.mark.parametrize("kind", ["files", "directory", "redis", "nginx", "rgw"])
 def test_a_later_machine_compiles_nothing(tmp_path, new_machine, kind, count):
-    """Bundles are merged by reading, merging and writing; what is lost by that is put there again."""
+    """Records are merged by reading, merging and writing; pairs lost by that are put there again."""
     with remote(kind, tmp_path / "remote") as shared, proxy(shared.port or 1) as line:
         url = shared.url.replace(f":{shared.port}/", f":{line.port}/") if shared.port else shared.url
         url = url.replace(f":{shared.port}&", f":{line.port}&") if shared.port else url

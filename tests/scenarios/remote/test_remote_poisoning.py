@@ -103,7 +103,7 @@ def test_what_an_attacker_seals_stays_in_its_place(filled, new_machine, tmp_path
 
 
 def files_of(on):
-    """Everything of a machine's but its cache and what its processes share."""
+    """All files of a machine, except its cache and what its processes share."""
     root = on.directory.parents[1]
     return {
         str(path.relative_to(root)): path.read_bytes()
@@ -132,7 +132,7 @@ PLANTS = ("link to a file", "link to a folder", "fifo", "device", "folder", "soc
 @pytest.mark.by_default("fifo", "link to a file")
 @pytest.mark.parametrize("kind", PLANTS)
 def test_what_lies_in_a_shared_directory_leads_nowhere(filled, new_machine, tmp_path, kind):
-    """In the place of every object; then the machine writes there, and only there."""
+    """Planted in place of every object; then the machine writes there, and only there."""
     outside = Outside(tmp_path / "outside")
     shared = tmp_path / "remote"
     for name in filled:

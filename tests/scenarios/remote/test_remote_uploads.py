@@ -27,7 +27,7 @@ SOURCE = "__global__ void k(int *p) { *p = 1; }\n"
 
 
 class _TakesNothing(socketserver.BaseRequestHandler):
-    """A redis that has nothing, and never answers to what it should take."""
+    """An empty redis that never answers to uploads."""
 
     def handle(self):
         while asked := self.request.recv(1 << 16):
@@ -49,7 +49,7 @@ def silent():
 
 @pytest.fixture(autouse=True)
 def no_outages():
-    """What a test finds out of a server is not for the next one."""
+    """A test's outages do not affect the next test."""
     yield
     from nvccache.machine import slots
 

@@ -1,7 +1,7 @@
 """Early cut-off: an edit reruns only the stages whose inputs change in meaning.
 
-What the lines of a text reach is in test_cut_off_lines.py, what compilers say of moved text in
-test_cut_off_diagnostics.py, and module ids are in test_cut_off_ids.py.
+Uses of line numbers are in test_cut_off_lines.py, diagnostics for moved text in
+test_cut_off_diagnostics.py, and module ids in test_cut_off_ids.py.
 """
 
 from __future__ import annotations
@@ -72,10 +72,8 @@ EDITS: dict[str, tuple[Files, set[str]]] = {
 
 @pytest.mark.by_default("a comment above", "a header that says nothing", "what leaves the PTX as it is")
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edit_makes_those_stages_run_whose_inputs_say_something_else(
-    workspace: Workspace, name: str
-) -> None:
-    """And none when it is taken back."""
+def test_an_edit_reruns_the_stages_whose_inputs_change_in_meaning(workspace: Workspace, name: str) -> None:
+    """And none when it is undone."""
     # A row is the files that are other ones after the edit, and the stages that then have to run. That of
     # "what leaves the PTX as it is" says: cicc reads other text, makes the same PTX, and all behind it hit.
     after, ran = EDITS[name]
@@ -111,8 +109,8 @@ def test_another_option_and_a_comment_make_the_stages_of_the_option_run(
 
 
 @pytest.mark.full
-def test_another_host_compiler_makes_no_ptxas_run(workspace: Workspace) -> None:
-    """Its own headers and version are in the text that the stages before read."""
+def test_another_host_compiler_reruns_no_ptxas(workspace: Workspace) -> None:
+    """Its own headers and version are in the text that earlier stages read."""
     if not OTHER_CXX:
         pytest.skip("NVCCACHE_TEST_OTHER_CXX names no other host compiler")
     counters = check_edit(workspace, (BEFORE, {}), then=("-ccbin", OTHER_CXX))
@@ -198,7 +196,7 @@ def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) 
 @pytest.mark.full
 @pytest.mark.parametrize("has_base", [False, True])
 def test_two_checkouts_that_differ_in_a_comment(workspace: Workspace, has_base: bool) -> None:
-    """The module id is made of the path, with a base directory of the relative one."""
+    """The module id is made from the path, with a base directory from the relative one."""
     top = workspace.directory
     made = {}
     for name, text in (("one", SOURCE), ("two", COMMENT + SOURCE)):

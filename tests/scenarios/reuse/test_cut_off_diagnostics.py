@@ -61,7 +61,7 @@ def lines_in(diagnostics: bytes) -> set[bytes]:
 @pytest.mark.by_default("cicc")
 @pytest.mark.parametrize("speaker", SPEAKERS)
 def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: str) -> None:
-    """After the edit, and when it is taken back."""
+    """After the edit, and when it is undone."""
     options, text, word = SPEAKERS[speaker]
     argv = ("-c", "a.cu", *options.split())
     put(workspace, {"a.cu": text})
@@ -170,7 +170,7 @@ PLACES = {
 def test_a_function_that_only_the_source_may_not_leave_unused(
     workspace: Workspace, place: str, is_first: bool
 ) -> None:
-    """The front ends say so of the source, and not of headers; they go by names."""
+    """The front ends warn about the source, and not about headers, by their names."""
     header: Files = {"h.h": OWN, "a.cu": f'#include "h.h"\n{KERNEL}'}
     other: Files = {"a.cu": PLACES[place].replace("{directory}", str(workspace.directory))}
     states = (header, other) if is_first else (other, header)
@@ -213,7 +213,7 @@ def test_pragmas_about_diagnostics_are_text(workspace: Workspace) -> None:
 
 
 @pytest.mark.full
-def test_only_the_stages_that_spoke_run_again(workspace: Workspace) -> None:
+def test_only_stages_with_diagnostics_run_again(workspace: Workspace) -> None:
     """cicc printed nothing about the device code, so its part counts as unchanged."""
     put(workspace, {"a.cu": SPEAKERS["cudafe++"][1]})
     compile_once(workspace, "-c", "a.cu")

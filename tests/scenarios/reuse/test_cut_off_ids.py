@@ -1,4 +1,4 @@
-"""Module ids that each stage makes up itself, before and after edits: nvcc's own, and linkable."""
+"""Module ids that each stage computes itself, before and after edits: nvcc's own, and linkable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ static void launch(int *x) { hidden<<<1, 32>>>(x); }
 static void (*const keep)(int *) __attribute__((used)) = launch;
 """
 EXTERNAL = "int first(int x) { return x + 1; }\n"
-# Where the passes begin with other external definitions.
+# Passes that begin with different external definitions.
 DEVICE, HOST = "__device__ int f() { return 1; }", "int g() { return 2; }"
 UNLIKE = {
     "host and device": f"#ifdef __CUDA_ARCH__\n{DEVICE}\n#else\n{HOST}\n#endif\n",
@@ -61,7 +61,7 @@ def test_passes_that_make_up_other_ids(workspace: Workspace, place: str, mode: s
 
 
 def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, ...]) -> None:
-    """nvcc's id of the host's pass is made of its process; ours is not."""
+    """nvcc's id for the host's pass contains its process id; ours does not."""
     made = set()
     for above in ("", COMMENT):
         put(workspace, {"a.cu": above + text})
@@ -72,7 +72,7 @@ def check_is_same_every_time(workspace: Workspace, text: str, argv: tuple[str, .
 
 
 def test_a_source_by_its_own_name_and_by_that_of_a_link(workspace: Workspace) -> None:
-    """The id has the checksum of the path that the link leads to, and the name that was typed."""
+    """The id has the checksum of the link's target, and the name that was typed."""
     put(workspace, {"a.cu": EXTERNAL + HIDDEN})
     (workspace.directory / "s.cu").symlink_to("a.cu")
     for name in ("a.cu", "s.cu", "./s.cu", "a.cu"):
@@ -85,7 +85,7 @@ def test_a_source_by_its_own_name_and_by_that_of_a_link(workspace: Workspace) ->
 def test_internal_names_of_a_unit_with_an_external_definition(
     workspace: Workspace, text: str, mode: str
 ) -> None:
-    """The id is made of the source's path and of the definition, which a comment does not change."""
+    """The id is made from the source's path and the definition, which a comment does not change."""
     text = EXTERNAL + text
     assert check_edit(workspace, moved(text), MODES[mode]).compiled() == {}
     put(workspace, {"b.cu": text})
@@ -108,7 +108,7 @@ def test_internal_names_of_a_unit_with_an_external_definition(
 def test_the_first_external_definition_changes(
     workspace: Workspace, before: str, after: str, mode: str
 ) -> None:
-    """Every name inside changes with it, in all the stages."""
+    """Every internal name changes with it, in all stages."""
     edit = ({"a.cu": before + HIDDEN}, {"a.cu": COMMENT + after + HIDDEN})
     assert check_edit(workspace, edit, MODES[mode]).compiled().keys() >= FRONT
 
@@ -127,7 +127,7 @@ def test_the_first_external_definition_is_in_a_header_that_gets_a_comment(
 def test_units_without_external_definition_before_and_after_a_comment(
     workspace: Workspace, mode: str
 ) -> None:
-    """The same source under two names, one made of text that has moved since."""
+    """The same source under two names, one of them compiled from moved text."""
     put(workspace, {"a.cu": INTERNAL})
     compile_cached(workspace, mode, "a.cu", "-o", "first.o")
     put(workspace, {"a.cu": COMMENT + INTERNAL})
@@ -146,7 +146,7 @@ def test_units_without_external_definition_before_and_after_a_comment(
 @pytest.mark.by_default("moved")
 @pytest.mark.parametrize("state", ["cold", "moved"])
 def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: str) -> None:
-    """One calls a device function of the other; both have internal names; one is made of moved text."""
+    """One calls a device function of the other; both have internal names; one is compiled from moved text."""
     texts = {
         "one.cu": "extern __device__ int shared(int);\n"
         + "__global__ void user(int *x) { *x = shared(*x); }\n"
@@ -168,7 +168,7 @@ def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: s
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["-cubin", "-fatbin", "-ptx"])
 def test_device_code_alone(workspace: Workspace, mode: str) -> None:
-    """With several architectures the first cicc makes the id up and the others read it."""
+    """With several architectures the first cicc computes the id and the others read it."""
     text = UNLIKE["one of two devices"] + "__device__ int last() { return 1; }\n" + HIDDEN
     put(workspace, {"a.cu": text})
     argv = (mode, "a.cu", *(TWO if mode == "-fatbin" else ("-arch=sm_80",)))
@@ -180,7 +180,7 @@ def test_device_code_alone(workspace: Workspace, mode: str) -> None:
 
 @pytest.mark.full
 def test_ids_in_two_directories(workspace: Workspace) -> None:
-    """What cicc made in one place holds no other place's id, so that no call begins again for it."""
+    """cicc's result in one directory has no id of another, so that no call begins again for it."""
     log = workspace.directory.parent / "log"
     put(workspace, {"one/a.cu": EXTERNAL + HIDDEN, "two/a.cu": COMMENT + EXTERNAL + HIDDEN})
     top = workspace.directory
@@ -192,7 +192,7 @@ def test_ids_in_two_directories(workspace: Workspace) -> None:
 
 
 _AFTER_CICC = {"ptxas", "fatbinary", "host_compile"}
-# How widely what cicc makes is shared: a unit, and what runs for another `-o`, and in another directory.
+# How widely cicc's result is shared: a unit, and the stages that run for another `-o` or directory.
 LADDER: dict[str, tuple[str, set[str], set[str]]] = {
     "anywhere": ("__global__ void kernel(int *x) { *x = 1; }\n", set(), {"cudafe", "host_compile"}),
     "placed": (EXTERNAL + HIDDEN, set(), FRONT | _AFTER_CICC),
@@ -202,7 +202,7 @@ LADDER: dict[str, tuple[str, set[str], set[str]]] = {
 
 @pytest.mark.parametrize("scope", LADDER)
 def test_a_result_is_shared_as_widely_as_its_id_allows(workspace: Workspace, scope: str) -> None:
-    """With each further result the earlier ones are still found, under keys of their own."""
+    """After each further result the earlier ones are still found, under their own keys."""
     if scope == "seeded" and cuda_release(workspace) < (13, 0):
         pytest.skip("cudafe++ takes no seed")
     text, for_output, for_directory = LADDER[scope]
@@ -245,12 +245,12 @@ def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace
     put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
     compile_once(workspace, "-c", "a.cu", *TWO[:2])
     made = rebuild(workspace, "-c", "a.cu", *TWO)
-    # On 11.x the cicc of the highest architecture makes up the id, and the call begins again for it.
+    # On 11.x the cicc of the highest architecture computes the id, and the call begins again for it.
     assert made.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
 
 
 def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Workspace) -> None:
-    """What the passes for the device say, and so what cicc is looked up by, is as it was."""
+    """The text of device passes, and thus cicc's key, is unchanged."""
     text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
     log = workspace.directory.parent / "log"
     counters = check_edit(workspace, ({"a.cu": text}, {"a.cu": text.replace("int g()", "int h()")}))

@@ -22,7 +22,7 @@ __global__ void kernel(int *x) {
 }
 int host(int a) { return a << 3; }
 """
-# What runs again at least, and the first release that has the option.
+# The stages that run again at least, and the first release with the option.
 OPTIONS = {
     "-g": (FRONT, (11, 0)),
     "-G": (FRONT | {"ptxas"}, (11, 0)),
@@ -56,7 +56,7 @@ def test_an_option_by_which_lines_may_be_seen(
 def test_an_option_by_which_objects_name_the_intermediate_directory(
     workspace: Workspace, option: str
 ) -> None:
-    """Such objects are never the same twice: not by plain nvcc, and not stored by us."""
+    """Such objects differ on each run of plain nvcc, and are not stored."""
     before, after = moved(SOURCE)
     put(workspace, before)
     argv = ("-c", "a.cu", "-Xcompiler", option)
@@ -86,7 +86,7 @@ def test_optix_ir(workspace: Workspace) -> None:
 
 
 def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
-    """Which shows that the tests above are no matter of course."""
+    """This shows that the tests above can fail."""
     argv = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
     assert check_edit(workspace, moved(SOURCE), argv).compiled() == {}
 
@@ -127,7 +127,7 @@ def test_a_source_location(workspace: Workspace, namespace: str) -> None:
     assert "host_compile" in check_edit(workspace, moved(text), ("-std=c++20",)).compiled()
 
 
-# What a header of the system declares with a word that asks for the line, and what is used of it.
+# A system header's declaration that uses the line number, and a use of it.
 DECLARED = """#define HD __host__ __device__
 struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
 HD constexpr int named(place p = place::here()) { return p.at; }
@@ -144,7 +144,7 @@ template <class T> HD int body(T t) { auto f = [](auto x) { return x + named(); 
 template <class T> HD int making() { T made{}; static const int kept = named(); return kept + sizeof made; }
 template <int N = named()> HD int parameter() { return N; }
 """ + "\n".join(f"template <int A, int B> struct padding_{n} {{ int a[A]; int b[B]; }};" for n in range(60))
-# A use, and whether the line of the user's is in what is made of it.
+# A use, and whether the user's line is in the output.
 USES = {
     "body()": False,
     "constant()": False,
@@ -165,8 +165,8 @@ USES = {
 
 @pytest.mark.by_default("taking(1)")
 @pytest.mark.parametrize("use", USES)
-def test_what_a_header_of_the_system_says_of_lines(workspace: Workspace, toolkit: Path, use: str) -> None:
-    """Its own lines stay where they are; those of the user count where what it declares is used by name."""
+def test_system_headers_that_use_line_numbers(workspace: Workspace, toolkit: Path, use: str) -> None:
+    """Its own lines never move; the user's lines count where its declarations are used by name."""
     put(workspace, {"inc/declared.h": DECLARED})
     text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
     argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
@@ -227,8 +227,10 @@ USES_IN_SOURCE = {
 @pytest.mark.by_default("named()-a.cu", "other()-other.h")
 @pytest.mark.parametrize("edited", ["a.cu", "asking.h", "other.h", "plain.h", "rest.h"])
 @pytest.mark.parametrize("use", USES_IN_SOURCE)
-def test_a_header_of_the_user_that_asks(workspace: Workspace, toolkit: Path, use: str, edited: str) -> None:
-    """Lines count in that header, and where what it declares is used; the object is that of plain nvcc."""
+def test_user_headers_that_use_line_numbers(
+    workspace: Workspace, toolkit: Path, use: str, edited: str
+) -> None:
+    """Lines count in that header, and where its declarations are used; the object is plain nvcc's."""
     before = {
         "asking.h": ASKING,
         "other.h": '#include "asking.h"\nHD inline int other() { return named(); }\n',
@@ -249,7 +251,7 @@ def test_a_header_of_the_user_that_asks(workspace: Workspace, toolkit: Path, use
 @pytest.mark.full
 @pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
 def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
-    """The header has another name, and the text is the same otherwise."""
+    """The header has another name; the text is otherwise the same."""
     header = f"inline const char *where() {{ return {reader}; }}\n"
     text = '#include "one.h"\n' + KERNEL.format(device="", host="return where()[0];")
     before = {"a.cu": text, "one.h": header}

@@ -39,7 +39,7 @@ _OPTIONS = (*architectures(80, 90), *HOST_OPTIONS)
 
 
 def compile_with(workspace: Workspace, noted: Path, jobs: int) -> int:
-    """How many cicc run for a compile with so many slots; what comes out is what plain nvcc makes."""
+    """How many cicc run for a compile with this many slots; the object is plain nvcc's."""
     noted.write_text("")
     argv = ("-c", "a.cu", *_OPTIONS)
     rebuild(workspace, *argv, NVCCACHE_JOBS=str(jobs))

@@ -1,4 +1,4 @@
-"""A dry run is not repeated where nvcc would say the same, and is where anything differs that it goes by."""
+"""A dry run is repeated only if something differs that affects its output."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_another_command_line_needs_one(calls):
 
 
 def test_another_environment_needs_one(calls):
-    """PATH is repeated in what nvcc says, for the tools to run with."""
+    """nvcc prints PATH in its dry run, for the tools."""
     assert not calls.is_known(PATH=f"/nowhere:{calls.workspace.environ['PATH']}")
     assert not calls.is_known(NVCC_APPEND_FLAGS="-lineinfo")
     assert not calls.is_known(HOME="/nowhere")
@@ -74,7 +74,7 @@ def test_another_environment_needs_one(calls):
 
 
 def test_another_directory_needs_one(calls):
-    """Below one checkout, with all that nvcc looks for in the same place."""
+    """Below one checkout, with all files that nvcc looks up at the same paths."""
     line = [word.replace("a.cu", "../a.cu") for word in LINE]
     for name in ("one", "two"):
         here, log = calls.workspace.directory / name, calls.workspace.directory.parent / f"{name}.log"

@@ -1,4 +1,4 @@
-"""What a result does not depend on makes nothing miss, and the product is the very same.
+"""Changes that a result does not depend on cause no miss, and the product is identical.
 
 One compile fills the cache; every test here repeats it with one thing changed that must not matter.
 """
@@ -50,7 +50,7 @@ def check(
     preprocesses: bool = False,
     **variables: str,
 ) -> None:
-    """Compile with these words; everything must come from the cache, stage by stage too, and be the same.
+    """Compile with these arguments; all must come from the cache, by stages too, and be the same.
 
     `outcome` is `stage_hit` for what makes it another call.
     """
@@ -73,7 +73,7 @@ def ran(workspace: Workspace, *arguments: str | Path, **variables: str) -> Count
 
 
 def without_calls(workspace: Workspace) -> Workspace:
-    """The same with a cache that has the stages alone."""
+    """The same with a cache that has only stages."""
     copy = workspace.cache.with_name("stages")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(workspace.cache, copy)
@@ -185,7 +185,7 @@ def test_where_the_toolkit_is_matters_to_the_host_compile_alone(warm: Workspace,
 
 
 def test_the_order_of_architectures_matters_to_no_cicc_and_no_ptxas(warm: Workspace) -> None:
-    """The container holds the images in the order they were asked for."""
+    """The container has the images in the order of the options."""
     source, include = warm.directory / "a.cu", f"-I{warm.directory}/include"
     argv = ("-c", source, include, *reversed(ARCHITECTURES), *HOST_OPTIONS, "-o", "again.o")
     _, counters = warm.since(lambda: warm.cached(*argv))
@@ -202,7 +202,7 @@ def test_an_architecture_that_is_dropped(warm: Workspace) -> None:
 
 
 def test_definitions_and_directories_that_nothing_uses(warm: Workspace, tmp_path: Path) -> None:
-    """The host compiler is given the directories again, so it runs, and makes the same."""
+    """The host compile gets the directories, too, so it runs, with the same result."""
     defined = argv(warm, "-DNOBODY_USES_THIS=1", "-UNOR_THIS", "-o", "again.o")
     check(warm, *defined, outcome="stage_hit", preprocesses=True)
     assert set(ran(warm, *argv(warm, f"-I{tmp_path}")).compiled()) == {"host_compile"}

@@ -52,7 +52,7 @@ def check_out(workspace: Workspace, source: str, name: str = "") -> None:
 
 
 def compile_in(workspace: Workspace, checkout: str, *options: str) -> Made:
-    """In a folder of the checkout; what comes out is what plain nvcc makes there."""
+    """Compile in a folder of the checkout, as plain nvcc does there."""
     here = workspace.directory / "b" / checkout
     (here / "build").mkdir(exist_ok=True)
     argv = ("../src/a.cu", "-I../inc", *options, "-o", "a.o")
@@ -91,7 +91,7 @@ def test_the_same_unit_of_both(workspace: Workspace, mode: tuple[str, ...]) -> N
 
 
 _FUNCTION = "int start_here() { return 1; }\n"
-# What a unit begins with, and whether the linker tells two such units apart by it.
+# The beginning of a unit, and whether the linker distinguishes two such units by it.
 FIRST_DEFINITIONS = {
     "a function": (_FUNCTION, True),
     "a kernel": ("__global__ void external(int *x) { *x = 1; }\n", True),
@@ -105,7 +105,7 @@ _CRC = re.compile(rb"_[0-9a-f]{8}(_\d+_a_cu)")
 
 
 def compile_shared(workspace: Workspace, checkout: str, *options: str) -> tuple[str, bytes]:
-    """The outcome, and the object, which is nvcc's but for the checksum of a path."""
+    """The outcome, and the object, which equals nvcc's except for the checksum of a path."""
     here = workspace.directory / "b" / checkout / "build"
     here.mkdir(exist_ok=True)
     argv = (
@@ -151,7 +151,7 @@ def test_a_unit_with_an_id_is_shared_where_no_link_takes_both(
 def test_what_plain_nvcc_can_link_can_be_linked(
     workspace: Workspace, tmp_path: Path, begins_with: str
 ) -> None:
-    """Where both define what they begin with it is called otherwise in one; all else has one name in both."""
+    """If both define what they begin with, its name differs in one; all other names are the same in both."""
     skip_without_hidden_ids(workspace)
     first, is_distinguished = FIRST_DEFINITIONS[begins_with]
     check_out(
@@ -175,7 +175,7 @@ _IDS = re.compile(rb"[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}(_\d+)?")
 _SPECIAL = (
     "template <int N> int special(int *);\ntemplate <> int special<1>(int *x) { launch(x); return 1; }\n"
 )
-# nvcc takes these for definitions that other TUs may have, too, and ends the module id in the time.
+# nvcc treats these as definitions that other TUs may have, too, and ends the module id with the time.
 WITHOUT_NAME = {
     "specialised": (_SPECIAL, True),
     "inline": (_SPECIAL.replace("int special<", "inline int special<"), False),
@@ -219,7 +219,7 @@ def test_a_unit_whose_id_holds_the_time_is_shared_where_no_link_takes_both(
 def test_a_unit_that_has_to_keep_its_id_does_not_try_again(
     workspace: Workspace, tmp_path: Path, toolkit: Path
 ) -> None:
-    """And shares it as soon as it can."""
+    """And shares the result as soon as it can."""
     skip_without_hidden_ids(workspace)
     log = tmp_path / "log"
     workspace.environ["NVCCACHE_LOG"] = str(log)
@@ -246,7 +246,7 @@ def test_device_code_alone(workspace: Workspace, toolkit: Path, mode: str) -> No
 @pytest.mark.by_default("separate")
 @pytest.mark.parametrize("options", [(), ("-rdc=true",)], ids=["whole program", "separate"])
 def test_what_holds_no_id_is_shared(workspace: Workspace, toolkit: Path, options: tuple[str, ...]) -> None:
-    """All of it where no product does; device code, where only the host's part of an object does."""
+    """Everything if no product holds an id; device code if only the host's part of an object does."""
     check_out(workspace, _EXTERNAL)
     compile_in(workspace, "one", "-c", *TWO, *options)
     counters = compile_in(workspace, "two", "-c", *TWO, *options)
@@ -266,7 +266,7 @@ def test_another_checkout_of_a_changed_unit_shares_its_device_code(
 
 
 def test_a_warning_that_names_the_id_names_ones_own(workspace: Workspace, toolkit: Path) -> None:
-    """ptxas and cicc say how internal functions are called, and where they were found."""
+    """ptxas and cicc print names and places of internal functions."""
     check_out(workspace, _FIRST + _INTERNAL + "__device__ void unsaid() { int unused; }\n", "same")
     for _ in range(2):
         for checkout in CHECKOUTS:

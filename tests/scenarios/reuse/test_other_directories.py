@@ -59,7 +59,7 @@ def compile_in(
 @pytest.mark.by_default("plain", "id")
 @pytest.mark.parametrize("text", [PLAIN, INTERNAL, NAMED], ids=["plain", "id", "named"])
 def test_a_second_build_directory_takes_it_whole(workspace: Workspace, text: str) -> None:
-    """The words say where the source is, so that its path may be in the object."""
+    """The arguments name the source's path, which may thus be in the object."""
     check_out(workspace, text, "p")
     source, include = f"{workspace.directory}/p/src/a.cu", f"-I{workspace.directory}/p/inc"
     assert compile_in(workspace, "p/b1", source, include).outcome == "miss"
@@ -132,7 +132,7 @@ def test_a_relative_id_is_not_given_where_no_base_directory_is_set(workspace: Wo
 def test_debug_information_names_each_build_directory(
     workspace: Workspace, reference_directory: Path
 ) -> None:
-    """What the directory does not reach is made once: the text of a pass names it for the host compiler."""
+    """Stages independent of the directory run once; preprocessed text for the host compiler names it."""
     check_out(workspace, PLAIN, "p")
     line = ("{here}/src/a.cu", "-I{here}/inc", "-g")
     compile_in(workspace, "p/b1", *line, keep=reference_directory)
@@ -217,7 +217,7 @@ def test_a_variable_with_arguments_counts_as_a_whole_for_a_script_that_reads_it(
 @pytest.mark.by_default("case $* in *VALUE*) ;; esac; ")
 @pytest.mark.parametrize("reads_arguments", ["", "case $* in *VALUE*) ;; esac; "])
 def test_a_script_that_looks_at_its_arguments(workspace: Workspace, reads_arguments: str) -> None:
-    """It may choose by the path of the checkout, which is not the same for the other."""
+    """It may depend on the checkout's path, which differs in the other."""
     check_out(workspace, PLAIN, "p", "q")
     script = workspace.write("hostcxx", f'#!/bin/sh\n{reads_arguments}exec {HOST_COMPILER} "$@"\n')
     script.chmod(0o755)
@@ -242,7 +242,7 @@ MADE = "its source was last compiled as `/p/b/a.o`"
 
 
 def explained(workspace: Workspace, directory: str) -> tuple[str, list[str]]:
-    """Why the last compile of `a.o` there was no direct hit, and further words."""
+    """Why the last compile of `a.o` there was no direct hit, with further options."""
     argv = [sys.executable, "-m", "nvccache", "explain", "--json", "a.o"]
     document = json.loads(workspace.run(argv, cwd=workspace.directory / directory).stdout)
     root = str(workspace.directory)

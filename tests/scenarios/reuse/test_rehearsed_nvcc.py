@@ -1,4 +1,4 @@
-"""Scripts called nvcc of the kinds that sites have: as much is found behind them as behind nvcc itself."""
+"""Typical scripts named nvcc: they get as many hits as nvcc itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.light
 
 SOURCE = "#define VALUE 1\n" + KERNEL
 PASSES = {"host_preprocess": 1, "device_preprocess": 1}
-# As Kokkos's and Trilinos's wrappers do, it sorts words for nvcc and for the host compiler, and waits.
+# As Kokkos's and Trilinos's wrappers do, it sorts arguments for nvcc and the host compiler, and waits.
 SORTS = """
 for_nvcc=() for_host= level= show=0
 while (( $# )); do
@@ -52,7 +52,7 @@ KINDS = {
 
 
 def put(workspace: Workspace, kind: str) -> str:
-    """Have a script be nvcc; the real one."""
+    """Make a script nvcc; returns the real one."""
     text, first = KINDS[kind]
     real = workspace.nvcc
     workspace.write("etc/site.sh", "SITE_FLAGS=-DSITE\n")
@@ -99,7 +99,7 @@ def test_what_a_script_becomes_is_found_behind_nvcc_and_the_other_way_round(work
 
 
 def test_the_launcher_answers_a_script_again(workspace: Workspace) -> None:
-    """As long as nothing has changed that the script has read."""
+    """While nothing that the script read has changed."""
     put(workspace, "a site's module")
     source = workspace.write("a.cu", SOURCE)
     for directory in ("one", "two", "one", "two"):

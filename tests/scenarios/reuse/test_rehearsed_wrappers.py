@@ -1,6 +1,6 @@
-"""Host compilers behind wrappers that are rehearsed: as much is found as behind the compiler, and never more.
+"""Host compilers behind rehearsed wrappers: as many hits as for the compiler itself, and never more.
 
-What the wrappers are like that build systems put there: one `exec`; Nix's (bash, reads files, loops over its
+The wrappers resemble those of build systems: one `exec`; Nix's (bash, reads files, loops over its
 arguments), Spack's (sh, `eval`, separators), MPICH's (starts the compiler, and ends as it did), and Python.
 """
 
@@ -93,14 +93,14 @@ KINDS = {
     "Python": (PYTHON, "#!{python}"),
     "Python that waits": (SUBPROCESS, "#!{python}"),
 }
-# It goes on behind the compiler, and may see all of the environment, which tells the directory.
+# It continues after the compiler, and may read the whole environment, which names the directory.
 KNOWS_DIRECTORY = ("Python that waits",)
 
 
 def put(
     workspace: Workspace, text: str, first: str = "#!/bin/sh", name: str = "bin/wrapper"
 ) -> tuple[str, ...]:
-    """Put a wrapper there and what those above read; the options that name it."""
+    """Create a wrapper and the inputs of those above; the options that name it."""
     workspace.write("support/utils", UTILS)
     workspace.write("support/cflags", f"-B/usr/bin -idirafter {workspace.directory}/more")
     script(text, name, first)(workspace)
@@ -108,7 +108,7 @@ def put(
 
 
 def compiled(workspace: Workspace, *argv: str, cwd: Path | None = None, **variables: str) -> Counters:
-    """What was counted of a compile that made what plain nvcc makes."""
+    """The counters of a compile whose results are plain nvcc's."""
     cwd = cwd or workspace.directory
     cwd.mkdir(exist_ok=True)
     return both_ways(workspace, *argv, cwd=cwd, PWD=str(cwd), **variables).counters
@@ -157,8 +157,8 @@ def test_words_that_do_not(workspace: Workspace, word: str) -> None:
 
 @pytest.mark.by_default("-finstrument-functions", "@{work}/words")
 @pytest.mark.parametrize("adds", ["-finstrument-functions", "-include {work}/lines.h", "@{work}/words"])
-def test_words_that_may_have_lines_show(workspace: Workspace, adds: str) -> None:
-    """Only of words that are known not to: text goes by its bytes then."""
+def test_arguments_that_may_make_lines_visible(workspace: Workspace, adds: str) -> None:
+    """Only arguments known not to are ignored: otherwise the text counts by its bytes."""
     workspace.write("lines.h", "")
     workspace.write("words", "-DWORDS")
     options = put(workspace, f'exec "{{g++}}" {adds} "$@"')
@@ -169,7 +169,7 @@ def test_words_that_may_have_lines_show(workspace: Workspace, adds: str) -> None
 
 
 def test_a_wrapper_that_asks_for_debug_information(workspace: Workspace, reference_directory: Path) -> None:
-    """The object names lines and the directory, and the stub as nvcc's does, which keeps it here."""
+    """The object names lines, the directory and the stub, as nvcc's does, so it is not shared."""
     options = put(workspace, 'exec "{g++}" -g "$@"')
     for text in (SOURCE, "// a line\n" + SOURCE):
         source = workspace.write("a.cu", text)
@@ -183,7 +183,7 @@ def test_a_wrapper_that_asks_for_debug_information(workspace: Workspace, referen
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """One compile: where, of what, with which name of the object, and with which variables."""
+    """One compile: its directory, source, object name and variables."""
 
     directory: str = "."
     output: str = "a.o"
@@ -254,7 +254,7 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
 @pytest.mark.by_default("a descriptor that it opens", "the path of the object", "what it is to compile")
 @pytest.mark.parametrize("what", CHANGEABLE)
 def test_a_wrapper_that_changes_its_mind(workspace: Workspace, what: str) -> None:
-    """In turns, and once more by the stages alone."""
+    """In turns, and again by stages alone."""
     text, turns = CHANGEABLE[what]
     if "objcopy" in text and not shutil.which("objcopy"):
         pytest.skip("there is no objcopy")
@@ -270,7 +270,7 @@ def test_a_wrapper_that_changes_its_mind(workspace: Workspace, what: str) -> Non
 
 
 def set_up(workspace: Workspace) -> None:
-    """What the wrappers above look at, one or two of each."""
+    """The inputs of the wrappers above, one or two of each."""
     workspace.write("a.cu", SOURCE + "static __device__ int hidden;\n")
     workspace.write("marked.cu", SOURCE + "int marked;\n")
     workspace.write("picky.cu", SOURCE.replace("VALUE 0", 'VALUE 0\n#error "another"'))
@@ -286,7 +286,7 @@ def set_up(workspace: Workspace) -> None:
 
 
 def test_a_file_that_only_the_last_command_has_a_wrapper_read(workspace: Workspace) -> None:
-    """Neither the passes nor nvcc's dry run, which asks the wrapper for its version, show it."""
+    """Neither the passes nor nvcc's dry run, which queries the wrapper's version, show it."""
     options = put(workspace, 'case "$*" in *" -c "*) . "{work}/site" ;; esac\n' + BECOMES)
     workspace.write("a.cu", SOURCE)
     outcomes = []
@@ -297,7 +297,7 @@ def test_a_file_that_only_the_last_command_has_a_wrapper_read(workspace: Workspa
 
 
 def test_a_rehearsal_changes_nothing(workspace: Workspace) -> None:
-    """Neither a log that the wrapper writes, nor the object that it removes, nor what it writes behind."""
+    """Neither the wrapper's log, nor the object that it removes, nor files that it writes afterwards."""
     for name, text in {
         "log": 'echo "$*" >> "{work}/noted"\nexec "{g++}" "$@"',
         "behind": '"{g++}" "$@" && echo "$*" >> "{work}/noted"',
@@ -322,8 +322,8 @@ def test_one_that_looks_at_the_text_of_path(workspace: Workspace) -> None:
         compiled(workspace, *options, "-c", "a.cu", "-o", "a.o", PATH=searched)
 
 
-def test_what_it_says_by_itself_is_of_the_call(workspace: Workspace) -> None:
-    """It does not show in the command that it becomes."""
+def test_a_wrappers_own_messages_belong_to_the_call(workspace: Workspace) -> None:
+    """They are not part of the command that it becomes."""
     options = put(workspace, 'if [ -s "{work}/said" ]; then cat "{work}/said" >&2; fi\n' + BECOMES)
     workspace.write("a.cu", SOURCE)
     for text in ("", "one\n", "two\n", "", "two\n"):
@@ -355,10 +355,8 @@ exec "{g++}" -DVALUE=${mark:-0} "$@"
 
 
 @pytest.mark.parametrize("is_marked", ["by its text", "by line markers"])
-def test_one_that_looks_into_what_stages_hand_on_is_not_relied_on(
-    workspace: Workspace, is_marked: str
-) -> None:
-    """Nor does it find what an attempt has left that was given up."""
+def test_a_wrapper_that_looks_at_intermediates_is_not_relied_on(workspace: Workspace, is_marked: str) -> None:
+    """Nor does it find files of an abandoned attempt."""
     options = put(workspace, LOOKS)
     for folder in ("plain", "MARKED"):
         workspace.write(f"{folder}/a.h", "inline int here() { return 1; }\n")

@@ -32,7 +32,7 @@ from workspaces import Result, Workspace
 
 SOURCES = ("one.cu", "two.cu", "main.cu")
 OBJECTS = ("one.o", "two.o", "main.o")
-# What the way of calls that no record answers loads, and this one need not.
+# Modules that a miss loads, and a relink need not.
 HEAVY = ("call", "plan", "execution", "recording", "explanation", "schedule", "eviction")
 PASSES = ("host_preprocess", "device_preprocess")
 WARNED = "int unused_in_host() { int nobody; return 1; }\n"
@@ -144,7 +144,7 @@ def test_what_only_the_host_links_is_linked_again(place: Workspace) -> None:
 @pytest.mark.by_default("seen")
 @pytest.mark.parametrize("is_recorded", [False, True], ids=["unseen", "seen"])
 def test_a_failing_link_prints_what_nvcc_prints(place: Workspace, is_recorded: bool) -> None:
-    """With what the record counts, and with what only the linker knows of."""
+    """With inputs that are recorded, and with inputs that only the linker finds."""
     place.write("script.ld", "INCLUDE nested.ld\n")
     place.write("nested.ld", "script_defines_this = 1;\n")
     argv = (*words_of(place, *OBJECTS), "-Xlinker", "script.ld")
@@ -178,7 +178,7 @@ def test_messages_come_in_order_and_once(place: Workspace) -> None:
 
 
 def run_with_messages(place: Workspace, argv: tuple[str, ...]) -> Result:
-    """Both ways, under one name, since the linker says it."""
+    """Both ways, under one name, since the linker prints it."""
     found = place.cached(*argv, *HOST_OPTIONS, "-o", "ours")
     plain = place.plain(*argv, *HOST_OPTIONS, "-o", "ours")
     assert b"nobody" in plain.stderr

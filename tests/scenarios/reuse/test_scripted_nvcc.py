@@ -45,7 +45,7 @@ HANDS_ON = {
     "a variable for others, set for one command": 'CPATH={work} exec "{nvcc}" {more} "$@"',
     "a variable less": 'unset LC_ALL\nexec "{nvcc}" {more} "$@"',
     "a variable less by a program": 'exec env -u LC_ALL "{nvcc}" {more} "$@"',
-    # By what it can see of the call.
+    # By properties of the call that it can see.
     "a loop over its arguments": (
         'for word; do case $word in -odir) exec "{nvcc}" "$@" ;; esac; done\nexec "{nvcc}" {more} "$@"'
     ),
@@ -90,14 +90,14 @@ def put(what: str, option: str, nvcc: str) -> Change:
 
 
 def use(workspace: Workspace, text: str, first: str = "#!/bin/sh") -> None:
-    """Have a script of this text be nvcc, and something to compile."""
+    """Make a script with this text nvcc, and write a source."""
     script(text, "bin/nvcc", first)(workspace)
     workspace.nvcc = str(workspace.directory / "bin/nvcc")
     (workspace.directory / "a.cu").write_text(SOURCE)
 
 
 def compiled(workspace: Workspace, *, cached: bool) -> tuple[bytes, bool, str]:
-    """The value that an object has, whether the script has worked on afterwards, and the outcome."""
+    """The value in the object, whether the script continued afterwards, and the outcome."""
     for name in ("a.o", "a.d", "after"):
         (workspace.directory / name).unlink(missing_ok=True)
     run = workspace.cached if cached else workspace.plain
@@ -110,7 +110,7 @@ def compiled(workspace: Workspace, *, cached: bool) -> tuple[bytes, bool, str]:
 
 
 def compile_and_edit(workspace: Workspace, what: str) -> list[str]:
-    """The outcomes of two calls, and of two behind the script once it was edited."""
+    """The outcomes of two calls, and of two more after the script was edited."""
     real, workspace.nvcc = workspace.nvcc, str(workspace.directory / "bin/nvcc")
     (workspace.directory / "a.cu").write_text(SOURCE)
     outcomes, values = [], []

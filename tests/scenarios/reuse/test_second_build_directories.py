@@ -1,6 +1,6 @@
 """A second build directory of the same sources: cicc does not run again, and no stage is wasted.
 
-Seen at first with CMake and Ninja on many cores: which stage ended first decided on what was stored.
+First seen with CMake and Ninja on many cores: which stage ended first decided what was stored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ namespace { __device__ int counter = 3; __global__ void hidden(int *x) { *x = co
 int launch(int *x) { hidden<<<1, 32>>>(x); return 0; }
 """
 BOTH = architectures(80, 90)
-# Tells of cudafe++ a moment after its thread has taken in what it made.
+# Reports the end of cudafe++ a moment after its thread has stored the result.
 _LATE = """
 import json
 import sys
@@ -66,7 +66,7 @@ sys.exit(shim.main())
 def build_in(
     workspace: Workspace, directory: str, options: Sequence[str | Path], program: Sequence[str] = ()
 ) -> Counters:
-    """Compile the source in a build directory as CMake does; what comes out is what plain nvcc makes."""
+    """Compile the source in a build directory as CMake does; the object is plain nvcc's."""
     here = workspace.write(f"{directory}/config.h", _CONFIG).parent
     argv = ["-c", workspace.directory / "a.cu", *options, "-o", "a.o"]
     run = [*program, workspace.nvcc] if program else [str(launcher_of_tree()), workspace.nvcc]
@@ -82,7 +82,7 @@ def build_in(
 
 
 def script(workspace: Workspace, *options: str, before: str = ":") -> Path:
-    """A host compiler that is no compiler itself, and may do anything."""
+    """A script as host compiler, which may do anything."""
     argv = " ".join((HOST_COMPILER, *options))
     path = workspace.write("hostcxx", f'#!/bin/sh\n: "$WRAPPED"\n{before}\nexec {argv} "$@"\n')
     path.chmod(0o755)
@@ -90,7 +90,7 @@ def script(workspace: Workspace, *options: str, before: str = ":") -> Path:
 
 
 def starts_of(workspace: Workspace, toolkit: Path, tool: str, commands: str = "") -> Path:
-    """Have a tool note each of its starts."""
+    """Make a tool log each of its starts."""
     noted = workspace.directory.parent / f"starts-{tool}"
     noted.write_text("")
     precede(toolkit, tool, f'echo "$*" >> "{noted}"\n{commands}')
@@ -138,7 +138,7 @@ def test_ids_that_are_of_no_use_are_not_made_up_again(
     assert wasted_stages(workspace) == 0
 
 
-# What a header in the build directory says, and options, by which the result may tell the directory, or not.
+# A header in the build directory, options, and whether the result may name the directory.
 _SHARED_THEN = {
     "no more than its text": (_CONFIG, []),
     "a macro that nothing uses": (_CONFIG, ['-DROOT="{here}"']),
@@ -153,7 +153,7 @@ _TELLING = {
 def test_a_header_of_the_build_directory_beside_a_source_that_tells_its_own_path(
     workspace: Workspace, toolkit: Path, says: str
 ) -> None:
-    """The source tells by `assert` where the checkout is; yet the result may be that of each directory."""
+    """`assert` puts the checkout's path into the source; still build directories may share the result."""
     workspace.write("src/a.cu", _SURE)
     text, options = {**_SHARED_THEN, **_TELLING}[says]
     found = []
@@ -168,7 +168,7 @@ def test_a_header_of_the_build_directory_beside_a_source_that_tells_its_own_path
 
 
 def test_a_product_that_names_a_header_of_the_build_directory(workspace: Workspace, toolkit: Path) -> None:
-    """PTX with line information names each file that has code in it."""
+    """PTX with line information names each file that contributes code."""
     source = workspace.write("src/a.cu", _SURE)
     for name in ("one", "two"):
         here = workspace.write(f"{name}/config.h", "__global__ void more(int *x) { *x *= 3; }\n").parent
@@ -195,13 +195,13 @@ def test_a_header_of_another_build_directory_that_the_source_names(
 
 
 def wasted_stages(workspace: Workspace) -> int:
-    """How many stages of the last build were ended unheard, by the statistics."""
+    """How many stages of the last build were wasted, according to `stats`."""
     output = workspace.run([sys.executable, "-m", "nvccache", "stats", "--json"]).stdout
     return int(json.loads(output)["in_vain"]["runs"])
 
 
 def test_what_a_thread_has_just_made_is_not_made_twice(workspace: Workspace, toolkit: Path) -> None:
-    """It is looked at when its stage has ended, and stored, not while another is looked at."""
+    """It is checked once its stage has ended and was stored, not while another stage is checked."""
     workspace.write("a.cu", _UNLIKE)
     noted = starts_of(workspace, toolkit, "cudafe++", "sleep 1")
     options = (*BOTH, *HOST_OPTIONS)

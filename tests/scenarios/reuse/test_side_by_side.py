@@ -41,7 +41,7 @@ def write(workspace: Workspace, text: str) -> None:
 
 
 def check_made(calls: list[Call], paths: list[Path], expected: bytes) -> None:
-    """Each ends silently and well, with this object."""
+    """Each succeeds silently, with this object."""
     for call, path in zip(calls, paths, strict=True):
         assert end(call) == Result(0, b"", b"")
         assert path.read_bytes() == expected
@@ -76,7 +76,7 @@ def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str
 def test_units_named_after_their_outputs_are_what_they_are_alone(
     workspace: Workspace, toolkit: Path, nvcc: str, mode: str
 ) -> None:
-    """They have no external definition: the ids in them depend on the name of the object."""
+    """They have no external definition: their ids depend on the name of the object."""
     write(workspace, INTERNAL)
     names = NAMES if mode == "-c" else NAMES[:3]
     alone = {}
@@ -111,7 +111,7 @@ def test_all_waiting_calls_get_a_failure_as_nvcc_prints_it(
     assert workspace.counters().calls["failed"] == len(calls)
 
 
-def test_those_who_waited_for_a_failure_do_not_queue_for_the_next(
+def test_calls_that_waited_for_a_failure_do_not_queue_for_the_next(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:
     """All but the first one must run at the same time, or else they print that they timed out."""
@@ -136,20 +136,18 @@ def first_hangs(toolkit: Path, tmp_path: Path, until: str = "") -> Path:
 
 
 def find_holder(workspace: Workspace, caller: Path, calls: list[Call]) -> Call:
-    """The call that runs the stage that the others, as this waits for, need."""
+    """Wait until the other calls need a stage that one call runs; that call."""
     running = workspace.cache / "locks/running"
     wait_until(caller.exists, calls)
     pid = int(caller.read_text())
     (holder,) = [call for call in calls if call.pid == pid]
     others = [call for call in calls if call is not holder]
-    # While the holder has but one claim it is this one: what it ran before is stored.
+    # While the holder has only one claim it is this one: its earlier stages are stored.
     wait_until(lambda: len(list(running.iterdir())) == 1 and all(map(is_waiting_for_claim, others)), calls)
     return holder
 
 
-def test_who_waits_for_a_call_that_is_killed_goes_on(
-    workspace: Workspace, toolkit: Path, tmp_path: Path
-) -> None:
+def test_calls_that_wait_for_a_killed_call_go_on(workspace: Workspace, toolkit: Path, tmp_path: Path) -> None:
     write(workspace, SOURCE)
     expected = object_by_plain(workspace, "a.cu")
     caller = first_hangs(toolkit, tmp_path)
@@ -188,7 +186,7 @@ def test_who_waits_for_a_call_that_is_stopped_goes_on_and_so_does_that_one(
 def test_two_calls_that_need_what_the_other_runs_both_come_to_an_end(
     workspace: Workspace, toolkit: Path, request: pytest.FixtureRequest
 ) -> None:
-    """With one place for both, in orders that cross, and one of them often killed."""
+    """With one slot for both, in opposite orders, and one of them often killed."""
     write(workspace, SOURCE)
     crossing = [BOTH, BOTH[::-1]]
     expected = [object_by_plain(workspace, "a.cu", *argv) for argv in crossing]
@@ -239,7 +237,7 @@ MANY = architectures(75, 80, 86, 89, 90)
 
 
 def start_units(workspace: Workspace, count: int, places: int) -> list[Call]:
-    """Compile units that have nothing in common, the later ones when the first has filled the pool."""
+    """Compile unrelated units, the later ones when the first has filled the pool."""
     calls: list[Call] = []
     for number in range(count):
         workspace.write(f"{number}.cu", SOURCE.replace("STEP 1", f"STEP 1{number}"))

@@ -1,4 +1,4 @@
-"""Two machines with one cache behind them: users, homes, kernels, checkouts and dates decide nothing.
+"""Two machines with one cache behind them: users, homes, kernels, checkouts and dates do not matter.
 
 The second machine has a copy of what the first has put into the cache, without what never leaves a machine
 (memos, replay records, the event log), and so without a hint that would save looking at contents.
@@ -173,7 +173,7 @@ class Machine:
 
 
 def record_as_another_class(machine: Machine) -> None:
-    """Have the machine remember of its processor that it is of a class that there is not."""
+    """Make the machine record its processor as one of a made-up class."""
     cache = Store(str(machine.workspace.cache))
     asked = set()
     relocation = Relocation(str(machine.checkout.parent), f"{machine.checkout}/build")
@@ -199,7 +199,7 @@ def two_machines(tmp_path: Path, nvcc: str, other: Other) -> tuple[Machine, Path
 
 
 def is_alike(made: bytes, plain: bytes) -> bool:
-    """But for the checksum of a path in the module id."""
+    """Except for the checksum of a path in the module id."""
     return _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", plain)
 
 
@@ -249,7 +249,7 @@ def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a library in the place of the system's")
 def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, nvcc: str) -> None:
-    """Though it computes the same."""
+    """Even if it computes the same."""
     library = next(path for path in map(Path, own_libraries()) if path.name.startswith("libm.so"))
     other = tmp_path / "libm"
     other.write_bytes(library.read_bytes() + b"another")
@@ -265,7 +265,7 @@ def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, nvcc: str) -
 
 
 def own_libraries() -> list[str]:
-    """What this interpreter has loaded, and what a program with mathematics in it would."""
+    """Libraries of this interpreter, and of a program that uses libm."""
     ctypes.CDLL("libm.so.6")
     return [
         os.path.realpath(line.split()[-1])
