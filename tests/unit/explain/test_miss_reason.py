@@ -331,3 +331,11 @@ def test_damaged_notes_are_as_good_as_absent(place, cache):
         cache.add_record(store.OBJECT, key, body, lock=False)
         if object_record.find(str(place / "a.o"), cache):
             assert cause_of(case(), cache)
+
+
+def test_another_object_of_a_source_says_why_nothing_was_recorded(place, cache):
+    record(case(), cache, "its messages name a product")
+    assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [
+        "the last compile of its source was not recorded: its messages name a product",
+        f"its source was last compiled as `{place}/a.o`",
+    ]
