@@ -34,6 +34,7 @@ _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
 _MOST_DETAILS = 50
+_DEVICE_LINES = ("generate-line-info", "device-debug")
 _OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ", "--dependency-target")
 
 
@@ -265,7 +266,10 @@ class Explanation:
         ):
             base = os.path.commonpath([os.path.dirname(here), os.path.dirname(there)])
             return [f"{ADVICE}`NVCCACHE_BASE_DIR={base}`"] if len(base) > 1 else []
-        if other.reason_not_shared in (record_call.NAMED_IN_DEBUG_INFO, record_call.NAMED_IN_TEXT) and here:
+        # cicc writes paths into the device code's line information, where no option replaces them.
+        has_device_lines = any(each.name in _DEVICE_LINES for each in self._request.invocation.arguments)
+        named = (record_call.NAMED_IN_TEXT, *(() if has_device_lines else (record_call.NAMED_IN_DEBUG_INFO,)))
+        if other.reason_not_shared in named and here:
             return [f"{ADVICE}`-Xcompiler -ffile-prefix-map={here}=.`"]
         return []
 

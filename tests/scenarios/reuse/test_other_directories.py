@@ -264,7 +264,7 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         assert workspace.cached(*argv, cwd=folder, PWD=str(folder), **variables).status == 0
 
 
-@pytest.mark.by_default("id", "debug", "option")
+@pytest.mark.by_default("id", "debug", "device lines", "option")
 @pytest.mark.parametrize(
     ("text", "options", "cause", "detail"),
     [
@@ -286,6 +286,7 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
             f"{ELSEWHERE}its debug or line information names its directory",
             "to share it: `-Xcompiler -ffile-prefix-map=/q=.`",
         ),
+        (PLAIN, ("-lineinfo",), f"{ELSEWHERE}its debug or line information names its directory", ""),
         (
             INTERNAL,
             ("-rdc=true",),
@@ -305,7 +306,7 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
             "",
         ),
     ],
-    ids=["id", "named", "debug", "linked id", "variable", "option"],
+    ids=["id", "named", "debug", "device lines", "linked id", "variable", "option"],
 )
 def test_what_kept_the_neighbour_from_being_taken(
     workspace: Workspace, text: str, options: tuple[str, ...], cause: str, detail: str
