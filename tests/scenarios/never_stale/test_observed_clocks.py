@@ -141,12 +141,19 @@ COMPARED = {
     "by a pragma of macros": (
         '#define DO(x) _Pragma(#x)\n#define TWICE(x) DO(x)\n#define D dependency\nTWICE(GCC D "grammar")\n'
     ),
+    "behind an apostrophe and the start of a comment": (
+        '#if 0\n don\'t /* \n#endif\n*/\n#pragma GCC dependency "grammar"\n'
+    ),
+    "by a pragma with blanks behind a backslash": '#pragma GCC depen\\  \ndency "grammar"\n',
+    "by a macro of the command line": (
+        '#define DO(x) _Pragma(#x)\n#define TWICE(x) DO(x)\nTWICE(GCC D "grammar")\n'
+    ),
     "by an operator": '_Pragma("GCC dependency \\"grammar\\"")\n',
     "by a pragma in a header": '#include "h.h"\n',
 }
 
 
-@pytest.mark.by_default("by a pragma of macros")
+@pytest.mark.by_default("by a pragma of macros", "by a macro of the command line")
 @pytest.mark.parametrize("way", COMPARED)
 def test_a_date_that_is_compared_is_that_of_now(workspace: Workspace, way: str) -> None:
     files = {
@@ -160,7 +167,13 @@ def test_a_date_that_is_compared_is_that_of_now(workspace: Workspace, way: str) 
 
     check(
         workspace,
-        Case(change=touch("grammar", 1e7), files=files, prepare=prepare, is_recorded=None),
+        Case(
+            change=touch("grammar", 1e7),
+            files=files,
+            prepare=prepare,
+            is_recorded=None,
+            call=call("-DD=dependency" if "command line" in way else ""),
+        ),
     )
 
 

@@ -151,6 +151,15 @@ def test_an_option_that_changes_diagnostics(light: Workspace, switch: str) -> No
     check_switch(light, SWITCHES[switch], switch.split(), ("-c", "a.cu", "-o", "a.o"))
 
 
+def test_an_output_that_is_named_again(light: Workspace) -> None:
+    """nvcc warns of the second name."""
+    light.write("a.cu", KERNEL)
+    for names in (("b.o",), ("a.o", "b.o"), ("b.o",)):
+        given = [word for name in names for word in ("-o", name)]
+        made = both_ways(light, "-c", "a.cu", *given, ARCHITECTURE)
+        assert (b"incompatible redefinition" in made.stderr) == (len(names) == 2)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("switch", ["-Werror ext-lambda-captures-this", "-Wext-lambda-captures-this"])
 def test_an_option_about_lambdas(workspace: Workspace, switch: str) -> None:
