@@ -414,8 +414,10 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
 
 
 def _contains(path: str, text: str) -> bool:
-    """Whether a file contains a text; also if it cannot be read any more."""
+    """Whether a file contains a text; also if it cannot be read any more, or is a FIFO, which would block."""
     try:
+        if not os.path.isfile(path):
+            return True
         with open(path, "rb") as stream:
             return text.encode() in stream.read()
     except OSError:
