@@ -28,6 +28,7 @@ _AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
+_CLOCK_DIFFERENCE = 2.0  # seconds that a file server's clock may be ahead
 _PREFIX = "prefix:"  # in `where` of a stage that was run by a launcher command
 # Not inside a quoted path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -84,6 +85,10 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     yield [f"{subject}: {call.outcome.replace('_', ' ')}, because {found.cause}"]
     for detail in found.details:
         yield [f"  {detail}" if detail.startswith(miss_reason.ADVICE) else f"  also: {detail}"]
+    if found.is_logged and (age := _rewritten_after(call)):
+        yield [
+            f"  the object was written again {age} later, by a call that was not counted or another program"
+        ]
     if call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
         yield [f"  not all results were stored: {fault}"]
@@ -92,6 +97,15 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     if call.wrong_settings:
         yield [f"  wrong setting: {call.wrong_settings}"]
     yield from _tree(found, is_verbose)
+
+
+def _rewritten_after(call: Event) -> str:
+    """The time from the end of a call until something else wrote its product; empty if nothing did."""
+    try:
+        seconds = os.stat(call.product).st_mtime - call.ended
+    except OSError:
+        return ""
+    return format_seconds(seconds) if seconds > _CLOCK_DIFFERENCE else ""
 
 
 def document(found: Explanation) -> dict[str, object]:

@@ -46,6 +46,17 @@ def test_an_unknown_object_is_one_sentence(nvccache, cache_dir):
     assert (result.exit_code, result.output) == (1, "Error: no compile of `sub/b.o` is recorded\n")
 
 
+@pytest.mark.parametrize(("age", "is_later"), [(0, False), (100, True)])
+def test_an_object_that_was_written_again_since_is_noted(
+    nvccache, cache_dir, tmp_path, monkeypatch, age, is_later
+):
+    monkeypatch.chdir(tmp_path)
+    journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
+    (tmp_path / "a.o").touch()
+    os.utime("a.o", (event("").ended + age,) * 2)
+    assert ("the object was written again" in nvccache("explain", "a.o").output) == is_later
+
+
 def test_an_empty_word_is_no_question_for_the_last_compile(nvccache, cache_dir):
     journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
     result = nvccache("explain", "")
