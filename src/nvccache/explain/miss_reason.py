@@ -94,7 +94,7 @@ class Explanation:
             reason_not_shared=report.reason_not_shared,
             checkout=checkout,
             source=self._source,
-            source_digest=_digest_of(self._source),
+            source_digest=self._now.digest(self._source),
             details=cause[1 : _MOST_DETAILS + 1],
             components=self._components(digest_key, self._arguments(), self._variables()),
             stages=reasons.keys_of_stages(digest_key, kept),
@@ -113,11 +113,11 @@ class Explanation:
             return ["NVCCACHE_RECACHE is set"]
         former = self._former
         if former is None:
-            nearest = self._nearest_differences()
-            if nearest == []:
-                return [_LOST]
+            nearest = self._nearest_differences(has_source=True)
+            if nearest is not None:
+                return nearest or [_LOST]
             neighbour = self._neighbour()
-            return self._of_neighbour(*neighbour, nearest or []) if neighbour else [FIRST]
+            return self._of_neighbour(*neighbour) if neighbour else [FIRST]
         found = self._of_call(former)
         if former.outcome == outcomes.FAILED:
             return [*found, _FAILED]
@@ -215,13 +215,16 @@ class Explanation:
         found = record.named(former.record_name, kept, self._cache)
         return found.input_record if found else None
 
-    def _nearest_differences(self) -> list[str] | None:
+    def _nearest_differences(self, *, has_source: bool = False) -> list[str] | None:
         """The fewest differences from a record of the same command, in any directory; None if there is none.
 
+        If `has_source`, only from those of this source as it is now: other projects use the same commands.
         The newest is not always the nearest, since an older one may have been replayed after it.
         """
         fronts = direct.fronts_of(self._request, self._relocation)
         kept = (pair.input_record for front in fronts for pair in record.all_pairs(front, self._cache))
+        if has_source:
+            kept = (read for read in kept if self._now.digest(self._source) in read.digests)
         return min(map(self._of_inputs, kept), key=len, default=None)
 
     def _neighbour(self) -> tuple[str, ObjectRecord] | None:
@@ -229,7 +232,7 @@ class Explanation:
         product, other = object_record.find_of_source(self._source, self._cache)
         if other is None or product in self._objects:
             return None
-        digest = _digest_of(self._source)
+        digest = self._now.digest(self._source)
         is_alike = digest and (digest == other.source_digest or self._is_counterpart(other))
         return (product, other) if is_alike else None
 
@@ -245,13 +248,14 @@ class Explanation:
             return False
         return any(is_same and _below(here, path) != path for path, is_same in self._files_here(other))
 
-    def _of_neighbour(self, product: str, other: ObjectRecord, nearest: list[str]) -> list[str]:
+    def _of_neighbour(self, product: str, other: ObjectRecord) -> list[str]:
         """Why that object was not reused: other arguments or files, or else its path matters.
 
         The first clause does not name it: objects with the same cause are counted together.
         """
         made = f"its source was last compiled as `{product}`"
-        found = self._of_call(other, is_neighbour=True) or nearest or self._of_changed_files(other)
+        found = self._of_call(other, is_neighbour=True)
+        found = found or self._nearest_differences() or self._of_changed_files(other)
         if found:
             return [f"compared with the last compile of its source, {found[0]}", *found[1:], made]
         if other.reason_against_record:
@@ -314,10 +318,3 @@ def _below(checkout: str, path: str) -> str:
 def _only(components: Iterable[Component], tag: str) -> str:
     """The first part under a tag, or empty."""
     return next((parts[0][0] for known, parts in components if known == tag and parts), "")
-
-
-def _digest_of(path: str) -> str:
-    try:
-        return keys.digest_file(path)
-    except OSError:
-        return ""
