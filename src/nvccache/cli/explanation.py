@@ -162,8 +162,9 @@ def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
     if call.outcome == outcomes.FAILED:
         is_first = cause in ("", miss_reason.FIRST)
         return "nvcc reports an error", [] if is_first else [cause, *details]
-    if record and record.reason_against_record and record.reason_against_record not in cause:
-        details.append(f"no direct record is kept: {record.reason_against_record}")
+    unrecorded = record.reason_against_record if record else ""
+    if unrecorded and not any(unrecorded in clause for clause in (cause, *details)):
+        details.append(f"no direct record is kept: {unrecorded}")
     return cause or "no record of it is left in the cache", details
 
 

@@ -100,6 +100,11 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
             ["`a.o`: fault, because nvccache had a fault; `NVCCACHE_LOG` has more"],
         ),
         (
+            ["`x.h` changed", [NO_RECORD], REASON],
+            [["miss"]],
+            ["`a.o`: miss, because `x.h` changed", f"  also: {NO_RECORD}"],
+        ),
+        (
             ["`x.h` changed", ["`y.h` is gone"], REASON],
             [["partial_hit", "", [("cudafe", True, 0.25), ("cicc", False, 12.3456)]]],
             [
