@@ -126,6 +126,7 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
         "a reason of another version has its name",
         "a failure",
         "a fault",
+        "a reason against a record that is among the differences is not repeated",
         "a miss has all differences and its cost",
         "a reason against a record is shown once",
         "a record that was evicted is missed",
