@@ -152,11 +152,14 @@ def _ending(root: str, typed: str) -> dict[str, Event]:
 
 
 def _near(root: str, typed: str) -> str:
-    """The path of the product or source with the most similar name; empty if there is none."""
+    """The product or source with the most similar name, in the working directory rather than elsewhere."""
+    here = os.path.join(os.getcwd(), "")
     paths: dict[str, str] = {}
     for call in filter(_is_compile, events.newest(root)):
         for path in (call.product, *sources_of(call)):
-            paths.setdefault(os.path.basename(path).lower(), path)
+            known = paths.setdefault(os.path.basename(path).lower(), path)
+            if path.startswith(here) and not known.startswith(here):
+                paths[os.path.basename(path).lower()] = path
         if len(paths) >= _MOST_NAMES:
             break
     found = difflib.get_close_matches(os.path.basename(typed).lower(), paths, 1, _ALIKE)
