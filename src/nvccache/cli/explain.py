@@ -251,7 +251,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
             f"{build['name']:<{max(map(len, names))}}  {units.moment(build['since'])}"
             f"  {format_count(build['calls'], 'call')} in {spent},"
             f" {build['hits']} of {build['cacheable']} were hits,"
-            f" wall time {stats_text.format_saved(build['wall_seconds_saved'])}"
+            f" {stats_text.format_saved(build['wall_seconds_saved'])}"
         )
     yield from _listed(
         f"hits in {first} that ran in {second}", [_line(change, 1) for change in found["now_run"]]

@@ -138,10 +138,10 @@ def document(found: Explanation) -> dict[str, object]:
 
 
 def _format_remote_use(use: RemoteUse) -> str:
-    """`remotes: 3 of 5 objects found, 12.0 KiB, in 0.05 s`."""
+    """`remotes: 3 objects found in 5 lookups, 12.0 KiB, in 0.05 s`."""
     if not use.asked:
         return "remotes: " + "; ".join([outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults])
-    answers = f"remotes: {use.found} of {format_count(use.asked, 'object')} found"
+    answers = f"remotes: {format_count(use.found, 'object')} found in {format_count(use.asked, 'lookup')}"
     received = f", {format_size(use.bytes)}" if use.bytes else ""
     faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)
     return f"{answers}{received}, in {format_seconds(use.seconds)}{faults}"

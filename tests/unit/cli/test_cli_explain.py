@@ -303,7 +303,7 @@ def test_faults_of_storage_and_settings_are_shown(nvccache, cache_dir):
     assert nvccache.lines("explain", "a.o") == [
         f"`a.o`: miss, because {FIRST}",
         f"  not all results were stored: {outcomes.STORE_FAULTS['disk_full']}",
-        f"  remotes: 3 of 5 objects found, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
+        f"  remotes: 3 objects found in 5 lookups, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
         "  wrong setting: jobs",
     ]
     assert nvccache.json("explain", "a.o")["remote"]["found"] == 3
