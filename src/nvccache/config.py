@@ -255,8 +255,8 @@ class Config:
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
     it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""
     jobs: int = setting(as_count, 0)
-    """Each call may always run one tool. This is how many more all calls of this user on this machine may
-    run at once. By default, one for each core."""
+    """How many tools may run at once in all calls of this user on this machine, besides the one that each
+    call may always run. By default, one for each core."""
     log: str = setting(as_path, "")
     """A file to which every call appends what it did; only its owner can read it. Values of macros are
     left out."""

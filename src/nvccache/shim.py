@@ -53,7 +53,7 @@ def role() -> Callable[[], int]:
         return lambda: _compile(argv[0], argv[1:])
     from nvccache.cli.names import COMMANDS
 
-    if not argv or argv[0] in COMMANDS or not _is_compiler(argv[0]):
+    if not argv or argv[0] in COMMANDS or not _is_compiler(*argv):
         from nvccache import cli
 
         sys.argv[1:] = argv
@@ -119,7 +119,7 @@ def _compile(typed: str, arguments: list[str]) -> int:
     os._exit(status)
 
 
-def _is_compiler(argument: str) -> bool:
+def _is_compiler(argument: str, *others: str) -> bool:
     if argument.startswith("-"):
         return False
     if "nvcc" in argument:
@@ -128,7 +128,7 @@ def _is_compiler(argument: str) -> bool:
         return False
     from nvccache.cli import names  # a misspelled command such as `cleen` contains the name of a compiler
 
-    return not names.is_command(argument, os.environ)
+    return not names.is_command(argument, others, os.environ)
 
 
 def _compile_or_exec(typed: str, arguments: list[str]) -> int:

@@ -144,9 +144,7 @@ def _known(word: str) -> str:
     name = _name(word)
     if name in settings.SETTINGS:
         return name
-    near = log.nearest(name)
-    meant = f"; did you mean `{near}`?" if near else ""
-    raise WrongUsage(f"there is no setting `{word}`{meant}", "`nvccache config` lists them")
+    raise WrongUsage(f"there is no setting `{word}`{log.hint(name)}", "`nvccache config` lists them")
 
 
 def _name(word: str) -> str:

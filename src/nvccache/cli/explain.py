@@ -59,9 +59,9 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
     """Say why the last compile of FILE was a hit or a miss.
 
     FILE is an object, a source, or the end of the path of one; without it, the most recent compile is
-    explained. The first line is the answer. Below it are further differences from the compile before, then
-    the stages in nvcc's order: whether each was a hit or ran, the CPU seconds that it took or saved, and why
-    it ran.
+    explained. The first line is the answer. Below it are further differences from the last compile of FILE
+    with the same command line (or with another, if there is none), then the stages in nvcc's order: whether
+    each was a hit or ran, the CPU seconds that it took or saved, and why it ran.
     """
     if diff and path:
         raise WrongUsage("`--diff` compares whole builds, and takes no FILE")
@@ -152,11 +152,14 @@ def _ending(root: str, typed: str) -> dict[str, Event]:
 
 
 def _near(root: str, typed: str) -> str:
-    """The path of the product or source with the most similar name; empty if there is none."""
+    """The product or source with the most similar name, in the working directory rather than elsewhere."""
+    here = os.path.join(os.getcwd(), "")
     paths: dict[str, str] = {}
     for call in filter(_is_compile, events.newest(root)):
         for path in (call.product, *sources_of(call)):
-            paths.setdefault(os.path.basename(path).lower(), path)
+            known = paths.setdefault(os.path.basename(path).lower(), path)
+            if path.startswith(here) and not known.startswith(here):
+                paths[os.path.basename(path).lower()] = path
         if len(paths) >= _MOST_NAMES:
             break
     found = difflib.get_close_matches(os.path.basename(typed).lower(), paths, 1, _ALIKE)
@@ -248,7 +251,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
             f"{build['name']:<{max(map(len, names))}}  {units.moment(build['since'])}"
             f"  {format_count(build['calls'], 'call')} in {spent},"
             f" {build['hits']} of {build['cacheable']} were hits,"
-            f" wall time {stats_text.format_saved(build['wall_seconds_saved'])}"
+            f" {stats_text.format_saved(build['wall_seconds_saved'])}"
         )
     yield from _listed(
         f"hits in {first} that ran in {second}", [_line(change, 1) for change in found["now_run"]]

@@ -28,6 +28,7 @@ _AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
+_CLOCK_DIFFERENCE = 2.0  # seconds that a file server's clock may be ahead
 _PREFIX = "prefix:"  # in `where` of a stage that was run by a launcher command
 # Not inside a quoted path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -84,6 +85,10 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     yield [f"{subject}: {call.outcome.replace('_', ' ')}, because {found.cause}"]
     for detail in found.details:
         yield [f"  {detail}" if detail.startswith(miss_reason.ADVICE) else f"  also: {detail}"]
+    if found.is_logged and (age := _rewritten_after(call)):
+        yield [
+            f"  the object was written again {age} later, by a call that was not counted or another program"
+        ]
     if call.store_fault:
         fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
         yield [f"  not all results were stored: {fault}"]
@@ -92,6 +97,15 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     if call.wrong_settings:
         yield [f"  wrong setting: {call.wrong_settings}"]
     yield from _tree(found, is_verbose)
+
+
+def _rewritten_after(call: Event) -> str:
+    """The time from the end of a call until something else wrote its product; empty if nothing did."""
+    try:
+        seconds = os.stat(call.product).st_mtime - call.ended
+    except OSError:
+        return ""
+    return format_seconds(seconds) if seconds > _CLOCK_DIFFERENCE else ""
 
 
 def document(found: Explanation) -> dict[str, object]:
@@ -124,10 +138,10 @@ def document(found: Explanation) -> dict[str, object]:
 
 
 def _format_remote_use(use: RemoteUse) -> str:
-    """`remotes: 3 of 5 objects found, 12.0 KiB, in 0.05 s`."""
+    """`remotes: 3 objects found in 5 lookups, 12.0 KiB, in 0.05 s`."""
     if not use.asked:
         return "remotes: " + "; ".join([outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults])
-    answers = f"remotes: {use.found} of {format_count(use.asked, 'object')} found"
+    answers = f"remotes: {format_count(use.found, 'object')} found in {format_count(use.asked, 'lookup')}"
     received = f", {format_size(use.bytes)}" if use.bytes else ""
     faults = "".join(f"; {outcomes.REMOTE_FAULTS.get(word, word)}" for word in use.faults)
     return f"{answers}{received}, in {format_seconds(use.seconds)}{faults}"
@@ -148,8 +162,9 @@ def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
     if call.outcome == outcomes.FAILED:
         is_first = cause in ("", miss_reason.FIRST)
         return "nvcc reports an error", [] if is_first else [cause, *details]
-    if record and record.reason_against_record and record.reason_against_record not in cause:
-        details.append(f"no direct record is kept: {record.reason_against_record}")
+    unrecorded = record.reason_against_record if record else ""
+    if unrecorded and not any(unrecorded in clause for clause in (cause, *details)):
+        details.append(f"no direct record is kept: {unrecorded}")
     return cause or "no record of it is left in the cache", details
 
 

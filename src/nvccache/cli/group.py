@@ -140,7 +140,17 @@ _OF_CCACHE = {
     **dict.fromkeys(("-C", "--clear"), "nvccache clean --all"),
     **dict.fromkeys(("-c", "--cleanup"), "nvccache clean"),
     **dict.fromkeys(("-M", "--max-size"), "nvccache config set max_size"),
+    **dict.fromkeys(("-F", "--max-files"), "nvccache config set max_size"),
     **dict.fromkeys(("-p", "--show-config"), "nvccache config"),
+    **dict.fromkeys(("-k", "--get-config"), "nvccache config get"),
+    **dict.fromkeys(("-o", "--set-config"), "nvccache config set"),
+    "--evict-older-than": "nvccache clean --older-than",
+    "--evict-namespace": "nvccache clean --matching",
+    "--trim-dir": "nvccache remote prune",
+    "--print-stats": "nvccache stats --json",
+    "--inspect": "nvccache explain",
+    "-v": "nvccache stats -v",
+    "-V": "nvccache --version",
 }
 
 

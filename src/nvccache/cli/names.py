@@ -6,7 +6,7 @@ is imported unless a name is ambiguous. To add a command: docs/development/addin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import real_nvcc
 
@@ -51,10 +51,13 @@ def nearest(name: str, names: Iterable[str] = COMMANDS) -> str:
     return found[0] if found else ""
 
 
-def is_command(name: str, environ: Mapping[str, str]) -> bool:
-    """Whether a name that could be a compiler's is not on PATH, but resembles a command."""
+def is_command(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether a name that could be a compiler's resembles a command, and no program is given arguments.
+
+    A compiler needs arguments: `nvccache clear` is no compile, though there is a program `clear`.
+    """
     import re
 
     if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", name.lower())):
         return False
-    return bool(nearest(name)) and not real_nvcc.find(name, "", environ)
+    return bool(nearest(name)) and not (arguments and real_nvcc.find(name, "", environ))

@@ -109,7 +109,7 @@ def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
 
 def format_saved(seconds: float) -> str:
     """The time saved; negative while a cache is being filled."""
-    spent = f"{format_seconds(-seconds)} spent on filling it"
+    spent = f"{format_seconds(-seconds)} spent on filling the cache"
     return spent if seconds < 0 else f"{format_seconds(seconds)} saved"
 
 
@@ -120,17 +120,17 @@ def _headline(statistics: Figures, cache: Row) -> list[Row]:
         since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
         rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
         wall = statistics["wall_seconds_saved"]
-        spent = f"; filling the cache took {format_seconds(-wall)}" if wall < 0 else ""
-        net = "" if wall < 0 else " net of filling the cache"
-        saved = f"of wall time{net}, {format_seconds(statistics['seconds_saved'])} of tool time{spent}"
+        more = f" {format_seconds(-wall)} more than hits have saved" if wall < 0 else ""
+        cost = f": filling the cache cost{more}" if more else ", less what filling the cache cost"
+        saved = f"of wall time{cost}; {format_seconds(statistics['seconds_saved'])} of tool time"
         rows.append(("time saved", format_seconds(max(0.0, wall)), saved))
     elif not sum(statistics["calls"].values()):
         rows.append(("calls", "0", "none are counted yet"))
     rows.append(cache)
     if last and last["cacheable"]:
-        saved = format_seconds(max(0.0, last["wall_seconds_saved"]))
+        saved = format_saved(last["wall_seconds_saved"])
         ago = format_ago(time.time() - last["until"])
-        rows.append(("last build", _share(last), f"{_hits(last)}, {saved} saved, {ago}"))
+        rows.append(("last build", _share(last), f"{_hits(last)}, {saved}, {ago}"))
     return rows
 
 

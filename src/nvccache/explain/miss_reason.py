@@ -1,6 +1,7 @@
 """Why a call was not a direct hit: what differs from the last compile of the same object.
 
-The components of a call are compared with those in the object's record (object_record.py), then the recorded
+If several command lines take turns at making an object, its last compile with the present one is meant. The
+components of a call are compared with those in the object's record (object_record.py), then the recorded
 inputs with the present ones. For single stages, see stage_reason.py.
 """
 
@@ -54,7 +55,8 @@ class Explanation:
         inputs = request.invocation.inputs
         self._source = os.path.normpath(os.path.join(self._cwd, inputs[0])) if inputs else ""
         self._now = Present(request.environ, cache)
-        self._former = object_record.find(self._objects[0], cache) if self._objects else None
+        self._command = keys.key_of("command", [("arguments", tuple(request.arguments))])
+        self._former = object_record.find(self._objects[0], cache, self._command) if self._objects else None
         self.cause = self._find_cause()
 
     def end(self, report: Report, call: StagedCall) -> None:
@@ -84,6 +86,7 @@ class Explanation:
         made = ObjectRecord(
             cause=cause[0],
             outcome=report.outcome,
+            command=self._command,
             digest_key=digest_key,
             record_name=report.record.name if report.record else "",
             scope=report.record.front.scope if report.record else "",
@@ -91,7 +94,7 @@ class Explanation:
             reason_not_shared=report.reason_not_shared,
             checkout=checkout,
             source=self._source,
-            source_digest=_digest_of(self._source),
+            source_digest=self._now.digest(self._source),
             details=cause[1 : _MOST_DETAILS + 1],
             components=self._components(digest_key, self._arguments(), self._variables()),
             stages=reasons.keys_of_stages(digest_key, kept),
@@ -110,9 +113,9 @@ class Explanation:
             return ["NVCCACHE_RECACHE is set"]
         former = self._former
         if former is None:
-            nearest = self._nearest()
-            if nearest:
-                return self._of_inputs(nearest) or [_LOST]
+            nearest = self._nearest_differences(has_source=True)
+            if nearest is not None:
+                return nearest or [_LOST]
             neighbour = self._neighbour()
             return self._of_neighbour(*neighbour) if neighbour else [FIRST]
         found = self._of_call(former)
@@ -120,13 +123,15 @@ class Explanation:
             return [*found, _FAILED]
         if former.reason_against_record:
             return [*found, f"no direct record is kept: {former.reason_against_record}"]
-        recorded = self._recorded(former, self._relocation)
-        found += self._of_inputs(recorded) if recorded else []
         front = former.record_name.partition("/")[0]
-        # A record that is missing under another key than this call's explains nothing.
         is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
-        if is_same_key and not recorded:
-            return [*found, _LOST]
+        if is_same_key:
+            nearest = self._nearest_differences()
+            if nearest is None:
+                return [*found, _LOST]
+            found += nearest
+        elif recorded := self._recorded(former, self._relocation):  # if it is missing, that explains nothing
+            found += self._of_inputs(recorded)
         if found:
             return found
         limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
@@ -137,17 +142,17 @@ class Explanation:
     def _of_call(self, former: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself; a neighbour may have another checkout and other output names."""
         arguments, variables, before = self._arguments(), self._variables(), former.components
+        directory = _only(before, "directory")
         if is_neighbour:
+            arguments = _without_files(arguments, self._cwd, self._source)
+            before = [(tag, _without_files(parts, directory, former.source)) for tag, parts in before]
             here, there = self._relocation.checkout, former.checkout
             if here and there:
                 arguments, variables = (
                     [(shown.replace(here, there), text.replace(here, there)) for shown, text in parts]
                     for parts in (arguments, variables)
                 )
-            arguments = _without_outputs(arguments)
-            before = [(tag, _without_outputs(parts)) for tag, parts in before]
         now = object_record.bounded(self._components(former.digest_key, arguments, variables))
-        directory = _only(former.components, "directory")
         found: list[str] = []
         for difference in difference_text.differences(now, before):
             if difference.is_hidden:
@@ -210,20 +215,38 @@ class Explanation:
         found = record.named(former.record_name, kept, self._cache)
         return found.input_record if found else None
 
-    def _nearest(self) -> InputRecord | None:
-        """The newest input record of the same call for another object, or in another checkout."""
+    def _nearest_differences(self, *, has_source: bool = False) -> list[str] | None:
+        """The fewest differences from a record of the same command, in any directory; None if there is none.
+
+        If `has_source`, only from those of this source as it is now: other projects use the same commands.
+        The newest is not always the nearest, since an older one may have been replayed after it.
+        """
         fronts = direct.fronts_of(self._request, self._relocation)
         kept = (pair.input_record for front in fronts for pair in record.all_pairs(front, self._cache))
-        return next(kept, None)
+        if has_source:
+            kept = (read for read in kept if self._now.digest(self._source) in read.digests)
+        return min(map(self._of_inputs, kept), key=len, default=None)
 
     def _neighbour(self) -> tuple[str, ObjectRecord] | None:
         """The object that was last made from this source, or from its counterpart in another checkout."""
         product, other = object_record.find_of_source(self._source, self._cache)
         if other is None or product in self._objects:
             return None
+        digest = self._now.digest(self._source)
+        is_alike = digest and (digest == other.source_digest or self._is_counterpart(other))
+        return (product, other) if is_alike else None
+
+    def _is_counterpart(self, other: ObjectRecord) -> bool:
+        """Whether a compile was of this source with other content, here or in another checkout.
+
+        Unrelated projects also have a `main.cu`, so there one of the files it read must be the same as here.
+        """
         here, there = self._relocation.checkout, other.checkout
-        is_alike = _below(here, self._source) == _below(there, other.source)
-        return (product, other) if is_alike or other.source_digest == _digest_of(self._source) else None
+        if other.source == self._source:
+            return True
+        if not here or not there or _below(here, self._source) != _below(there, other.source):
+            return False
+        return any(is_same and _below(here, path) != path for path, is_same in self._files_here(other))
 
     def _of_neighbour(self, product: str, other: ObjectRecord) -> list[str]:
         """Why that object was not reused: other arguments or files, or else its path matters.
@@ -231,7 +254,8 @@ class Explanation:
         The first clause does not name it: objects with the same cause are counted together.
         """
         made = f"its source was last compiled as `{product}`"
-        found = self._of_call(other, is_neighbour=True) or self._of_changed_files(other)
+        found = self._of_call(other, is_neighbour=True)
+        found = found or self._nearest_differences() or self._of_changed_files(other)
         if found:
             return [f"compared with the last compile of its source, {found[0]}", *found[1:], made]
         if other.reason_against_record:
@@ -243,6 +267,10 @@ class Explanation:
 
     def _of_changed_files(self, other: ObjectRecord) -> list[str]:
         """The files in this checkout that differ from those that the object in the other was made from."""
+        return [f"`{path}` differs" for path, is_same in self._files_here(other) if not is_same]
+
+    def _files_here(self, other: ObjectRecord) -> list[tuple[str, bool]]:
+        """This checkout's counterparts of files read in the other, and whether they have the same content."""
         there = Relocation(os.path.dirname(other.checkout), _only(other.components, "directory"))
         found = self._recorded(other, there)
         if found is None or not there.checkout or not self._relocation.checkout:
@@ -252,8 +280,7 @@ class Explanation:
         except ValueError:
             return []
         now, files = self._now, zip(moved.files, moved.digests, strict=True)
-        others = [path for path, digest in files if now.signature(path) and now.digest(path) != digest]
-        return [f"`{path}` differs" for path in others]
+        return [(path, now.digest(path) == digest) for path, digest in files if now.signature(path)]
 
     def _advice(self, other: ObjectRecord) -> list[str]:
         """A setting with which the two would share a result; or nothing."""
@@ -274,8 +301,14 @@ class Explanation:
         return []
 
 
-def _without_outputs(parts: Iterable[Part]) -> list[Part]:
-    return [part for part in parts if not part[0].startswith(_OF_OUTPUTS)]
+def _without_files(parts: Iterable[Part], directory: str, source: str) -> list[Part]:
+    """Arguments without those that name the outputs or the source."""
+    return [
+        part
+        for part in parts
+        if not part[0].startswith(_OF_OUTPUTS)
+        and os.path.normpath(os.path.join(directory, part[0])) != source
+    ]
 
 
 def _below(checkout: str, path: str) -> str:
@@ -285,10 +318,3 @@ def _below(checkout: str, path: str) -> str:
 def _only(components: Iterable[Component], tag: str) -> str:
     """The first part under a tag, or empty."""
     return next((parts[0][0] for known, parts in components if known == tag and parts), "")
-
-
-def _digest_of(path: str) -> str:
-    try:
-        return keys.digest_file(path)
-    except OSError:
-        return ""

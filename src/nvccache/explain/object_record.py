@@ -1,8 +1,9 @@
 """The record of an object: which call made it last, the components of its keys, and why it was no direct hit.
 
-One for each object, readable only by its owner. Written by all calls but direct hits, which are only in the
-event log. Values of macros and variables may be secrets: components hold keyed digests of them, with a key
-for each record, which are enough to see that a value changed.
+One for each object, and one for each of its former command lines, readable only by their owner. Written by
+all calls but direct hits, which are only in the event log. Values of macros and variables may be secrets:
+components hold keyed digests of them, with a key for each record, which are enough to see that a value
+changed.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class ObjectRecord:
 
     cause: str = ""  # a clause that follows "because"
     outcome: str = ""  # one of outcomes.py
+    command: str = ""  # a digest of the command line
     digest_key: str = ""  # makes the digests of this record incomparable with all others
     record_name: str = ""  # of the record of the call (record.Pair.name), or empty
     scope: str = ""  # of that record, see direct.py
@@ -77,11 +79,11 @@ def _decode_rows(section: bytes) -> list[list[str]]:
 
 _ROWS = (_encode_rows, _decode_rows)
 _TEXTS = (
-    "cause outcome digest_key record_name scope reason_against_record reason_not_shared checkout source"
-    " source_digest"
+    "cause outcome command digest_key record_name scope reason_against_record reason_not_shared checkout"
+    " source source_digest"
 ).split()
 _RECORD = sections.Schema(
-    "object-8",
+    "object-9",
     ("texts", _ROWS),  # one row, as `details`
     ("details", _ROWS),
     ("components", _ROWS),  # name of a stage or _OF_CALL; tag; two strings for each part
@@ -113,12 +115,28 @@ def of_terminal(former: ObjectRecord, terminal: str) -> str:
     return f"its messages {'now go' if now else 'no longer go'} to a terminal"
 
 
-def key_of(product: str) -> str:
-    return keys.key_of("object", [("path", (os.path.normpath(product),))])
+def key_of(product: str, former_command: str = "") -> str:
+    """The key of the last record of an object, or of the last one with a command line of before."""
+    command = [("command", (former_command,))] if former_command else []
+    return keys.key_of("object", [("path", (os.path.normpath(product),)), *command])
+
+
+def keys_of(product: str, record: ObjectRecord) -> tuple[str, str]:
+    """The keys under which a record of an object can be."""
+    return key_of(product), key_of(product, record.command)
 
 
 def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
-    """Store a record for each object that a call makes."""
+    """Store a record for each object that a call makes; that of another command line is kept beside it."""
+    encoded = _encode(record)
+    for product in products:
+        former = read(key_of(product), cache)
+        if former and former.command != record.command:
+            cache.add_record(store.OBJECT, key_of(product, former.command), _encode(former), lock=False)
+        cache.add_record(store.OBJECT, key_of(product), encoded, lock=False)
+
+
+def _encode(record: ObjectRecord) -> bytes:
     stages = record.stages[:_MOST_STAGES]
     components = list(_rows(_OF_CALL, record.components))
     for stage in stages:
@@ -130,9 +148,7 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
         "stages": [(stage.name, stage.record_name) for stage in stages],
         "stage_reasons": record.stage_reasons,
     }
-    encoded = _RECORD.encode(values)
-    for product in products:
-        cache.add_record(store.OBJECT, key_of(product), encoded, lock=False)
+    return _RECORD.encode(values)
 
 
 def note_of_source(source: str, product: str, cache: Store) -> None:
@@ -150,9 +166,12 @@ def _key_of_name(source: str) -> str:
     return keys.key_of("object of source", [("name", (os.path.basename(source),))])
 
 
-def find(product: str, cache: Store) -> ObjectRecord | None:
-    """The record of the last compile of an object, if there is one."""
-    return read(key_of(product), cache)
+def find(product: str, cache: Store, command: str = "") -> ObjectRecord | None:
+    """The record of the last compile of an object, with this command line if there was one with it."""
+    last = read(key_of(product), cache)
+    if last and command and last.command != command:
+        return read(key_of(product, command), cache) or last
+    return last
 
 
 def read(key: str, cache: Store) -> ObjectRecord | None:

@@ -137,6 +137,17 @@ def test_another_architecture_runs_stages_of_its_own(compiled):
     assert "`--image3=kind=elf,sm=90,file=<input>` was added to its command line" in found["fatbinary"]
 
 
+def test_architectures_that_take_turns_are_compared_with_their_own_last_compile(compiled):
+    other = [option.replace("80", "90") for option in LINE]
+    assert compiled.cached(*other).status == 0
+    assert compiled.cached(*LINE).status == 0  # replayed
+    compiled.write("a.h", "#pragma once\n#define NUMBER 2\n")
+    for line in (LINE, other):
+        assert compiled.cached(*line).status == 0
+        assert set(why(compiled).values()) >= {"`a.h` changed"}
+        assert FIRST not in why(compiled).values()
+
+
 def test_a_variable_is_named(compiled):
     (compiled.directory / "include").mkdir()
     assert compiled.cached(*LINE, CPATH="include").status == 0

@@ -13,7 +13,6 @@ import pytest
 from scenarios.support.both_ways import Made
 from scenarios.support.cases import (
     DIRECT_HIT,
-    KERNEL,
     LINE,
     NO_DIRECT_HIT,
     OLD_ENOUGH,
@@ -26,11 +25,9 @@ from scenarios.support.cases import (
     made_by_plain,
     processes_of_hit,
     set_up,
-    toolkit,
     value,
     with_empty_cache,
 )
-from scenarios.support.toolkits import wrap
 from workspaces import Result, Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -195,20 +192,3 @@ def test_a_compile_that_failed_is_compiled_again(workspace: Workspace) -> None:
 def test_a_direct_hit_starts_no_process(workspace: Workspace) -> None:
     recorded(workspace, Case(files={"h.h": value(1)}))
     assert processes_of_hit(workspace, Call()) == ["execve"]
-
-
-@pytest.mark.full
-def test_a_direct_hit_starts_no_tool(workspace: Workspace) -> None:
-    """Every tool logs its start."""
-    log = workspace.directory.parent / "log"
-    case = Case(files={"a.cu": KERNEL.replace("VALUE", "1")}, has_own_toolkit=True)
-    set_up(workspace, case)
-    for name in TOOLS:
-        tool = toolkit(workspace) / name
-        wrap(tool, tool.resolve(), before=f"echo {name} >> {log}")
-    expected = made_by_cache(workspace, case.call)
-    assert set(log.read_text().split()) == set(TOOLS)
-    log.unlink()
-    time.sleep(OLD_ENOUGH)
-    check_again(workspace, case.call, expected, is_recorded=True)
-    assert not log.exists()

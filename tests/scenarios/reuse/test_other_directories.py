@@ -323,10 +323,11 @@ def test_a_file_that_is_another_one_than_beside_the_neighbour(workspace: Workspa
     )
 
 
-def test_another_source_of_the_same_name_is_no_neighbour(workspace: Workspace) -> None:
+@pytest.mark.parametrize("other", ["two", "one"])
+def test_another_source_of_the_same_name_is_no_neighbour(workspace: Workspace, other: str) -> None:
     workspace.write("p/one/a.cu", "int one() { return 1; }\n")
-    workspace.write("q/two/a.cu", "int two() { return 2; }\n")
-    for name, folder in (("p", "one"), ("q", "two")):
+    workspace.write(f"q/{other}/a.cu", "int two() { return 2; }\n")
+    for name, folder in (("p", "one"), ("q", other)):
         (workspace.directory / name / "b").mkdir()
         argv = ("-c", f"../{folder}/a.cu", "-o", "a.o")
         assert workspace.cached(*argv, cwd=workspace.directory / name / "b").status == 0

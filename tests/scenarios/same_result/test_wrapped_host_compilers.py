@@ -162,8 +162,9 @@ def test_a_wrapper_sets_the_mode_of_the_object(workspace: Workspace, how: str) -
         assert (workspace.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace) -> None:
-    text = LOOP + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
+@pytest.mark.parametrize("more", ["", "echo compiling >&2\n"], ids=["is rehearsed", "has messages"])
+def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace, more: str) -> None:
+    text = LOOP + more + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
     use_wrapper(workspace, text, files=FILES)
     for command in (workspace.plain, workspace.cached, workspace.cached):
         images = []

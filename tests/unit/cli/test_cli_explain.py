@@ -46,6 +46,17 @@ def test_an_unknown_object_is_one_sentence(nvccache, cache_dir):
     assert (result.exit_code, result.output) == (1, "Error: no compile of `sub/b.o` is recorded\n")
 
 
+@pytest.mark.parametrize(("age", "is_later"), [(0, False), (100, True)])
+def test_an_object_that_was_written_again_since_is_noted(
+    nvccache, cache_dir, tmp_path, monkeypatch, age, is_later
+):
+    monkeypatch.chdir(tmp_path)
+    journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
+    (tmp_path / "a.o").touch()
+    os.utime("a.o", (event("").ended + age,) * 2)
+    assert ("the object was written again" in nvccache("explain", "a.o").output) == is_later
+
+
 def test_an_empty_word_is_no_question_for_the_last_compile(nvccache, cache_dir):
     journal(cache_dir, "a.o", outcomes.DIRECT_HIT)
     result = nvccache("explain", "")
@@ -89,6 +100,11 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
             ["`a.o`: fault, because nvccache had a fault; `NVCCACHE_LOG` has more"],
         ),
         (
+            ["`x.h` changed", [NO_RECORD], REASON],
+            [["miss"]],
+            ["`a.o`: miss, because `x.h` changed", f"  also: {NO_RECORD}"],
+        ),
+        (
             ["`x.h` changed", ["`y.h` is gone"], REASON],
             [["partial_hit", "", [("cudafe", True, 0.25), ("cicc", False, 12.3456)]]],
             [
@@ -110,6 +126,7 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
         "a reason of another version has its name",
         "a failure",
         "a fault",
+        "a reason against a record that is among the differences is not repeated",
         "a miss has all differences and its cost",
         "a reason against a record is shown once",
         "a record that was evicted is missed",
@@ -286,7 +303,7 @@ def test_faults_of_storage_and_settings_are_shown(nvccache, cache_dir):
     assert nvccache.lines("explain", "a.o") == [
         f"`a.o`: miss, because {FIRST}",
         f"  not all results were stored: {outcomes.STORE_FAULTS['disk_full']}",
-        f"  remotes: 3 of 5 objects found, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
+        f"  remotes: 3 objects found in 5 lookups, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
         "  wrong setting: jobs",
     ]
     assert nvccache.json("explain", "a.o")["remote"]["found"] == 3

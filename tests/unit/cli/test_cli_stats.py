@@ -177,8 +177,18 @@ def two_builds(cache_dir):
 def test_the_first_lines_are_rates_of_the_last_build_and_of_all(nvccache, two_builds):
     first, second, _, fourth = words_of(nvccache("stats"))[:4]
     assert first.startswith("hit rate 16.7 % 1 of 6 calls since ")
-    assert second == "time saved 1.75 s of wall time net of filling the cache, 24.00 s of tool time"
+    assert second == "time saved 1.75 s of wall time, less what filling the cache cost; 24.00 s of tool time"
     assert fourth.startswith("last build 50.0 % 1 of 2 calls, 2.75 s saved, ")
+
+
+def test_a_cache_that_is_being_filled_says_what_that_cost(nvccache, cache_dir):
+    made = event(outcomes.MISS, started=time.time() - 10, seconds=1.0, directory="/build", sources=["0.cu"])
+    made.wall_saved = -0.25
+    event_line.append(cache_dir, made)
+    _, second, *_, last = [line for line in words_of(nvccache("stats")) if line][:4]
+    cost = "filling the cache cost 0.25 s more than hits have saved"
+    assert second == f"time saved 0.00 s of wall time: {cost}; 0.00 s of tool time"
+    assert "0.25 s spent on filling the cache" in last
 
 
 def test_counts_that_a_restored_cache_brings_are_not_in_the_rate_of_the_last_build(nvccache, two_builds):

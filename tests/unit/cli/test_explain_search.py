@@ -92,6 +92,7 @@ def test_of_several_that_end_so_the_newest_is_taken_and_the_others_are_named(nvc
 
 def test_a_similar_name_is_suggested(nvccache, cache_dir, build):
     logged(cache_dir, outcomes.MISS, product=str(build / "here" / "KERNEL.o"))
+    logged(cache_dir, outcomes.MISS, product="/another/project/KERNEL.o")
     result = nvccache("explain", "kernal.o")
     assert (result.exit_code, result.output) == (
         1, "Error: no compile of `kernal.o` is recorded\nHint: did you mean `KERNEL.o`?\n",

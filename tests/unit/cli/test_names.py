@@ -53,6 +53,7 @@ def test_a_compiler_of_a_name_like_a_command_is_run(tmp_path):
     program.write_text("#!/bin/sh\necho compiled $1\n")
     program.chmod(0o755)
     assert run(["cleen", "a.cu"], str(tmp_path)).stdout == "compiled a.cu\n"
+    assert "did you mean `clean`?" in run(["cleen"], str(tmp_path)).stderr
     program.chmod(0o644)
     assert run(["cleen", "a.cu"], str(tmp_path)).returncode == 2
 

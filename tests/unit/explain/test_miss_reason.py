@@ -294,7 +294,51 @@ def test_a_new_object_of_a_known_call_has_the_difference(place, cache):
     record(case(), cache)
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [LOST]
     write("a.cu", "int b;\n")
-    assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == ["`a.cu` changed"]
+    assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [
+        "compared with the last compile of its source, `a.cu` changed",
+        f"its source was last compiled as `{place}/a.o`",
+    ]
+
+
+@pytest.mark.parametrize("content", ["int other;\n", None])
+def test_a_source_of_another_project_explains_nothing(place, cache, tmp_path, monkeypatch, content):
+    record(case(), cache)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    if content:
+        write("a.cu", content)
+    assert cause_of(case(), cache) == [FIRST]
+    assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == [FIRST]
+
+
+def test_where_a_source_is_given_is_no_difference(place, cache, tmp_path, monkeypatch):
+    record(case(), cache, "a reason")
+    monkeypatch.chdir(tmp_path)
+    assert cause_of(case(f"-c {place}/a.cu -O3 -o a.o"), cache)[:2] == [
+        "compared with the last compile of its source, `-O3` was added to the command line",
+        "`-O2` was removed from the command line",
+    ]
+
+
+def test_command_lines_that_take_turns_are_compared_with_their_own_last_compile(place, cache):
+    record(case(), cache)
+    record(case("-c a.cu -O3 -o a.o"), cache)
+    assert cause_of(case("-c a.cu -O1 -o a.o"), cache)[0] == "`-O1` was added to the command line"
+    write("a.cu", "int b;\n")
+    assert cause_of(case(), cache) == ["`a.cu` changed"]
+    record(case(), cache)
+    write("tool", "TOOL")
+    assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == ["`a.cu` changed", "the program `tool` changed"]
+
+
+def test_of_the_records_of_a_command_the_nearest_is_compared(place, cache):
+    """A result may have been replayed after a newer one was made: `git checkout`, build, edit."""
+    record(case(), cache)
+    write("tool", "TOOL")
+    record(case(), cache)
+    write("tool", "tool")
+    write("a.cu", "int b;\n")
+    assert cause_of(case(), cache) == ["`a.cu` changed"]
 
 
 def test_a_call_is_noted_under_each_of_its_objects(place, cache):

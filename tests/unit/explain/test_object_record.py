@@ -41,6 +41,19 @@ def test_a_record_comes_back_under_each_of_its_objects(cache):
     assert object_record.find("/project/c.o", cache) is None
 
 
+def test_the_records_of_former_command_lines_are_kept(cache):
+    for command, cause in (("one", "first"), ("two", "second"), ("two", "third")):
+        record = made()
+        record.command, record.cause = command, cause
+        object_record.add([PRODUCT], record, cache)
+    found = {
+        command: object_record.find(PRODUCT, cache, command).cause for command in ("", "one", "two", "x")
+    }
+    assert found == {"": "third", "one": "first", "two": "third", "x": "third"}
+    former = object_record.find(PRODUCT, cache, "one")
+    assert cache.find_record(store.OBJECT, object_record.keys_of(PRODUCT, former)[1])
+
+
 def test_what_stands_for_a_hidden_value_can_be_kept_in_every_locale(cache, monkeypatch):
     monkeypatch.setattr(os, "fsencode", lambda name: os.fspath(name).encode("latin-1"))
     monkeypatch.setattr(os, "fsdecode", lambda name: name.decode("latin-1"))
