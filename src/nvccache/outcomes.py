@@ -79,6 +79,7 @@ STORE_FAULTS = {
 # Why a remote cache could not be used; the compile went on without it.
 REMOTE_FAULTS = {
     "unreachable": "the remote cannot be reached, or the connection broke",
+    "unusable_directory": "the remote's directory is missing or unusable: see `nvccache remote status`",
     "timeout": "the remote answered too slowly",
     "denied": "the remote denies access",
     "bad_credentials": "the remote rejects the credentials, or requires some",

@@ -15,7 +15,7 @@ from nvccache.cli.output import Failure, bar
 from nvccache.config import Config
 from nvccache.remote.breaker import Outage
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import UNUSABLE, Service, ServiceError
 from nvccache.remote.shared_directory import NO_DIRECTORY
 from nvccache.remote_url import Remote
 from nvccache.store import directory
@@ -32,6 +32,7 @@ _ADVICE = {
     "timeout": "check whether the server hangs or is overloaded, and whether its answers arrive here",
     "throttled": "wait, or raise the server's request limit",
     "unreachable": "check whether the server runs and can be reached from here",
+    UNUSABLE: "check the path in the URL, and the file system",
     "broken": "check the URL, and what kind of server is there",
 }
 _OF_REDIS = "set user and password in the URL, or the password in REDISCLI_AUTH"
@@ -101,9 +102,6 @@ def service(remote: Remote, seconds: float = _SECONDS) -> Service:
 
     `seconds` is the time for one answer, or a part of one.
     """
-    if remote.scheme == "file" and not os.path.isdir(remote.path):
-        # A compile that reads treats it as empty: it may be created or mounted later.
-        raise ServiceError("unreachable", text=NO_DIRECTORY)
     return connect(remote, os.environ, seconds)
 
 
@@ -134,6 +132,8 @@ def advice(word: str, shown: str, text: str) -> str:
             return found
     if word == "bad_credentials":
         return _CREDENTIALS.get(shown.partition(":")[0], "set the credentials of the service")
+    if shown.startswith("file:") and word in ("timeout", "broken"):
+        word = UNUSABLE
     return adding("remote") if word == "not_installed" else _ADVICE.get(word, "")
 
 

@@ -35,7 +35,7 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
 def warn_if_not_counted(settings: Config) -> None:
     if not settings.counts_calls:
         warn(why_not_counted(settings))
-    elif _is_read_only(os.path.join(settings.journal_root, "journal")):
+    elif _cannot_be_written_to(os.path.join(settings.journal_root, "journal")):
         where = f"`{settings.journal_root}` cannot be written to"
         warn(f"calls are not counted, because {where}: see `nvccache doctor`")
 
@@ -46,12 +46,16 @@ def why_not_counted(settings: Config) -> str:
     return f"calls are not counted, because {why}; set `NVCCACHE_STATS_DIR` to count them elsewhere"
 
 
-def _is_read_only(path: str) -> bool:
-    """Whether this user can read, but not write to a directory, or the one in which it would be made."""
+def _cannot_be_written_to(path: str) -> bool:
+    """Whether this user can read a directory, or the one in which it would be made, but not write to it."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     can_read, can_write = (os.access(path, mode | os.X_OK, effective_ids=True) for mode in (os.R_OK, os.W_OK))
-    return os.path.isdir(path) and can_read and not can_write
+    if not os.path.isdir(path) or not can_read:
+        return False
+    size = os.statvfs(path)  # all zeros where the file system does not know
+    free = size.f_bavail if os.geteuid() else size.f_bfree
+    return not can_write or (size.f_blocks > 0 and not free)
 
 
 def changing(settings: Config, name: str, value: str = "") -> str:

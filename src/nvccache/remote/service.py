@@ -81,8 +81,10 @@ _PHRASES = {
         *("no route", "broken pipe", "channel closed"),
     ),
 }
+UNUSABLE = "unusable_directory"  # the word for faults of a directory, which has no server
 TEXTS = {
     "unreachable": "no connection",
+    UNUSABLE: "its file system reports an error",
     "timeout": "no answer in time",
     "denied": "it denies access",
     "bad_credentials": "it rejects the credentials",

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 
 from nvccache.files import untrusted
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import UNUSABLE, Service, ServiceError
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
 _WORDS = {
@@ -28,6 +28,7 @@ _WORDS = {
     **dict.fromkeys((errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY), "broken"),
 }
 NO_DIRECTORY = "there is no such directory"
+_OF_DIRECTORY = {errno.ENOENT: NO_DIRECTORY, errno.ENOTDIR: "it is not a directory"}
 _TEMPORARY = ".new-"
 _STALE = 3600.0  # seconds after which a temporary file is abandoned
 
@@ -63,7 +64,7 @@ class SharedDirectory(Service):
     def put(self, name: str, content: bytes) -> None:
         temporary = _TEMPORARY + os.urandom(16).hex()
         try:
-            permissions = self._permissions()
+            permissions = untrusted.Permissions(None)
             with self._folder_of(name, permissions) as (folder, last):
                 untrusted.write_new(temporary, content, folder, *permissions.of_file(0o666))
                 try:
@@ -94,12 +95,7 @@ class SharedDirectory(Service):
 
     def _files(self) -> Iterator[tuple[str, str, int, os.stat_result]]:
         """Folder, name, the folder's descriptor and the status of everything but folders."""
-        try:
-            top = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return
-            raise _fault(error) from None
+        top = self._open(os.O_RDONLY)
         try:
             for where, _, names, folder in os.fwalk(".", dir_fd=top):
                 inside = "" if where == "." else where.removeprefix("./") + "/"
@@ -114,26 +110,30 @@ class SharedDirectory(Service):
         finally:
             os.close(top)
 
-    def _permissions(self) -> untrusted.Permissions:
-        """The permissions for new files; raises ServiceError if the directory is missing.
+    def _open(self, flags: int) -> int:
+        """A descriptor of the directory; raises ServiceError.
 
-        It is not made: it may be misspelt, or its file system not mounted yet.
+        A missing one is not made: it may be misspelt, or its file system not mounted yet.
         """
-        permissions = untrusted.Permissions(None)
         try:
-            permissions.adopt(os.stat(self._path))
-        except FileNotFoundError:
-            raise ServiceError("unreachable", text=NO_DIRECTORY) from None
-        return permissions
+            return os.open(self._path, flags | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            text = _OF_DIRECTORY.get(error.errno or 0)
+            raise (ServiceError(UNUSABLE, text=text) if text else _fault(error)) from None
 
     @contextlib.contextmanager
     def _folder_of(
         self, name: str, permissions: untrusted.Permissions | None = None
     ) -> Iterator[tuple[int, str]]:
-        """A descriptor of a name's folder, made if `permissions` are given, and the last path component."""
+        """A descriptor of a name's folder, and the last path component.
+
+        If `permissions` are given, they adopt those of the directory, and missing folders are made.
+        """
         *folders, last = name.split("/")
-        descriptor = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._open(os.O_PATH)
         try:
+            if permissions:
+                permissions.adopt(os.fstat(descriptor))
             for folder in folders:
                 inner = untrusted.open_folder(folder, descriptor, permissions)
                 os.close(descriptor)
@@ -150,4 +150,4 @@ def _absent(error: OSError) -> None:
 
 
 def _fault(error: OSError) -> ServiceError:
-    return ServiceError(_WORDS.get(error.errno or 0, "unreachable"), error.strerror or "")
+    return ServiceError(_WORDS.get(error.errno or 0, UNUSABLE), error.strerror or "")

@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -185,6 +186,19 @@ def test_a_full_cache_in_use(primed: tuple[Workspace, bytes]) -> None:
         workspace.write("a.cu", SOURCE)
         check_compiles(workspace, expected)
         check_compiles(workspace, expected)
+
+
+def test_calls_that_a_full_disk_does_not_count(workspace: Workspace) -> None:
+    workspace.write("a.cu", SOURCE)
+    with full(workspace.cache):
+        assert compile_cached(workspace).status == 0
+        with contextlib.suppress(OSError), (workspace.cache / "filler").open("wb", 0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+        for command in ("stats", "explain", "report"):
+            shown = workspace.run([sys.executable, "-m", "nvccache", command]).stderr.decode()
+            why = f"`{workspace.cache}` cannot be written to: see `nvccache doctor`"
+            assert f"calls are not counted, because {why}" in shown
 
 
 def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, bytes]) -> None:

@@ -151,6 +151,22 @@ def test_a_remote_that_recovers_is_used_again(filled, new_machine):
         assert two.outages() == []
 
 
+def test_a_directory_that_is_not_mounted_is_named_and_used_once_it_is(tmp_path, new_machine):
+    """It may be mounted at any moment, so that compiles do not skip it."""
+    shared = tmp_path / "shared"
+    two = new_machine("two", f"file://{shared}")
+    assert compile_with_empty_cache(two) == "miss"
+    for line in (["explain", "a.o"], ["stats", "-v"]):
+        shown = two.command(*line).stdout.decode()
+        assert "the remote's directory is missing or unusable: see `nvccache remote status`" in shown
+    assert two.outages() == []
+    shared.mkdir()
+    one = new_machine("one", f"file://{shared},rw")
+    assert both_ways(one, *LINE).outcome == "miss"
+    one.deliver()
+    assert compile_with_empty_cache(two) == "direct_hit"
+
+
 def test_one_that_fails_does_not_hide_the_others(filled, new_machine):
     with fault_server.store() as store, fault_server.silent() as end:
         store.files |= filled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import time
 
 import pytest
@@ -160,6 +161,22 @@ def test_a_missing_directory_is_a_fault_and_not_made(nvccache, far, cache, monke
     assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
     assert "mount its file system" in result.stdout or command == "pull"
     assert list(far.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", ["status", "test", "push --all"])
+@pytest.mark.parametrize("path", ["/proc/self/fdinfo", "/proc/version"])
+def test_faults_of_a_directory_speak_of_no_server(nvccache, far, cache, monkeypatch, line, path):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{path},rw")
+    result = nvccache("remote", *line.split())
+    assert result.exit_code == 1
+    assert "to fix it: " in result.stdout
+    assert not re.search("connection|server", result.stdout)
+    assert ("it is not a directory" in result.stdout) == (path == "/proc/version")
+
+
+@pytest.mark.parametrize("word", ["timeout", "broken", "unusable_directory"])
+def test_advice_about_a_directory_speaks_of_no_server(word):
+    assert "server" not in remotes.advice(word, "file:///mnt", "")
 
 
 def test_the_status_tries_to_write_where_compiles_do(nvccache, far, monkeypatch):

@@ -212,7 +212,7 @@ def test_credentials_in_variables():
 def test_without_opendal(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "opendal", None)
     assert fault_of(opened, "s3://b") == "not_installed"
-    assert opened(f"file://{tmp_path}/x").get(NAME, 1) is None
+    assert opened(f"file://{tmp_path}").get(NAME, 1) is None
 
 
 def test_webdav_server_that_wants_folders_made():

@@ -56,11 +56,31 @@ def test_round_trip(shared):
     assert not shared.has(NAME)
 
 
-def test_a_missing_directory_may_be_a_file_system_that_is_not_mounted_and_is_not_made(tmp_path):
-    with pytest.raises(ServiceError) as raised:
-        SharedDirectory(str(tmp_path / "mnt")).put(NAME, b"content")
-    assert (raised.value.word, str(raised.value)) == ("unreachable", "there is no such directory")
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda shared: shared.put(NAME, b"content"),
+        lambda shared: shared.get(NAME, 10),
+        lambda shared: shared.has(NAME),
+        lambda shared: shared.delete(NAME),
+        lambda shared: list(shared.list("")),
+    ],
+)
+def test_a_missing_directory_may_be_a_file_system_that_is_not_mounted_and_is_not_made(tmp_path, use):
+    for name, text in (("mnt", "there is no such directory"), ("file", "it is not a directory")):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(ServiceError) as raised:
+            use(SharedDirectory(str(tmp_path / name)))
+        assert (raised.value.word, str(raised.value)) == ("unusable_directory", text)
     assert not (tmp_path / "mnt").exists()
+
+
+def test_a_directory_without_a_server_has_no_connection():
+    """In /proc, even root can make no folder, and the kernel says that something does not exist."""
+    with pytest.raises(ServiceError) as raised:
+        SharedDirectory("/proc/self/fdinfo").put(NAME, b"content")
+    assert raised.value.word == "unusable_directory" or os.geteuid()
+    assert "connection" not in str(raised.value)
 
 
 def test_too_large(shared):

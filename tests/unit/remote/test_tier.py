@@ -67,6 +67,17 @@ def test_found_at_either(place, which):
     assert sum(each.bytes_in for each in asked.remotes) == len(envelope.seal("blob", KEYS[0], BODY))
 
 
+def test_a_missing_directory_is_named_and_used_as_soon_as_it_is_there(place, tmp_path):
+    text = f"file://{tmp_path}/mnt"
+    asked = place.tier(text)
+    assert asked.get("blob", KEYS[0], 1000) is None
+    assert asked.remotes[0].faults == {"unusable_directory": 1}
+    assert place.messages == [f"`{text}` is not used: there is no such directory"]
+    (tmp_path / "mnt").mkdir()
+    place.put(text, KEYS[0])
+    assert place.tier(text).get("blob", KEYS[0], 1000) == BODY
+
+
 def test_too_large(place):
     place.put(place.one, KEYS[0])
     assert place.tier(place.one).get("blob", KEYS[0], len(BODY) - 1) is None
