@@ -17,6 +17,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.settings import NO_CACHE, why_not_counted
@@ -76,7 +77,7 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
     yield from _trust(root)
     troubles = [*_directories(root), *_locks(root), *_journal(root, settings)]
-    yield from troubles or [
+    yield from _grouped(troubles) or [
         Finding(GOOD, "directories", "files can be created, renamed, locked and removed in each")
     ]
     yield from _readable(root)
@@ -84,6 +85,19 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     free = shutil.disk_usage(root).free
     if free < min(_LEAST_FREE, settings.max_size or _LEAST_FREE):
         yield Finding(ODD, "cache", f"only {format_size(free)} free on its file system")
+
+
+def _grouped(troubles: list[Finding]) -> list[Finding]:
+    """One finding for each fix: a full disk, for example, fails every probe."""
+    by_fix: dict[str, list[Finding]] = {}
+    for trouble in troubles:
+        by_fix.setdefault(trouble.details[-1], []).append(trouble)
+    return [_and_others(*same) for same in by_fix.values()]
+
+
+def _and_others(first: Finding, *others: Finding) -> Finding:
+    more = f", nor can {len(others)} other parts of the cache be used" if others else ""
+    return replace(first, text=first.text + more)
 
 
 def _unusable(topic: str, text: str, error: OSError, path: str, root: str, state: str = BAD) -> Finding:
@@ -244,7 +258,7 @@ def _file_system(root: str) -> Iterator[Finding]:
         with held(top, name, 1.0):
             yield Finding(GOOD, "locks", "work")
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):  # reported by the probes
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, *_FULL):  # reported by the probes
             text = f"do not work here ({_message(error)}): keep the cache on another disk"
             yield Finding(BAD, "locks", text)
         return
@@ -319,7 +333,7 @@ def _fix_for_modes(path: str, root: str) -> str:
     of_existing, of_root = os.lstat(existing), _nearest(root)
     quoted, everything = shlex.quote(existing), shlex.quote(root)
     if of_existing.st_uid == me:
-        return f"`chmod u+rwX {quoted}`"
+        return f"`chmod -R u+rwX {everything}`"
     if of_root.st_mode & stat.S_IWOTH:
         return _share(everything, quoted, existing, "a+rwX", "000")
     if of_root.st_mode & stat.S_IWGRP:

@@ -2,5 +2,6 @@
 
 Optional: nothing imports it, and `cli` finds it by name, so that the rest works without it. `command` reads
 the log and `kept` the cache. `calls` holds the parsed events; `figures`, `verdict` and `lanes` are computed
-from them; `page`, `page_parts` and `trace` are the output. page.html, page.css and the scripts are the page.
+from them; `page`, `headline`, `page_parts` and `trace` are the output. page.html, page.css and the scripts
+are the page.
 """

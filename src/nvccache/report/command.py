@@ -18,9 +18,9 @@ from nvccache.machine import cgroups
 from nvccache.report import calls as of_events
 from nvccache.report import figures, kept, page, project, trace, verdict
 from nvccache.report.calls import Call
+from nvccache.report.headline import verdict_sentence
 from nvccache.report.kept import Kept
 from nvccache.report.ninja_log import steps_of
-from nvccache.report.page_parts import verdict_sentence
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"

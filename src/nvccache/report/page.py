@@ -17,7 +17,7 @@ from importlib import resources
 from nvccache import __version__, outcomes
 from nvccache.cli.units import format_count, moment
 from nvccache.plan.stages import shown_name
-from nvccache.report import figures, page_parts, verdict
+from nvccache.report import figures, headline, page_parts, verdict
 from nvccache.report.calls import Call
 from nvccache.report.figures import Figures
 from nvccache.report.kept import Kept
@@ -56,8 +56,8 @@ def of(
         script=script,
         title=text(_title(builds)),
         when=text(_when(calls, project)),
-        verdict=page_parts.opening(found, why),
-        summary=page_parts.summary(found, figures.of(before) if before else None),
+        verdict=headline.opening(found, why),
+        summary=headline.summary(found, figures.of(before) if before else None),
         outcomes=page_parts.outcome_table(found),
         stages=page_parts.stage_table(found),
         legend=page_parts.legend(any(call.is_step for call in calls)),

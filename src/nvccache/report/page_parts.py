@@ -1,4 +1,4 @@
-"""The sections of the page that need no script: the summary, and tables with bars as charts.
+"""The tables of the page, with bars as charts, and its legend; they need no script.
 
 Every text in these pieces of HTML is escaped.
 """
@@ -18,7 +18,6 @@ from nvccache.report.kept import Kept, Size
 from nvccache.report.verdict import Link, Verdict
 
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed
-_MOST_KINDS = 4  # of the critical path, in one sentence
 _UNKNOWN = "a reason of another version of nvccache"
 # The sign of each outcome and result, which is also a class in page.css with a colour. Signs and patterns
 # show the same without colour.
@@ -96,7 +95,7 @@ def mark(word: str) -> str:
 def _cell(cell: Cell, tag: str) -> str:
     scope = ' scope="row"' if tag == "th" else ""
     if isinstance(cell, Text):
-        shown = f"<code>{_breakable(text(cell.text))}</code>" if cell.code else _with_code(cell.text)
+        shown = f"<code>{_breakable(text(cell.text))}</code>" if cell.code else with_code(cell.text)
         return f"<{tag}{scope}>{mark(cell.mark)}{shown}</{tag}>"
     bar = ""
     if cell.part is not None:
@@ -105,44 +104,7 @@ def _cell(cell: Cell, tag: str) -> str:
     return f'<{tag}{scope} class="n">{text(cell.text)}{bar}</{tag}>'
 
 
-def summary(figures: Figures, before: Figures | None) -> str:
-    """The main figures in large type, with explanations and the figures of the previous build."""
-    names = {
-        "hit rate": "of calls that the cache could answer",
-        "stage hit rate": "of stages, including those of direct hits",
-        "wall time saved": "how much shorter builds became, net of nvccache's own time",
-        "tool time saved": f"CPU time of tools that did not run; {duration(figures.tool_spent)} was spent",
-        "calls": f"{duration(figures.wall)} in total",
-        "elapsed": "from the first call to the last, without pauses",
-    }
-    earlier = _tiles(before) if before else [""] * len(names)
-    return "".join(
-        f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span>"
-        + (f'<span class="before">previous build: {old}</span>' if old else "")
-        + "</dd></div>"
-        for (name, about), value, old in zip(names.items(), _tiles(figures), earlier, strict=True)
-    )
-
-
-def _tiles(figures: Figures) -> list[str]:
-    return [
-        _percent(figures.hit_rate),
-        _percent(figures.stage_hit_rate),
-        duration(figures.wall_saved),
-        duration(figures.tool_saved),
-        f"{figures.calls:,}",
-        duration(figures.elapsed),
-    ]
-
-
-def opening(figures: Figures, verdict: Verdict) -> str:
-    """The verdict above the summary, with facts below it."""
-    facts = "".join(f"<li>{_with_code(fact)}</li>" for fact in verdict_facts(verdict))
-    shown = f'<p class="verdict">{_with_code(verdict_sentence(figures, verdict))}.</p>'
-    return shown + (f'<ul class="facts">{facts}</ul>' if facts else "")
-
-
-def _with_code(sentence: str) -> str:
+def with_code(sentence: str) -> str:
     """Text between backquotes as code, with possible line breaks after slashes."""
     parts = enumerate(text(sentence).split("`"))
     return "".join(f"<code>{_breakable(part)}</code>" if number % 2 else part for number, part in parts)
@@ -150,51 +112,6 @@ def _with_code(sentence: str) -> str:
 
 def _breakable(path: str) -> str:
     return path.replace("/", "/<wbr>")
-
-
-def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
-    """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
-    counted = f"{figures.hits:,} of {figures.cacheable:,} compiles {_were(figures.hits, 'hit')}"
-    parts = [counted] if figures.cacheable else []
-    for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
-        if count := figures.by_outcome[outcome]:
-            parts.append(f"{count:,} {what}")
-    if most := verdict.costliest:
-        spent, total = duration(most.spent), duration(figures.tool_spent)
-        spent = f"all {total} of tool time" if spent == total else f"{spent} of {total} of tool time"
-        where = f"`{most.sources[0]}`" if len(most.sources) == 1 else f"{len(most.sources)} sources"
-        parts.append(f"{spent} went into {where}" + (f", because {most.cause}" if most.cause else ""))
-    if not parts:
-        return "Nothing was compiled"
-    return "; ".join(parts)
-
-
-def _were(count: int, noun: str) -> str:
-    return f"was a {noun}" if count == 1 else f"were {noun}s"
-
-
-def verdict_facts(verdict: Verdict) -> list[str]:
-    """Facts in addition to the sentence: critical path, idle cores, nvccache's own time, other steps."""
-    facts = []
-    if verdict.path:
-        parts = list(verdict.path_by_kind.items())[:_MOST_KINDS]
-        shown = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
-        facts.append(f"`{verdict.path[-1].call.name}` finished last. On its critical path: {shown}.")
-    if verdict.cores and verdict.elapsed:
-        busy = min(float(verdict.cores), verdict.busy / verdict.elapsed)
-        facts.append(
-            f"On average {busy:.1f} of {format_count(verdict.cores, 'core')} had work;"
-            f" for {duration(verdict.one_busy)} at most one had."
-        )
-    if verdict.own or verdict.waited:
-        waited = f"; waits for a core took {duration(verdict.waited)} more" if verdict.waited else ""
-        facts.append(f"nvccache itself took {duration(verdict.own)} over all calls{waited}.")
-    if verdict.steps:
-        facts.append(
-            f"{format_count(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)}"
-            f" in total; no nvcc ran for {duration(verdict.steps_alone)} of the build."
-        )
-    return facts
 
 
 def outcome_table(figures: Figures) -> str:
@@ -370,7 +287,7 @@ def duration(seconds: float) -> str:
     return sign + format_seconds(seconds)
 
 
-def _percent(part: float | None) -> str:
+def percent(part: float | None) -> str:
     return f"{100 * part:.1f} %" if part is not None else "\N{EN DASH}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -139,6 +140,26 @@ def test_access_to_a_private_cache_is_not_requested(root):
     with as_another_user():
         (cache, *_) = [finding for finding in findings(root) if finding.state == BAD]
     assert "NVCCACHE_DIR" in cache.details[-1] and "sudo" not in cache.details[-1]
+
+
+@needs_root
+def test_parts_that_fail_for_the_same_reason_are_one_finding(root):
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    with as_another_user():
+        bad = [finding for finding in findings(root) if finding.state == BAD]
+    assert [finding.topic for finding in bad] == ["tmp"]
+    assert "other parts of the cache" in bad[0].text
+
+
+def test_a_full_disk_is_not_taken_for_one_without_locks(root, monkeypatch):
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+    bad = [finding for finding in findings(root) if finding.state == BAD]
+    assert {finding.topic for finding in bad} == {"tmp"}
+    assert "make room" in bad[0].details[-1]
 
 
 @needs_root

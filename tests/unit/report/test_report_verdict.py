@@ -6,7 +6,7 @@ import pytest
 
 import made_builds
 from made_builds import BEGUN, bypass, call, hit, stage
-from nvccache.report import figures, page_parts, verdict
+from nvccache.report import figures, headline, page_parts, verdict
 from nvccache.report.calls import OTHER_STEP, from_json
 
 
@@ -19,7 +19,7 @@ def figures_of(*events):
 
 
 def sentence(*events):
-    return page_parts.verdict_sentence(figures_of(*events), of(*events))
+    return headline.verdict_sentence(figures_of(*events), of(*events))
 
 
 def test_the_sentence_names_hits_and_the_cause_that_cost_most():
@@ -117,15 +117,15 @@ def test_other_steps_are_counted_and_so_is_the_time_in_which_only_they_ran():
     found = verdict.of([[compile_, step]], 4)
     assert (found.steps, found.steps_spent, found.steps_alone) == (1, 3.0, 2.0)
     assert (found.elapsed, found.busy, found.path[-1].call.name) == (5.0, 6.0, "app")
-    assert page_parts.verdict_facts(found) == [
+    assert headline.verdict_facts(found) == [
         "`app` finished last. On its critical path: other step 3.00 s.",
         "On average 1.2 of 4 cores had work; for 4.00 s at most one had.",
         "1 other step of the build took 3.00 s in total; no nvcc ran for 2.00 s of the build.",
     ]
-    assert page_parts.verdict_facts(of()) == []
+    assert headline.verdict_facts(of()) == []
 
 
 def test_hostile_names_stay_text():
     hostile = of(*made_builds.hostile())
-    assert "<script" not in page_parts.opening(figures_of(*made_builds.hostile()), hostile)
+    assert "<script" not in headline.opening(figures_of(*made_builds.hostile()), hostile)
     assert "<script" not in page_parts.path_table(hostile, 0.0)

@@ -1,0 +1,97 @@
+"""The head of the page: the verdict as sentences, and the main figures.
+
+Every text in this HTML is escaped.
+"""
+
+from __future__ import annotations
+
+from nvccache import outcomes
+from nvccache.cli.units import format_count
+from nvccache.plan.stages import shown_name
+from nvccache.report.figures import Figures
+from nvccache.report.page_parts import duration, percent, with_code
+from nvccache.report.verdict import Verdict
+
+_MOST_KINDS = 4  # of the critical path, in one sentence
+
+
+def summary(figures: Figures, before: Figures | None) -> str:
+    """The main figures in large type, with explanations and the figures of the previous build."""
+    names = {
+        "hit rate": "of calls that the cache could answer",
+        "stage hit rate": "of stages, including those of direct hits",
+        "wall time saved": "how much shorter builds became, less nvccache's own time",
+        "tool time saved": f"CPU time of tools that did not run; {duration(figures.tool_spent)} was spent",
+        "calls": f"{duration(figures.wall)} in total",
+        "elapsed": "from the first call to the last, without pauses",
+    }
+    earlier = _tiles(before) if before else [""] * len(names)
+    return "".join(
+        f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span>"
+        + (f'<span class="before">previous build: {old}</span>' if old else "")
+        + "</dd></div>"
+        for (name, about), value, old in zip(names.items(), _tiles(figures), earlier, strict=True)
+    )
+
+
+def _tiles(figures: Figures) -> list[str]:
+    return [
+        percent(figures.hit_rate),
+        percent(figures.stage_hit_rate),
+        duration(figures.wall_saved),
+        duration(figures.tool_saved),
+        f"{figures.calls:,}",
+        duration(figures.elapsed),
+    ]
+
+
+def opening(figures: Figures, verdict: Verdict) -> str:
+    """The verdict above the summary, with facts below it."""
+    facts = "".join(f"<li>{with_code(fact)}</li>" for fact in verdict_facts(verdict))
+    shown = f'<p class="verdict">{with_code(verdict_sentence(figures, verdict))}.</p>'
+    return shown + (f'<ul class="facts">{facts}</ul>' if facts else "")
+
+
+def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
+    """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
+    counted = f"{figures.hits:,} of {figures.cacheable:,} compiles {_were(figures.hits, 'hit')}"
+    parts = [counted] if figures.cacheable else []
+    for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
+        if count := figures.by_outcome[outcome]:
+            parts.append(f"{count:,} {what}")
+    if most := verdict.costliest:
+        spent, total = duration(most.spent), duration(figures.tool_spent)
+        spent = f"all {total} of tool time" if spent == total else f"{spent} of {total} of tool time"
+        where = f"`{most.sources[0]}`" if len(most.sources) == 1 else f"{len(most.sources)} sources"
+        parts.append(f"{spent} went into {where}" + (f", because {most.cause}" if most.cause else ""))
+    if not parts:
+        return "Nothing was compiled"
+    return "; ".join(parts)
+
+
+def _were(count: int, noun: str) -> str:
+    return f"was a {noun}" if count == 1 else f"were {noun}s"
+
+
+def verdict_facts(verdict: Verdict) -> list[str]:
+    """Facts in addition to the sentence: critical path, idle cores, nvccache's own time, other steps."""
+    facts = []
+    if verdict.path:
+        parts = list(verdict.path_by_kind.items())[:_MOST_KINDS]
+        shown = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
+        facts.append(f"`{verdict.path[-1].call.name}` finished last. On its critical path: {shown}.")
+    if verdict.cores and verdict.elapsed:
+        busy = min(float(verdict.cores), verdict.busy / verdict.elapsed)
+        facts.append(
+            f"On average {busy:.1f} of {format_count(verdict.cores, 'core')} had work;"
+            f" for {duration(verdict.one_busy)} at most one had."
+        )
+    if verdict.own or verdict.waited:
+        waited = f"; waits for a core took {duration(verdict.waited)} more" if verdict.waited else ""
+        facts.append(f"nvccache itself took {duration(verdict.own)} over all calls{waited}.")
+    if verdict.steps:
+        facts.append(
+            f"{format_count(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)}"
+            f" in total; no nvcc ran for {duration(verdict.steps_alone)} of the build."
+        )
+    return facts
