@@ -1,7 +1,7 @@
 """Parses NVCCACHE_REMOTE: one or more `URL[,rw]`, separated by blanks, in the order of preference.
 
 Imports nothing: if the setting is present, even a direct hit loads this module to validate it. Error messages
-do not quote a URL, since it may contain a password.
+do not quote a URL, since it may contain a password, but may quote a path.
 """
 
 from __future__ import annotations

@@ -193,18 +193,18 @@ def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -
         lock = uploads.take_lock(chosen.root, remote.identity, _LOCK_SECONDS)
         if lock is not None:
             try:
+                left = uploads.count_pending(chosen.root, remote.identity)
+                sent_meanwhile = max(0, waiting - left)  # by the process that held the lock
                 transfer = Transfer(our_settings.untouched(chosen.root.path))
                 sender = send_queued.Sender(chosen.root, remote, transfer, os.environ)
                 sender.send_pending(on_progress)
                 moved.objects, moved.bytes = sender.objects, sender.bytes
-                moved.present, moved.refused = sender.present, sender.refused
+                moved.present, moved.refused = sent_meanwhile + sender.present, sender.refused
                 if sender.fault:
                     moved.fail(sender.fault)
             finally:
                 flock.release(lock)
     moved.left = uploads.count_pending(chosen.root, remote.identity)
-    # What the uploader sent while this waited for its lock.
-    moved.present += max(0, waiting - moved.objects - moved.present - moved.refused - moved.left)
 
 
 def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, dry_run: bool) -> None:
