@@ -1,7 +1,7 @@
 """Parses NVCCACHE_REMOTE: one or more `URL[,rw]`, separated by blanks, in the order of preference.
 
 Imports nothing: if the setting is present, even a direct hit loads this module to validate it. Error messages
-do not quote a URL, since it may contain a password.
+do not quote a URL, since it may contain a password, but may quote a path.
 """
 
 from __future__ import annotations
@@ -89,9 +89,12 @@ def parse(text: str) -> list[Remote]:
         try:
             remote = _remote(url)
         except RemoteUrlError as error:
-            # Most likely the second half of the previous one.
-            blank = "; a blank in a URL is `%20`" if which and "://" not in url else ""
-            raise RemoteUrlError(f"{which or 'it '}{error}{blank}") from None
+            hint = ""
+            if which and "://" not in url:  # most likely the second half of the previous one
+                hint = (
+                    "; write `,rw` without a blank" if url in ("rw", ",rw") else "; a blank in a URL is `%20`"
+                )
+            raise RemoteUrlError(f"{which or 'it '}{error}{hint}") from None
         if any(remote.shown == other.shown for other in remotes):
             raise RemoteUrlError(f"{which}is `{remote.shown}` once more")
         remotes.append(remote)
@@ -111,12 +114,17 @@ def _remote(text: str) -> Remote:
     if not text.isascii() or not text.isprintable():
         raise RemoteUrlError("has characters that must be written as `%` and two digits in a URL")
     url, comma, rights = text.partition(",")
-    if comma and rights != "rw":
-        raise RemoteUrlError("has a comma that is not followed by `rw` alone; a comma in a URL is `%2C`")
+    if (comma and rights != "rw") or url.lower().endswith((";rw", ";ro")):
+        raise RemoteUrlError(
+            "can only end with `,rw`, to allow writing; in a URL, a comma is `%2C` and `;` is `%3B`"
+        )
     remote = Remote()
     scheme, colon, rest = url.partition("://")
     if not colon or not scheme or not set(scheme.lower()) <= _PLAIN:
-        raise RemoteUrlError("is no URL such as `s3://bucket/prefix`")
+        path = url.removeprefix("file:")
+        is_path = path.startswith("/") and set(path) <= {*_UNRESERVED, "/"}  # and no password
+        example = f"file://{path}" if is_path else SCHEMES["s3"].example
+        raise RemoteUrlError(f"is no URL such as `{example}`")
     remote.scheme = scheme.lower()
     if remote.scheme not in SCHEMES:
         known = ", ".join([f"`{name}`" for name in SCHEMES])
@@ -147,8 +155,8 @@ def _read_authority(remote: Remote, authority: str) -> None:
     host, port = _host_and_port(address)
     remote.host = _decoded(host)
     if not remote.host or not scheme.host:
-        needs = scheme.host or "an absolute path"
-        raise RemoteUrlError(f"has no {needs.partition(' ')[2]}; write it as `{scheme.example}`")
+        needs = scheme.host.partition(" ")[2] or "absolute path, which begins with `/`"
+        raise RemoteUrlError(f"has no {needs}; write it as `{scheme.example}`")
     if port and not scheme.port:
         raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`; write it as `{scheme.example}`")
     remote.port = _port(port) if port else scheme.port

@@ -32,6 +32,7 @@ def test_nothing() -> None:
         ("azblob://container/a", "container", 0, "a"),
         ("file:///mnt/team/cache/", "", 0, "/mnt/team/cache"),
         ("file://localhost/mnt", "", 0, "/mnt"),
+        ("file:///mnt/a;b", "", 0, "/mnt/a;b"),
     ],
 )
 def test_place(text: str, host: str, port: int, path: str) -> None:
@@ -75,9 +76,11 @@ def test_what_is_shown_is_understood_again() -> None:
         assert only(only(text).shown).shown == only(text).shown
 
 
+_END = "it can only end with `,rw`, to allow writing; in a URL, a comma is `%2C` and `;` is `%3B`"
 WRONG = [
     "bucket",
     "/mnt/cache",
+    "//u:SECRET@h/x",
     "ftp://h/SECRET",
     "s3://",
     "s3:///prefix",
@@ -129,7 +132,18 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
     [
         ("s3://b/my prefix", "remote 2 is no URL such as `s3://bucket/prefix`; a blank in a URL is `%20`"),
         ("s3:/b", "it is no URL such as `s3://bucket/prefix`"),
-        ("s3://b,RW", "it has a comma that is not followed by `rw` alone; a comma in a URL is `%2C`"),
+        ("s3://b,RW", _END),
+        ("file:///a,ro", _END),
+        ("file:///a;rw", _END),
+        ("s3://b/a;RO", _END),
+        ("file:///a ,rw", "remote 2 is no URL such as `s3://bucket/prefix`; write `,rw` without a blank"),
+        ("file:///a rw", "remote 2 is no URL such as `s3://bucket/prefix`; write `,rw` without a blank"),
+        ("file:/mnt/a,rw", "it is no URL such as `file:///mnt/a`"),
+        ("/mnt/a b", "remote 1 is no URL such as `file:///mnt/a`; a blank in a URL is `%20`"),
+        (
+            "file://shared",
+            "it has no absolute path, which begins with `/`; write it as `file:///directory`",
+        ),
     ],
 )
 def test_a_wrong_remote_is_reported_with_what_would_be_right(text: str, clause: str) -> None:

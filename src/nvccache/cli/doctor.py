@@ -132,6 +132,9 @@ def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[floa
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Wrong settings, and two settings that name different caches."""
     for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
+        if problem.setting == "remote":  # without it, nothing would be shared
+            yield Finding(BAD, "settings", text, (f"to fix it: correct the URL in {problem.where}",))
+            continue
         yield Finding(BAD, "settings", text, (), (_fix_for(problem),))
     path = config.config_file(environ)
     if settings.origins["dir"] == "NVCCACHE_DIR" and path:

@@ -16,7 +16,6 @@ from nvccache.remote.breaker import LONGEST, OF_EXECUTOR, Breaker, Outage
 from nvccache.store import directory
 
 _SLOW_SECONDS = 0.5
-_LONG_AGO = 24 * 3600.0  # seconds
 # Faults for which the advice is a command line; for others it is a clause.
 _COMMANDS = ("not_installed", "full")
 
@@ -38,25 +37,17 @@ def _of_service(status: Status) -> Finding:
         return _bad(status, "remote", "cannot be used", status.fault, status.text)
     seconds = status.get_seconds or 0.0
     answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}, {status.rights}"
-    outage = status.outage
-    if outage and outage.until > time.time():
-        details = (f"compiles skip it until {moment(outage.until, '%H:%M:%S')}: {outage.text}",)
-        return Finding(ODD, "remote", answers, details, ("nvccache remote test",))
     if seconds > _SLOW_SECONDS:
         return Finding(ODD, "remote", f"{answers}: a compile waits for several answers")
     return Finding(GOOD, "remote", answers)
 
 
 def _of_uploads(status: Status) -> Iterator[Finding]:
-    outage = status.write_outage
     if status.write and status.cannot_be_written:
         yield _bad(status, "uploads", "cannot be written to", status.write.fault, status.write.text)
-    elif outage and outage.until > time.time() - _LONG_AGO:
-        text = f"the last upload to `{status.url}` failed: {outage.text}"
-        yield Finding(ODD, "uploads", text, (), ("nvccache remote test",))
-    elif status.pending:
+    elif status.pending and not status.fault:
         objects = format_count(status.pending, "object")
-        yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push --pending",))
+        yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push",))
 
 
 def _bad(status: Status, title: str, effect: str, fault: str, text: str) -> Finding:

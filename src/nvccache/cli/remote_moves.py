@@ -24,7 +24,7 @@ from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, parallel, uploads
 from nvccache.remote.service import Service, ServiceError, is_remote_fault
 from nvccache.remote_url import Remote
-from nvccache.store import eviction
+from nvccache.store import eviction, store
 from nvccache.store.directory import NoCacheError
 from nvccache.store.store import Store
 
@@ -34,6 +34,10 @@ _AT_ONCE = 12  # concurrent requests
 _STALL_SECONDS = 120.0
 _MOST_IN_A_ROW = 20  # errors of single objects; after more, the remote is at fault
 _LOCK_SECONDS = 660.0  # a live uploader ends sooner
+# What was done, would be done with --dry-run, and if there was nothing to do.
+_SENDING = ("sent", "would send", "no objects wait to be sent: compiles send theirs in the background")
+_FETCHING = ("fetched", "would fetch", "no objects left to be fetched")
+_REMOVING = ("removed", "would remove", "no objects left to be removed")
 _NAME = re.compile(r"1/[0-9a-f]{2}/[0-9a-f]{64}")  # other names on a remote are not ours
 
 
@@ -77,7 +81,9 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
 
     During a build, a process in the background sends what was compiled. End a CI job with `nvccache remote
     push`: it waits until all is sent, and exits with status 1 if something could not be. What was sent once
-    is not sent again. AGE is written as `30d`, `12h` or `90m`.
+    is not sent again. Only `--all` and `--since` send what compiles do not queue: nvcc's dry runs, which cost
+    little to repeat, what came from remotes or packs, and what waited longer than a day. AGE is written as
+    `30d`, `12h` or `90m`.
     """
     if pending + everything + (age is not None) > 1:
         raise WrongUsage("`--pending`, `--all` and `--since` cannot be combined")
@@ -93,7 +99,7 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
         except NoCacheError:
             pass  # the job compiled nothing
 
-    _each(chosen.writable, send, "sent", "would send", dry_run, as_json)
+    _each(chosen.writable, send, _SENDING, dry_run, as_json)
 
 
 @click.command(epilog="Example: nvccache remote pull --dry-run")
@@ -113,7 +119,7 @@ def pull(dry_run: bool, as_json: bool) -> None:
     def fetch(remote: Remote, moved: Moved) -> None:
         _fetch_all(chosen, remote, moved, dry_run)
 
-    _each(chosen.remotes, fetch, "fetched", "would fetch", dry_run, as_json)
+    _each(chosen.remotes, fetch, _FETCHING, dry_run, as_json)
 
 
 @click.command(epilog="Example: nvccache remote prune --older-than 30d")
@@ -146,14 +152,13 @@ def prune(age: float | None, most: int | None, dry_run: bool, as_json: bool) -> 
     def remove(remote: Remote, moved: Moved) -> None:
         _remove_old(remote, moved, age, most, dry_run)
 
-    _each(remotes.load().writable, remove, "removed", "would remove", dry_run, as_json)
+    _each(remotes.load().writable, remove, _REMOVING, dry_run, as_json)
 
 
 def _each(
     chosen: Sequence[Remote],
     work: Callable[[Remote, Moved], None],
-    done: str,
-    would: str,
+    words: tuple[str, str, str],
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -167,7 +172,7 @@ def _each(
             moved.fail(error)
         found.append(moved)
         if not as_json:
-            _show(moved, done, would if dry_run else done)
+            _show(moved, words[dry_run], words[2])
     if as_json:
         say_json({"remotes": [asdict(moved) for moved in found], "dry_run": dry_run})
     if any(moved.is_bad for moved in found):
@@ -175,21 +180,26 @@ def _each(
 
 
 def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -> None:
-    if dry_run:
-        moved.objects = uploads.count_pending(chosen.root, remote.identity)
-        return
+    waiting = uploads.count_pending(chosen.root, remote.identity)
     # With nothing to send, the directory for the lock may not exist.
     if not uploads.pending(chosen.root, remote.identity):
+        return
+    if dry_run:
+        moved.left = waiting
+        remotes.service(remote).has(envelope.name_of(store.RECORD, ""))  # any name: does it answer?
+        moved.objects, moved.left = waiting, 0
         return
     with bar(f"sending to {remote.shown}", is_long=True) as on_progress:
         lock = uploads.take_lock(chosen.root, remote.identity, _LOCK_SECONDS)
         if lock is not None:
             try:
+                left = uploads.count_pending(chosen.root, remote.identity)
+                sent_meanwhile = max(0, waiting - left)  # by the process that held the lock
                 transfer = Transfer(our_settings.untouched(chosen.root.path))
                 sender = send_queued.Sender(chosen.root, remote, transfer, os.environ)
                 sender.send_pending(on_progress)
                 moved.objects, moved.bytes = sender.objects, sender.bytes
-                moved.present, moved.refused = sender.present, sender.refused
+                moved.present, moved.refused = sent_meanwhile + sender.present, sender.refused
                 if sender.fault:
                     moved.fail(sender.fault)
             finally:
@@ -325,9 +335,9 @@ def _move(title: str, work: Callable[[Item], int], items: Sequence[Item], moved:
     moved.left = left
 
 
-def _show(moved: Moved, done: str, verb: str) -> None:
+def _show(moved: Moved, verb: str, nothing: str) -> None:
     if not any((moved.objects, moved.present, moved.is_bad)):
-        say(f"`{moved.url}`: no objects left to be {done}")
+        say(f"`{moved.url}`: {nothing}")
         return
     size = f", {format_size(moved.bytes)}" if moved.bytes else ""
     present = f"; {moved.present} already present" if moved.present else ""

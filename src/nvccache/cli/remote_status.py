@@ -79,7 +79,8 @@ class Status:
 def status(lists: bool, as_json: bool) -> None:
     """Show the state, speed and upload queue of each remote.
 
-    A small object is written to writable remotes, and deleted. Exits with status 1 if one cannot be used.
+    A small object is written to writable remotes, and deleted. Compiles that skip a remote after a fault use
+    it again if it works now. Exits with status 1 if one cannot be used.
     """
     chosen = remotes.load()
     found = []
@@ -94,11 +95,8 @@ def status(lists: bool, as_json: bool) -> None:
 
 
 def of(remote: Remote, root: Directory, may_write: bool, lists: bool = False) -> Status:
-    """The status of a remote, which is queried even during an outage."""
+    """The status of a remote, which is queried even during an outage; what works is no longer skipped."""
     found = Status(remote.shown, remote.is_writable)
-    found.outage = Breaker(remote.identity).outage()
-    if remote.is_writable:
-        found.write_outage = Breaker(remote.identity, for_writing=True).outage()
     found.pending = uploads.count_pending(root, remote.identity)
     name = envelope.name_of(*_ABSENT)
     try:
@@ -109,15 +107,21 @@ def of(remote: Remote, root: Directory, may_write: bool, lists: bool = False) ->
         found.has_seconds = time.monotonic() - started
         service.get(name, 1 << 20)
         found.get_seconds = time.monotonic() - started - found.has_seconds
+        _end_outages(remote, {READ})
         if remote.is_writable and may_write:
             probe, content = _probe()
             found.write = _try(WRITE, lambda: service.put(probe, content))
+            if found.write.is_there:
+                _end_outages(remote, {READ_BACK})
             _try(DELETE, lambda: service.delete(probe))
         if lists:
             sizes = [size for size, _ in remotes.listed(remote, service).values()]
             found.objects, found.bytes = len(sizes), sum(sizes)
     except ServiceError as error:
         found.fault, found.text = error.word, str(error)
+    found.outage = Breaker(remote.identity).outage()
+    if remote.is_writable:
+        found.write_outage = Breaker(remote.identity, for_writing=True).outage()
     return found
 
 
@@ -146,7 +150,7 @@ def _show_status(found: Status) -> None:
     if found.objects is not None:
         say(f"     {format_count(found.objects, 'object')}, {format_size(found.bytes or 0)}")
     if found.pending:
-        say(f"     {format_count(found.pending, 'object')} still to be sent")
+        say(f"     {format_count(found.pending, 'object')} still to be sent, as by `nvccache remote push`")
 
 
 def _say_advice(fault: str, url: str, text: str) -> None:

@@ -51,11 +51,16 @@ def _cannot_be_written_to(path: str) -> bool:
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     can_read, can_write = (os.access(path, mode | os.X_OK, effective_ids=True) for mode in (os.R_OK, os.W_OK))
-    if not os.path.isdir(path) or not can_read:
+    return os.path.isdir(path) and can_read and (not can_write or _is_on_full_disk(path))
+
+
+def _is_on_full_disk(path: str) -> bool:
+    try:
+        size = os.statvfs(path)
+    except OSError:
         return False
-    size = os.statvfs(path)  # all zeros where the file system does not know
     free = size.f_bavail if os.geteuid() else size.f_bfree
-    return not can_write or (size.f_blocks > 0 and not free)
+    return size.f_blocks > 0 and not free  # all are zero where the file system does not know
 
 
 def changing(settings: Config, name: str, value: str = "") -> str:

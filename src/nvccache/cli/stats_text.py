@@ -68,11 +68,15 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
         paused = "; none are sent now" if statistics["executor_outage"] else ""
         detail = f"stages sent, {executor['came_back']} came back{paused}"
         rows.append(("other machines", str(executor["sent"]), detail))
-    problems = {outcomes.FAULT: calls[outcomes.FAULT]}
-    for found in (statistics["store_faults"], statistics["wrong_settings"], statistics["remote"]["faults"]):
+    problems = {f"with wrong setting `{name}`": n for name, n in statistics["wrong_settings"].items()}
+    problems[outcomes.FAULT] = calls[outcomes.FAULT]
+    for found in (statistics["store_faults"], statistics["remote"]["faults"]):
         for word, count in found.items():
             problems[word] = problems.get(word, 0) + count
-    rows += [(*row[:2], f"{row[2]}: see `nvccache stats -v`") for row in _counted("problems", problems)]
+    rows += [
+        (*row[:2], f"{row[2]}: see `nvccache stats -v` and `nvccache doctor`")
+        for row in _counted("problems", problems)
+    ]
     return [*_aligned(_headline(statistics, cache)), *([""] if rows else []), *_aligned(rows)]
 
 

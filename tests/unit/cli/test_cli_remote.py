@@ -196,9 +196,27 @@ def test_the_status_tries_to_write_where_compiles_do(nvccache, far, monkeypatch)
 def test_a_reader_is_not_shown_that_a_writer_failed(nvccache, far, monkeypatch):
     (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
     breaker.Breaker(remote.identity, for_writing=True).trip("denied", "it denies access")
+    fail("denied", "put")(monkeypatch)
     assert "not written to by compiles" in nvccache("remote", "status").stdout
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}")
     assert "not written to" not in nvccache("remote", "status").stdout
+
+
+def test_the_status_ends_the_outage_of_a_directory_that_was_missing(nvccache, far, cache, queued):
+    queued()
+    (remote,) = remote_url.parse(os.environ["NVCCACHE_REMOTE"])
+    guard = breaker.Breaker(remote.identity, for_writing=True)
+    guard.trip("unusable_directory", "there is no such directory")
+    assert nvccache("remote", "status", NVCCACHE_READONLY="1").exit_code == 0
+    assert guard.outage()  # nothing was written
+    far.rmdir()
+    assert "not written to by compiles" in nvccache("remote", "status").stdout
+    far.mkdir()
+    text = nvccache("remote", "status").stdout
+    assert (
+        "no such directory" not in text and "3 objects still to be sent, as by `nvccache remote push`" in text
+    )
+    assert guard.outage() is None
 
 
 @pytest.mark.parametrize(
@@ -278,8 +296,35 @@ def test_push_sends_what_is_queued_and_waits_for_it(nvccache, far, cache, queued
 
 def test_with_nothing_to_move_a_command_says_so(nvccache, far, cache):
     far.mkdir(exist_ok=True)
-    for line, done in (("push", "sent"), ("pull", "fetched"), ("prune --older-than 1d", "removed")):
+    for line, done in (("pull", "fetched"), ("prune --older-than 1d", "removed")):
         assert nvccache("remote", *line.split()).stdout.endswith(f": no objects left to be {done}\n")
+    nothing = "no objects wait to be sent: compiles send theirs in the background"
+    assert nvccache("remote", "push").stdout == f"`file://{far}`: {nothing}\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--all",)])
+def test_a_dry_run_fails_where_the_push_would(nvccache, far, cache, queued, options):
+    queued()
+    far.rmdir()
+    for more in ((), ("--dry-run",)):
+        result = nvccache("remote", "push", *options, *more)
+        assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
+        assert "0 objects; 3 left" in result.stdout
+
+
+def test_what_a_background_process_sent_meanwhile_counts_as_present(
+    nvccache, far, cache, queued, monkeypatch
+):
+    queued()
+    take = uploads.take_lock
+
+    def wait(root, identity, seconds=0.0):
+        for name in uploads.pending(root, identity):
+            uploads.remove(root, name)
+        return take(root, identity, seconds)
+
+    monkeypatch.setattr(uploads, "take_lock", wait)
+    assert nvccache("remote", "push").stdout == f"`file://{far}`: sent 0 objects; 3 already present\n"
 
 
 def test_push_fails_aloud_and_keeps_the_queue(nvccache, far, cache, queued, monkeypatch):

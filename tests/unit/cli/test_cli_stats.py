@@ -87,7 +87,14 @@ def test_a_summary_has_at_most_twelve_aligned_lines_and_no_zeros(
     ]  # fmt: skip
     assert all(line[26] != " " and line[27:29] == "  " for line in lines if line)
     assert not any(re.search(r"\b0 (?!bytes)[a-z]+", line[28:]) for line in lines)
-    assert lines[-1].endswith(": see `nvccache stats -v`") and "2 timeout" in lines[-1]
+    assert lines[-1].endswith(": see `nvccache stats -v` and `nvccache doctor`") and "2 timeout" in lines[-1]
+
+
+def test_a_summary_says_that_a_setting_is_wrong(nvccache, cache_dir):
+    event_line.append(cache_dir, event(outcomes.MISS, wrong_settings="remote"))
+    assert nvccache("stats").output.splitlines()[-1].split("  ")[-1] == (
+        "1 with wrong setting `remote`: see `nvccache stats -v` and `nvccache doctor`"
+    )
 
 
 def test_a_summary_names_the_most_frequent_reasons(nvccache, cache_dir):

@@ -123,6 +123,12 @@ def test_a_bad_variable_is_named(cache_dir):
     assert (found.state, found.mend) == (BAD, ("unset NVCCACHE_MAX_SIZE",))
 
 
+def test_a_wrong_remote_is_corrected_and_not_removed(cache_dir):
+    (found,) = of_settings(NVCCACHE_REMOTE="file://shared,rw")
+    assert "no absolute path, which begins with `/`; write it as `file:///directory`" in found.text
+    assert (found.details, found.mend) == (("to fix it: correct the URL in `NVCCACHE_REMOTE`",), ())
+
+
 def test_two_cache_directories_are_noticed(cache_dir):
     write_settings('dir = "/elsewhere"\n')
     (found,) = of_settings()
