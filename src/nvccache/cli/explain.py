@@ -60,8 +60,8 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
 
     FILE is an object, a source, or the end of the path of one; without it, the most recent compile is
     explained. The first line is the answer. Below it are further differences from the last compile of FILE
-    with the same command line (or with another, if there is none), then the stages in nvcc's order: whether
-    each was a hit or ran, the CPU seconds that it took or saved, and why it ran.
+    that was no direct hit, with the same command line if there is one, then the stages in nvcc's order:
+    whether each was a hit or ran, the CPU seconds that it took or saved, and why it ran.
     """
     if diff and path:
         raise WrongUsage("`--diff` compares whole builds, and takes no FILE")
