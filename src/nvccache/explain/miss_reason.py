@@ -31,6 +31,7 @@ FIRST = "no earlier compile is recorded"
 ADVICE = "to share it: "  # before a detail that names a setting
 _FIRST_QUERY = "no earlier answer is recorded"
 _BY_STAGES = "all its stages were compiled before, for other objects"
+_COMPARED = "compared with the last compile of its source, "
 _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
@@ -257,9 +258,12 @@ class Explanation:
         found = self._of_call(other, is_neighbour=True)
         found = found or self._nearest_differences() or self._of_changed_files(other)
         if found:
-            return [f"compared with the last compile of its source, {found[0]}", *found[1:], made]
+            return [f"{_COMPARED}{found[0]}", *found[1:], made]
         if other.reason_against_record:
             return [f"the last compile of its source was not recorded: {other.reason_against_record}", made]
+        directory = _only(other.components, "directory")
+        if not other.reason_not_shared and directory != self._cwd:
+            return [f"{_COMPARED}the working directory changed from `{directory}`", made]
         if not other.reason_not_shared:
             return ["files that the last compile of its source read have changed since", made]
         why = f"the result from another directory cannot be used: {other.reason_not_shared}"
@@ -297,7 +301,8 @@ class Explanation:
         has_device_lines = any(each.name in _DEVICE_LINES for each in self._request.invocation.arguments)
         named = (record_call.NAMED_IN_TEXT, *(() if has_device_lines else (record_call.NAMED_IN_DEBUG_INFO,)))
         if other.reason_not_shared in named and here:
-            return [f"{ADVICE}`-Xcompiler -ffile-prefix-map={here}=.`"]
+            # Between build directories of one checkout, only their own names differ.
+            return [f"{ADVICE}`-Xcompiler -ffile-prefix-map={self._cwd if here == there else here}=.`"]
         return []
 
 

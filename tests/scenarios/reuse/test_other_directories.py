@@ -315,6 +315,27 @@ def test_what_kept_the_neighbour_from_being_taken(
     assert explained(workspace, "q/b") == (cause, [*([detail] if detail else []), MADE])
 
 
+def test_the_advice_for_build_directories_of_one_checkout_helps(workspace: Workspace) -> None:
+    workspace.write("a.cu", PLAIN.replace('#include "h.h"', "#define VALUE 1"))
+
+    def compile_in(name: str, *options: str) -> None:
+        folder = workspace.directory / name
+        folder.mkdir()
+        argv = ("-g", "-c", workspace.directory / "a.cu", *options, "-o", "a.o")
+        assert workspace.cached(*argv, cwd=folder, PWD=str(folder)).status == 0
+
+    compile_in("one")
+    compile_in("two")
+    assert explained(workspace, "two")[1][0] == "to share it: `-Xcompiler -ffile-prefix-map=/two=.`"
+    for name in ("three", "four"):
+        compile_in(name, "-Xcompiler", f"-ffile-prefix-map={workspace.directory}/{name}=.")
+    assert explained(workspace, "four")[0] == "nothing it depends on has changed"
+    for name in ("five", "six"):
+        compile_in(name, "-Xcompiler", f"-ffile-prefix-map={workspace.directory}=.")
+    where = "compared with the last compile of its source, the working directory changed from `/five`"
+    assert explained(workspace, "six")[0] == where
+
+
 def test_a_file_that_is_another_one_than_beside_the_neighbour(workspace: Workspace) -> None:
     compiled_twice(workspace, INTERNAL, then=Path("q/inc/h.h"))
     assert explained(workspace, "q/b") == (
