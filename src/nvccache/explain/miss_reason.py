@@ -217,7 +217,7 @@ class Explanation:
         return found.input_record if found else None
 
     def _nearest_differences(self, *, has_source: bool = False) -> list[str] | None:
-        """The fewest differences from a record of the same command, in any directory; None if there is none.
+        """The differences from the nearest record of the same command, in any directory; None without one.
 
         If `has_source`, only from those of this source as it is now: other projects use the same commands.
         The newest is not always the nearest, since an older one may have been replayed after it.
@@ -226,7 +226,9 @@ class Explanation:
         kept = (pair.input_record for front in fronts for pair in record.all_pairs(front, self._cache))
         if has_source:
             kept = (read for read in kept if self._now.digest(self._source) in read.digests)
-        return min(map(self._of_inputs, kept), key=len, default=None)
+        found = list(map(self._of_inputs, kept))
+        # An older one that differs in other ways was not replayed in between.
+        return min((each for each in found if {*each} <= {*found[0]}), key=len, default=None)
 
     def _neighbour(self) -> tuple[str, ObjectRecord] | None:
         """The object that was last made from this source, or from its counterpart in another checkout."""
