@@ -114,7 +114,7 @@ class Explanation:
             return ["NVCCACHE_RECACHE is set"]
         former = self._former
         if former is None:
-            nearest = self._nearest_differences(has_source=True)
+            nearest = min(self._differences_of_command(has_source=True), key=len, default=None)
             if nearest is not None:
                 return nearest or [_LOST]
             neighbour = self._neighbour()
@@ -125,13 +125,16 @@ class Explanation:
         if former.reason_against_record:
             return [*found, f"no direct record is kept: {former.reason_against_record}"]
         front = former.record_name.partition("/")[0]
+        recorded = self._recorded(former, self._relocation)
         is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
         if is_same_key:
-            nearest = self._nearest_differences()
-            if nearest is None:
+            if recorded is None:
                 return [*found, _LOST]
-            found += nearest
-        elif recorded := self._recorded(former, self._relocation):  # if it is missing, that explains nothing
+            last = self._of_inputs(recorded)
+            # An older record that differs in other ways was not replayed in between.
+            older = [each for each in self._differences_of_command() if {*each} <= {*last}]
+            found += min([last, *older], key=len)
+        elif recorded:  # if it is missing, that explains nothing
             found += self._of_inputs(recorded)
         if found:
             return found
@@ -216,19 +219,16 @@ class Explanation:
         found = record.named(former.record_name, kept, self._cache)
         return found.input_record if found else None
 
-    def _nearest_differences(self, *, has_source: bool = False) -> list[str] | None:
-        """The differences from the nearest record of the same command, in any directory; None without one.
+    def _differences_of_command(self, *, has_source: bool = False) -> list[list[str]]:
+        """The differences from each record of the same command, in any directory, the newest first.
 
         If `has_source`, only from those of this source as it is now: other projects use the same commands.
-        The newest is not always the nearest, since an older one may have been replayed after it.
         """
         fronts = direct.fronts_of(self._request, self._relocation)
         kept = (pair.input_record for front in fronts for pair in record.all_pairs(front, self._cache))
         if has_source:
             kept = (read for read in kept if self._now.digest(self._source) in read.digests)
-        found = list(map(self._of_inputs, kept))
-        # An older one that differs in other ways was not replayed in between.
-        return min((each for each in found if {*each} <= {*found[0]}), key=len, default=None)
+        return list(map(self._of_inputs, kept))
 
     def _neighbour(self) -> tuple[str, ObjectRecord] | None:
         """The object that was last made from this source, or from its counterpart in another checkout."""
@@ -258,7 +258,9 @@ class Explanation:
         """
         made = f"its source was last compiled as `{product}`"
         found = self._of_call(other, is_neighbour=True)
-        found = found or self._nearest_differences() or self._of_changed_files(other)
+        found = (
+            found or min(self._differences_of_command(), key=len, default=[]) or self._of_changed_files(other)
+        )
         if found:
             return [f"{_COMPARED}{found[0]}", *found[1:], made]
         if other.reason_against_record:

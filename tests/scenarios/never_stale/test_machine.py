@@ -140,8 +140,7 @@ def test_functions_in_the_place_of_libms_count(built: Workspace, argv: str, ran:
     second, _, found = same_as_plain(built, argv, **preloaded)
     assert second not in (plain, first)
     assert found == ran
-    causes = (f"the library `{preloaded['LD_PRELOAD']}` changed", "a library that its program loads, changed")
-    assert any(cause in explained(built) for cause in causes)
+    assert f"the library `{preloaded['LD_PRELOAD']}` changed" in explained(built)
     assert again(built, argv)[:2] == (plain, "direct_hit")
     built.forget_calls()
     assert again(built, argv) == (plain, "stage_hit", set())
