@@ -133,7 +133,8 @@ class Explanation:
             last = self._of_inputs(recorded)
             # An older record that differs in other ways was not replayed in between.
             older = [each for each in self._differences_of_command() if {*each} <= {*last}]
-            found += min([last, *older], key=len)
+            nearest = min([last, *older], key=len)
+            found += nearest
         elif recorded:  # if it is missing, that explains nothing
             found += self._of_inputs(recorded)
         if found:
