@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Iterator
 
 from nvccache import endpoint, remote_url
@@ -12,7 +11,7 @@ from nvccache.cli.output import BAD, GOOD, ODD, Finding
 from nvccache.cli.remote_status import Status
 from nvccache.cli.units import format_count, moment
 from nvccache.config import Config
-from nvccache.remote.breaker import LONGEST, OF_EXECUTOR, Breaker, Outage
+from nvccache.remote.breaker import OF_EXECUTOR, Breaker, Outage
 from nvccache.store import directory
 
 _SLOW_SECONDS = 0.5
@@ -81,5 +80,4 @@ def outage_of(settings: Config) -> Outage | None:
     if not settings.executor:
         return None
     outage = Breaker(OF_EXECUTOR.format(endpoint.parse(settings.executor).identity)).outage()
-    now = time.time()
-    return outage if outage and now < outage.until <= now + LONGEST else None
+    return None if outage and outage.is_over else outage

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import click
 
-from nvccache.cli import remotes
+from nvccache.cli import remote_status, remotes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import Failure, WrongUsage, bar, json_option, say, say_json
 from nvccache.cli.remotes import Chosen
@@ -24,7 +24,7 @@ from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, parallel, uploads
 from nvccache.remote.service import Service, ServiceError, is_remote_fault
 from nvccache.remote_url import Remote
-from nvccache.store import eviction, store
+from nvccache.store import eviction
 from nvccache.store.directory import NoCacheError
 from nvccache.store.store import Store
 
@@ -74,7 +74,7 @@ class Moved:
     metavar="AGE",
     help="Like `--all`, but only what was used within AGE.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be sent; send nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and check that it could be.")
 @json_option
 def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_json: bool) -> None:
     """Send entries of this cache to the writable remotes.
@@ -186,7 +186,7 @@ def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -
         return
     if dry_run:
         moved.left = waiting
-        remotes.service(remote).has(envelope.name_of(store.RECORD, ""))  # any name: does it answer?
+        remote_status.try_to_write(remotes.service(remote))
         moved.objects, moved.left = waiting, 0
         return
     with bar(f"sending to {remote.shown}", is_long=True) as on_progress:
@@ -216,6 +216,7 @@ def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, d
     there = _there(remote, service, [envelope.name_of(*item) for item in items])
     missing = [item for item in items if envelope.name_of(*item) not in there]
     if dry_run:
+        remote_status.try_to_write(service)
         moved.objects, moved.present, moved.left = len(missing), len(items) - len(missing), 0
         return
     # Records are sent even if present: the remote's may lack pairs of ours. They come last: they refer to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -109,20 +110,34 @@ def of(remote: Remote, root: Directory, may_write: bool, lists: bool = False) ->
         found.get_seconds = time.monotonic() - started - found.has_seconds
         _end_outages(remote, {READ})
         if remote.is_writable and may_write:
-            probe, content = _probe()
-            found.write = _try(WRITE, lambda: service.put(probe, content))
+            found.write = _try(WRITE, lambda: try_to_write(service))
             if found.write.is_there:
                 _end_outages(remote, {READ_BACK})
-            _try(DELETE, lambda: service.delete(probe))
         if lists:
             sizes = [size for size, _ in remotes.listed(remote, service).values()]
             found.objects, found.bytes = len(sizes), sum(sizes)
     except ServiceError as error:
         found.fault, found.text = error.word, str(error)
-    found.outage = Breaker(remote.identity).outage()
+    found.outage = _current(Breaker(remote.identity))
     if remote.is_writable:
-        found.write_outage = Breaker(remote.identity, for_writing=True).outage()
+        found.write_outage = _current(Breaker(remote.identity, for_writing=True))
     return found
+
+
+def try_to_write(service: Service) -> None:
+    """Write a small object and delete it; raises ServiceError if it cannot be written."""
+    name, content = _probe()
+    try:
+        service.put(name, content)
+    finally:
+        with contextlib.suppress(ServiceError):
+            service.delete(name)
+
+
+def _current(breaker: Breaker) -> Outage | None:
+    """Its outage, unless that is over: the next compile tries the remote."""
+    outage = breaker.outage()
+    return None if outage and outage.is_over else outage
 
 
 def _document(found: Status) -> dict[str, object]:

@@ -21,7 +21,7 @@ from nvccache.records.transfer import Transfer
 from nvccache.remote import parallel, uploads
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError, is_remote_fault
+from nvccache.remote.service import Service, ServiceError, is_remote_fault, opens_breaker
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import directory
@@ -146,7 +146,8 @@ class Sender:
 
     def _stop(self, fault: ServiceError) -> None:
         self.fault = fault
-        self._breaker().trip(fault.word, str(fault))
+        if opens_breaker(fault):
+            self._breaker().trip(fault.word, str(fault))
 
     def _breaker(self) -> Breaker:
         return Breaker(self._remote.identity, for_writing=True)

@@ -36,6 +36,10 @@ class Outage:
     word: str  # of the last fault, a key of outcomes.REMOTE_FAULTS
     text: str  # a clause for the user
 
+    @property
+    def is_over(self) -> bool:
+        return time.time() >= self.until
+
 
 class Breaker:
     """Raises nothing."""
@@ -74,12 +78,11 @@ class Breaker:
         outage = self.outage()
         if outage is None or self._is_retrying:
             return True
-        now = time.time()
-        if now < outage.until:
+        if not outage.is_over:
             return False
         # Two processes that check at the same moment both retry: harmless. One that dies costs a minute.
         self._is_retrying = True
-        outage.until = now + FIRST
+        outage.until = time.time() + FIRST
         self._write(outage)
         return True
 
@@ -88,8 +91,10 @@ class Breaker:
         untrusted.remove(self._losses, None)
         now = time.time()
         last = self.outage()
-        if last and now < last.until and not self._is_retrying:
+        if last and not last.is_over and not self._is_retrying:
             return last  # another process tripped first
+        if last and now > last.until + LONGEST:
+            last = None  # nothing was requested since: whether the fault lasted is unknown
         trips = last.trips + 1 if last else 1
         first = FIRST_THROTTLED if word == "throttled" else FIRST
         seconds = min(first * 2.0 ** min(trips - 1, 10), LONGEST)

@@ -122,6 +122,15 @@ def is_remote_fault(error: Exception) -> bool:
     return isinstance(error, ServiceError) and error.word != "broken"
 
 
+def opens_breaker(error: ServiceError) -> bool:
+    """Whether all processes should skip the remote for a while.
+
+    Not without a client or descriptors here. A directory may be mounted at any time, and opening it again
+    costs nothing.
+    """
+    return error.word not in ("not_installed", UNUSABLE) and not isinstance(error, OwnLimitError)
+
+
 def is_not_found(message: str) -> bool:
     """Whether an exception of opendal means "not found": its type does not always show it."""
     return _kind(message) == "NotFound"

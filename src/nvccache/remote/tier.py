@@ -18,7 +18,7 @@ from functools import partial
 from nvccache.remote import envelope
 from nvccache.remote.breaker import Breaker
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import UNUSABLE, OwnLimitError, Service, ServiceError
+from nvccache.remote.service import Service, ServiceError, opens_breaker
 from nvccache.remote_url import Remote
 
 _THREADS = 8  # per remote, so that one that hangs does not block others
@@ -177,12 +177,11 @@ class RemoteClient:
             if self.is_skipped:
                 return
             self._count(error.word)
-            # Opening a directory again costs nothing, and it may be mounted at any time.
-            if error.word in ("not_installed", UNUSABLE) or isinstance(error, OwnLimitError):
-                self._log(f"`{self.shown}` is not used: {error.text}")
-            else:
+            if opens_breaker(error):
                 seconds = self._breaker.trip(error.word, error.text).until - time.time()
                 self._log(f"`{self.shown}` is skipped for {seconds:.0f} s: {error.text}")
+            else:
+                self._log(f"`{self.shown}` is not used: {error.text}")
             self.is_skipped = True  # last, since the process may end as soon as another thread sees this
 
     def _count(self, word: str) -> None:

@@ -65,7 +65,7 @@ def start_uploader(root: Directory, identity: str, environ: Mapping[str, str], l
     from nvccache.remote.breaker import Breaker
 
     outages = [Breaker(identity, for_writing=for_writing).outage() for for_writing in (False, True)]
-    if any(outage and time.time() < outage.until for outage in outages):
+    if any(outage and not outage.is_over for outage in outages):
         return False
     try:
         lock = take_lock(root, identity)

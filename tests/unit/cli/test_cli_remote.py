@@ -117,6 +117,9 @@ def test_the_status_shows_an_outage_and_a_fault(nvccache, far, monkeypatch):
     assert "it rejects the credentials" in result.stdout
     found = printed(nvccache("remote", "status", "--json"))
     assert (found["outage"]["word"], found["fault"]) == ("timeout", "bad_credentials")
+    later = time.time() + 3600
+    monkeypatch.setattr(breaker.time, "time", lambda: later)
+    assert "skipped" not in nvccache("remote", "status").stdout
 
 
 @pytest.mark.parametrize(
@@ -310,6 +313,17 @@ def test_a_dry_run_fails_where_the_push_would(nvccache, far, cache, queued, opti
         result = nvccache("remote", "push", *options, *more)
         assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
         assert "0 objects; 3 left" in result.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--all",)])
+def test_a_dry_run_tries_to_write(nvccache, far, cache, queued, monkeypatch, options):
+    queued()
+    fail("denied", "put")(monkeypatch)
+    result = nvccache("remote", "push", *options, "--dry-run")
+    assert (result.exit_code, "would send 0 objects; 3 left\n  it denies access" in result.stdout) == (
+        1,
+        True,
+    )
 
 
 def test_what_a_background_process_sent_meanwhile_counts_as_present(

@@ -158,6 +158,21 @@ def test_a_fault_of_the_remote_ends_the_work_and_leaves_the_queue(
     assert breaker.Breaker(remote.identity, for_writing=True).outage() is None
 
 
+def test_a_missing_directory_is_sent_to_as_soon_as_it_is_there(cache, tmp_path):
+    (remote,) = remote_url.parse(f"file://{tmp_path}/mnt,rw")
+    digest = keys.digest_bytes(BLOB)
+    cache.add_blob(digest, BLOB, compress=False)
+    assert uploads.enqueue(cache.directory, remote.identity, [(store.BLOB, digest)])
+    made = send_queued.Sender(cache.directory, remote, Transfer(cache), {})
+    made.send_pending()
+    assert made.fault.word == "unusable_directory"
+    assert breaker.Breaker(remote.identity, for_writing=True).outage() is None
+    (tmp_path / "mnt").mkdir()
+    again = send_queued.Sender(cache.directory, remote, Transfer(cache), {})
+    again.send_pending()
+    assert (again.objects, uploads.pending(cache.directory)) == (1, [])
+
+
 def test_one_that_never_gets_through_holds_up_nothing_that_is_queued_later(
     put, sender, left, far, monkeypatch
 ):

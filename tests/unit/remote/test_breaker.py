@@ -77,6 +77,13 @@ def test_longer_each_time_up_to_ten_minutes(clock):
     assert lengths == [60, 120, 240, 480, 600, 600]
 
 
+def test_a_fault_long_after_an_outage_begins_another(clock):
+    first = Breaker(NAME).trip("timeout", "")
+    clock.now = first.until + breaker.LONGEST + 1
+    second = Breaker(NAME).trip("timeout", "")
+    assert (second.trips, second.since) == (1, pytest.approx(clock.now, abs=0.01))
+
+
 def test_throttled_is_shorter(clock):
     outage = Breaker(NAME).trip("throttled", "")
     assert round(outage.until - clock.now) == 5
