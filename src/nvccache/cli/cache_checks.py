@@ -316,7 +316,7 @@ def _named(entry_of: Callable[[int], tuple[object, ...]], number: int) -> str:
 def fix_for(error: OSError, path: str, root: str) -> str:
     """What to do so that this user can use `path`, which failed with `error`."""
     if error.errno in _FULL:
-        return "make room: `nvccache clean --older-than 7d`, or lower `NVCCACHE_MAX_SIZE`"
+        return "make room on its file system, or set a smaller `max_size` and run `nvccache clean`"
     if error.errno == errno.EROFS:
         return "the file system is read-only: `NVCCACHE_READONLY=1`, or another directory in `NVCCACHE_DIR`"
     if error.errno in _STRANGE and path == root:
@@ -324,6 +324,8 @@ def fix_for(error: OSError, path: str, root: str) -> str:
     if error.errno in _STRANGE:
         command = "rm -r" if os.path.isdir(path) and not os.path.islink(path) else "rm"
         return f"nvccache uses only what it created itself: `{command} {shlex.quote(path)}`"
+    if not os.path.lexists(root):
+        return "it cannot be created: set `NVCCACHE_DIR` to another directory"
     return _fix_for_modes(path, root)
 
 

@@ -10,6 +10,7 @@ import os
 from nvccache import config, log
 from nvccache.cli.output import Failure, warn
 from nvccache.config import Config
+from nvccache.files import signatures
 from nvccache.store.directory import Directory
 from nvccache.store.store import Store
 
@@ -35,9 +36,9 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
 def warn_if_not_counted(settings: Config) -> None:
     if not settings.counts_calls:
         warn(why_not_counted(settings))
-    elif _cannot_be_written_to(os.path.join(settings.journal_root, "journal")):
-        where = f"`{settings.journal_root}` cannot be written to"
-        warn(f"calls are not counted, because {where}: see `nvccache doctor`")
+    elif obstacle := _obstacle(os.path.join(settings.journal_root, "journal")):
+        why = f"`{settings.journal_root}` {obstacle}"
+        warn(f"calls are not counted, because {why}: see `nvccache doctor`")
 
 
 def why_not_counted(settings: Config) -> str:
@@ -46,12 +47,20 @@ def why_not_counted(settings: Config) -> str:
     return f"calls are not counted, because {why}; set `NVCCACHE_STATS_DIR` to count them elsewhere"
 
 
-def _cannot_be_written_to(path: str) -> bool:
-    """Whether this user can read a directory, or the one in which it would be made, but not write to it."""
+def _obstacle(path: str) -> str:
+    """Why this user cannot write to a directory, or to the one in which it would be made.
+
+    Empty if there is no obstacle, and for a directory that cannot be read, which the caller finds out.
+    """
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     can_read, can_write = (os.access(path, mode | os.X_OK, effective_ids=True) for mode in (os.R_OK, os.W_OK))
-    return os.path.isdir(path) and can_read and (not can_write or _is_on_full_disk(path))
+    if not os.path.isdir(path) or not can_read:
+        return ""
+    # In /proc, even root can create nothing, though the modes allow it.
+    if not can_write or signatures.is_pseudo_file_system(os.stat(path).st_dev):
+        return "cannot be written to"
+    return "is on a full disk" if _is_on_full_disk(path) else ""
 
 
 def _is_on_full_disk(path: str) -> bool:

@@ -65,7 +65,7 @@ def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
         where = f"`{most.sources[0]}`" if len(most.sources) == 1 else f"{len(most.sources)} sources"
         parts.append(f"{spent} went into {where}" + (f", because {most.cause}" if most.cause else ""))
     if not parts:
-        return "Nothing was compiled"
+        return "No compile is recorded"
     return "; ".join(parts)
 
 

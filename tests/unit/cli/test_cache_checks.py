@@ -162,6 +162,11 @@ def test_a_full_disk_is_not_taken_for_one_without_locks(root, monkeypatch):
     assert "make room" in bad[0].details[-1]
 
 
+def test_a_cache_that_cannot_be_created_is_not_given_other_modes():
+    (bad,) = [finding for finding in findings("/proc/x/y") if finding.state == BAD]
+    assert bad.details[-1] == "it cannot be created: set `NVCCACHE_DIR` to another directory"
+
+
 @needs_root
 def test_files_that_cannot_be_read_are_counted(root):
     open_to_all(root)

@@ -422,3 +422,12 @@ def test_a_cache_that_cannot_be_written_to_is_named(nvccache, tmp_path, monkeypa
         result = nvccache(command, NVCCACHE_DIR=f"{copy}/cache")
         assert f"calls are not counted, because `{copy}/cache` cannot be written to" in result.stderr
         assert "`nvccache doctor`" in result.stderr
+
+
+def test_an_obstacle_to_counting_is_named_by_its_kind(nvccache, tmp_path, monkeypatch):
+    result = nvccache("stats", NVCCACHE_DIR="/proc/x")
+    assert "calls are not counted, because `/proc/x` cannot be written to" in result.stderr
+    full = os.statvfs_result((4096, 4096, 75, 0, 0, 9, 9, 9, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    result = nvccache("stats", NVCCACHE_DIR=str(tmp_path / "cache"))
+    assert f"calls are not counted, because `{tmp_path}/cache` is on a full disk" in result.stderr

@@ -48,7 +48,7 @@ def test_a_source_without_a_cause_is_named_alone():
 @pytest.mark.parametrize(
     ("events", "wanted"),
     [
-        ([], "Nothing was compiled"),
+        ([], "No compile is recorded"),
         ([bypass()], "1 bypassed the cache"),
         ([call(hit(), outcome="direct_hit")] * 2, "2 of 2 compiles were hits"),
         ([call(outcome="failed")], "1 failed"),
