@@ -265,7 +265,7 @@ def outcome_page() -> str:
         "## Wrong settings",
         "",
         "`nvccache stats` counts the calls that used the default of a wrong setting: under the setting's",
-        "name, or under one of these:",
+        "name, under the misspelled one, or under one of these:",
         "",
         *entries(outcomes.WRONG_SETTINGS),
         "",

@@ -306,7 +306,7 @@ class Config:
     @property
     def wrong_settings(self) -> str:
         """The names of wrong settings, in the journal's form."""
-        return ",".join(sorted({problem.setting for problem in self.problems})) if self.problems else ""
+        return ",".join(sorted({problem.counted_as for problem in self.problems})) if self.problems else ""
 
 
 def load(environ: Mapping[str, str]) -> Config:

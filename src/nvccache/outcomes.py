@@ -109,7 +109,7 @@ EXECUTOR_FAULTS = {
     "broken": "the engine's answer cannot be used, or another error occurred",
 }
 
-# Problems with settings besides invalid values, which are counted under the setting's name.
+# Problems with settings that are not counted under a name: that of the setting, or the misspelled one.
 WRONG_SETTINGS = {
     "unknown": "there is no such setting",
     "file": "the settings file, or a line of it, cannot be read",

@@ -16,6 +16,7 @@ from nvccache.values import dataclass
 
 _LARGEST = 1 << 20  # bytes
 _NAME = r"""\s*["']?([^"'=\s\[\].]*)"""
+_LONGEST_NAME = 40
 UNKNOWN, FILE = "unknown", "file"  # instead of a setting's name, for a misspelled one and for the file itself
 
 Found = dict[str, tuple[int, object]]
@@ -29,6 +30,12 @@ class Problem:
     where: str  # the variable, or the line of the file
     text: str
     word: str = ""  # the misspelled name
+
+    @property
+    def counted_as(self) -> str:
+        """Its name in the event log, which also counts: the misspelled one, unless that is odd."""
+        is_plain = self.word.isascii() and self.word.isidentifier() and len(self.word) <= _LONGEST_NAME
+        return self.word if is_plain else self.setting
 
 
 def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:

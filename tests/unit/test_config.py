@@ -190,7 +190,7 @@ def test_a_variable_that_is_none_is_named_with_what_was_meant(environ, variable,
     (sentence,) = log.sentences(settings)
     printed = f"`{variable}`: there is no such setting"
     assert sentence == (f"{printed}; did you mean `{meant}`?" if meant else printed)
-    assert settings.wrong_settings == "unknown"
+    assert settings.wrong_settings == variable
 
 
 def test_paths_are_absolute_and_know_the_home(environ, home, tmp_path, monkeypatch):
@@ -241,7 +241,7 @@ def test_settings_in_a_table_of_a_broken_file_are_none_of_ours(environ, write_fi
     settings, printed = problems_of(environ)
     assert (settings.readonly, settings.max_size, settings.log) == (True, DEFAULT_SIZE, "")
     assert [text.partition(":")[0] for text in printed if "no line of TOML" in text][:1] == ["`FILE` line 2"]
-    assert set(settings.wrong_settings.split(",")) <= {"file", "unknown"}
+    assert set(settings.wrong_settings.split(",")) <= {"file", "log", "max_size", "table", "tables"}
 
 
 @pytest.mark.parametrize(
@@ -252,14 +252,14 @@ def test_settings_in_a_table_of_a_broken_file_are_none_of_ours(environ, write_fi
             ["`FILE` line 3: sets `max_size` for the second time; the other value is in force"],
         ),
         (
-            "jobs = 2\nnone_of_ours = 1\nnone_of_ours = 2\n", DEFAULT_SIZE, "file,unknown",
+            "jobs = 2\nnone_of_ours = 1\nnone_of_ours = 2\n", DEFAULT_SIZE, "file,none_of_ours",
             [
                 "`FILE` line 3: sets `none_of_ours` for the second time",
                 "`FILE` line 2: there is no setting `none_of_ours`",
             ],
         ),
         (
-            'jobs = 2\nmax_sise = "1G"\n[table]\nlog = "/x"\n', DEFAULT_SIZE, "unknown",
+            'jobs = 2\nmax_sise = "1G"\n[table]\nlog = "/x"\n', DEFAULT_SIZE, "max_sise,table",
             [
                 "`FILE` line 2: there is no setting `max_sise`; did you mean `max_size`?",
                 "`FILE` line 3: there is no setting `table`",

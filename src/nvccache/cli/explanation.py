@@ -95,7 +95,8 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     if call.remote:
         yield [f"  {_format_remote_use(call.remote)}"]
     if call.wrong_settings:
-        yield [f"  wrong setting: {call.wrong_settings}"]
+        names = [outcomes.WRONG_SETTINGS.get(name, f"`{name}`") for name in call.wrong_settings.split(",")]
+        yield [f"  wrong setting: {'; '.join(names)}"]
     yield from _tree(found, is_verbose)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nvccache import config, outcomes
+from nvccache import config, outcomes, settings_file
 from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
@@ -68,7 +68,7 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
         paused = "; none are sent now" if statistics["executor_outage"] else ""
         detail = f"stages sent, {executor['came_back']} came back{paused}"
         rows.append(("other machines", str(executor["sent"]), detail))
-    problems = {f"with wrong setting `{name}`": n for name, n in statistics["wrong_settings"].items()}
+    problems = {f"with {_wrong_setting(name)}": n for name, n in statistics["wrong_settings"].items()}
     problems[outcomes.FAULT] = calls[outcomes.FAULT]
     for found in (statistics["store_faults"], statistics["remote"]["faults"]):
         for word, count in found.items():
@@ -82,13 +82,14 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
 
 def verbose(statistics: Figures, cache: Row) -> list[str]:
     """The headline, then every count."""
+    wrong = statistics["wrong_settings"]
     return [
         *_aligned(_headline(statistics, cache)),
         "",
         *_calls(statistics["calls"]),
         *_reasons("why calls were left to nvcc", statistics["bypass_reasons"], outcomes.REASONS),
         *_reasons("why results were not stored", statistics["store_faults"], outcomes.STORE_FAULTS),
-        *_reasons("calls with a wrong setting", statistics["wrong_settings"], _wrong_settings()),
+        *_reasons("calls with a wrong setting", wrong, setting_sentences(wrong)),
         *_stages(statistics["stages"]),
         *_remotes(statistics["remote"], statistics["uploads"]),
         *_executor(statistics["executor"], statistics["executor_outage"]),
@@ -155,9 +156,19 @@ def _calls(calls: dict[str, int]) -> list[str]:
     return found
 
 
-def _wrong_settings() -> dict[str, str]:
-    instead = {name: f"the default of `{row.variable}` was used" for name, row in config.SETTINGS.items()}
-    return {**instead, **outcomes.WRONG_SETTINGS}
+def _wrong_setting(name: str) -> str:
+    of_none = {settings_file.UNKNOWN: "an unknown setting", settings_file.FILE: "a wrong settings file"}
+    return of_none.get(name, f"wrong setting `{name}`")
+
+
+def setting_sentences(names: Iterable[str]) -> dict[str, str]:
+    """For each counted name of a wrong setting, what that means."""
+    known = {name: f"the default of `{row.variable}` was used" for name, row in config.SETTINGS.items()}
+    return {
+        **dict.fromkeys(names, outcomes.WRONG_SETTINGS[settings_file.UNKNOWN]),
+        **known,
+        **outcomes.WRONG_SETTINGS,
+    }
 
 
 def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from nvccache import outcomes
+from nvccache.cli.stats_text import setting_sentences
 from nvccache.cli.units import format_count, format_seconds, format_size
 from nvccache.plan.stages import shown_name
 from nvccache.report.calls import OTHER_STEP, RESULTS, SHARED, Stage
@@ -251,7 +252,8 @@ def fault_table(figures: Figures) -> str:
 
 
 def setting_table(figures: Figures) -> str:
-    return _word_table("Calls with a setting that is wrong", figures.wrong_settings, outcomes.WRONG_SETTINGS)
+    wrong = figures.wrong_settings
+    return _word_table("Calls with a setting that is wrong", wrong, setting_sentences(wrong))
 
 
 def kind_table(kept: Kept) -> str:

@@ -45,7 +45,7 @@ def contents_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
     ("variable", "value", "counted"),
     [
         ("NVCCACHE_MAX_SIZE", "ten", "max_size"),
-        ("NVCCACHE_MAX_SISE", "1G", "unknown"),
+        ("NVCCACHE_MAX_SISE", "1G", "NVCCACHE_MAX_SISE"),
     ],
 )
 def test_a_wrong_setting_is_reported_by_commands_and_never_by_a_compile(

@@ -297,14 +297,18 @@ def test_a_direct_hit_from_a_remote_names_the_remote_as_its_cause(nvccache, cach
 def test_faults_of_storage_and_settings_are_shown(nvccache, cache_dir):
     note(cache_dir, "a.o", FIRST)
     call = event(outcomes.MISS)
-    call.product, call.store_fault, call.wrong_settings = os.path.abspath("a.o"), "disk_full", "jobs"
+    call.product, call.store_fault, call.wrong_settings = (
+        os.path.abspath("a.o"),
+        "disk_full",
+        "NVCCACHE_JOB,file",
+    )
     call.remote = RemoteUse(5, 3, 2048, 0.25, ("timeout",))
     event_line.append(cache_dir, call)
     assert nvccache.lines("explain", "a.o") == [
         f"`a.o`: miss, because {FIRST}",
         f"  not all results were stored: {outcomes.STORE_FAULTS['disk_full']}",
         f"  remotes: 3 objects found in 5 lookups, 2.0 KiB, in 0.25 s; {outcomes.REMOTE_FAULTS['timeout']}",
-        "  wrong setting: jobs",
+        "  wrong setting: `NVCCACHE_JOB`; the settings file, or a line of it, cannot be read",
     ]
     assert nvccache.json("explain", "a.o")["remote"]["found"] == 3
 
