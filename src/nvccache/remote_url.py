@@ -123,8 +123,9 @@ def _remote(text: str) -> Remote:
     if not colon or not scheme or not set(scheme.lower()) <= _PLAIN:
         path = url.removeprefix("file:")
         is_path = path.startswith("/") and set(path) <= {*_UNRESERVED, "/"}  # and no password
-        example = f"file://{path}" if is_path else SCHEMES["s3"].example
-        raise RemoteUrlError(f"is no URL such as `{example}`")
+        named = url.partition(":")[0].lower()
+        example = f"file://{path}" if is_path else SCHEMES[named if named in SCHEMES else "s3"].example
+        raise RemoteUrlError(f"is no URL such as `{example}{',rw' if url and comma else ''}`")
     remote.scheme = scheme.lower()
     if remote.scheme not in SCHEMES:
         known = ", ".join([f"`{name}`" for name in SCHEMES])
@@ -152,14 +153,20 @@ def _read_authority(remote: Remote, authority: str) -> None:
     if remote.scheme == "file" and address in ("", "localhost"):
         remote.host, remote.port = "", 0
         return
+    example = _example(remote)
     host, port = _host_and_port(address)
     remote.host = _decoded(host)
     if not remote.host or not scheme.host:
         needs = scheme.host.partition(" ")[2] or "absolute path, which begins with `/`"
-        raise RemoteUrlError(f"has no {needs}; write it as `{scheme.example}`")
+        raise RemoteUrlError(f"has no {needs}; write it as `{example}`")
     if port and not scheme.port:
-        raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`; write it as `{scheme.example}`")
+        raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`; write it as `{example}`")
     remote.port = _port(port) if port else scheme.port
+
+
+def _example(remote: Remote) -> str:
+    """A URL of the same scheme and rights, for a message."""
+    return SCHEMES[remote.scheme].example + (",rw" if remote.is_writable else "")
 
 
 def _host_and_port(text: str) -> tuple[str, str]:
@@ -184,7 +191,7 @@ def _path(remote: Remote, path: str) -> str:
         raise RemoteUrlError("has `.` or `..` in its path")
     if remote.scheme == "file":
         if not path.strip("/"):
-            raise RemoteUrlError(f"names no directory; write it as `{SCHEMES['file'].example}`")
+            raise RemoteUrlError(f"names no directory; write it as `{_example(remote)}`")
         return "/" + path.strip("/")
     path = path.strip("/")
     if remote.scheme in ("redis", "rediss"):

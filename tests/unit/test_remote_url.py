@@ -138,11 +138,18 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
         ("s3://b/a;RO", _END),
         ("file:///a ,rw", "remote 2 is no URL such as `s3://bucket/prefix`; write `,rw` without a blank"),
         ("file:///a rw", "remote 2 is no URL such as `s3://bucket/prefix`; write `,rw` without a blank"),
-        ("file:/mnt/a,rw", "it is no URL such as `file:///mnt/a`"),
+        ("file:/mnt/a", "it is no URL such as `file:///mnt/a`"),
+        ("file:/mnt/a,rw", "it is no URL such as `file:///mnt/a,rw`"),
+        ("file:a,rw", "it is no URL such as `file:///directory,rw`"),
+        ("redis:host", "it is no URL such as `redis://host:6379/0?prefix=nvccache`"),
         ("/mnt/a b", "remote 1 is no URL such as `file:///mnt/a`; a blank in a URL is `%20`"),
         (
             "file://shared",
             "it has no absolute path, which begins with `/`; write it as `file:///directory`",
+        ),
+        (
+            "file://shared,rw",
+            "it has no absolute path, which begins with `/`; write it as `file:///directory,rw`",
         ),
     ],
 )

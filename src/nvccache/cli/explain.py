@@ -199,7 +199,7 @@ def _difference(builds: Sequence[tuple[str, list[Event]]]) -> dict[str, Any]:
     )
     both = sorted(first.keys() & second.keys())
 
-    def changes(were_hits: bool) -> list[dict[str, Any]]:
+    def changes(kind: str) -> list[dict[str, Any]]:
         pairs = [(first[path], second[path]) for path in both]
         return [
             {
@@ -208,18 +208,27 @@ def _difference(builds: Sequence[tuple[str, list[Event]]]) -> dict[str, Any]:
                 "causes": [explanation.cause_of(call) for call in pair],
             }
             for pair in pairs
-            if [call.outcome in _HITS for call in pair] == [were_hits, not were_hits]
+            if _change(*pair) == kind
         ]
 
-    now_run, now_hit = changes(were_hits=True), changes(were_hits=False)
+    now_run, now_hit, failed = changes("now_run"), changes("now_hit"), changes("failed")
     return {
         "builds": [{"name": name, **stats_text.build(calls)} for name, calls in builds],
         "now_run": now_run,
         "now_hit": now_hit,
-        "same": len(both) - len(now_run) - len(now_hit),
+        "failed": failed,
+        "same": len(both) - len(now_run) - len(now_hit) - len(failed),
         "only_first": sorted(first.keys() - second.keys()),
         "only_second": sorted(second.keys() - first.keys()),
     }
+
+
+def _change(before: Event, after: Event) -> str:
+    """A list of the document that a product belongs to, or `same`; a compile that failed did not run."""
+    if outcomes.FAILED in (before.outcome, after.outcome):
+        return "failed"
+    was_hit, is_hit = before.outcome in _HITS, after.outcome in _HITS
+    return "same" if was_hit == is_hit else "now_hit" if is_hit else "now_run"
 
 
 def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
@@ -242,15 +251,18 @@ def _named(name: str, builds: Sequence[list[Event]]) -> list[Event]:
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
-    yield _headline(len(found["now_run"]), len(found["now_hit"]), found["same"])
+    now_run, now_hit, failed = (len(found[name]) for name in ("now_run", "now_hit", "failed"))
+    yield _headline(now_run, now_hit, found["same"], failed)
     yield ""
     first, second = names = [build["name"] for build in found["builds"]]
     for build in found["builds"]:
         spent = format_seconds(max(0.0, build["until"] - build["since"]))
+        hits = (
+            f" {units.hits_of(build['hits'], build['cacheable'], 'compile')}," if build["cacheable"] else ""
+        )
         yield (
             f"{build['name']:<{max(map(len, names))}}  {units.moment(build['since'])}"
-            f"  {format_count(build['calls'], 'call')} in {spent},"
-            f" {build['hits']} of {build['cacheable']} were hits,"
+            f"  {format_count(build['calls'], 'call')} in {spent},{hits}"
             f" {stats_text.format_saved(build['wall_seconds_saved'])}"
         )
     yield from _listed(
@@ -259,20 +271,31 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield from _listed(
         f"ran in {first}, hits in {second}", [_line(change, 0, "was ") for change in found["now_hit"]]
     )
+    yield from _listed("failed", [_failure(change, names) for change in found["failed"]])
     yield from _listed(f"only made in {first}", list(map(shown_path, found["only_first"])))
     yield from _listed(f"only made in {second}", list(map(shown_path, found["only_second"])))
 
 
-def _headline(now_run: int, now_hit: int, same: int) -> str:
+def _headline(now_run: int, now_hit: int, same: int, failed: int) -> str:
+    others = f"; {format_count(failed, 'product')} failed" if failed else ""
     if not now_run and not now_hit:
+        if failed and not same:
+            return others.removeprefix("; ")
         return (
             "no difference: each product was a hit in both builds or ran in both"
-            f" ({format_count(same, 'product')})"
+            f" ({format_count(same, 'product')}){others}"
         )
     return (
         f"{format_count(now_run, 'product')} that {'was a hit' if now_run == 1 else 'were hits'} now ran, "
-        f"{now_hit} that ran {'is now a hit' if now_hit == 1 else 'are now hits'}, {same} as before"
+        f"{now_hit} that ran {'is now a hit' if now_hit == 1 else 'are now hits'}, {same} as before{others}"
     )
+
+
+def _failure(change: dict[str, Any], names: Sequence[str]) -> str:
+    """`a.o: miss in last-build~1, failed in last-build`."""
+    ends = zip(change["outcomes"], names, strict=True)
+    each = [f"{outcome.replace('_', ' ')} in {name}" for outcome, name in ends]
+    return f"{shown_path(change['product'])}: {', '.join(each)}"
 
 
 def _line(change: dict[str, Any], build: int, before: str = "") -> str:

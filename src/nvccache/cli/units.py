@@ -85,6 +85,13 @@ def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def hits_of(hits: int, of: int, noun: str) -> str:
+    """`2 of 3 compiles were hits`; `of` is not 0."""
+    if not hits:
+        return f"no {noun} was a hit" if of == 1 else f"none of {of:,} {noun}s was a hit"
+    return f"{hits:,} of {of:,} {noun}{'' if of == 1 else 's'} {'was a hit' if hits == 1 else 'were hits'}"
+
+
 def since_option(context: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
     """Callback of the option: a Unix time, LAST_BUILD, or None for all calls."""
     if value in (None, _ALL):

@@ -6,7 +6,7 @@ Every text in this HTML is escaped.
 from __future__ import annotations
 
 from nvccache import outcomes
-from nvccache.cli.units import format_count
+from nvccache.cli.units import format_count, hits_of
 from nvccache.plan.stages import shown_name
 from nvccache.report.figures import Figures
 from nvccache.report.page_parts import duration, percent, with_code
@@ -54,8 +54,7 @@ def opening(figures: Figures, verdict: Verdict) -> str:
 
 def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
     """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
-    counted = f"{figures.hits:,} of {figures.cacheable:,} compiles {_were(figures.hits, 'hit')}"
-    parts = [counted] if figures.cacheable else []
+    parts = [hits_of(figures.hits, figures.cacheable, "compile")] if figures.cacheable else []
     for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
         if count := figures.by_outcome[outcome]:
             parts.append(f"{count:,} {what}")
@@ -67,10 +66,6 @@ def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
     if not parts:
         return "No compile is recorded"
     return "; ".join(parts)
-
-
-def _were(count: int, noun: str) -> str:
-    return f"was a {noun}" if count == 1 else f"were {noun}s"
 
 
 def verdict_facts(verdict: Verdict) -> list[str]:

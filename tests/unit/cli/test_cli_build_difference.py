@@ -46,7 +46,7 @@ def test_hits_that_ran_are_listed_with_their_cause(nvccache, builds):
     found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
     assert found[0] == "1 product that was a hit now ran, 1 that ran is now a hit, 1 as before"
     assert found[2].startswith("last-build~1  20") and found[2].endswith(
-        "4 calls in 3.50 s, 3 of 4 were hits, 4.00 s saved"
+        "4 calls in 3.50 s, 3 of 4 compiles were hits, 4.00 s saved"
     )
     assert found[3].startswith("last-build    20")
     assert found[4:] == [
@@ -63,6 +63,25 @@ def test_hits_that_ran_are_listed_with_their_cause(nvccache, builds):
         "only made in last-build: 1",
         "  /b/e.o",
     ]
+
+
+def test_compiles_that_failed_did_not_run(nvccache, cache_dir):
+    log(cache_dir, HOUR, {"/b/a.o": "failed", "/b/b.o": "direct_hit"})
+    log(cache_dir, 60.0, {"/b/a.o": "miss", "/b/b.o": "failed"})
+    found = nvccache.lines("explain", "--diff", "last-build~1", "last-build")
+    assert found[0] == "2 products failed"
+    assert ", 1 of 1 compile was a hit, " in found[2] and ", no compile was a hit, " in found[3]
+    assert found[4:] == [
+        "",
+        "failed: 2",
+        "  /b/a.o: failed in last-build~1, miss in last-build",
+        "  /b/b.o: direct hit in last-build~1, failed in last-build",
+    ]
+    log(cache_dir, -60.0, {"/b/a.o": "failed"})
+    assert (
+        "1 call in 0.50 s, 0.00 s saved"
+        in nvccache.lines("explain", "--diff", "last-build~1", "last-build")[3]
+    )
 
 
 def test_the_difference_as_json(nvccache, builds):

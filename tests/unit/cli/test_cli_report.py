@@ -117,7 +117,7 @@ def test_the_event_log_is_what_is_read(nvccache, folder, cache_dir):
     impossible = event("miss", sources=["c.cu"], seconds=-3.0)
     event_line.append(cache_dir, impossible)
     assert nvccache("report").output.startswith(
-        f"wrote `{PAGE}`: the last build, 10 min 0 s ago: 0 of 1 compiles were hits; 1 bypassed the cache; "
+        f"wrote `{PAGE}`: the last build, 10 min 0 s ago: no compile was a hit; 1 bypassed the cache; "
     )
     made = data_of((folder / PAGE).read_text())
     assert {made["texts"][number] for number in made["calls"]["source"]} == {"a.cu", "b.cu"}
