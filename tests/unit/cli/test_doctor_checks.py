@@ -125,7 +125,7 @@ def test_a_bad_variable_is_named(cache_dir):
 
 def test_a_wrong_remote_is_corrected_and_not_removed(cache_dir):
     (found,) = of_settings(NVCCACHE_REMOTE="file://shared,rw")
-    assert "no absolute path, which begins with `/`; write it as `file:///directory`" in found.text
+    assert "no absolute path, which begins with `/`; write it as `file:///directory,rw`" in found.text
     assert (found.details, found.mend) == (("to fix it: correct the URL in `NVCCACHE_REMOTE`",), ())
 
 
