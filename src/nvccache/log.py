@@ -11,35 +11,12 @@ from __future__ import annotations
 
 import os
 
-from nvccache.config import PREFIX, SETTINGS, as_remotes
+from nvccache.config import SETTINGS, as_remotes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.config import Config
     from nvccache.settings_file import Problem
-
-# ccache's names for settings of ours, where the most similar name is another setting or none.
-_OF_CCACHE = {
-    "cache_dir": "dir",
-    "compiler": "nvcc",
-    "log_file": "log",
-    "logfile": "log",
-    "max_files": "max_size",
-    "remote_storage": "remote",
-    "stats_log": "stats_dir",
-}
-# ccache's settings that have no counterpart, and why.
-_ONLY_OF_CCACHE = {
-    **dict.fromkeys(
-        ("sloppiness", "hash_dir", "nohashdir", "ignore_headers", "ignore_options"),
-        "no input is ignored that the result depends on",
-    ),
-    **dict.fromkeys(("compiler_check", "extra_files"), "all that the tools read is identified by content"),
-    **dict.fromkeys(
-        ("direct", "depend", "stats", "compression", "hard_link", "file_clone"), "there is nothing to choose"
-    ),
-}
-_ALIKE = 0.7
 
 
 def write(log_path: str, *lines: str) -> None:
@@ -82,7 +59,9 @@ def _sentence(problem: Problem, config: Config) -> str:
 
     wrong = f"{problem.where}: {problem.text}"
     if problem.setting == UNKNOWN:
-        return f"{wrong}{hint(problem.word)}"
+        from nvccache import hints
+
+        return f"{wrong}{hints.for_setting(problem.word)}"
     if problem.setting == FILE:
         return wrong
     return f"{wrong}; {_instead(config, problem.setting)}"
@@ -95,22 +74,3 @@ def _instead(config: Config, name: str) -> str:
     if isinstance(value, bool):
         return "it counts as on" if value else "it counts as off"
     return "no remote is used" if SETTINGS[name].parse is as_remotes else "the default is in force"
-
-
-def hint(unknown: str) -> str:
-    """What to use instead of a setting that does not exist, to follow a sentence; empty if nothing is known.
-
-    A variable is suggested for a variable, else a name.
-    """
-    import difflib
-
-    name = unknown.removeprefix(PREFIX).lower()
-    if name in _ONLY_OF_CCACHE:
-        return f"; ccache's needs no counterpart: {_ONLY_OF_CCACHE[name]}"
-    is_negated = name[:2] == "no" and name[2:] in SETTINGS  # as CCACHE_NODISABLE
-    near = _OF_CCACHE.get(name) or next(iter(difflib.get_close_matches(name, SETTINGS, 1, _ALIKE)), "")
-    near = name[2:] if is_negated else near
-    if not near:
-        return ""
-    shown = SETTINGS[near].variable if unknown.startswith(PREFIX) else near
-    return f"; did you mean `{shown}{'=0' if is_negated else ''}`?"

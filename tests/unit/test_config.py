@@ -182,7 +182,7 @@ def test_the_mask_is_that_of_the_process_unless_it_is_set(environ, write_file):
     ("variable", "meant"),
     [
         ("NVCCACHE_MAX_SISE", "NVCCACHE_MAX_SIZE"), ("NVCCACHE_max_size", "NVCCACHE_MAX_SIZE"),
-        ("NVCCACHE_READ_ONLY", "NVCCACHE_READONLY"), ("NVCCACHE_CPP2", ""),
+        ("NVCCACHE_READ_ONLY", "NVCCACHE_READONLY"), ("NVCCACHE_XYZ", ""),
     ],
 )  # fmt: skip
 def test_a_variable_that_is_none_is_named_with_what_was_meant(environ, variable, meant):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nvccache import config as settings
-from nvccache import log, settings_file
+from nvccache import hints, settings_file
 from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
 from nvccache.cli.output import Failure, WrongUsage, json_option, replacing, say, say_json, warn
@@ -144,7 +144,7 @@ def _known(word: str) -> str:
     name = _name(word)
     if name in settings.SETTINGS:
         return name
-    raise WrongUsage(f"there is no setting `{word}`{log.hint(name)}", "`nvccache config` lists them")
+    raise WrongUsage(f"there is no setting `{word}`{hints.for_setting(name)}", "`nvccache config` lists them")
 
 
 def _name(word: str) -> str:

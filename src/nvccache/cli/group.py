@@ -16,6 +16,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from nvccache import hints
 from nvccache.cli import names
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
@@ -121,9 +122,9 @@ def _bug(fault: Exception) -> Failure:
 def _sentence_of(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         near = next(iter(error.possibilities or ()), "")
-        if error.ctx and not error.ctx.parent:
-            near = near or _OF_CCACHE.get(error.option_name, "")
-        return f"no such option `{error.option_name}`" + (f"; did you mean `{near}`?" if near else "")
+        command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
+        hint = hints.did_you_mean(near) or hints.for_option(f"{command} {error.option_name}".lstrip())
+        return f"no such option `{error.option_name}`{hint}"
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param:
         return f"{param.metavar or param.name} is missing"
@@ -131,27 +132,6 @@ def _sentence_of(error: click.UsageError) -> str:
         named = param.opts[-1] if isinstance(param, click.Option) else param.metavar or param.name
         return f"`{named}`: {error.message}".rstrip(".")
     return error.format_message().rstrip(".")
-
-
-# Options of ccache and sccache -> our commands.
-_OF_CCACHE = {
-    **dict.fromkeys(("-s", "--show-stats"), "nvccache stats"),
-    **dict.fromkeys(("-z", "--zero-stats"), "nvccache stats --reset"),
-    **dict.fromkeys(("-C", "--clear"), "nvccache clean --all"),
-    **dict.fromkeys(("-c", "--cleanup"), "nvccache clean"),
-    **dict.fromkeys(("-M", "--max-size"), "nvccache config set max_size"),
-    **dict.fromkeys(("-F", "--max-files"), "nvccache config set max_size"),
-    **dict.fromkeys(("-p", "--show-config"), "nvccache config"),
-    **dict.fromkeys(("-k", "--get-config"), "nvccache config get"),
-    **dict.fromkeys(("-o", "--set-config"), "nvccache config set"),
-    "--evict-older-than": "nvccache clean --older-than",
-    "--evict-namespace": "nvccache clean --matching",
-    "--trim-dir": "nvccache remote prune",
-    "--print-stats": "nvccache stats --json",
-    "--inspect": "nvccache explain",
-    "-v": "nvccache stats -v",
-    "-V": "nvccache --version",
-}
 
 
 class _Help(click.HelpFormatter):
@@ -218,8 +198,7 @@ class LazyGroup(click.Group):
         if word in known or word[:1] == "-" or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         near = names.nearest(word, known)
-        meant = f"; did you mean `{near}`?" if near else ""
-        raise WrongUsage(f"no such command `{word}`{meant}", self._hint)
+        raise WrongUsage(f"no such command `{word}`{hints.did_you_mean(near)}", self._hint)
 
 
 class AllCommands(LazyGroup):
