@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache import environment
 from nvccache.files import signatures
@@ -60,6 +60,7 @@ _PROCESSOR_FILES = r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?"
 # `native`, and an option that gcc's driver passes on when it has expanded that, wherever it came from.
 _NATIVE = rb"=native\b|\bl1-cache-size="
 _RESPONSE_FILE = rb"(?:^|(?<=\s))@(\S+)"
+_MAPS = "-prefix-map="
 _TIME_MACRO = rb"\b__(?:DATE|TIME|TIMESTAMP)__\b"
 
 
@@ -186,7 +187,23 @@ def depends_on_processor(process: Process) -> bool:
     return False
 
 
-def uses_arguments(process: Process) -> bool:
+def reveals_checkout(process: Process, checkout: str, scratch: str, argv: Sequence[str]) -> bool:
+    """Whether a process may use the path of the checkout from its arguments, not only for intermediates.
+
+    A wrapper may add an option that maps that path to another, which is then in the text. `argv` is the
+    stage's own command, whose options are in its key.
+    """
+    if process.kind == SHELL:
+        is_named = any(checkout in argument.replace(scratch, "") for argument in process.arguments)
+        return is_named and _uses_arguments(process)
+    if process.kind != HOST:
+        return False
+    maps = {argument for argument in process.arguments if _MAPS in argument and scratch not in argument}
+    mapped = [argument.partition(_MAPS)[2].partition("=")[0] for argument in maps.difference(argv)]
+    return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
+
+
+def _uses_arguments(process: Process) -> bool:
     """Whether a shell does more with the arguments of its script than pass all of them on."""
     return shell_text.uses_arguments(shell_text.own_texts(process))
 
@@ -198,7 +215,7 @@ def may_depend_on(process: Process, text: str) -> bool:
 
 def may_choose(process: Process) -> bool:
     """Whether a process may behave differently with other arguments, not only pass them on."""
-    return uses_arguments(process) if process.kind == SHELL else process.is_open_ended
+    return _uses_arguments(process) if process.kind == SHELL else process.is_open_ended
 
 
 def queried_directories_and_links(process: Process, environ: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -285,3 +302,17 @@ def variables_of(process: Process, environ: Mapping[str, str]) -> set[str]:
         texts = [*map(os.fsencode, process.arguments), *(text_of(path) for path in process.files)]
         return {environment.WHOLE} | shell_text.ignored_variables_in(texts)
     return set(environment.OF_DATES) if process.kind == UTILITY else set()
+
+
+def may_name(paths: Iterable[str], variable: str) -> bool:
+    """Whether a file names a variable, or cannot be read any more, or is a FIFO, which would block."""
+    try:
+        for path in paths:
+            if not os.path.isfile(path):
+                return True
+            with open(path, "rb") as stream:
+                if variable.encode() in stream.read():
+                    return True
+    except OSError:
+        return True
+    return False

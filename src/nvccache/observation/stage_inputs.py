@@ -22,7 +22,6 @@ from nvccache.observation.observed_process import (
     DEVICE,
     HOST,
     MADE_WHEN_READ,
-    SHELL,
     Process,
     for_all,
 )
@@ -36,7 +35,6 @@ from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
 
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
-_MAPS = "-prefix-map="
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,27 +243,11 @@ class _StageInputs:
                 yield facts.HOST, ""
             if known_programs.queries_caller(process):
                 yield facts.CALLER, ""
-            if self._reveals_checkout(process):
-                yield facts.CHECKOUT, self._call.checkout
+            checkout, scratch = self._call.checkout, self._call.scratch
+            if checkout and process_checks.reveals_checkout(process, checkout, scratch, self._subject.argv):
+                yield facts.CHECKOUT, checkout
             if known_programs.queries_directory(process):
                 yield facts.DIRECTORY, ""
-
-    def _reveals_checkout(self, process: Process) -> bool:
-        """Whether a process may use the path of the checkout from its arguments, not only for intermediates.
-
-        A wrapper may add an option that maps the path of the checkout to another, which is then in the text.
-        The call's own options are in its key.
-        """
-        checkout, scratch = self._call.checkout, self._call.scratch
-        if not checkout or process.kind not in (SHELL, HOST):
-            return False
-        if process.kind == SHELL:
-            is_named = any(checkout in argument.replace(scratch, "") for argument in process.arguments)
-            return is_named and process_checks.uses_arguments(process)
-        maps = {argument for argument in process.arguments if _MAPS in argument and scratch not in argument}
-        added = maps.difference(self._subject.argv)
-        mapped = [argument.partition(_MAPS)[2].partition("=")[0] for argument in added]
-        return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
 
     def _check_neighbours(self, made: InputRecord) -> None:
         """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.
@@ -373,7 +355,7 @@ class _StageInputs:
         """Whether the key holds all that a process makes of a variable; nvcc.profile may use it as text."""
         if process.kind != DEVICE or name not in self._subject.known_variables:
             return False
-        return not any(_contains(path, name) for path in process.files if self._is_relevant(path))
+        return not process_checks.may_name(filter(self._is_relevant, process.files), name)
 
     def _add_lookups(self, made: InputRecord) -> None:
         looked = self._call.names.begin(made.files)
@@ -411,17 +393,6 @@ def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[t
         loaders = [known.loader for known in libraries if known.has_libm]
         found += [(facts.FEATURES, path) for path in loaders] or [(facts.NATIVE, "")]
     return found
-
-
-def _contains(path: str, text: str) -> bool:
-    """Whether a file contains a text; also if it cannot be read any more, or is a FIFO, which would block."""
-    try:
-        if not os.path.isfile(path):
-            return True
-        with open(path, "rb") as stream:
-            return text.encode() in stream.read()
-    except OSError:
-        return True
 
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:
