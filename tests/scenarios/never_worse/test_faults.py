@@ -197,7 +197,7 @@ def test_calls_that_a_full_disk_does_not_count(workspace: Workspace) -> None:
                 pass
         for command in ("stats", "explain", "report"):
             shown = workspace.run([sys.executable, "-m", "nvccache", command]).stderr.decode()
-            why = f"`{workspace.cache}` cannot be written to: see `nvccache doctor`"
+            why = f"`{workspace.cache}` is on a full disk: see `nvccache doctor`"
             assert f"calls are not counted, because {why}" in shown
 
 
