@@ -118,20 +118,25 @@ def test_calls_that_waited_for_a_failure_do_not_queue_for_the_next(
     write(workspace, DEVICE_ERROR)
     plain = workspace.plain("-c", "a.cu", "-o", "plain.o", *HOST_OPTIONS)
     others = barrier(tmp_path / "others", len(NAMES) - 1)
-    precede(toolkit, "cicc", f'if mkdir "{tmp_path}/first" 2>&-; then sleep 2; else\n{others}\nfi')
+    caller = first_hangs(toolkit, tmp_path, until=str(tmp_path / "go on"), others=others)
     with ending(workspace):
         calls = [start(workspace, "-c", "a.cu", "-o", name) for name in NAMES]
+        find_holder(workspace, caller, calls)
+        (tmp_path / "go on").touch()
         assert [visible_result(end(call)) for call in calls] == [visible_result(plain)] * len(calls)
 
 
-def first_hangs(toolkit: Path, tmp_path: Path, until: str = "") -> Path:
-    """Have the first cicc hang until that file exists; the file that names its caller."""
+def first_hangs(toolkit: Path, tmp_path: Path, until: str = "", others: str = ":") -> Path:
+    """Have the first cicc hang until that file exists, and others run these commands first.
+
+    Returns the file that names the caller of the first.
+    """
     caller = tmp_path / "caller"
     hang = f'read -r a b c parent rest < /proc/self/stat; echo $parent > "{caller}.new"'
     hang += f'; mv "{caller}.new" "{caller}"'
     awaited = until or tmp_path / "never"
     hang += f'; until [ -e "{awaited}" ]; do sleep 0.1; done'
-    precede(toolkit, "cicc", f'if mkdir "{tmp_path}/first" 2>&-; then {hang}; fi')
+    precede(toolkit, "cicc", f'if mkdir "{tmp_path}/first" 2>&-; then {hang}; else\n{others}\nfi')
     return caller
 
 
