@@ -59,9 +59,10 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
     """Say why the last compile of FILE was a hit or a miss.
 
     FILE is an object, a source, or the end of the path of one; without it, the most recent compile is
-    explained. The first line is the answer. Below it are further differences from the last compile of FILE
-    that was no direct hit, with the same command line if there is one, then the stages in nvcc's order:
-    whether each was a hit or ran, the CPU seconds that it took or saved, and why it ran.
+    explained. The first line is the answer. Below it are further differences from an earlier compile of FILE:
+    of the last seven that succeeded and were no direct hits, the one that differs least, with the same
+    command line if there is one. Then come the stages in nvcc's order: whether each was a hit or ran, the CPU
+    seconds that it took or saved, and why it ran.
     """
     if diff and path:
         raise WrongUsage("`--diff` compares whole builds, and takes no FILE")

@@ -28,21 +28,12 @@ _LISTS = ("--image", "-I", "-isystem", "-L", "-l")  # options that can be repeat
 
 
 def of_arguments(difference: ComponentDifference, line: str) -> list[str]:
-    """How the arguments of a command line changed; `line` names it."""
+    """How the arguments of a command line changed; `line` names it.
+
+    An option's old and new value are named together if both may be shown.
+    """
     if difference.is_reordered:
         return [f"{line} was reordered"]
-    return _of_parts(difference.added, difference.removed, line)
-
-
-def of_base_directory(difference: ComponentDifference) -> str:
-    change = "changed" if difference.added and difference.removed else "was set"
-    return f"`NVCCACHE_BASE_DIR` {change if difference.added else 'was unset'}"
-
-
-def of_tool_arguments(difference: ComponentDifference) -> list[str]:
-    """The same for a tool, with the old and new value of an option if both may be shown."""
-    if difference.is_reordered:
-        return [f"{LINE_OF_TOOL} was reordered"]
     added, removed = list(difference.added), list(difference.removed)
     found = []
     for part in difference.added:
@@ -51,25 +42,33 @@ def of_tool_arguments(difference: ComponentDifference) -> list[str]:
         old = [other for other in removed if _option(other[0]) == option]
         is_one = len(new) == len(old) == 1 and not option.startswith(_LISTS)
         if is_one and redaction.HIDDEN not in part[0] + old[0][0]:
-            found.append(f"`{part[0]}` instead of `{old[0][0]}`")
+            new_one, old_one = f"`{part[0]}`", f"`{old[0][0]}`"
+            is_file = not option
+            found.append(
+                f"its source is {new_one} instead of {old_one}"
+                if is_file
+                else f"{new_one} replaced {old_one}"
+            )
             added.remove(part)
             removed.remove(old[0])
-    return [*found, *_of_parts(added, removed, LINE_OF_TOOL)]
-
-
-def _of_parts(added: list[Part], removed: list[Part], line: str) -> list[str]:
-    new, old = (Counter([shown for shown, _ in parts]) for parts in (added, removed))
-    changed = new & old  # they look the same, but their hidden values differ
+    new_ones, old_ones = (Counter([shown for shown, _ in parts]) for parts in (added, removed))
+    changed = new_ones & old_ones  # they look the same, but their hidden values differ
     return [
-        *(f"`{shown}` was added to {line}" for shown in (new - changed).elements()),
-        *(f"`{shown}` was removed from {line}" for shown in (old - changed).elements()),
+        *found,
+        *(f"`{shown}` was added to {line}" for shown in (new_ones - changed).elements()),
+        *(f"`{shown}` was removed from {line}" for shown in (old_ones - changed).elements()),
         *(_with_other_value(shown, line) for shown in changed.elements()),
     ]
 
 
+def of_base_directory(difference: ComponentDifference) -> str:
+    change = "changed" if difference.added and difference.removed else "was set"
+    return f"`NVCCACHE_BASE_DIR` {change if difference.added else 'was unset'}"
+
+
 def _option(shown: str) -> str:
-    """The name of an option, without its value."""
-    return shown.partition("=")[0].partition(" ")[0].rstrip(_DIGITS)
+    """The name of an option, without its value; empty for a file."""
+    return shown.partition("=")[0].partition(" ")[0].rstrip(_DIGITS) if shown[:1] == "-" else ""
 
 
 def _with_other_value(shown: str, line: str) -> str:

@@ -1,14 +1,14 @@
-"""Why a call was not a direct hit: what differs from the last compile of the same object.
+"""Why a call was not a direct hit: what differs from an earlier compile of the same object.
 
-If several command lines take turns at making an object, its last compile with the present one is meant. The
-components of a call are compared with those in the object's record (object_record.py), then the recorded
-inputs with the present ones. For single stages, see stage_reason.py.
+Of the last few (object_record.py) the one that differs least is meant, with the same command line if there is
+one: direct hits leave no record, so the last one need not be what the user built last. First the components
+of its key are compared, then its recorded inputs. For single stages, see stage_reason.py.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from nvccache import environment, outcomes
 from nvccache.commandline import redaction, tokens
@@ -26,18 +26,34 @@ from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from nvccache.records.request import Request
 from nvccache.store.store import Store
+from nvccache.values import dataclass
 
 FIRST = "no earlier compile is recorded"
 ADVICE = "to share it: "  # before a detail that names a setting
 _FIRST_QUERY = "no earlier answer is recorded"
 _BY_STAGES = "all its stages were compiled before, for other objects"
-_COMPARED = "compared with the last compile of its source, "
+_COMPARED = "compared with an earlier compile of its source, "
 _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
 _MOST_DETAILS = 50
 _DEVICE_LINES = ("generate-line-info", "device-debug")
 _OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ", "--dependency-target")
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """How a call differs from an earlier compile."""
+
+    base: ObjectRecord
+    product: str  # the object that it made
+    differences: list[str]  # clauses
+    has_inputs: bool  # whether its inputs are still recorded, and so compared
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """The lower, the nearer."""
+        return not (self.has_inputs or self.base.reason_against_record), len(self.differences)
 
 
 class Explanation:
@@ -47,6 +63,7 @@ class Explanation:
 
     def __init__(self, *, is_recaching: bool) -> None:
         self._is_recaching = is_recaching
+        self._base: ObjectRecord | None = None  # the earlier compile that this one is compared with
 
     def begin(self, request: Request, products: Iterable[str], cache: Store, relocation: Relocation) -> None:
         """Find the cause, before the call is recorded."""
@@ -57,7 +74,6 @@ class Explanation:
         self._source = os.path.normpath(os.path.join(self._cwd, inputs[0])) if inputs else ""
         self._now = Present(request.environ, cache)
         self._command = keys.key_of("command", [("arguments", tuple(request.arguments))])
-        self._former = object_record.find(self._objects[0], cache, self._command) if self._objects else None
         self.cause = self._find_cause()
 
     def end(self, report: Report, call: StagedCall) -> None:
@@ -67,23 +83,21 @@ class Explanation:
         """
         if report.leave_to_nvcc or not self._objects:
             return
-        former, checkout = self._former, self._relocation.checkout
-        neighbour = None if former else self._neighbour()
+        checkout = self._relocation.checkout
         reasons = stage_reason.StageReasons(call, report.looked_up, self._now, checkout)
-        compared = former or (neighbour[1] if neighbour else None)
-        stage_reasons = reasons.reasons(compared, self._is_recaching)[:_MOST_DETAILS]
+        stage_reasons = reasons.reasons(self._base, self._is_recaching)[:_MOST_DETAILS]
         cause = self.cause
         if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
             cause = [_BY_STAGES]
         first = reasons.of_first_compiled()
         if cause[-1] == _FAILED:
             cause = [*first, *cause]  # only the stages of the failed compile are known
+        elif cause == [_LOST] and not stage_reason.UNKNOWN.issuperset(first):
+            cause = list(first)  # the record is lost, but not those of stages
         cause = list(dict.fromkeys(cause))
         cause.sort(key=lambda clause: first.index(clause) if clause in first else len(first))
         report.cause = cause[0]
-        # Digests of stages that a failed call did not reach can only be compared under the former key.
-        kept = former if report.status != 0 else None
-        digest_key = kept.digest_key if kept else os.urandom(16).hex()
+        digest_key = os.urandom(16).hex()
         made = ObjectRecord(
             cause=cause[0],
             outcome=report.outcome,
@@ -98,11 +112,11 @@ class Explanation:
             source_digest=self._now.digest(self._source),
             details=cause[1 : _MOST_DETAILS + 1],
             components=self._components(digest_key, self._arguments(), self._variables()),
-            stages=reasons.keys_of_stages(digest_key, kept),
+            stages=reasons.keys_of_stages(digest_key),
             stage_reasons=stage_reasons,
         )
         object_record.add(self._objects, made, self._cache)
-        object_record.note_of_source(self._source, self._objects[0], self._cache)
+        object_record.note_of_source(made, self._objects[0], self._cache)
 
     def end_query(self, report: Report) -> None:
         report.cause = _FIRST_QUERY if self.cause[0] == FIRST else self.cause[0]
@@ -112,52 +126,59 @@ class Explanation:
     def _find_cause(self) -> list[str]:
         if self._is_recaching:
             return ["NVCCACHE_RECACHE is set"]
-        former = self._former
-        if former is None:
-            nearest = min(self._differences_of_command(has_source=True), key=len, default=None)
-            if nearest is not None:
-                return nearest or [_LOST]
-            neighbour = self._neighbour()
-            return self._of_neighbour(*neighbour) if neighbour else [FIRST]
-        found = self._of_call(former)
-        if former.outcome == outcomes.FAILED:
-            return [*found, _FAILED]
-        if former.reason_against_record:
-            return [*found, f"no direct record is kept: {former.reason_against_record}"]
-        front = former.record_name.partition("/")[0]
-        recorded = self._recorded(former, self._relocation)
-        is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
-        if is_same_key:
-            if recorded is None:
-                return [*found, _LOST]
-            last = self._of_inputs(recorded)
-            # An older record that differs in other ways was not replayed in between.
-            older = [each for each in self._differences_of_command() if {*each} <= {*last}]
-            nearest = min([last, *older], key=len)
-            found += nearest
-        elif recorded:  # if it is missing, that explains nothing
+        bases = list(object_record.bases(self._objects[0], self._cache)) if self._objects else []
+        bases = [base for base in bases if base.command == self._command] or bases
+        # Of compiles whose inputs were not recorded, only the newest says why this call misses.
+        nearest = _nearest(self._compared(base) for base in bases if base is bases[0] or base.record_name)
+        if nearest:
+            self._base = nearest.base
+            return self._of_own(nearest)
+        of_source = min(self._differences_of_command(has_source=True), key=len, default=None)
+        neighbour = _nearest(self._neighbours())
+        if neighbour:
+            self._base = neighbour.base
+        if of_source is not None:
+            return of_source or [_LOST]
+        return self._of_neighbour(neighbour) if neighbour else [FIRST]
+
+    def _compared(self, base: ObjectRecord) -> _Comparison:
+        """With an earlier compile of this object."""
+        found, recorded = self._of_call(base), self._recorded(base, self._relocation)
+        if recorded:
             found += self._of_inputs(recorded)
+        return _Comparison(base, self._objects[0], found, recorded is not None)
+
+    def _of_own(self, nearest: _Comparison) -> list[str]:
+        base, found = nearest.base, nearest.differences
+        if base.has_failed:
+            return [*found, _FAILED]
+        if base.reason_against_record:
+            return [*found, f"no direct record is kept: {base.reason_against_record}"]
+        front = base.record_name.partition("/")[0]
+        is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
+        if is_same_key and not nearest.has_inputs:
+            return [*found, _LOST]
         if found:
             return found
         limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
         otherwise = f"its resource limits differ ({limits})" if limits else _OTHER_KEY
-        of_terminal = object_record.of_terminal(former, self._request.terminal)
+        of_terminal = object_record.of_terminal(base, self._request.terminal)
         return [of_terminal or (_LOST if is_same_key else otherwise)]
 
-    def _of_call(self, former: ObjectRecord, is_neighbour: bool = False) -> list[str]:
+    def _of_call(self, base: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself; a neighbour may have another checkout and other output names."""
-        arguments, variables, before = self._arguments(), self._variables(), former.components
+        arguments, variables, before = self._arguments(), self._variables(), base.components
         directory = _only(before, "directory")
         if is_neighbour:
             arguments = _without_files(arguments, self._cwd, self._source)
-            before = [(tag, _without_files(parts, directory, former.source)) for tag, parts in before]
-            here, there = self._relocation.checkout, former.checkout
+            before = [(tag, _without_files(parts, directory, base.source)) for tag, parts in before]
+            here, there = self._relocation.checkout, base.checkout
             if here and there:
                 arguments, variables = (
                     [(shown.replace(here, there), text.replace(here, there)) for shown, text in parts]
                     for parts in (arguments, variables)
                 )
-        now = object_record.bounded(self._components(former.digest_key, arguments, variables))
+        now = object_record.bounded(self._components(base.digest_key, arguments, variables))
         found: list[str] = []
         for difference in difference_text.differences(now, before):
             if difference.is_hidden:
@@ -215,9 +236,8 @@ class Explanation:
         found = input_records.differences(recorded, self._now)
         return [difference_text.of_input_record(difference, recorded, environ) for difference in found]
 
-    def _recorded(self, former: ObjectRecord, relocation: Relocation) -> InputRecord | None:
-        kept = direct.relocation_of(former.scope, relocation)
-        found = record.named(former.record_name, kept, self._cache)
+    def _recorded(self, base: ObjectRecord, relocation: Relocation) -> InputRecord | None:
+        found = record.named(base.record_name, direct.relocation_of(base.scope, relocation), self._cache)
         return found.input_record if found else None
 
     def _differences_of_command(self, *, has_source: bool = False) -> list[list[str]]:
@@ -231,65 +251,78 @@ class Explanation:
             kept = (read for read in kept if self._now.digest(self._source) in read.digests)
         return list(map(self._of_inputs, kept))
 
-    def _neighbour(self) -> tuple[str, ObjectRecord] | None:
-        """The object that was last made from this source, or from its counterpart in another checkout."""
-        product, other = object_record.find_of_source(self._source, self._cache)
-        if other is None or product in self._objects:
-            return None
-        digest = self._now.digest(self._source)
-        is_alike = digest and (digest == other.source_digest or self._is_counterpart(other))
-        return (product, other) if is_alike else None
+    def _neighbours(self) -> Iterator[_Comparison]:
+        """The compiles of other objects from this source, or from its counterpart in another checkout."""
+        digest, checkout = self._now.digest(self._source), self._relocation.checkout
+        for product in object_record.made_from(self._source, checkout, digest, self._cache):
+            if product in self._objects:
+                continue
+            for base in object_record.bases(product, self._cache):
+                recorded = self._recorded_here(base)
+                if not (digest and digest == base.source_digest) and not self._is_counterpart(base, recorded):
+                    continue
+                found = self._of_call(base, is_neighbour=True)
+                of_files = [] if found else min(self._differences_of_command(), key=len, default=[])
+                if recorded and not of_files:
+                    of_files = self._of_files(base, recorded)
+                yield _Comparison(base, product, [*found, *of_files], bool(of_files or recorded))
 
-    def _is_counterpart(self, other: ObjectRecord) -> bool:
+    def _is_counterpart(self, other: ObjectRecord, recorded: InputRecord | None) -> bool:
         """Whether a compile was of this source with other content, here or in another checkout.
 
         Unrelated projects also have a `main.cu`, so there one of the files it read must be the same as here.
         """
         here, there = self._relocation.checkout, other.checkout
+        below = object_record.below
         if other.source == self._source:
             return True
-        if not here or not there or _below(here, self._source) != _below(there, other.source):
+        if not here or not there or below(here, self._source) != below(there, other.source):
             return False
-        return any(is_same and _below(here, path) != path for path, is_same in self._files_here(other))
+        files = self._files_here(recorded) if recorded else []
+        return any(is_same and below(here, path) != path for path, is_same in files)
 
-    def _of_neighbour(self, product: str, other: ObjectRecord) -> list[str]:
+    def _of_neighbour(self, nearest: _Comparison) -> list[str]:
         """Why that object was not reused: other arguments or files, or else its path matters.
 
         The first clause does not name it: objects with the same cause are counted together.
         """
-        made = f"its source was last compiled as `{product}`"
-        found = self._of_call(other, is_neighbour=True)
-        found = (
-            found or min(self._differences_of_command(), key=len, default=[]) or self._of_changed_files(other)
-        )
+        other, found = nearest.base, nearest.differences
+        made = f"its source was compiled earlier as `{nearest.product}`"
         if found:
             return [f"{_COMPARED}{found[0]}", *found[1:], made]
         if other.reason_against_record:
-            return [f"the last compile of its source was not recorded: {other.reason_against_record}", made]
+            return [f"an earlier compile of its source was not recorded: {other.reason_against_record}", made]
         directory = _only(other.components, "directory")
         if not other.reason_not_shared and directory != self._cwd:
             return [f"{_COMPARED}the working directory changed from `{directory}`", made]
         if not other.reason_not_shared:
-            return ["files that the last compile of its source read have changed since", made]
+            return ["files that an earlier compile of its source read have changed since", made]
         why = f"the result from another directory cannot be used: {other.reason_not_shared}"
         return [why, *self._advice(other), made]
 
-    def _of_changed_files(self, other: ObjectRecord) -> list[str]:
-        """The files in this checkout that differ from those that the object in the other was made from."""
-        return [f"`{path}` differs" for path, is_same in self._files_here(other) if not is_same]
+    def _of_files(self, other: ObjectRecord, recorded: InputRecord) -> list[str]:
+        if _only(other.components, "directory") == self._cwd:
+            return self._of_inputs(recorded)
+        return [f"`{path}` differs" for path, is_same in self._files_here(recorded) if not is_same]
 
-    def _files_here(self, other: ObjectRecord) -> list[tuple[str, bool]]:
-        """This checkout's counterparts of files read in the other, and whether they have the same content."""
-        there = Relocation(os.path.dirname(other.checkout), _only(other.components, "directory"))
+    def _files_here(self, recorded: InputRecord) -> list[tuple[str, bool]]:
+        """Those recorded files that are here, and whether they have the recorded content."""
+        now, files = self._now, zip(recorded.files, recorded.digests, strict=True)
+        return [(path, now.digest(path) == digest) for path, digest in files if now.signature(path)]
+
+    def _recorded_here(self, other: ObjectRecord) -> InputRecord | None:
+        """The inputs of a compile in another directory, with this checkout's paths for those of its own."""
+        directory = _only(other.components, "directory")
+        if directory == self._cwd:
+            return self._recorded(other, self._relocation)
+        there = Relocation(os.path.dirname(other.checkout), directory)
         found = self._recorded(other, there)
         if found is None or not there.checkout or not self._relocation.checkout:
-            return []
+            return None
         try:
-            moved = input_records.decode(input_records.encode(found, there), self._relocation)
+            return input_records.decode(input_records.encode(found, there), self._relocation)
         except ValueError:
-            return []
-        now, files = self._now, zip(moved.files, moved.digests, strict=True)
-        return [(path, now.digest(path) == digest) for path, digest in files if now.signature(path)]
+            return None
 
     def _advice(self, other: ObjectRecord) -> list[str]:
         """A setting with which the two would share a result; or nothing."""
@@ -321,10 +354,17 @@ def _without_files(parts: Iterable[Part], directory: str, source: str) -> list[P
     ]
 
 
-def _below(checkout: str, path: str) -> str:
-    return path.removeprefix(f"{checkout}/") if checkout else path
-
-
 def _only(components: Iterable[Component], tag: str) -> str:
     """The first part under a tag, or empty."""
     return next((parts[0][0] for known, parts in components if known == tag and parts), "")
+
+
+def _nearest(comparisons: Iterable[_Comparison]) -> _Comparison | None:
+    """The one with the fewest differences, of those with inputs if there is one; of equals the first."""
+    best: _Comparison | None = None
+    for each in comparisons:
+        if best is None or each.rank < best.rank:
+            best = each
+        if best.rank <= (False, 1):
+            break  # none can be nearer, but for one whose result was removed
+    return best

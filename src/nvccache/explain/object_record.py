@@ -1,7 +1,8 @@
 """The record of an object: which call made it last, the components of its keys, and why it was no direct hit.
 
-One for each object, and one for each of its former command lines, readable only by their owner. Written by
-all calls but direct hits, which are only in the event log. Values of macros and variables may be secrets:
+One for the last compile of each object, and beside it those of the last few that succeeded, with which a miss
+is compared (miss_reason.py). Readable only by their owner. Written by all calls but direct hits, which are
+only in the event log. Values of macros and variables may be secrets:
 components hold keyed digests of them, with a key for each record, which are enough to see that a value
 changed.
 """
@@ -12,6 +13,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+from nvccache import outcomes
 from nvccache.explain.difference_text import Component
 from nvccache.files import keys
 from nvccache.store import sections, store
@@ -22,6 +24,7 @@ _TERMINAL = "terminal"
 _OF_CALL = ""  # instead of a stage's name
 _LARGEST_COMPONENT = 1 << 14  # characters; larger ones are reduced to a digest
 _MOST_STAGES = 100  # whose components are kept
+_MOST_EARLIER = 6  # records kept beside the last: a miss reads them, and the input record of each
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class StageKeys:
 
 @dataclass(slots=True)
 class ObjectRecord:
-    """What is known of the last compile of an object."""
+    """What is known of a compile of an object."""
 
     cause: str = ""  # a clause that follows "because"
     outcome: str = ""  # one of outcomes.py
@@ -53,6 +56,16 @@ class ObjectRecord:
     stages: list[StageKeys] = field(default_factory=list)
     # The name of each stage that ran, and why, a clause.
     stage_reasons: list[tuple[str, str]] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)  # the identities of records kept beside it, newest first
+
+    @property
+    def identity(self) -> str:
+        """Equal for compiles that can stand for each other: of one command line, with equal inputs."""
+        return keys.key_of("compile", [("command", (self.command,)), ("record", (self.record_name,))])
+
+    @property
+    def has_failed(self) -> bool:
+        return self.outcome == outcomes.FAILED
 
 
 def _encode_rows(rows: Iterable[Sequence[str]]) -> bytes:
@@ -83,12 +96,13 @@ _TEXTS = (
     " source source_digest"
 ).split()
 _RECORD = sections.Schema(
-    "object-9",
+    "object-10",
     ("texts", _ROWS),  # one row, as `details`
     ("details", _ROWS),
     ("components", _ROWS),  # name of a stage or _OF_CALL; tag; two strings for each part
     ("stages", _ROWS),  # name, record_name
     ("stage_reasons", _ROWS),
+    ("earlier", _ROWS),  # one row
 )
 
 
@@ -115,25 +129,28 @@ def of_terminal(former: ObjectRecord, terminal: str) -> str:
     return f"its messages {'now go' if now else 'no longer go'} to a terminal"
 
 
-def key_of(product: str, former_command: str = "") -> str:
-    """The key of the last record of an object, or of the last one with a command line of before."""
-    command = [("command", (former_command,))] if former_command else []
-    return keys.key_of("object", [("path", (os.path.normpath(product),)), *command])
+def key_of(product: str, identity: str = "") -> str:
+    """The key of the last record of an object, or of the one that is kept beside it under an identity."""
+    kept_as = [("identity", (identity,))] if identity else []
+    return keys.key_of("object", [("path", (os.path.normpath(product),)), *kept_as])
 
 
 def keys_of(product: str, record: ObjectRecord) -> tuple[str, str]:
     """The keys under which a record of an object can be."""
-    return key_of(product), key_of(product, record.command)
+    return key_of(product), key_of(product, record.identity)
 
 
 def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
-    """Store a record for each object that a call makes; that of another command line is kept beside it."""
-    encoded = _encode(record)
+    """Store the record of the last compile of each object; that of the compile before is kept beside it."""
     for product in products:
-        former = read(key_of(product), cache)
-        if former and former.command != record.command:
-            cache.add_record(store.OBJECT, key_of(product, former.command), _encode(former), lock=False)
-        cache.add_record(store.OBJECT, key_of(product), encoded, lock=False)
+        last = find(product, cache)
+        earlier = last.earlier if last else []
+        if last and not last.has_failed:
+            cache.add_record(store.OBJECT, key_of(product, last.identity), _encode(last), lock=False)
+            earlier = [last.identity, *earlier]
+        replaced = "" if record.has_failed else record.identity
+        record.earlier = [each for each in dict.fromkeys(earlier) if each != replaced][:_MOST_EARLIER]
+        cache.add_record(store.OBJECT, key_of(product), _encode(record), lock=False)
 
 
 def _encode(record: ObjectRecord) -> bytes:
@@ -147,31 +164,52 @@ def _encode(record: ObjectRecord) -> bytes:
         "components": components,
         "stages": [(stage.name, stage.record_name) for stage in stages],
         "stage_reasons": record.stage_reasons,
+        "earlier": [record.earlier],
     }
     return _RECORD.encode(values)
 
 
-def note_of_source(source: str, product: str, cache: Store) -> None:
-    """Remember the object that was last made from a source of this name, in any directory."""
-    cache.add_memo(_key_of_name(source), product)
+def note_of_source(record: ObjectRecord, product: str, cache: Store) -> None:
+    """Remember the object that was last made from a source, by its place and by its content."""
+    for key in _keys_of_source(record.source, record.checkout, record.source_digest):
+        cache.add_memo(key, product)
 
 
-def find_of_source(source: str, cache: Store) -> tuple[str, ObjectRecord | None]:
-    """The object that was last made from a source of this name, and its record; or nothing."""
-    product = cache.find_memo(_key_of_name(source))
-    return product, find(product, cache) if product else None
+def made_from(source: str, checkout: str, source_digest: str, cache: Store) -> list[str]:
+    """The objects that were last made from a source of this place, in any checkout, and of this content."""
+    products = map(cache.find_memo, _keys_of_source(source, checkout, source_digest))
+    return list(dict.fromkeys(filter(None, products)))
 
 
-def _key_of_name(source: str) -> str:
-    return keys.key_of("object of source", [("name", (os.path.basename(source),))])
+def _keys_of_source(source: str, checkout: str, source_digest: str) -> list[str]:
+    known = (("path", below(checkout, source)), ("content", source_digest))
+    return [keys.key_of("object of source", [(tag, (text,))]) for tag, text in known if text]
 
 
-def find(product: str, cache: Store, command: str = "") -> ObjectRecord | None:
-    """The record of the last compile of an object, with this command line if there was one with it."""
-    last = read(key_of(product), cache)
-    if last and command and last.command != command:
-        return read(key_of(product, command), cache) or last
-    return last
+def below(checkout: str, path: str) -> str:
+    """A path as it is below a checkout; whole if it is elsewhere."""
+    return path.removeprefix(f"{checkout}/") if checkout else path
+
+
+def find(product: str, cache: Store) -> ObjectRecord | None:
+    """The record of the last compile of an object."""
+    return read(key_of(product), cache)
+
+
+def bases(product: str, cache: Store) -> Iterator[ObjectRecord]:
+    """The records to compare a compile of an object with, newest first: of the last that succeeded.
+
+    If none has, that of the last, which says what changed in the stages that it reached.
+    """
+    last = find(product, cache)
+    if last is None:
+        return
+    if not last.has_failed or not last.earlier:
+        yield last
+    for identity in last.earlier:
+        kept = read(key_of(product, identity), cache)
+        if kept:
+            yield kept
 
 
 def read(key: str, cache: Store) -> ObjectRecord | None:
@@ -188,8 +226,8 @@ def read(key: str, cache: Store) -> ObjectRecord | None:
 
 def _of_values(values: dict[str, list[list[str]]]) -> ObjectRecord:
     """Raises ValueError, also from unpacking a row that is too short."""
-    (texts,), (details,) = values["texts"], values["details"]
-    record = ObjectRecord(details=details)
+    (texts,), (details,), (earlier,) = values["texts"], values["details"], values["earlier"]
+    record = ObjectRecord(details=details, earlier=earlier)
     for name, text in zip(_TEXTS, texts, strict=True):
         setattr(record, name, text)
     components: dict[str, list[Component]] = {}

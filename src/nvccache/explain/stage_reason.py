@@ -35,6 +35,7 @@ LOST = "its result is no longer in the cache"
 NOT_STORED = "its last result was not stored"
 RECACHED = "NVCCACHE_RECACHE is set"
 _MISSING = (LOST, NOT_STORED)
+UNKNOWN = frozenset((FIRST, NOT_CACHED, RECACHED, *_MISSING))  # clauses that name no difference
 _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
@@ -67,15 +68,9 @@ class StageReasons:
         self._paths: dict[str, str] = {}  # by clause: the file that has changed
         self._former: dict[str, StageKeys] = {}
 
-    def keys_of_stages(self, digest_key: str, former: ObjectRecord | None = None) -> list[StageKeys]:
-        """The components of the keys of stages that were looked up, with digests under this key.
-
-        Stages that the call did not reach are copied from the `former` record, which must have the same key:
-        else the compile after a failed one would count as their first.
-        """
-        found = [self._keys_of(one, digest_key) for one in self._looked_up if _is_cached(one)]
-        wanted = set(self._names.values()) - {keys.name for keys in found}
-        return [*found, *(keys for keys in (former.stages if former else []) if keys.name in wanted)]
+    def keys_of_stages(self, digest_key: str) -> list[StageKeys]:
+        """The components of the keys of stages that were looked up, with digests under this key."""
+        return [self._keys_of(one, digest_key) for one in self._looked_up if _is_cached(one)]
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """The name of each stage that ran, and why, a clause."""
@@ -163,20 +158,27 @@ class StageReasons:
         return f"{model.tool_name(producer)}'s output" + (f" for {architecture}" if architecture else "")
 
     def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
-        now = self._keys_of(one, former.digest_key)
-        different = [
-            difference
-            for difference in difference_text.differences(
-                object_record.bounded(now.components), before.components
-            )
-            if difference.tag != _TEXTS
-        ]
+        now = object_record.bounded(self._keys_of(one, former.digest_key).components)
+        different = _differences(now, self._as_here(before.components))
+        if not different and (elsewhere := _differences(now, before.components)):
+            if any(difference.tag == "arguments" for difference in elsewhere):
+                return [f"its command line names `{self._checkout}` instead of `{self._former_checkout}`"]
+            different = elsewhere
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
         if all(difference.tag == "files" for difference in different):  # other inputs may have changed, too
             found += [
                 clause for clause in self._of_input_record(before) if clause not in _MISSING or not found
             ]
         return list(dict.fromkeys(found))
+
+    def _as_here(self, components: Iterable[Component]) -> list[Component]:
+        """Components of a compile in another checkout, with the paths of this one."""
+        here, there = self._checkout, self._former_checkout
+        if not here or not there:
+            return list(components)
+        return [
+            (tag, [(shown.replace(there, here), text) for shown, text in parts]) for tag, parts in components
+        ]
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         tag = difference.tag
@@ -187,7 +189,7 @@ class StageReasons:
         if difference.is_hidden:
             return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":
-            return self._of_arguments(difference)
+            return difference_text.of_arguments(difference, difference_text.LINE_OF_TOOL)
         if difference.is_reordered:
             return [f"the order of its {tag} changed"]
         if tag == "inputs":
@@ -202,25 +204,6 @@ class StageReasons:
         if tag == "directory" and difference.removed:
             return [f"the working directory changed from `{difference.removed[0][0]}`"]
         return [_OTHERS.get(tag, f"its {tag} changed")]
-
-    def _of_arguments(self, difference: ComponentDifference) -> list[str]:
-        """How its command line changed; another checkout in it is mentioned once."""
-        here, there = self._checkout, self._former_checkout
-        removed = list(difference.removed)
-        added = []
-        for shown, digest in difference.added:
-            as_there = (shown.replace(here, there), digest)
-            if here and there and here != there and here in shown and as_there in removed:
-                removed.remove(as_there)
-            else:
-                added.append((shown, digest))
-        if len(added) == len(difference.added):
-            return difference_text.of_tool_arguments(difference)
-        others = difference_text.ComponentDifference(difference.tag, added, removed)
-        return [
-            f"its command line names `{here}` instead of `{there}`",
-            *(difference_text.of_tool_arguments(others) if added or removed else []),
-        ]
 
     def _of_inputs(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         """How its inputs changed; for text from a pass that ran, why that ran."""
@@ -283,6 +266,11 @@ class StageReasons:
         }
         self._paths |= paths
         return list(paths) or [self._of_terminal or LOST]
+
+
+def _differences(now: Iterable[Component], before: Iterable[Component]) -> list[ComponentDifference]:
+    found = difference_text.differences(now, before)
+    return [difference for difference in found if difference.tag != _TEXTS]
 
 
 def _is_cached(task: Task) -> bool:

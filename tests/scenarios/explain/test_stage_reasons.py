@@ -66,7 +66,7 @@ def test_a_first_compile_is_one_of_each_stage(compiled):
 
 @pytest.mark.by_default(
     "options0-ptxas for sm_80-`-O1` was added to its command line",
-    "options3-cicc for compute_80-`-ftz=1` instead of `-ftz=0`",
+    "options3-cicc for compute_80-`-ftz=1` replaced `-ftz=0`",
 )
 @pytest.mark.parametrize(
     ("options", "name", "clause"),
@@ -78,7 +78,7 @@ def test_a_first_compile_is_one_of_each_stage(compiled):
             "`--warn-on-spills` was added to its command line",
         ),
         (["-Xcicc", "-O1"], "cicc for compute_80", "`-O1` was added to its command line"),
-        (["-ftz=true"], "cicc for compute_80", "`-ftz=1` instead of `-ftz=0`"),
+        (["-ftz=true"], "cicc for compute_80", "`-ftz=1` replaced `-ftz=0`"),
         (["-maxrregcount=32"], "ptxas for sm_80", "`-maxrregcount=32` was added to its command line"),
     ],
 )
@@ -92,7 +92,7 @@ def test_an_option_of_one_tool_is_named_at_stages_that_get_it(compiled, options,
 def test_a_register_limit_is_shown_with_both_values(compiled):
     for number in (32, 64):
         assert compiled.cached(*LINE, f"-maxrregcount={number}").status == 0
-    assert why(compiled)["ptxas for sm_80"] == "`-maxrregcount=64` instead of `-maxrregcount=32`"
+    assert why(compiled)["ptxas for sm_80"] == "`-maxrregcount=64` replaced `-maxrregcount=32`"
 
 
 def test_a_changed_header_explains_all_stages_that_ran(compiled):
@@ -131,7 +131,7 @@ def test_another_architecture_runs_stages_of_its_own(compiled):
         "cicc for compute_90",
         "ptxas for sm_90",
     }
-    lists = "`-D__CUDA_ARCH_LIST__=800,900` instead of `-D__CUDA_ARCH_LIST__=800`"
+    lists = "`-D__CUDA_ARCH_LIST__=800,900` replaced `-D__CUDA_ARCH_LIST__=800`"
     assert found["preprocessing for compute_80"] == lists
     assert not found.keys() & {"cicc for compute_80", "ptxas for sm_80"}
     assert "`--image3=kind=elf,sm=90,file=<input>` was added to its command line" in found["fatbinary"]
@@ -169,6 +169,30 @@ def test_a_compile_that_failed_in_between_makes_no_first_compile(compiled):
     compiled.write("a.h", "#pragma once\n#define NUMBER 3\n")
     assert compiled.cached(*LINE, "-Xptxas", "-O1").status == 0
     assert why(compiled)["ptxas for sm_80"] == f"`-O1` was added to its command line; {OF_CICC}"
+
+
+@pytest.mark.parametrize("number", ["2", "no"])
+def test_a_file_that_was_restored_is_no_cause(compiled, number):
+    """Restored, it is a direct hit, which leaves no record; or what came before did not compile."""
+    header = compiled.directory / "a.h"
+    text = header.read_text()
+    header.write_text(text.replace("1", number))
+    assert (compiled.cached(*LINE).status == 0) == (number == "2")
+    header.write_text(text)
+    assert compiled.cached(*LINE).status == 0
+    compiled.write("a.cu", f'#include "a.h"\n{KERNEL}int host() {{ return 2; }}\n')
+    assert compiled.cached(*LINE).status == 0
+    assert cause(compiled).endswith(", because `a.cu` changed")
+    assert not any("a.h" in clause or clause == FIRST for clause in why(compiled).values())
+
+
+def test_a_cleaned_stage_is_no_cause_where_a_file_changed(compiled):
+    argv = [sys.executable, "-m", "nvccache", "clean", "--stage", "ptxas"]
+    assert compiled.run(argv).status == 0
+    compiled.write("a.h", "#pragma once\n#define NUMBER no\n")
+    assert compiled.cached(*LINE).status != 0
+    done = compiled.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
+    assert "also: `a.h` changed" in done.stdout.decode() and b"no longer" not in done.stdout
 
 
 def test_an_evicted_result_is_reported_as_lost(compiled):

@@ -238,7 +238,7 @@ def test_a_copy_that_is_built_where_it_was_unpacked(workspace: Workspace) -> Non
 
 
 ELSEWHERE = "the result from another directory cannot be used: "
-MADE = "its source was last compiled as `/p/b/a.o`"
+MADE = "its source was compiled earlier as `/p/b/a.o`"
 
 
 def explained(workspace: Workspace, directory: str) -> tuple[str, list[str]]:
@@ -302,7 +302,7 @@ def compiled_twice(workspace: Workspace, text: str, *options: str, then: Path | 
         (
             PLAIN,
             ("-DONLY_THERE",),
-            "compared with the last compile of its source, `-DONLY_THERE` was added to the command line",
+            "compared with an earlier compile of its source, `-DONLY_THERE` was added to the command line",
             "",
         ),
     ],
@@ -332,16 +332,32 @@ def test_the_advice_for_build_directories_of_one_checkout_helps(workspace: Works
     assert explained(workspace, "four")[0] == "nothing it depends on has changed"
     for name in ("five", "six"):
         compile_in(name, "-Xcompiler", f"-ffile-prefix-map={workspace.directory}=.")
-    where = "compared with the last compile of its source, the working directory changed from `/five`"
+    where = "compared with an earlier compile of its source, the working directory changed from `/five`"
     assert explained(workspace, "six")[0] == where
 
 
-def test_a_file_that_is_another_one_than_beside_the_neighbour(workspace: Workspace) -> None:
-    compiled_twice(workspace, INTERNAL, then=Path("q/inc/h.h"))
-    assert explained(workspace, "q/b") == (
-        "compared with the last compile of its source, `/q/inc/h.h` differs",
-        [MADE],
-    )
+@pytest.mark.by_default("option")
+@pytest.mark.parametrize(
+    ("options", "clauses"),
+    [
+        ((), ["`/q/inc/h.h` differs"]),
+        (("-DONLY_THERE",), ["`-DONLY_THERE` was added to the command line", "`/q/inc/h.h` differs"]),
+    ],
+    ids=["file", "option"],
+)
+def test_a_file_that_is_another_one_than_beside_the_neighbour(
+    workspace: Workspace, options: tuple[str, ...], clauses: list[str]
+) -> None:
+    compiled_twice(workspace, INTERNAL, *options, then=Path("q/inc/h.h"))
+    cause, details = explained(workspace, "q/b")
+    assert [cause, *details] == [
+        f"compared with an earlier compile of its source, {clauses[0]}",
+        *clauses[1:],
+        MADE,
+    ]
+    argv = [sys.executable, "-m", "nvccache", "explain", "--json", "a.o"]
+    document = json.loads(workspace.run(argv, cwd=workspace.directory / "q/b").stdout)
+    assert not any(f"{workspace.directory}/p" in reason["why"] for reason in document["stage_reasons"])
 
 
 @pytest.mark.parametrize("other", ["two", "one"])

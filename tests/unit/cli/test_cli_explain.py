@@ -159,7 +159,7 @@ TREE = [
     stage("host_preprocess", "ran", 0.1, why="`\udcff` changed"),
     stage("cudafe", "hit", 0.25),
     stage("device_preprocess", "shared", 0.5, "compute_80"),
-    stage("cicc", "ran", 12.5, "compute_80", "`-ftz=1` instead of `-ftz=0`; `x; y` changed; and 2 more"),
+    stage("cicc", "ran", 12.5, "compute_80", "`-ftz=1` replaced `-ftz=0`; `x; y` changed; and 2 more"),
     stage("ptxas", "failed", 0.75, "sm_80", "cicc's output changed"),
     stage("host_compile", "hit", 0.5),
 ]
@@ -175,12 +175,12 @@ def test_the_stages_are_a_tree_with_the_first_difference_of_each_that_ran(nvccac
     assert found[2:] == [
         "  cudafe++               hit        0.25 s saved",
         "  preprocess compute_80  shared     0.50 s  another process ran it meanwhile",
-        "  cicc compute_80        ran       12.50 s  `-ftz=1` instead of `-ftz=0` (and 3 more: `-v`)",
+        "  cicc compute_80        ran       12.50 s  `-ftz=1` replaced `-ftz=0` (and 3 more: `-v`)",
         "  ptxas sm_80            failed     0.75 s  cicc's output changed",
         "  host compile           hit        0.50 s saved",
     ]
     whole = nvccache.lines("explain", "/b/a.o", "--verbose")[-3]
-    assert whole.endswith("  `-ftz=1` instead of `-ftz=0`; `x; y` changed; and 2 more")
+    assert whole.endswith("  `-ftz=1` replaced `-ftz=0`; `x; y` changed; and 2 more")
 
 
 PASS, HOST, LINK, OTHER = (

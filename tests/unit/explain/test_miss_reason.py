@@ -79,7 +79,7 @@ def record(
     report = Report()
     report.reason_against_record = reason_against_record
     if not reason_against_record:
-        front = direct.front_of(given, direct.PLACED, relocation())
+        front = direct.front_of(given, direct.PLACED, relocation().in_place())
         report.record = records.Pair(front, made, records.Result())
         records.add(report.record, cache, time.time_ns())
     note(given, [cause, "detail"], cache, report, *further)
@@ -236,8 +236,7 @@ def test_the_call_comes_before_the_files(place, cache):
     record(case(), cache)
     write("a.cu", "int b;\n")
     assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == [
-        "`-O3` was added to the command line",
-        "`-O2` was removed from the command line",
+        "`-O3` replaced `-O2`",
         "`a.cu` changed",
     ]
 
@@ -295,8 +294,8 @@ def test_a_new_object_of_a_known_call_has_the_difference(place, cache):
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [LOST]
     write("a.cu", "int b;\n")
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [
-        "compared with the last compile of its source, `a.cu` changed",
-        f"its source was last compiled as `{place}/a.o`",
+        "compared with an earlier compile of its source, `a.cu` changed",
+        f"its source was compiled earlier as `{place}/a.o`",
     ]
 
 
@@ -311,19 +310,92 @@ def test_a_source_of_another_project_explains_nothing(place, cache, tmp_path, mo
     assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == [FIRST]
 
 
+def test_a_source_of_the_same_name_hides_no_other(place, cache, tmp_path, monkeypatch):
+    record(case(), cache)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    write("a.cu", "int other;\n")
+    write("tool", "tool")
+    record(case(), cache)
+    monkeypatch.chdir(place)
+    found = cause_of(case("-c a.cu -O3 -o b.o"), cache)
+    assert found[-1] == f"its source was compiled earlier as `{place}/a.o`"
+
+
+def test_a_copy_of_a_source_is_compared_with_it(place, cache):
+    record(case(), cache)
+    os.rename("a.cu", "b.cu")
+    assert (
+        cause_of(case("-c b.cu -O2 -o b.o"), cache)[-1] == f"its source was compiled earlier as `{place}/a.o`"
+    )
+
+
+def test_a_new_object_with_other_options_also_names_changed_files(place, cache):
+    record(case(), cache)
+    write("tool", "TOOL")
+    assert cause_of(case("-c a.cu -O3 -o b.o"), cache) == [
+        "compared with an earlier compile of its source, `-O3` replaced `-O2`",
+        "the program `tool` changed",
+        f"its source was compiled earlier as `{place}/a.o`",
+    ]
+
+
+def test_another_source_is_named(place, cache):
+    write("b.cu", "int b;\n")
+    record(case(), cache)
+    assert cause_of(case("-c b.cu -O2 -o a.o"), cache)[0] == "its source is `b.cu` instead of `a.cu`"
+
+
 def test_where_a_source_is_given_is_no_difference(place, cache, tmp_path, monkeypatch):
     record(case(), cache, "a reason")
     monkeypatch.chdir(tmp_path)
     assert cause_of(case(f"-c {place}/a.cu -O3 -o a.o"), cache)[:2] == [
-        "compared with the last compile of its source, `-O3` was added to the command line",
-        "`-O2` was removed from the command line",
+        "compared with an earlier compile of its source, `-O3` replaced `-O2`",
+        f"its source was compiled earlier as `{place}/a.o`",
     ]
+
+
+def test_of_the_last_compiles_of_an_object_the_nearest_is_compared(place, cache):
+    """Those in between may have been direct hits, which leave no record: -O2, -O3, -O2 again, now -DX."""
+    record(case(), cache)
+    record(case("-c a.cu -O3 -o a.o"), cache)
+    assert cause_of(case("-c a.cu -O2 -DX -o a.o"), cache) == ["`-DX` was added to the command line"]
+
+
+def test_a_compile_that_failed_is_no_base_of_comparison(place, cache):
+    """`a.cu` was broken and mended; then the tool changed."""
+    record(case(), cache)
+    text = (place / "a.cu").read_text()
+    write("a.cu", "int a\n")
+    failed = Report()
+    failed.status = 1
+    note(case(), ["`a.cu` changed"], cache, failed)
+    write("a.cu", text)
+    write("tool", "TOOL")
+    assert cause_of(case(), cache) == ["the program `tool` changed"]
+
+
+def test_compiles_whose_inputs_are_forgotten_are_compared_last(place, cache):
+    recorded = record(case(), cache)
+    write("a.cu", "int b;\n")
+    record(case("-c a.cu -O2 -DX -o a.o"), cache)
+    cache.remove_damaged(store.RECORD, recorded.record.front.key)
+    assert cause_of(case("-c a.cu -O2 -o a.o"), cache) == [LOST]
+    assert cause_of(case("-c a.cu -O2 -DX -DY -o a.o"), cache) == ["`-DY` was added to the command line"]
+
+
+def test_only_the_newest_compile_explains_by_why_it_was_not_recorded(place, cache):
+    record(case(), cache, "a reason")
+    record(case(), cache)
+    write("a.cu", "int b;\n")
+    write("tool", "TOOL")
+    assert cause_of(case(), cache) == ["`a.cu` changed", "the program `tool` changed"]
 
 
 def test_command_lines_that_take_turns_are_compared_with_their_own_last_compile(place, cache):
     record(case(), cache)
     record(case("-c a.cu -O3 -o a.o"), cache)
-    assert cause_of(case("-c a.cu -O1 -o a.o"), cache)[0] == "`-O1` was added to the command line"
+    assert cause_of(case("-c a.cu -O1 -o a.o"), cache)[0] == "`-O1` replaced `-O3`"
     write("a.cu", "int b;\n")
     assert cause_of(case(), cache) == ["`a.cu` changed"]
     record(case(), cache)
@@ -380,6 +452,6 @@ def test_damaged_notes_are_as_good_as_absent(place, cache):
 def test_another_object_of_a_source_says_why_nothing_was_recorded(place, cache):
     record(case(), cache, "its messages name a product")
     assert cause_of(case("-c a.cu -O2 -o b.o"), cache) == [
-        "the last compile of its source was not recorded: its messages name a product",
-        f"its source was last compiled as `{place}/a.o`",
+        "an earlier compile of its source was not recorded: its messages name a product",
+        f"its source was compiled earlier as `{place}/a.o`",
     ]
