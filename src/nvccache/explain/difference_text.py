@@ -42,13 +42,8 @@ def of_arguments(difference: ComponentDifference, line: str) -> list[str]:
         old = [other for other in removed if _option(other[0]) == option]
         is_one = len(new) == len(old) == 1 and not option.startswith(_LISTS)
         if is_one and redaction.HIDDEN not in part[0] + old[0][0]:
-            new_one, old_one = f"`{part[0]}`", f"`{old[0][0]}`"
-            is_file = not option
-            found.append(
-                f"its source is {new_one} instead of {old_one}"
-                if is_file
-                else f"{new_one} replaced {old_one}"
-            )
+            clause = "{} replaced {}" if option else "its source is {} instead of {}"
+            found.append(clause.format(f"`{part[0]}`", f"`{old[0][0]}`"))
             added.remove(part)
             removed.remove(old[0])
     new_ones, old_ones = (Counter([shown for shown, _ in parts]) for parts in (added, removed))

@@ -223,7 +223,8 @@ def all_pairs(front: Front, cache: Store) -> Iterator[Pair]:
 def named(name: str, relocation: Relocation, cache: Store) -> Pair | None:
     """The pair of this name, if it is still there."""
     front_key, _, key = name.partition("/")
-    return next((pair for pair in all_pairs(Front(front_key, relocation), cache) if pair.key == key), None)
+    parts = [part for part in _parts_here(front_key, cache) if part[0] == key]
+    return next(_pairs(parts, Front(front_key, relocation)), None)
 
 
 def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) -> None:
