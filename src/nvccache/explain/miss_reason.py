@@ -72,6 +72,7 @@ class Explanation:
         self._objects = [os.path.join(self._cwd, product) for product in products]
         inputs = request.invocation.inputs
         self._source = os.path.normpath(os.path.join(self._cwd, inputs[0])) if inputs else ""
+        self._place = object_record.below(relocation.checkout, self._source)
         self._now = Present(request.environ, cache)
         self._command = keys.key_of("command", [("arguments", tuple(request.arguments))])
         self.cause = self._find_cause()
@@ -83,8 +84,7 @@ class Explanation:
         """
         if report.leave_to_nvcc or not self._objects:
             return
-        checkout = self._relocation.checkout
-        reasons = stage_reason.StageReasons(call, report.looked_up, self._now, checkout)
+        reasons = stage_reason.StageReasons(call, report.looked_up, self._now, self._relocation)
         stage_reasons = reasons.reasons(self._base, self._is_recaching)[:_MOST_DETAILS]
         cause = self.cause
         if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
@@ -107,7 +107,7 @@ class Explanation:
             scope=report.record.front.scope if report.record else "",
             reason_against_record=report.reason_against_record,
             reason_not_shared=report.reason_not_shared,
-            checkout=checkout,
+            checkout=self._relocation.checkout,
             source=self._source,
             source_digest=self._now.digest(self._source),
             details=cause[1 : _MOST_DETAILS + 1],
@@ -126,8 +126,8 @@ class Explanation:
     def _find_cause(self) -> list[str]:
         if self._is_recaching:
             return ["NVCCACHE_RECACHE is set"]
-        bases = list(object_record.bases(self._objects[0], self._cache)) if self._objects else []
-        bases = [base for base in bases if base.command == self._command] or bases
+        found = (object_record.bases(product, self._cache, self._command) for product in self._objects[:1])
+        bases = [base for each in found for base in each]
         # Of compiles whose inputs were not recorded, only the newest says why this call misses.
         nearest = _nearest(self._compared(base) for base in bases if base is bases[0] or base.record_name)
         if nearest:
@@ -168,7 +168,7 @@ class Explanation:
     def _of_call(self, base: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself; a neighbour may have another checkout and other output names."""
         arguments, variables, before = self._arguments(), self._variables(), base.components
-        directory = _only(before, "directory")
+        directory = base.directory
         if is_neighbour:
             arguments = _without_files(arguments, self._cwd, self._source)
             before = [(tag, _without_files(parts, directory, base.source)) for tag, parts in before]
@@ -192,7 +192,7 @@ class Explanation:
             elif difference.tag == "directory" and not is_neighbour:
                 found.append(f"the working directory changed from `{directory}`")
             elif difference.tag == "nvcc":
-                found.append(f"nvcc is now `{self._request.nvcc}` instead of `{_only(before, 'nvcc')}`")
+                found.append(f"nvcc is now `{self._request.nvcc}` instead of `{''.join(base.shown('nvcc'))}`")
             elif difference.tag == difference_text.BASE_DIRECTORY and not is_neighbour:
                 found.append(difference_text.of_base_directory(difference))
         return found
@@ -253,8 +253,8 @@ class Explanation:
 
     def _neighbours(self) -> Iterator[_Comparison]:
         """The compiles of other objects from this source, or from its counterpart in another checkout."""
-        digest, checkout = self._now.digest(self._source), self._relocation.checkout
-        for product in object_record.made_from(self._source, checkout, digest, self._cache):
+        digest = self._now.digest(self._source)
+        for product in object_record.made_from(self._place, digest, self._cache):
             if product in self._objects:
                 continue
             for base in object_record.bases(product, self._cache):
@@ -273,13 +273,12 @@ class Explanation:
         Unrelated projects also have a `main.cu`, so there one of the files it read must be the same as here.
         """
         here, there = self._relocation.checkout, other.checkout
-        below = object_record.below
         if other.source == self._source:
             return True
-        if not here or not there or below(here, self._source) != below(there, other.source):
+        if not here or not there or self._place != other.place:
             return False
-        files = self._files_here(recorded) if recorded else []
-        return any(is_same and below(here, path) != path for path, is_same in files)
+        files = input_records.files_here(recorded, self._now) if recorded else []
+        return any(is_same and object_record.below(here, path) != path for path, is_same in files)
 
     def _of_neighbour(self, nearest: _Comparison) -> list[str]:
         """Why that object was not reused: other arguments or files, or else its path matters.
@@ -290,9 +289,15 @@ class Explanation:
         made = f"its source was compiled earlier as `{nearest.product}`"
         if found:
             return [f"{_COMPARED}{found[0]}", *found[1:], made]
+        if self._place != other.place:
+            return [
+                "its source was compiled only under another name",
+                f"that name was `{other.source}`",
+                made,
+            ]
         if other.reason_against_record:
             return [f"an earlier compile of its source was not recorded: {other.reason_against_record}", made]
-        directory = _only(other.components, "directory")
+        directory = other.directory
         if not other.reason_not_shared and directory != self._cwd:
             return [f"{_COMPARED}the working directory changed from `{directory}`", made]
         if not other.reason_not_shared:
@@ -301,28 +306,18 @@ class Explanation:
         return [why, *self._advice(other), made]
 
     def _of_files(self, other: ObjectRecord, recorded: InputRecord) -> list[str]:
-        if _only(other.components, "directory") == self._cwd:
+        if other.directory == self._cwd:
             return self._of_inputs(recorded)
-        return [f"`{path}` differs" for path, is_same in self._files_here(recorded) if not is_same]
-
-    def _files_here(self, recorded: InputRecord) -> list[tuple[str, bool]]:
-        """Those recorded files that are here, and whether they have the recorded content."""
-        now, files = self._now, zip(recorded.files, recorded.digests, strict=True)
-        return [(path, now.digest(path) == digest) for path, digest in files if now.signature(path)]
+        files = input_records.files_here(recorded, self._now)
+        return [f"`{path}` differs" for path, is_same in files if not is_same]
 
     def _recorded_here(self, other: ObjectRecord) -> InputRecord | None:
         """The inputs of a compile in another directory, with this checkout's paths for those of its own."""
-        directory = _only(other.components, "directory")
-        if directory == self._cwd:
+        if other.directory == self._cwd:
             return self._recorded(other, self._relocation)
-        there = Relocation(os.path.dirname(other.checkout), directory)
+        there = other.relocation
         found = self._recorded(other, there)
-        if found is None or not there.checkout or not self._relocation.checkout:
-            return None
-        try:
-            return input_records.decode(input_records.encode(found, there), self._relocation)
-        except ValueError:
-            return None
+        return input_records.as_here(found, there, self._relocation) if found else None
 
     def _advice(self, other: ObjectRecord) -> list[str]:
         """A setting with which the two would share a result; or nothing."""
@@ -352,11 +347,6 @@ def _without_files(parts: Iterable[Part], directory: str, source: str) -> list[P
         if not part[0].startswith(_OF_OUTPUTS)
         and os.path.normpath(os.path.join(directory, part[0])) != source
     ]
-
-
-def _only(components: Iterable[Component], tag: str) -> str:
-    """The first part under a tag, or empty."""
-    return next((parts[0][0] for known, parts in components if known == tag and parts), "")
 
 
 def _nearest(comparisons: Iterable[_Comparison]) -> _Comparison | None:

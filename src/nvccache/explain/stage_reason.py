@@ -56,11 +56,11 @@ class StageReasons:
         call: StagedCall,
         looked_up: Sequence[Task],
         now: Present,
-        checkout: str = "",
+        relocation: Relocation | None = None,
     ) -> None:
         self._call = call
-        self._checkout = checkout
-        self._former_checkout = self._of_terminal = ""
+        self._here = self._there = relocation or Relocation("", call.cwd)
+        self._of_terminal = ""
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
         self._now = now.in_environment(call.environ)
@@ -74,7 +74,7 @@ class StageReasons:
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """The name of each stage that ran, and why, a clause."""
-        self._former_checkout = former.checkout if former else ""
+        self._there = former.relocation if former else self._here
         self._of_terminal = object_record.of_terminal(former, self._call.terminal) if former else ""
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
@@ -161,8 +161,11 @@ class StageReasons:
         now = object_record.bounded(self._keys_of(one, former.digest_key).components)
         different = _differences(now, self._as_here(before.components))
         if not different and (elsewhere := _differences(now, before.components)):
+            if changed := self._of_files_here(before):
+                return changed
             if any(difference.tag == "arguments" for difference in elsewhere):
-                return [f"its command line names `{self._checkout}` instead of `{self._former_checkout}`"]
+                here, there = self._here.checkout, self._there.checkout
+                return [f"its command line names `{here}` instead of `{there}`"]
             different = elsewhere
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
         if all(difference.tag == "files" for difference in different):  # other inputs may have changed, too
@@ -173,7 +176,7 @@ class StageReasons:
 
     def _as_here(self, components: Iterable[Component]) -> list[Component]:
         """Components of a compile in another checkout, with the paths of this one."""
-        here, there = self._checkout, self._former_checkout
+        here, there = self._here.checkout, self._there.checkout
         if not here or not there:
             return list(components)
         return [
@@ -199,9 +202,11 @@ class StageReasons:
             paths = dict.fromkeys(path for path, _ in (*difference.added, *difference.removed))
             self._paths |= zip(clauses, paths, strict=True)
             return clauses
+        if not difference.added or not difference.removed:
+            return []  # an option makes it matter, or no longer
         if tag == "dates":
             return [f"the date of `{shown.rsplit(':', 2)[0]}` changed" for shown, _ in difference.added]
-        if tag == "directory" and difference.removed:
+        if tag == "directory":
             return [f"the working directory changed from `{difference.removed[0][0]}`"]
         return [_OTHERS.get(tag, f"its {tag} changed")]
 
@@ -251,6 +256,15 @@ class StageReasons:
 
     def _path(self, name: str) -> str:
         return os.path.normpath(os.path.join(self._call.cwd, name))
+
+    def _of_files_here(self, before: StageKeys) -> list[str]:
+        """Which files of this checkout differ from those that the stage read in another."""
+        recorded = record.named(before.record_name, Relocation("", self._there.cwd), self._call.store)
+        moved = recorded and input_records.as_here(recorded.input_record, self._there, self._here)
+        files = input_records.files_here(moved, self._now) if moved else []
+        paths = {f"`{path}` differs": path for path, is_same in files if not is_same}
+        self._paths |= paths
+        return list(paths)
 
     def _of_input_record(self, before: StageKeys) -> list[str]:
         """What changed in its input record, as clauses."""
