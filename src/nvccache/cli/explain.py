@@ -102,7 +102,9 @@ def _found(settings: Config, path: str) -> Explanation:
     maker, reader = _exact(root, path) if root else (None, None)
     product = maker.product if maker else os.path.abspath(path)
     record = record_of(product)
-    if maker:
+    # A later call made it beside another object, which the event log names, or was not counted.
+    is_newer = record and maker and record.ended > maker.ended + explanation.CLOCK_DIFFERENCE
+    if maker and not is_newer:
         return Explanation(maker, record, path, product)
     if record:
         forgotten = Event(record.outcome)

@@ -28,7 +28,7 @@ _AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
-_CLOCK_DIFFERENCE = 2.0  # seconds that a file server's clock may be ahead
+CLOCK_DIFFERENCE = 2.0  # seconds that a file server's clock may be ahead
 _PREFIX = "prefix:"  # in `where` of a stage that was run by a launcher command
 # Not inside a quoted path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -106,7 +106,7 @@ def _rewritten_after(call: Event) -> str:
         seconds = os.stat(call.product).st_mtime - call.ended
     except OSError:
         return ""
-    return format_seconds(seconds) if seconds > _CLOCK_DIFFERENCE else ""
+    return format_seconds(seconds) if seconds > CLOCK_DIFFERENCE else ""
 
 
 def document(found: Explanation) -> dict[str, object]:
@@ -251,7 +251,7 @@ def _sources_of_stages(call: Event) -> Iterator[tuple[int, str]]:
     sources = call.sources
     if len(sources) != len(firsts) and call.outcome != outcomes.FAILED:
         sources = [source for source in sources if source.endswith(_CUDA)]
-    if len(call.sources) < 2 or len(sources) != len(firsts):
+    if not firsts or len(call.sources) < 2 or len(sources) != len(firsts):
         return
     for first, end, source in zip(firsts, [*firsts[1:], len(call.stages)], sources, strict=True):
         for number in range(first, end):

@@ -8,6 +8,7 @@ of its key are compared, then its recorded inputs. For single stages, see stage_
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 
 from nvccache import environment, outcomes
@@ -110,6 +111,7 @@ class Explanation:
             checkout=self._relocation.checkout,
             source=self._source,
             source_digest=self._now.digest(self._source),
+            ended=time.time(),
             details=cause[1 : _MOST_DETAILS + 1],
             components=self._components(digest_key, self._arguments(), self._variables()),
             stages=reasons.keys_of_stages(digest_key),
@@ -174,10 +176,15 @@ class Explanation:
             before = [(tag, _without_files(parts, directory, base.source)) for tag, parts in before]
             here, there = self._relocation.checkout, base.checkout
             if here and there:
+                # What is shown is of this checkout; digests can only be compared with those of the other.
                 arguments, variables = (
-                    [(shown.replace(here, there), text.replace(here, there)) for shown, text in parts]
+                    [(shown, text.replace(here, there)) for shown, text in parts]
                     for parts in (arguments, variables)
                 )
+                before = [
+                    (tag, [(shown.replace(there, here), text) for shown, text in parts])
+                    for tag, parts in before
+                ]
         now = object_record.bounded(self._components(base.digest_key, arguments, variables))
         found: list[str] = []
         for difference in difference_text.differences(now, before):
@@ -278,7 +285,8 @@ class Explanation:
         if not here or not there or self._place != other.place:
             return False
         files = input_records.files_here(recorded, self._now) if recorded else []
-        return any(is_same and object_record.below(here, path) != path for path, is_same in files)
+        absolute = ((os.path.normpath(os.path.join(self._cwd, path)), is_same) for path, is_same in files)
+        return any(is_same and object_record.below(here, path) != path for path, is_same in absolute)
 
     def _of_neighbour(self, nearest: _Comparison) -> list[str]:
         """Why that object was not reused: other arguments or files, or else its path matters.

@@ -55,6 +55,7 @@ class ObjectRecord:
     checkout: str = ""  # see base_dir.py
     source: str = ""  # the first that was compiled
     source_digest: str = ""
+    ended: float = 0.0  # seconds since the epoch
     details: list[str] = field(default_factory=list)  # further differences, a clause each
     components: list[Component] = field(default_factory=list)  # of the key of the call
     stages: list[StageKeys] = field(default_factory=list)
@@ -115,7 +116,7 @@ def _decode_rows(section: bytes) -> list[list[str]]:
 _ROWS = (_encode_rows, _decode_rows)
 _TEXTS = (
     "cause outcome command digest_key record_name scope reason_against_record reason_not_shared checkout"
-    " source source_digest"
+    " source source_digest ended"
 ).split()
 _RECORD = sections.Schema(
     "object-10",
@@ -183,7 +184,7 @@ def _encode(record: ObjectRecord) -> bytes:
     for stage in stages:
         components += _rows(stage.name, stage.components)
     values = {
-        "texts": [[getattr(record, name) for name in _TEXTS]],
+        "texts": [[str(getattr(record, name)) for name in _TEXTS]],
         "details": [record.details],
         "components": components,
         "stages": [(stage.name, stage.record_name) for stage in stages],
@@ -223,8 +224,8 @@ def find(product: str, cache: Store) -> ObjectRecord | None:
 def bases(product: str, cache: Store, command: str = "") -> Iterator[ObjectRecord]:
     """The records to compare a compile of an object with, newest first: of the last that succeeded.
 
-    If any of them has this command line, those. If none succeeded, the last one, which says what changed in the
-    stages that it reached.
+    If any of them has this command line, those. If none succeeded, the last one, which says what changed in
+    the stages that it reached.
     """
     last = find(product, cache)
     if last is None:
@@ -262,6 +263,7 @@ def _of_values(values: dict[str, list[list[str]]]) -> ObjectRecord:
     record = ObjectRecord(details=details, earlier=earlier)
     for name, text in zip(_TEXTS, texts, strict=True):
         setattr(record, name, text)
+    record.ended = float(record.ended)
     components: dict[str, list[Component]] = {}
     for owner, tag, *flat in values["components"]:
         parts = [(shown, rest) for shown, rest in sections.in_tuples(flat, 2)]

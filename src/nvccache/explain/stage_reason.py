@@ -40,6 +40,12 @@ _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
 _TEXTS = "said"  # an extra tag of a pass: the digest of each user file's contribution to its text
+_NAMING = ("arguments", "files")  # components that name files
+_OF_PLACES = (
+    "files",
+    "directory",
+    "dates",
+)  # components that only say where files are, or are some of the inputs
 _FILES = {"files": "", "libraries": "the library "}
 _OTHERS = {
     "sources": "its source is in another place",
@@ -159,29 +165,34 @@ class StageReasons:
 
     def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = object_record.bounded(self._keys_of(one, former.digest_key).components)
-        different = _differences(now, self._as_here(before.components))
-        if not different and (elsewhere := _differences(now, before.components)):
-            if changed := self._of_files_here(before):
-                return changed
-            if any(difference.tag == "arguments" for difference in elsewhere):
-                here, there = self._here.checkout, self._there.checkout
-                return [f"its command line names `{here}` instead of `{there}`"]
-            different = elsewhere
+        different = difference_text.differences(now, self._as_here(before.components))
+        different = [difference for difference in different if difference.tag != _TEXTS]
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
-        if all(difference.tag == "files" for difference in different):  # other inputs may have changed, too
-            found += [
-                clause for clause in self._of_input_record(before) if clause not in _MISSING or not found
-            ]
+        if all(
+            difference.tag in _OF_PLACES for difference in different
+        ):  # other inputs may have changed, too
+            read = self._of_input_record(before)
+            found += [clause for clause in read if clause not in _MISSING or not found]
+        if not found:
+            here, there = self._here.checkout, self._there.checkout
+            found = [f"its command line names `{here}` instead of `{there}`"]
         return list(dict.fromkeys(found))
 
     def _as_here(self, components: Iterable[Component]) -> list[Component]:
         """Components of a compile in another checkout, with the paths of this one."""
-        here, there = self._here.checkout, self._there.checkout
-        if not here or not there:
+        if not self._is_elsewhere:
             return list(components)
+        here, there = self._here.checkout, self._there.checkout
         return [
-            (tag, [(shown.replace(there, here), text) for shown, text in parts]) for tag, parts in components
+            (tag, [(shown.replace(there, here), text) for shown, text in parts] if tag in _NAMING else parts)
+            for tag, parts in components
         ]
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether the compared compile was in another checkout."""
+        here, there = self._here.checkout, self._there.checkout
+        return bool(here and there and here != there)
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         tag = difference.tag
@@ -193,7 +204,7 @@ class StageReasons:
             return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":
             return difference_text.of_arguments(difference, difference_text.LINE_OF_TOOL)
-        if difference.is_reordered:
+        if not difference.added and not difference.removed:
             return [f"the order of its {tag} changed"]
         if tag == "inputs":
             return self._of_inputs(difference, stage)
@@ -202,12 +213,15 @@ class StageReasons:
             paths = dict.fromkeys(path for path, _ in (*difference.added, *difference.removed))
             self._paths |= zip(clauses, paths, strict=True)
             return clauses
-        if not difference.added or not difference.removed:
-            return []  # an option makes it matter, or no longer
         if tag == "dates":
-            return [f"the date of `{shown.rsplit(':', 2)[0]}` changed" for shown, _ in difference.added]
-        if tag == "directory":
-            return [f"the working directory changed from `{difference.removed[0][0]}`"]
+            dated, before = (
+                {shown.rsplit(":", 2)[0] for shown, _ in parts}
+                for parts in (difference.added, difference.removed)
+            )
+            return [f"the date of `{name}` changed" for name in sorted(dated & before)]
+        if tag == "directory":  # without the one of before, an option makes it matter
+            both_known = difference.added and difference.removed
+            return [f"the working directory changed from `{difference.removed[0][0]}`"] if both_known else []
         return [_OTHERS.get(tag, f"its {tag} changed")]
 
     def _of_inputs(self, difference: ComponentDifference, stage: Stage) -> list[str]:
@@ -257,20 +271,16 @@ class StageReasons:
     def _path(self, name: str) -> str:
         return os.path.normpath(os.path.join(self._call.cwd, name))
 
-    def _of_files_here(self, before: StageKeys) -> list[str]:
-        """Which files of this checkout differ from those that the stage read in another."""
-        recorded = record.named(before.record_name, Relocation("", self._there.cwd), self._call.store)
-        moved = recorded and input_records.as_here(recorded.input_record, self._there, self._here)
-        files = input_records.files_here(moved, self._now) if moved else []
-        paths = {f"`{path}` differs": path for path, is_same in files if not is_same}
-        self._paths |= paths
-        return list(paths)
-
     def _of_input_record(self, before: StageKeys) -> list[str]:
         """What changed in its input record, as clauses."""
         environ, cache = self._call.environ, self._call.store
-        here = Relocation("", self._call.cwd)
-        found = record.named(before.record_name, here, cache)
+        found = record.named(before.record_name, Relocation("", self._there.cwd), cache)
+        if self._is_elsewhere:
+            moved = found and input_records.as_here(found.input_record, self._there, self._here)
+            files = input_records.files_here(moved, self._now) if moved else []
+            changed = {f"`{path}` changed": path for path, is_same in files if not is_same}
+            self._paths |= changed
+            return list(changed)
         if found is None:
             return [LOST if before.record_name else NOT_STORED]
         read = found.input_record
@@ -280,11 +290,6 @@ class StageReasons:
         }
         self._paths |= paths
         return list(paths) or [self._of_terminal or LOST]
-
-
-def _differences(now: Iterable[Component], before: Iterable[Component]) -> list[ComponentDifference]:
-    found = difference_text.differences(now, before)
-    return [difference for difference in found if difference.tag != _TEXTS]
 
 
 def _is_cached(task: Task) -> bool:
