@@ -32,7 +32,9 @@ from nvccache.values import dataclass
 FIRST = "no earlier compile is recorded"
 ADVICE = "to share it: "  # before a detail that names a setting
 _FIRST_QUERY = "no earlier answer is recorded"
+_READONLY = "NVCCACHE_READONLY is set, so nothing is recorded"
 _BY_STAGES = "all its stages were compiled before, for other objects"
+_FROM_REMOTE = "a remote has the results of its stages"
 _COMPARED = "compared with an earlier compile of its source, "
 _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
@@ -89,7 +91,8 @@ class Explanation:
         stage_reasons = reasons.reasons(self._base, self._is_recaching)[:_MOST_DETAILS]
         cause = self.cause
         if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
-            cause = [_BY_STAGES]
+            is_received = any(one.found and one.found.is_received for one in report.looked_up)
+            cause = [_FROM_REMOTE if is_received else _BY_STAGES]
         first = reasons.of_first_compiled()
         if cause[-1] == _FAILED:
             cause = [*first, *cause]  # only the stages of the failed compile are known
@@ -106,7 +109,7 @@ class Explanation:
             digest_key=digest_key,
             record_name=report.record.name if report.record else "",
             scope=report.record.front.scope if report.record else "",
-            reason_against_record=report.reason_against_record,
+            reason_against_record=report.reason_against_record or self._why_not_stored(),
             reason_not_shared=report.reason_not_shared,
             checkout=self._relocation.checkout,
             source=self._source,
@@ -119,6 +122,10 @@ class Explanation:
         )
         object_record.add(self._objects, made, self._cache)
         object_record.note_of_source(made, self._objects[0], self._cache)
+
+    def _why_not_stored(self) -> str:
+        fault = self._cache.fault
+        return f"its results could not be stored: {outcomes.STORE_FAULTS[fault]}" if fault else ""
 
     def end_query(self, report: Report) -> None:
         report.cause = _FIRST_QUERY if self.cause[0] == FIRST else self.cause[0]
@@ -141,7 +148,9 @@ class Explanation:
             self._base = neighbour.base
         if of_source is not None:
             return of_source or [_LOST]
-        return self._of_neighbour(neighbour) if neighbour else [FIRST]
+        if neighbour:
+            return self._of_neighbour(neighbour)
+        return [_READONLY if self._cache.is_readonly else FIRST]
 
     def _compared(self, base: ObjectRecord) -> _Comparison:
         """With an earlier compile of this object."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -342,6 +343,35 @@ def test_a_new_object_with_other_options_also_names_changed_files(place, cache):
         "the program `tool` changed",
         f"its source was compiled earlier as `{place}/a.o`",
     ]
+
+
+def test_another_checkout_is_compared_by_its_own_paths(place, cache, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "relocation", lambda: Relocation("", os.getcwd(), ["a.cu"]))
+    record(case(f"-c a.cu -I{place}/inc -o a.o"), cache)
+    other = tmp_path / "other"
+    shutil.copytree(place, other)
+    monkeypatch.chdir(other)
+    write("a.cu", "int other;\n")
+    assert cause_of(case(f"-c a.cu -I{other}/inc -I{other}/more -o a.o"), cache) == [
+        f"compared with an earlier compile of its source, `-I{other}/more` was added to the command line",
+        "`a.cu` differs",
+        f"its source was compiled earlier as `{place}/a.o`",
+    ]
+
+
+def test_a_result_that_could_not_be_stored_is_not_called_lost(place, cache):
+    cache.fault = "disk_full"
+    record(case(), cache)
+    cache.fault = ""
+    (found,) = cause_of(case(), cache)
+    assert found.startswith(
+        "no direct record is kept: its results could not be stored: the cache's file system"
+    )
+
+
+def test_a_cache_that_is_only_read_says_so(place, tmp_path):
+    read_only = Store(str(tmp_path / "cache"), is_readonly=True)
+    assert cause_of(case(), read_only) == ["NVCCACHE_READONLY is set, so nothing is recorded"]
 
 
 def test_another_source_is_named(place, cache):
