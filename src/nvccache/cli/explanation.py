@@ -28,7 +28,7 @@ _AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"
-CLOCK_DIFFERENCE = 2.0  # seconds that a file server's clock may be ahead
+_CLOCK_DIFFERENCE = 2.0  # seconds that a file server's clock may be ahead
 _PREFIX = "prefix:"  # in `where` of a stage that was run by a launcher command
 # Not inside a quoted path, which may contain anything.
 _BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
@@ -47,8 +47,8 @@ class Explanation:
     is_logged: bool = True  # if not, `call` was made from its object record
 
     def __post_init__(self) -> None:
-        # The record may be of another call: those that are not counted write records, too.
-        if self.record and not self.record.cause.startswith(self.call.cause):
+        # The record may be of another call: some leave none, and some are not counted.
+        if self.record and self.is_logged and not _is_of(self.record, self.call):
             self.record = None
         self.cause, self.details = _cause(self.call, self.record)
 
@@ -58,6 +58,10 @@ class Explanation:
         others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
         is_compiled = self.call.outcome not in others and self.call.reason != outcomes.LINKED
         return self.record.stage_reasons if self.record and is_compiled else []
+
+
+def _is_of(record: ObjectRecord, call: Event) -> bool:
+    return call.started <= record.ended <= call.ended
 
 
 def sources_of(call: Event) -> list[str]:
@@ -106,7 +110,7 @@ def _rewritten_after(call: Event) -> str:
         seconds = os.stat(call.product).st_mtime - call.ended
     except OSError:
         return ""
-    return format_seconds(seconds) if seconds > CLOCK_DIFFERENCE else ""
+    return format_seconds(seconds) if seconds > _CLOCK_DIFFERENCE else ""
 
 
 def document(found: Explanation) -> dict[str, object]:

@@ -41,7 +41,11 @@ _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
 _MOST_DETAILS = 50
 _DEVICE_LINES = ("generate-line-info", "device-debug")
-_OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ", "--dependency-target")
+# They name outputs or say how nvcc runs: no result depends on them.
+_OF_OUTPUTS = frozenset(
+    "-o --output-file -odir --output-directory -MF --dependency-output -MT -MQ --dependency-target-name -MP"
+    " --generate-dependency-targets -t --threads -jobserver --jobserver".split()
+)
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ class Explanation:
         self._source = os.path.normpath(os.path.join(self._cwd, inputs[0])) if inputs else ""
         self._place = object_record.below(relocation.checkout, self._source)
         self._now = Present(request.environ, cache)
+        self._object_before = self._now.digest(self._objects[0]) if self._objects else ""
         self._command = keys.key_of("command", [("arguments", tuple(request.arguments))])
         self.cause = self._find_cause()
 
@@ -114,6 +119,7 @@ class Explanation:
             checkout=self._relocation.checkout,
             source=self._source,
             source_digest=self._now.digest(self._source),
+            object_digest=Present({}, self._cache).digest(self._objects[0]),
             ended=time.time(),
             details=cause[1 : _MOST_DETAILS + 1],
             components=self._components(digest_key, self._arguments(), self._variables()),
@@ -121,7 +127,8 @@ class Explanation:
             stage_reasons=stage_reasons,
         )
         object_record.add(self._objects, made, self._cache)
-        object_record.note_of_source(made, self._objects[0], self._cache)
+        if not made.has_failed:
+            object_record.note_of_source(made, self._objects[0], self._cache)
 
     def _why_not_stored(self) -> str:
         fault = self._cache.fault
@@ -137,6 +144,8 @@ class Explanation:
             return ["NVCCACHE_RECACHE is set"]
         found = (object_record.bases(product, self._cache, self._command) for product in self._objects[:1])
         bases = [base for each in found for base in each]
+        # A direct hit leaves no record, but the object that is there tells which compile it repeated.
+        bases = [base for base in bases if base.object_digest == self._object_before != ""] or bases
         # Of compiles whose inputs were not recorded, only the newest says why this call misses.
         nearest = _nearest(self._compared(base) for base in bases if base is bases[0] or base.record_name)
         if nearest:
@@ -146,7 +155,7 @@ class Explanation:
         neighbour = _nearest(self._neighbours())
         if neighbour:
             self._base = neighbour.base
-        if of_source is not None:
+        if of_source is not None and not (neighbour and 0 < len(neighbour.differences) <= len(of_source)):
             return of_source or [_LOST]
         if neighbour:
             return self._of_neighbour(neighbour)
@@ -157,6 +166,8 @@ class Explanation:
         found, recorded = self._of_call(base), self._recorded(base, self._relocation)
         if recorded:
             found += self._of_inputs(recorded)
+        elif base.source == self._source and base.source_digest != self._now.digest(self._source):
+            found.append(f"`{self._request.invocation.inputs[0]}` changed")
         return _Comparison(base, self._objects[0], found, recorded is not None)
 
     def _of_own(self, nearest: _Comparison) -> list[str]:
@@ -168,7 +179,7 @@ class Explanation:
         front = base.record_name.partition("/")[0]
         is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
         if is_same_key and not nearest.has_inputs:
-            return [*found, _LOST]
+            return found or [_LOST]
         if found:
             return found
         limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
@@ -178,23 +189,22 @@ class Explanation:
 
     def _of_call(self, base: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself; a neighbour may have another checkout and other output names."""
-        arguments, variables, before = self._arguments(), self._variables(), base.components
-        directory = base.directory
-        if is_neighbour:
-            arguments = _without_files(arguments, self._cwd, self._source)
-            before = [(tag, _without_files(parts, directory, base.source)) for tag, parts in before]
-            here, there = self._relocation.checkout, base.checkout
-            if here and there:
-                # What is shown is of this checkout; digests can only be compared with those of the other.
-                arguments, variables = (
-                    [(shown, text.replace(here, there)) for shown, text in parts]
-                    for parts in (arguments, variables)
-                )
-                before = [
-                    (tag, [(shown.replace(there, here), text) for shown, text in parts])
-                    for tag, parts in before
-                ]
-        now = object_record.bounded(self._components(base.digest_key, arguments, variables))
+        arguments, variables = self._arguments(), self._variables()
+        directory, here, there = base.directory, self._relocation.checkout, base.checkout
+        if not is_neighbour or not here or not there:
+            here = there = "/"
+        # What is shown is of this checkout; digests can only be compared with those of the other.
+        arguments, variables = (
+            [(shown, text.replace(here, there)) for shown, text in parts] for parts in (arguments, variables)
+        )
+        moved = [
+            (tag, [(shown.replace(there, here), text) for shown, text in parts])
+            for tag, parts in base.components
+        ]
+        made = object_record.bounded(self._components(base.digest_key, arguments, variables))
+        source = base.source.replace(there, here) if is_neighbour else ""
+        before = _that_matter(moved, directory.replace(there, here), source)
+        now = _that_matter(made, self._cwd, self._source if is_neighbour else "")
         found: list[str] = []
         for difference in difference_text.differences(now, before):
             if difference.is_hidden:
@@ -246,11 +256,14 @@ class Explanation:
             object_record.terminal_component(terminal, digest_key),
         ]
 
-    def _of_inputs(self, recorded: InputRecord) -> list[str]:
-        """The differences from an input record, as clauses."""
+    def _of_inputs(self, recorded: InputRecord, without: str = "") -> list[str]:
+        """The differences from an input record, as clauses; but for those of one file, an absolute path."""
         environ = self._request.environ
-        found = input_records.differences(recorded, self._now)
-        return [difference_text.of_input_record(difference, recorded, environ) for difference in found]
+        return [
+            difference_text.of_input_record(difference, recorded, environ)
+            for difference in input_records.differences(recorded, self._now)
+            if os.path.join(self._cwd, difference.path) != without
+        ]
 
     def _recorded(self, base: ObjectRecord, relocation: Relocation) -> InputRecord | None:
         found = record.named(base.record_name, direct.relocation_of(base.scope, relocation), self._cache)
@@ -324,7 +337,7 @@ class Explanation:
 
     def _of_files(self, other: ObjectRecord, recorded: InputRecord) -> list[str]:
         if other.directory == self._cwd:
-            return self._of_inputs(recorded)
+            return self._of_inputs(recorded, without=other.source if other.source != self._source else "")
         files = input_records.files_here(recorded, self._now)
         return [f"`{path}` differs" for path, is_same in files if not is_same]
 
@@ -356,22 +369,22 @@ class Explanation:
         return []
 
 
-def _without_files(parts: Iterable[Part], directory: str, source: str) -> list[Part]:
-    """Arguments without those that name the outputs or the source."""
+def _that_matter(components: Iterable[Component], directory: str, source: str) -> list[Component]:
+    """Components without options that name outputs, and without the source."""
     return [
-        part
-        for part in parts
-        if not part[0].startswith(_OF_OUTPUTS)
-        and os.path.normpath(os.path.join(directory, part[0])) != source
+        (
+            tag,
+            [
+                part
+                for part in parts
+                if part[0].partition(" ")[0].partition("=")[0] not in _OF_OUTPUTS
+                and os.path.normpath(os.path.join(directory, part[0])) != source
+            ],
+        )
+        for tag, parts in components
     ]
 
 
 def _nearest(comparisons: Iterable[_Comparison]) -> _Comparison | None:
     """The one with the fewest differences, of those with inputs if there is one; of equals the first."""
-    best: _Comparison | None = None
-    for each in comparisons:
-        if best is None or each.rank < best.rank:
-            best = each
-        if best.rank <= (False, 1):
-            break  # none can be nearer, but for one whose result was removed
-    return best
+    return min(comparisons, key=lambda each: each.rank, default=None)

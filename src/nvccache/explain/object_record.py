@@ -29,6 +29,7 @@ _MOST_OF_LINE = (
     6  # records of one command line kept beside the last: a miss compares each with the present inputs
 )
 _MOST_EARLIER = 40  # in all
+_MOST_PRODUCTS = 3  # of one source that are remembered
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class ObjectRecord:
     checkout: str = ""  # see base_dir.py
     source: str = ""  # the first that was compiled
     source_digest: str = ""
+    object_digest: str = ""  # of the first object that it made
     ended: float = 0.0  # seconds since the epoch
     details: list[str] = field(default_factory=list)  # further differences, a clause each
     components: list[Component] = field(default_factory=list)  # of the key of the call
@@ -116,7 +118,7 @@ def _decode_rows(section: bytes) -> list[list[str]]:
 _ROWS = (_encode_rows, _decode_rows)
 _TEXTS = (
     "cause outcome command digest_key record_name scope reason_against_record reason_not_shared checkout"
-    " source source_digest ended"
+    " source source_digest object_digest ended"
 ).split()
 _RECORD = sections.Schema(
     "object-10",
@@ -195,15 +197,16 @@ def _encode(record: ObjectRecord) -> bytes:
 
 
 def note_of_source(record: ObjectRecord, product: str, cache: Store) -> None:
-    """Remember the object that was last made from a source, by its place and by its content."""
+    """Remember the objects that were last made from a source, by its place and by its content."""
     for key in _keys_of_source(record.place, record.source_digest):
-        cache.add_memo(key, product)
+        products = dict.fromkeys([product, *cache.find_memo(key).split("\0")])
+        cache.add_memo(key, "\0".join(list(filter(None, products))[:_MOST_PRODUCTS]))
 
 
 def made_from(place: str, source_digest: str, cache: Store) -> list[str]:
     """The objects that were last made from a source of this place, in any checkout, and of this content."""
-    products = map(cache.find_memo, _keys_of_source(place, source_digest))
-    return list(dict.fromkeys(filter(None, products)))
+    found = [cache.find_memo(key).split("\0") for key in _keys_of_source(place, source_digest)]
+    return list(dict.fromkeys(product for products in found for product in products if product))
 
 
 def _keys_of_source(place: str, source_digest: str) -> list[str]:

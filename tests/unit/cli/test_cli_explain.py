@@ -272,7 +272,7 @@ def test_the_record_of_a_call_that_left_the_event_log_has_its_stages(nvccache, c
 
 
 def test_a_record_of_another_call_than_the_counted_one_is_ignored(nvccache, cache_dir):
-    note(cache_dir, "a.o", "`y.h` changed", ["`z.h` is gone"])
+    note(cache_dir, "a.o", "`y.h` changed", ["`z.h` is gone"], ended=event("").started - 10)
     logged(cache_dir, outcomes.MISS, product=os.path.abspath("a.o"), cause="`x.h` changed")
     assert nvccache.lines("explain", "a.o") == ["`a.o`: miss, because `x.h` changed"]
 

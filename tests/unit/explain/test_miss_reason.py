@@ -333,6 +333,11 @@ def test_a_copy_of_a_source_is_compared_with_it(place, cache):
         made,
     ]
     assert cause_of(case("-c b.cu -O3 -o b.o"), cache)[-1] == made
+    os.unlink("a.cu")
+    assert cause_of(case("-c b.cu -O3 -o b.o"), cache) == [
+        "compared with an earlier compile of its source, `-O3` replaced `-O2`",
+        made,
+    ]
 
 
 def test_a_new_object_with_other_options_also_names_changed_files(place, cache):
@@ -396,6 +401,24 @@ def test_of_the_last_compiles_of_an_object_the_nearest_is_compared(place, cache)
     assert cause_of(case("-c a.cu -O2 -DX -o a.o"), cache) == ["`-DX` was added to the command line"]
 
 
+def test_the_object_that_is_there_tells_which_compile_was_repeated_last(place, cache):
+    """As by a direct hit: 1 1, 2 1, 1 2, 2 1 again, and now 2 2."""
+    for source, tool in (("1", "1"), ("2", "1"), ("1", "2")):
+        write("a.cu", source)
+        write("tool", tool)
+        write("a.o", source + tool)
+        record(case(), cache)
+    write("a.cu", "2")
+    assert cause_of(case(), cache) == ["`a.cu` changed"]
+    write("a.o", "21")
+    assert cause_of(case(), cache) == ["the program `tool` changed"]
+
+
+def test_options_that_name_outputs_or_set_threads_are_no_cause(place, cache):
+    record(case("-c a.cu -O2 -o a.o -t 2 -MF a.d"), cache)
+    assert cause_of(case("-c a.cu -O3 --threads=4 -o a.o"), cache) == ["`-O3` replaced `-O2`"]
+
+
 def test_a_compile_that_failed_is_no_base_of_comparison(place, cache):
     """`a.cu` was broken and mended; then the tool changed."""
     record(case(), cache)
@@ -413,12 +436,12 @@ def test_compiles_whose_inputs_are_forgotten_are_compared_last(place, cache):
     recorded = record(case("-c a.cu -O2 -DX -o a.o"), cache)
     record(case(), cache)
     cache.remove_damaged(store.RECORD, recorded.record.front.key)
-    write("a.cu", "int b;\n")
     assert cause_of(case("-c a.cu -O2 -DX -o a.o"), cache) == [LOST]
+    write("tool", "TOOL")
     assert cause_of(case("-c a.cu -O2 -DX -DY -o a.o"), cache) == [
         "`-DX` was added to the command line",
         "`-DY` was added to the command line",
-        "`a.cu` changed",
+        "the program `tool` changed",
     ]
 
 
