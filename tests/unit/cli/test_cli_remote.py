@@ -490,3 +490,13 @@ def test_prune_refuses_where_times_are_unknown(nvccache, far, cache, monkeypatch
     result = nvccache("remote", "prune", "--older-than", "1d")
     assert (result.exit_code, "does not say when" in result.stdout) == (1, True)
     assert len(files(far)) == 3
+
+
+@pytest.mark.parametrize("command", [("clean",), ("remote", "prune")])
+def test_who_wants_to_keep_nothing_is_told_an_option_that_there_is(nvccache, far, cache, command):
+    result = nvccache(*command, "--max-size", "0")
+    (options,) = re.findall(r"to remove everything, use `(.*)`", result.stderr)
+    nvccache("remote", "push", "--all")
+    time.sleep(0.05)
+    assert nvccache(*command, *options.split()).exit_code == 0
+    assert not files(far) or command == ("clean",)
