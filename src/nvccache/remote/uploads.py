@@ -46,7 +46,7 @@ def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str])
 
 def enqueue(cache: str | Directory, identity: str, items: Iterable[Item]) -> bool:
     """Queue items; False if there are none, too many, or the disk is full."""
-    content = "".join([f"{bucket} {key}\n" for bucket, key in dict.fromkeys(items)]).encode()
+    content = _content(items)
     if not content or len(content) > _LARGEST:
         return False
     name = f"{identity}-{time.time_ns():016x}-{os.urandom(4).hex()}.queue"
@@ -117,6 +117,16 @@ def read(root: Directory, name: str) -> list[Item]:
         return []
     lines = map(_LINE.fullmatch, content.decode(errors="replace").split("\n"))
     return [(line[1], line[2]) for line in lines if line]
+
+
+def keep(root: Directory, name: str, items: Iterable[Item]) -> None:
+    """Leave only these items in a queue file, if it can be written; the lock must be held."""
+    with contextlib.suppress(OSError):
+        root.write(f"{FOLDER}/{name}", _content(items))
+
+
+def _content(items: Iterable[Item]) -> bytes:
+    return "".join([f"{bucket} {key}\n" for bucket, key in dict.fromkeys(items)]).encode()
 
 
 def remove(root: Directory, name: str) -> None:

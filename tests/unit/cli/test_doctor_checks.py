@@ -131,7 +131,8 @@ def left_after(commands, tmp_path):
 @pytest.mark.parametrize("more", ["", "not toml\n"])
 def test_fixes_of_a_file_work_in_any_order_and_keep_what_is_right(cache_dir, tmp_path, order, more):
     path = write_settings(
-        f'{more}max_sise = "5G"\nsloppiness = "x"\nmax_size = "7G"\njops = 3\nstrict = "perhaps"\numask = "002"\n'
+        f'{more}max_sise = "5G"\nsloppiness = "x"\nmax_size = "7G"\n'
+        'jops = 3\nstrict = "perhaps"\numask = "002"\n'
     )
     commands = [command for found in of_settings() for command in found.mend]
     assert left_after(commands[::order], tmp_path) == {}
