@@ -23,11 +23,18 @@ from nvccache.store import directory as directories
 from nvccache.store import locks
 from nvccache.store.directory import Directory, StoreError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.remote_url import Remote
+
 Item = tuple[str, str]  # bucket and key
 
 FOLDER = "remote"
 # The files of the folder; layout.py has the same pattern.
 NAME = re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)")
+WAIT_ELSEWHERE = (
+    "still to be sent to a remote that is not set now: `nvccache remote push --all` sends them to one that is"
+)
 _PROGRAM = "nvccache.records.send_queued"
 _LARGEST = 1 << 22  # bytes of a queue file
 _LINE = re.compile(r"([a-z][a-z-]{0,30}-v\d{1,4}) ([0-9a-f]{16,128})")
@@ -135,9 +142,19 @@ def remove(root: Directory, name: str) -> None:
         root.unlink(f"{FOLDER}/{name}")
 
 
-def count_pending(cache: str | Directory, identity: str = "") -> int:
-    """The number of objects still to be sent, to one remote or to all."""
+def items(cache: str | Directory, identity: str = "") -> set[tuple[str, Item]]:
+    """The objects still to be sent, to one remote or to all, each with the identity of the remote."""
     root = directories.at(cache)
     with contextlib.suppress(OSError, StoreError):
-        return len({(name[:16], item) for name in pending(root, identity) for item in read(root, name)})
-    return 0
+        return {(name[:16], item) for name in pending(root, identity) for item in read(root, name)}
+    return set()
+
+
+def count_pending(cache: str | Directory, identity: str = "") -> int:
+    return len(items(cache, identity))
+
+
+def count_elsewhere(cache: str | Directory, remotes: Iterable[Remote]) -> int:
+    """The number of objects still to be sent, but to none of these remotes, as after a change of the URL."""
+    written = {remote.identity for remote in remotes if remote.is_writable}
+    return count_pending(cache) - sum(count_pending(cache, identity) for identity in written)
