@@ -138,6 +138,12 @@ def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Findin
             yield Finding(BAD, "settings", text, (f"to fix it: correct the URL in {problem.where}",))
             continue
         yield Finding(BAD, "settings", text, (), (_fix_for(problem, taken),))
+    try:
+        if settings.log:
+            os.close(log.opened(settings.log))
+    except OSError as error:
+        text = f"nothing can be written to the log `{settings.log}`: {error.strerror}"
+        yield Finding(BAD, "log", text, (), (changing(settings, "log"),))
     if settings.origins["dir"] == "NVCCACHE_DIR" and path:
         of_file = config.load({name: value for name, value in environ.items() if name != "NVCCACHE_DIR"})
         if of_file.origins["dir"] == config.FILE and of_file.dir != settings.dir:

@@ -159,8 +159,17 @@ def test_a_bad_variable_is_named(cache_dir):
 
 def test_a_wrong_remote_is_corrected_and_not_removed(cache_dir):
     (found,) = of_settings(NVCCACHE_REMOTE="file://shared,rw")
-    assert "no absolute path, which begins with `/`; write it as `file:///directory,rw`" in found.text
+    assert (
+        "no absolute path after `file://`, which begins with `/`; write it as `file:///directory,rw`"
+        in found.text
+    )
     assert (found.details, found.mend) == (("to fix it: correct the URL in `NVCCACHE_REMOTE`",), ())
+
+
+def test_a_log_that_cannot_be_written_is_named(cache_dir, tmp_path):
+    assert of_settings(NVCCACHE_LOG=f"{tmp_path}/log") == []
+    (found,) = of_settings(NVCCACHE_LOG=f"{tmp_path}/missing/log")
+    assert (found.state, found.mend) == (BAD, ("unset NVCCACHE_LOG",))
 
 
 def test_two_cache_directories_are_noticed(cache_dir):
