@@ -32,8 +32,8 @@ extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%`
 A remote never fails a compile, nor delays it for long: a call waits at most `NVCCACHE_REMOTE_TIMEOUT` for all
 its remotes together. After a fault, all calls of this user on this machine skip the remote for a minute; then
 one call tries it again. Each further fault doubles the time, up to ten minutes. A remote that asks for fewer
-requests is skipped for five seconds. `nvccache remote status` and `nvccache doctor` try all of them, and end
-that for those that work.
+requests is skipped for five seconds. `nvccache remote status` and `doctor` try all, and end that for those
+that work.
 """
 REMOTE_CREDENTIALS = {
     "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`; without any, requests are unsigned",

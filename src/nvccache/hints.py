@@ -11,6 +11,7 @@ _NO_CHOICE = "there is nothing to choose"
 _EXPLAIN = "`nvccache explain -v` names the cause of a miss, and `NVCCACHE_LOG` a file for details"
 _WRAPPER = "put the wrapper in front of nvccache, or around the host compiler"
 _FILE = "the settings file is below `XDG_CONFIG_HOME`"
+_BY_SIZE = "only its size limits the cache: `nvccache config set max_size`"
 _COMPRESSED = "intermediates are always compressed, objects never"
 
 # Options of ccache and sccache -> a command of ours, or why there is none.
@@ -20,7 +21,7 @@ _OPTIONS = {
     **dict.fromkeys(("-C", "--clear"), "nvccache clean --all"),
     **dict.fromkeys(("-c", "--cleanup"), "nvccache clean"),
     **dict.fromkeys(("-M", "--max-size"), "nvccache config set max_size"),
-    **dict.fromkeys(("-F", "--max-files"), "nvccache config set max_size"),
+    **dict.fromkeys(("-F", "--max-files"), _BY_SIZE),
     **dict.fromkeys(("-p", "--show-config", "--config"), "nvccache config"),
     **dict.fromkeys(("-k", "--get-config"), "nvccache config get"),
     **dict.fromkeys(("-o", "--set-config"), "nvccache config set"),
@@ -42,7 +43,8 @@ _SETTINGS = {
     "cachedir": "dir",
     **dict.fromkeys(("compiler", "path"), "nvcc"),
     "logfile": "log",
-    "maxfiles": "max_size",
+    "maxfiles": _BY_SIZE,
+    **dict.fromkeys(("memcached", "memcachedconf"), "`NVCCACHE_REMOTE` names servers: redis, not memcached"),
     **dict.fromkeys(("remotestorage", "secondarystorage"), "remote"),
     "statslog": "stats_dir",
     **dict.fromkeys(
@@ -81,11 +83,23 @@ def for_setting(unknown: str) -> str:
 
     A variable is suggested for a variable, else a name.
     """
+    meant = _meant(unknown)
+    return _without_counterpart(meant) if " " in meant else did_you_mean(meant)
+
+
+def new_name(unknown: str) -> str:
+    """The setting that has the meaning of a misspelled one, a variable for a variable; empty if none has."""
+    meant = _meant(unknown)
+    return meant if meant.removeprefix(config.PREFIX).lower() in config.SETTINGS else ""
+
+
+def _meant(unknown: str) -> str:
+    """The setting that a misspelled one means, with `=0` if it means the contrary; or a clause, or empty."""
     name = unknown.removeprefix(config.PREFIX).lower()
     plain = name.replace("_", "")
     near = _SETTINGS.get(plain) or _SETTINGS.get(plain.removeprefix("no"), "")
     if near and near not in config.SETTINGS:
-        return _without_counterpart(near)
+        return near
     is_negated = name[:2] == "no" and name[2:] in config.SETTINGS  # as CCACHE_NODISABLE
     if is_negated:
         near = name[2:]
@@ -96,7 +110,7 @@ def for_setting(unknown: str) -> str:
     if not near:
         return ""
     shown = config.SETTINGS[near].variable if unknown.startswith(config.PREFIX) else near
-    return did_you_mean(f"{shown}=0" if is_negated else shown)
+    return f"{shown}=0" if is_negated else shown
 
 
 def did_you_mean(name: str) -> str:
@@ -104,4 +118,4 @@ def did_you_mean(name: str) -> str:
 
 
 def _without_counterpart(why: str) -> str:
-    return f"; ccache's has no counterpart: {why}"
+    return f"; unlike in ccache, {why}"

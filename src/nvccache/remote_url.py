@@ -116,14 +116,15 @@ def _remote(text: str) -> Remote:
     url, comma, rights = text.partition(",")
     if (comma and rights != "rw") or url.lower().endswith((";rw", ";ro")):
         raise RemoteUrlError(
-            "can only end with `,rw`, to allow writing; in a URL, a comma is `%2C` and `;` is `%3B`"
+            "can only end with `,rw`, to allow writing; blanks separate URLs, and in one, "
+            "a comma is `%2C` and `;` is `%3B`"
         )
     remote = Remote()
     scheme, colon, rest = url.partition("://")
     if not colon or not scheme or not set(scheme.lower()) <= _PLAIN:
         path = url.removeprefix("file:")
         is_path = path.startswith("/") and set(path) <= {*_UNRESERVED, "/"}  # and no password
-        named = url.partition(":")[0].lower()
+        named = "file" if url.startswith(".") else url.partition(":")[0].lower()
         example = f"file://{path}" if is_path else SCHEMES[named if named in SCHEMES else "s3"].example
         raise RemoteUrlError(f"is no URL such as `{example}{',rw' if url and comma else ''}`")
     remote.scheme = scheme.lower()
@@ -157,7 +158,7 @@ def _read_authority(remote: Remote, authority: str) -> None:
     host, port = _host_and_port(address)
     remote.host = _decoded(host)
     if not remote.host or not scheme.host:
-        needs = scheme.host.partition(" ")[2] or "absolute path, which begins with `/`"
+        needs = scheme.host.partition(" ")[2] or "absolute path after `file://`, which begins with `/`"
         raise RemoteUrlError(f"has no {needs}; write it as `{example}`")
     if port and not scheme.port:
         raise RemoteUrlError(f"has a port, which belongs into `?endpoint=`; write it as `{example}`")
@@ -246,7 +247,9 @@ def _decoded(text: str) -> str:
             content += bytes.fromhex(other[:2] if len(other) > 1 else "-") + other[2:].encode()
         decoded = content.decode()
     except ValueError:
-        raise RemoteUrlError("has a `%` that is not followed by two digits of a character") from None
+        raise RemoteUrlError(
+            "has a `%` that is not followed by two hexadecimal digits of a character"
+        ) from None
     if not decoded.isprintable():
         raise RemoteUrlError("has a character that cannot be printed")
     return decoded

@@ -10,7 +10,7 @@ import pytest
 from nvccache import hints
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/from-ccache.md"
-WITHOUT = "; ccache's has no counterpart: "
+WITHOUT = "; unlike in ccache, "
 
 
 @pytest.mark.parametrize("variable", sorted(set(re.findall(r"`CCACHE_(\w+)", PAGE.read_text()))))
@@ -32,7 +32,8 @@ def test_each_option_of_the_page_has_an_answer(option):
         ("NVCCACHE_TEMPDIR", f"{WITHOUT}temporary files are below `TMPDIR`"),
         ("NVCCACHE_DEBUG", f"{WITHOUT}`nvccache explain -v` names the cause of a miss, and "),
         ("NVCCACHE_NOHASHDIR", f"{WITHOUT}no input is ignored that the result depends on"),
-        ("NVCCACHE_MAXFILES", "; did you mean `NVCCACHE_MAX_SIZE`?"),
+        ("NVCCACHE_MAXFILES", f"{WITHOUT}only its size limits the cache: "),
+        ("NVCCACHE_MEMCACHED", f"{WITHOUT}`NVCCACHE_REMOTE` names servers"),
         ("NVCCACHE_NODISABLE", "; did you mean `NVCCACHE_DISABLE=0`?"),
         ("direct_mode", f"{WITHOUT}there is one mode, which needs no preprocessor for a hit"),
         ("depend_mode", f"{WITHOUT}there is one mode, "),

@@ -76,7 +76,10 @@ def test_what_is_shown_is_understood_again() -> None:
         assert only(only(text).shown).shown == only(text).shown
 
 
-_END = "it can only end with `,rw`, to allow writing; in a URL, a comma is `%2C` and `;` is `%3B`"
+_END = (
+    "it can only end with `,rw`, to allow writing; blanks separate URLs, and in one, a comma is `%2C` and "
+    "`;` is `%3B`"
+)
 WRONG = [
     "bucket",
     "/mnt/cache",
@@ -140,16 +143,17 @@ def test_a_wrong_remote_is_ignored_and_reported_without_secrets(text: str) -> No
         ("file:///a rw", "remote 2 is no URL such as `s3://bucket/prefix`; write `,rw` without a blank"),
         ("file:/mnt/a", "it is no URL such as `file:///mnt/a`"),
         ("file:/mnt/a,rw", "it is no URL such as `file:///mnt/a,rw`"),
+        ("./shared,rw", "it is no URL such as `file:///directory,rw`"),
         ("file:a,rw", "it is no URL such as `file:///directory,rw`"),
         ("redis:host", "it is no URL such as `redis://host:6379/0?prefix=nvccache`"),
         ("/mnt/a b", "remote 1 is no URL such as `file:///mnt/a`; a blank in a URL is `%20`"),
         (
             "file://shared",
-            "it has no absolute path, which begins with `/`; write it as `file:///directory`",
+            "it has no absolute path after `file://`, which begins with `/`; write it as `file:///directory`",
         ),
         (
             "file://shared,rw",
-            "it has no absolute path, which begins with `/`; write it as `file:///directory,rw`",
+            "it has no absolute path after `file://`, which begins with `/`; write it as `file:///directory,rw`",
         ),
     ],
 )

@@ -20,19 +20,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
-from nvccache.cli.settings import NO_CACHE, why_not_counted
-from nvccache.cli.units import format_size
+from nvccache.cli.settings import NO_CACHE, changing, why_not_counted
+from nvccache.cli.units import format_count, format_size
 from nvccache.config import Config
-from nvccache.store import directory, store
+from nvccache.store import cachedir_tag, directory, store
 from nvccache.store.directory import Directory
 from nvccache.store.event_line import LOG
 from nvccache.store.locks import held
 
 _LEAST_FREE = 1 << 30  # bytes
+_NEEDED_FREE = 1 << 20  # for the results of one compile
 _CLOCK_SLACK = 2.0  # seconds that a file server's clock may be off
 _LOCK_SECONDS = 0.3
 _PRIVATE = (store.OBJECT,)  # buckets whose records only their owners can read
 _NAME_ANOTHER = "set `NVCCACHE_DIR` to an empty directory, or one that does not exist yet"
+_MAKE_ROOM = "make room on its file system, or set a smaller `max_size` and run `nvccache clean`"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # A path exists, but is no file or directory of the cache.
 _STRANGE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENOTEMPTY, errno.EEXIST)
@@ -56,8 +58,22 @@ def of_cache(settings: Config) -> Iterator[Finding]:
     for name in ("disable", "readonly", "recache"):
         if getattr(settings, name):
             yield Finding(ODD, "settings", f"`{name}` is on ({settings.origins[name]})")
-    if not settings.counts_calls:
+    if settings.stats_dir:
+        yield from _of_counts(settings)
+    elif not settings.counts_calls:
         yield Finding(ODD, "counts", why_not_counted(settings))
+
+
+def _of_counts(settings: Config) -> Iterator[Finding]:
+    """Whether calls can be counted outside the cache."""
+    root = Directory(settings.stats_dir)
+    try:
+        root.prepare()
+    except OSError as error:
+        text = f"calls cannot be counted in `{root.path}`: {_message(error)}"
+        yield Finding(BAD, "counts", text, (ownership_of(root.path),), (changing(settings, "stats_dir"),))
+        return
+    yield from _journal(settings.stats_dir)
 
 
 def is_foreign(root: str) -> bool:
@@ -76,15 +92,17 @@ def _of_own(settings: Config) -> Iterator[Finding]:
     limit = f"at most {format_size(settings.max_size)}" if settings.max_size else "of any size"
     yield Finding(GOOD, "cache", f"`{root}`, {limit}")
     yield from _trust(root)
-    troubles = [*_directories(root), *_locks(root), *_journal(root, settings)]
+    troubles = [*_directories(root), *_locks(root), *([] if settings.stats_dir else _journal(root))]
     yield from _grouped(troubles) or [
         Finding(GOOD, "directories", "files can be created, renamed, locked and removed in each")
     ]
     yield from _readable(root)
-    yield from _file_system(root)
+    is_locking = not any(each.topic == "locks" for each in troubles)
+    yield from [each for each in _file_system(root) if is_locking or each.topic != "locks"]
     free = shutil.disk_usage(root).free
     if free < min(_LEAST_FREE, settings.max_size or _LEAST_FREE):
-        yield Finding(ODD, "cache", f"only {format_size(free)} free on its file system")
+        text = f"only {format_size(free)} free on its file system"
+        yield Finding(BAD if free < _NEEDED_FREE else ODD, "cache", text, (_MAKE_ROOM,))
 
 
 def _grouped(troubles: list[Finding]) -> list[Finding]:
@@ -96,7 +114,7 @@ def _grouped(troubles: list[Finding]) -> list[Finding]:
 
 
 def _and_others(first: Finding, *others: Finding) -> Finding:
-    more = f", nor can {len(others)} other parts of the cache be used" if others else ""
+    more = f", nor can {format_count(len(others), 'other part')} of the cache be used" if others else ""
     return replace(first, text=first.text + more)
 
 
@@ -218,10 +236,10 @@ def _holder(path: str) -> str:
     return "its holder is unknown here: it may run on another machine or in another container"
 
 
-def _journal(root: str, settings: Config) -> Iterator[Finding]:
-    log = os.path.join(settings.journal_root, "journal", LOG)
+def _journal(root: str) -> Iterator[Finding]:
+    log = os.path.join(root, "journal", LOG)
     try:
-        os.close(Directory(settings.journal_root).open(f"journal/{LOG}", os.O_WRONLY | os.O_APPEND)[0])
+        os.close(Directory(root).open(f"journal/{LOG}", os.O_WRONLY | os.O_APPEND)[0])
         return
     except FileNotFoundError:
         return
@@ -316,16 +334,16 @@ def _named(entry_of: Callable[[int], tuple[object, ...]], number: int) -> str:
 def fix_for(error: OSError, path: str, root: str) -> str:
     """What to do so that this user can use `path`, which failed with `error`."""
     if error.errno in _FULL:
-        return "make room on its file system, or set a smaller `max_size` and run `nvccache clean`"
-    if error.errno == errno.EROFS:
+        return _MAKE_ROOM
+    if error.errno == errno.EROFS and os.path.lexists(os.path.join(root, cachedir_tag.NAME)):
         return "the file system is read-only: `NVCCACHE_READONLY=1`, or another directory in `NVCCACHE_DIR`"
+    if error.errno == errno.EROFS or not os.path.lexists(root):
+        return "it cannot be created: set `NVCCACHE_DIR` to another directory"
     if error.errno in _STRANGE and path == root:
         return _NAME_ANOTHER
     if error.errno in _STRANGE:
         command = "rm -r" if os.path.isdir(path) and not os.path.islink(path) else "rm"
         return f"nvccache uses only what it created itself: `{command} {shlex.quote(path)}`"
-    if not os.path.lexists(root):
-        return "it cannot be created: set `NVCCACHE_DIR` to another directory"
     return _fix_for_modes(path, root)
 
 

@@ -226,15 +226,6 @@ def change(path: str, name: str, value: str | None) -> bool:
         raise Failure(f"cannot write `{path}`: {error.strerror or error}") from None
 
 
-def is_toml(path: str) -> bool:
-    """Whether `change` could parse a file."""
-    try:
-        _parsed(path)
-    except (Failure, OSError):
-        return False
-    return True
-
-
 def _change(path: str, name: str, value: str | None) -> bool:
     document = _parsed(path)
     was_there = name in document

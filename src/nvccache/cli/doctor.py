@@ -19,9 +19,8 @@ from typing import Any
 
 import click
 
-from nvccache import config, log, outcomes, real_nvcc
+from nvccache import config, hints, log, outcomes, real_nvcc, settings_file
 from nvccache.cli import cache_checks, nvcc_checks, remote_checks
-from nvccache.cli.config import is_toml
 from nvccache.cli.install import adding, counted, launcher, private_launcher
 from nvccache.cli.output import BAD, GOOD, ODD, Finding, bar, json_option, say_json, show_finding
 from nvccache.cli.settings import changing
@@ -32,6 +31,7 @@ from nvccache.toolkit import discovery
 
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
 _LINE = re.compile(r"` line (\d+)$")
+_NAME = re.compile(r"\w+", re.ASCII)
 OTHER_CACHES = ("ccache", "sccache")
 _FILE = "CMakeCache.txt"
 _LARGEST = 1 << 24  # bytes
@@ -131,12 +131,19 @@ def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[floa
 
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Wrong settings, and two settings that name different caches."""
+    path = config.config_file(environ)
+    taken = {*environ, *settings_file.read(path, config.SETTINGS)[0]}
     for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
         if problem.setting == "remote":  # without it, nothing would be shared
             yield Finding(BAD, "settings", text, (f"to fix it: correct the URL in {problem.where}",))
             continue
-        yield Finding(BAD, "settings", text, (), (_fix_for(problem),))
-    path = config.config_file(environ)
+        yield Finding(BAD, "settings", text, (), (_fix_for(problem, taken),))
+    try:
+        if settings.log:
+            os.close(log.opened(settings.log))
+    except OSError as error:
+        text = f"nothing can be written to the log `{settings.log}`: {error.strerror}"
+        yield Finding(BAD, "log", text, (), (changing(settings, "log"),))
     if settings.origins["dir"] == "NVCCACHE_DIR" and path:
         of_file = config.load({name: value for name, value in environ.items() if name != "NVCCACHE_DIR"})
         if of_file.origins["dir"] == config.FILE and of_file.dir != settings.dir:
@@ -146,15 +153,22 @@ def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Findin
             yield Finding(ODD, "settings", text, (detail,), (named, "unset NVCCACHE_DIR"))
 
 
-def _fix_for(problem: Problem) -> str:
+def _fix_for(problem: Problem, taken: set[str]) -> str:
+    """The command that renames a misspelled setting, or takes a wrong one out of force.
+
+    No line of the file moves, so that the commands for several problems work in any order.
+    """
+    new = hints.new_name(problem.word)
+    is_renamed = bool(new) and new not in taken and bool(_NAME.fullmatch(problem.word))
+    taken.add(new)
     if problem.where.startswith("`NVCCACHE_"):
-        return f"unset {shlex.quote(problem.where.strip('`'))}"
+        removal = f"unset {shlex.quote(problem.where.strip('`'))}"
+        return f'export {new}="${problem.word}"; {removal}' if is_renamed else removal
     line = _LINE.search(problem.where)
     if not line:
         return '"${EDITOR:-vi}" "$(nvccache config path)"'
-    if problem.setting in config.SETTINGS and is_toml(config.config_file(os.environ)):
-        return f"nvccache config unset {problem.setting}"
-    return f'sed -i.bak {line[1]}d "$(nvccache config path)"'
+    edit = f"s/{problem.word}/{new}/" if is_renamed else "s/^/# /"
+    return f"sed -i '{line[1]}{edit}' \"$(nvccache config path)\""
 
 
 def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -15,8 +15,6 @@ from nvccache.remote.breaker import OF_EXECUTOR, Breaker, Outage
 from nvccache.store import directory
 
 _SLOW_SECONDS = 0.5
-# Faults for which the advice is a command line; for others it is a clause.
-_COMMANDS = ("not_installed", "full")
 
 
 def of_remotes(settings: Config) -> Iterator[Finding]:
@@ -51,7 +49,7 @@ def _of_uploads(status: Status) -> Iterator[Finding]:
 
 def _bad(status: Status, title: str, effect: str, fault: str, text: str) -> Finding:
     advice = remotes.advice(fault, status.url, text)
-    is_command = fault in _COMMANDS
+    is_command = fault == "not_installed"  # for others, the advice is a clause
     details = () if is_command or not advice else (f"to fix it: {advice}",)
     return Finding(BAD, title, f"`{status.url}` {effect}: {text}", details, (advice,) if is_command else ())
 

@@ -14,7 +14,7 @@ import click
 
 from nvccache.cli import remote_status, remotes
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Failure, WrongUsage, bar, json_option, say, say_json
+from nvccache.cli.output import Failure, WrongUsage, bar, json_option, say, say_json, warn
 from nvccache.cli.remotes import Chosen
 from nvccache.cli.units import age_option, format_count, format_size, size_option
 from nvccache.files import flock
@@ -99,6 +99,9 @@ def push(pending: bool, everything: bool, age: float | None, dry_run: bool, as_j
         except NoCacheError:
             pass  # the job compiled nothing
 
+    elsewhere = uploads.count_elsewhere(chosen.root, chosen.remotes)
+    if elsewhere and not everything and age is None:
+        warn(f"{format_count(elsewhere, 'object')} {uploads.WAIT_ELSEWHERE}")
     _each(chosen.writable, send, _SENDING, dry_run, as_json)
 
 
@@ -186,7 +189,7 @@ def _send_pending(chosen: Chosen, remote: Remote, moved: Moved, dry_run: bool) -
         return
     if dry_run:
         moved.left = waiting
-        remote_status.try_to_write(remotes.service(remote))
+        remote_status.try_to_write(remotes.service(remote), remote, chosen.root)
         moved.objects, moved.left = waiting, 0
         return
     with bar(f"sending to {remote.shown}", is_long=True) as on_progress:
@@ -216,7 +219,7 @@ def _send_all(chosen: Chosen, remote: Remote, moved: Moved, age: float | None, d
     there = _there(remote, service, [envelope.name_of(*item) for item in items])
     missing = [item for item in items if envelope.name_of(*item) not in there]
     if dry_run:
-        remote_status.try_to_write(service)
+        remote_status.try_to_write(service, remote, chosen.root)
         moved.objects, moved.present, moved.left = len(missing), len(items) - len(missing), 0
         return
     # Records are sent even if present: the remote's may lack pairs of ours. They come last: they refer to

@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 import click
 
 from nvccache.cli import remotes
+from nvccache.cli import settings as our_settings
 from nvccache.cli.output import GREEN, RED, YELLOW, bar, json_option, say, say_json, say_parts
 from nvccache.cli.units import format_count, format_size, moment
+from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope, uploads
 from nvccache.remote.breaker import Breaker, Outage
 from nvccache.remote.service import Service, ServiceError
@@ -26,6 +28,7 @@ _SECONDS = 5.0  # for a response; longer than a compile waits
 _LIST_SECONDS = 30.0
 _ABSENT = ("remote-status", "0" * 64)  # bucket and key of an object that does not exist
 _PROBE = b"nvccache remote test"
+_LARGEST_PROBE = 1 << 24  # bytes
 
 
 @dataclass
@@ -80,7 +83,7 @@ class Status:
 def status(lists: bool, as_json: bool) -> None:
     """Show the state, speed and upload queue of each remote.
 
-    A small object is written to writable remotes, and deleted. Compiles that skip a remote after a fault use
+    An object is written to writable remotes, and deleted. Compiles that skip a remote after a fault use
     it again if it works now. Exits with status 1 if one cannot be used.
     """
     chosen = remotes.load()
@@ -89,8 +92,11 @@ def status(lists: bool, as_json: bool) -> None:
         found.append(of(remote, chosen.root, not chosen.settings.readonly, lists))
         if not as_json:
             _show_status(found[-1])
+    elsewhere = uploads.count_elsewhere(chosen.root, chosen.remotes)
     if as_json:
-        say_json({"remotes": [_document(each) for each in found]})
+        say_json({"remotes": [_document(each) for each in found], "elsewhere": elsewhere})
+    elif elsewhere:
+        say(f"{format_count(elsewhere, 'object')} {uploads.WAIT_ELSEWHERE}")
     if any(each.fault or each.cannot_be_written for each in found):
         sys.exit(1)
 
@@ -110,7 +116,7 @@ def of(remote: Remote, root: Directory, may_write: bool, lists: bool = False) ->
         found.get_seconds = time.monotonic() - started - found.has_seconds
         _end_outages(remote, {READ})
         if remote.is_writable and may_write:
-            found.write = _try(WRITE, lambda: try_to_write(service))
+            found.write = _try(WRITE, lambda: try_to_write(service, remote, root))
             if found.write.is_there:
                 _end_outages(remote, {READ_BACK})
         if lists:
@@ -124,9 +130,9 @@ def of(remote: Remote, root: Directory, may_write: bool, lists: bool = False) ->
     return found
 
 
-def try_to_write(service: Service) -> None:
-    """Write a small object and delete it; raises ServiceError if it cannot be written."""
-    name, content = _probe()
+def try_to_write(service: Service, remote: Remote, root: Directory) -> None:
+    """Write an object and delete it; raises ServiceError if it cannot be written."""
+    name, content = _probe(remote, root)
     try:
         service.put(name, content)
     finally:
@@ -188,7 +194,7 @@ def test(as_json: bool) -> None:
     for remote in chosen.remotes:
         with bar(f"querying {remote.shown}", is_long=True):
             is_written = remote.is_writable and not chosen.settings.readonly
-            rights = list(_tried(remote, is_written))
+            rights = list(_tried(remote, chosen.root, is_written))
         is_bad |= any(not each.is_there and each.is_needed for each in rights)
         _end_outages(remote, {each.right for each in rights if each.is_there})
         shown.append(
@@ -202,9 +208,9 @@ def test(as_json: bool) -> None:
         sys.exit(1)
 
 
-def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
+def _tried(remote: Remote, root: Directory, is_written: bool) -> Iterator[Right]:
     """Try the rights that a remote needs one by one, until one that others depend on is missing."""
-    name, content = _probe()
+    name, content = _probe(remote, root)
     clients: list[Service] = []
 
     def read() -> None:
@@ -225,10 +231,18 @@ def _tried(remote: Remote, is_written: bool) -> Iterator[Right]:
     yield _try(DELETE, lambda: service.delete(name))
 
 
-def _probe() -> tuple[str, bytes]:
-    """The name and content of a new object."""
-    key = os.urandom(32).hex()
-    return envelope.name_of("probe-v1", key), envelope.seal("probe-v1", key, _PROBE)
+def _probe(remote: Remote, root: Directory) -> tuple[str, bytes]:
+    """The name and content of a new object: a small one, unless the remote was full.
+
+    Where an object did not fit, a small one may. So this one is as large as all that are still to be sent.
+    """
+    key, size = os.urandom(32).hex(), 0
+    outage = Breaker(remote.identity, for_writing=True).outage()
+    if outage and outage.word == "full":
+        transfer = Transfer(our_settings.untouched(root.path))
+        for _, item in uploads.items(root, remote.identity):
+            size += len(transfer.sealed(item) or b"") if size < _LARGEST_PROBE else 0
+    return envelope.name_of("probe-v1", key), envelope.seal("probe-v1", key, _PROBE + os.urandom(size))
 
 
 def _end_outages(remote: Remote, rights: set[str]) -> None:

@@ -28,7 +28,7 @@ _SECONDS = 30.0  # for a server's response to a command
 _ADVICE = {
     "denied": "grant this user write access, or remove `,rw` from NVCCACHE_REMOTE",
     "tls": "set SSL_CERT_FILE to a file of trusted certificates",
-    "full": "nvccache remote prune --max-size SIZE",
+    "full": "make room there, or remove old objects: `nvccache remote prune --max-size SIZE`",
     "timeout": "check whether the server hangs or is overloaded, and whether its answers arrive here",
     "throttled": "wait, or raise the server's request limit",
     "unreachable": "check whether the server runs and can be reached from here",
@@ -54,6 +54,7 @@ _OF_ENDS = (
     ("(NoSuchBucket)", "check the bucket in the URL, and the endpoint"),
     ("(NoPerm)", _OF_KEYS),
     ("(NOPERM)", _OF_KEYS),
+    ("(Read-only file system)", "mount it for writing, or remove `,rw` from NVCCACHE_REMOTE"),
 )
 # command -> its module
 _COMMANDS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nvccache import __version__, config
+from nvccache import __version__, config, remote_url
 from nvccache.cli import settings as our_settings
 from nvccache.cli import stats_formats, stats_text, units
 from nvccache.cli.output import WrongUsage, replace_file, say
@@ -18,6 +18,7 @@ from nvccache.cli.stats_text import Figures
 from nvccache.cli.units import format_count, format_size
 from nvccache.plan import stages
 from nvccache.remote import uploads
+from nvccache.remote.breaker import Breaker
 from nvccache.store import cachedir_tag, event_totals, eviction, layout
 from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
@@ -136,7 +137,7 @@ def _statistics(settings: config.Config, since: float | str | None, with_sizes: 
         "rates": stats_text.rates(totals),
         "last_build": stats_text.build(last) if last else None,
         "store": size,
-        "uploads": {"pending": uploads.count_pending(settings.dir)},
+        "uploads": _uploads(settings),
         "executor_outage": _outage(settings),
     }
 
@@ -156,6 +157,20 @@ def _outage(settings: config.Config) -> dict[str, object] | None:
     from nvccache.cli import remote_checks, remotes
 
     return remotes.outage_json(remote_checks.outage_of(settings))
+
+
+def _uploads(settings: config.Config) -> dict[str, object]:
+    """How many objects are still to be sent to the remotes, and why they are not; or to others."""
+    from nvccache.cli import remotes
+
+    written = [each for each in remote_url.parse(settings.remote) if each.is_writable]
+    elsewhere = uploads.count_elsewhere(settings.dir, written)
+    outages = [Breaker(each.identity, for_writing=True).outage() for each in written]
+    return {
+        "pending": uploads.count_pending(settings.dir) - elsewhere,
+        "elsewhere": elsewhere,
+        "outage": remotes.outage_json(next(filter(None, outages), None)),
+    }
 
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from nvccache import config, outcomes, settings_file
 from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
+from nvccache.remote import uploads
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
 
@@ -56,9 +57,8 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
         rows += _counted(label, {name: calls[name] for name in names})
     rows += _counted("left to nvcc", statistics["bypass_reasons"])
     rows += _counted("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)})
-    remote, pending = statistics["remote"], statistics["uploads"]["pending"]
-    if remote["calls"] or pending:
-        waiting = f"; {_waiting(pending)}" if pending else ""
+    remote, waiting = statistics["remote"], "".join(f"; {each}" for each in _waiting(statistics["uploads"]))
+    if remote["calls"] or waiting:
         received = (
             f"{format_size(remote['bytes_received'])}, {format_seconds(remote['seconds_waited'])} waited"
         )
@@ -191,11 +191,18 @@ def _stages(stages: Figures) -> list[str]:
     return found
 
 
-def _waiting(pending: int) -> str:
-    return f"{format_count(pending, 'object')} still to be sent: see `nvccache remote status`"
+def _waiting(counts: Figures) -> list[str]:
+    found = []
+    if counts["pending"]:
+        why = f" ({counts['outage']['text']})" if counts["outage"] else ""
+        objects = format_count(counts["pending"], "object")
+        found.append(f"{objects} still to be sent{why}: see `nvccache remote status`")
+    if counts["elsewhere"]:
+        found.append(f"{format_count(counts['elsewhere'], 'object')} {uploads.WAIT_ELSEWHERE}")
+    return found
 
 
-def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
+def _remotes(remote: Figures, counts: Figures) -> list[str]:
     """Queries of remotes, and pending uploads; empty without remotes."""
     found = []
     if remote["calls"]:
@@ -203,8 +210,7 @@ def _remotes(remote: Figures, uploads: dict[str, int]) -> list[str]:
         received = f"{remote['found']} found, {format_size(remote['bytes_received'])}"
         found += [f"  {'looked up':<18}{names} in {calls}: {received}"]
         found += [f"  {'waited':<18}{format_seconds(remote['seconds_waited'])}"]
-    if uploads["pending"]:
-        found += [f"  {_waiting(uploads['pending'])}"]
+    found += [f"  {each}" for each in _waiting(counts)]
     title = ["", "remotes"] if found else []
     return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
 

@@ -19,7 +19,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
-def size_option(_: click.Context, param: click.Parameter, value: str | None) -> int | None:
+def size_option(context: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """Callback of an option that takes a size such as `10G`: its bytes. The unit is required."""
     if value is None:
         return None
@@ -28,7 +28,9 @@ def size_option(_: click.Context, param: click.Parameter, value: str | None) -> 
     except ConfigError as error:
         raise click.BadParameter(str(error), param=param) from None
     if size == 0:
-        raise click.BadParameter(f"`{value}` means no limit; to remove everything, use `--all`", param=param)
+        everything = "--all" if context.command.name == "clean" else "--older-than 0d"
+        text = f"`{value}` means no limit; to remove everything, use `{everything}`"
+        raise click.BadParameter(text, param=param)
     if not has_unit(value):
         raise click.BadParameter(f"`{value}` has no unit: {UNITS}", param=param)
     return size

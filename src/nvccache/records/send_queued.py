@@ -89,7 +89,7 @@ class Sender:
         return [f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"]
 
     def _send_files(self, names: list[str], progress: Callable[[int, int], None]) -> None:
-        """Send the items in these files of the queue; a file is removed once its items were handled."""
+        """Send the items in these files of the queue; what was sent leaves its file."""
         files = {name: uploads.read(self._root, name) for name in names}
         last = {item for items in files.values() for item in items if self._transfer.is_sent_last(item)}
         # Records change: one that is queued again is sent again.
@@ -103,6 +103,8 @@ class Sender:
         for name, items in files.items():
             if failed.intersection(items) or self._sent.issuperset(items):
                 uploads.remove(self._root, name)
+            elif self._sent.intersection(items):
+                uploads.keep(self._root, name, [item for item in items if item not in self._sent])
 
     def _send_all(self, items: list[Item], progress: Callable[[int, int], None]) -> set[Item]:
         """Send items; returns those that failed though the remote works."""

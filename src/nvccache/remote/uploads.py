@@ -23,11 +23,18 @@ from nvccache.store import directory as directories
 from nvccache.store import locks
 from nvccache.store.directory import Directory, StoreError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.remote_url import Remote
+
 Item = tuple[str, str]  # bucket and key
 
 FOLDER = "remote"
 # The files of the folder; layout.py has the same pattern.
 NAME = re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)")
+WAIT_ELSEWHERE = (
+    "still to be sent to a remote that is not set now: `nvccache remote push --all` sends them to one that is"
+)
 _PROGRAM = "nvccache.records.send_queued"
 _LARGEST = 1 << 22  # bytes of a queue file
 _LINE = re.compile(r"([a-z][a-z-]{0,30}-v\d{1,4}) ([0-9a-f]{16,128})")
@@ -46,7 +53,7 @@ def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str])
 
 def enqueue(cache: str | Directory, identity: str, items: Iterable[Item]) -> bool:
     """Queue items; False if there are none, too many, or the disk is full."""
-    content = "".join([f"{bucket} {key}\n" for bucket, key in dict.fromkeys(items)]).encode()
+    content = _content(items)
     if not content or len(content) > _LARGEST:
         return False
     name = f"{identity}-{time.time_ns():016x}-{os.urandom(4).hex()}.queue"
@@ -119,15 +126,35 @@ def read(root: Directory, name: str) -> list[Item]:
     return [(line[1], line[2]) for line in lines if line]
 
 
+def keep(root: Directory, name: str, items: Iterable[Item]) -> None:
+    """Leave only these items in a queue file, if it can be written; the lock must be held."""
+    with contextlib.suppress(OSError):
+        root.write(f"{FOLDER}/{name}", _content(items))
+
+
+def _content(items: Iterable[Item]) -> bytes:
+    return "".join([f"{bucket} {key}\n" for bucket, key in dict.fromkeys(items)]).encode()
+
+
 def remove(root: Directory, name: str) -> None:
     """Remove a queue file; the lock must be held. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         root.unlink(f"{FOLDER}/{name}")
 
 
-def count_pending(cache: str | Directory, identity: str = "") -> int:
-    """The number of objects still to be sent, to one remote or to all."""
+def items(cache: str | Directory, identity: str = "") -> set[tuple[str, Item]]:
+    """The objects still to be sent, to one remote or to all, each with the identity of the remote."""
     root = directories.at(cache)
     with contextlib.suppress(OSError, StoreError):
-        return len({(name[:16], item) for name in pending(root, identity) for item in read(root, name)})
-    return 0
+        return {(name[:16], item) for name in pending(root, identity) for item in read(root, name)}
+    return set()
+
+
+def count_pending(cache: str | Directory, identity: str = "") -> int:
+    return len(items(cache, identity))
+
+
+def count_elsewhere(cache: str | Directory, remotes: Iterable[Remote]) -> int:
+    """The number of objects still to be sent, but to none of these remotes, as after a change of the URL."""
+    written = {remote.identity for remote in remotes if remote.is_writable}
+    return count_pending(cache) - sum(count_pending(cache, identity) for identity in written)

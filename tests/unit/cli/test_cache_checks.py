@@ -150,6 +150,7 @@ def test_parts_that_fail_for_the_same_reason_are_one_finding(root):
         bad = [finding for finding in findings(root) if finding.state == BAD]
     assert [finding.topic for finding in bad] == ["tmp"]
     assert "other parts of the cache" in bad[0].text
+    assert "1 other part of" in cache_checks._and_others(bad[0], bad[0]).text
 
 
 def test_a_full_disk_is_not_taken_for_one_without_locks(root, monkeypatch):
@@ -165,6 +166,44 @@ def test_a_full_disk_is_not_taken_for_one_without_locks(root, monkeypatch):
 def test_a_cache_that_cannot_be_created_is_not_given_other_modes():
     (bad,) = [finding for finding in findings("/proc/x/y") if finding.state == BAD]
     assert bad.details[-1] == "it cannot be created: set `NVCCACHE_DIR` to another directory"
+
+
+def test_a_cache_that_does_not_exist_is_not_to_be_only_read(root):
+    error = OSError(errno.EROFS, "Read-only file system")
+    assert "READONLY" in cache_checks.fix_for(error, str(root / "tmp"), str(root))
+    for name in ("other", ""):  # neither a missing directory nor an empty one is a cache
+        (root / "empty").mkdir(exist_ok=True)
+        path = str(root / "empty" / name)
+        assert cache_checks.fix_for(error, path, path).endswith("set `NVCCACHE_DIR` to another directory")
+
+
+@pytest.mark.parametrize(("free", "state"), [(28 << 10, BAD), (100 << 20, ODD)])
+def test_a_disk_with_little_room_is_named_with_what_to_do(root, monkeypatch, free, state):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 0, free))
+    (found,) = [finding for finding in findings(root) if "free on its file system" in finding.text]
+    assert (found.state, found.details) == (state, (cache_checks._MAKE_ROOM,))
+
+
+@pytest.mark.parametrize("readonly", ["0", "1"])
+@pytest.mark.parametrize("place", ["/proc/x", "{root}/CACHEDIR.TAG", "{root}/journal"])
+def test_a_directory_in_which_calls_cannot_be_counted_is_bad_and_the_command_fixes_it(root, place, readonly):
+    place = place.format(root=root)
+    (bad,) = [
+        finding
+        for finding in findings(root, NVCCACHE_STATS_DIR=place, NVCCACHE_READONLY=readonly)
+        if finding.state == BAD
+    ]
+    assert f"calls cannot be counted in `{place}`: " in bad.text
+    assert bad.mend == ("unset NVCCACHE_STATS_DIR",)
+
+
+def test_a_directory_for_counts_is_checked_like_the_journal_of_a_cache(root, tmp_path):
+    counted = tmp_path / "counts"
+    assert states(findings(root, NVCCACHE_STATS_DIR=str(counted))) == {GOOD}
+    (counted / "journal" / event_line.LOG).mkdir(parents=True)
+    (bad,) = [each for each in findings(root, NVCCACHE_STATS_DIR=str(counted)) if each.state == BAD]
+    advised(bad)
+    assert states(findings(root, NVCCACHE_STATS_DIR=str(counted))) == {GOOD}
 
 
 @needs_root
@@ -236,8 +275,10 @@ def test_the_command_removes_what_stands_in_place_of_a_part(root, tmp_path, plac
         os.mkfifo(path)
     else:
         path.touch()
-    bad = [finding for finding in findings(root) if finding.state == BAD]
+    found = findings(root)
+    bad = [finding for finding in found if finding.state == BAD]
     assert bad
+    assert all(good.topic != bad[0].topic for good in found if good.state == GOOD)
     advised(bad[0])
     assert not os.path.lexists(path) and tmp_path.is_dir()
     assert states(findings(root)) == {GOOD}

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from nvccache import remote_url
-from nvccache.cli import remote_moves, remotes
+from nvccache import config, remote_url
+from nvccache.cli import remote_checks, remote_moves, remotes
 from nvccache.files import keys
 from nvccache.records.transfer import Transfer
 from nvccache.remote import breaker, envelope, service, uploads
@@ -490,3 +490,48 @@ def test_prune_refuses_where_times_are_unknown(nvccache, far, cache, monkeypatch
     result = nvccache("remote", "prune", "--older-than", "1d")
     assert (result.exit_code, "does not say when" in result.stdout) == (1, True)
     assert len(files(far)) == 3
+
+
+@pytest.mark.parametrize("command", [("clean",), ("remote", "prune")])
+def test_who_wants_to_keep_nothing_is_told_an_option_that_there_is(nvccache, far, cache, command):
+    result = nvccache(*command, "--max-size", "0")
+    (options,) = re.findall(r"to remove everything, use `(.*)`", result.stderr)
+    nvccache("remote", "push", "--all")
+    time.sleep(0.05)
+    assert nvccache(*command, *options.split()).exit_code == 0
+    assert not files(far) or command == ("clean",)
+
+
+def test_objects_for_a_remote_that_is_not_set_are_named_with_what_sends_them(
+    nvccache, far, cache, queued, monkeypatch
+):
+    queued()
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}/other,rw")
+    (far / "other").mkdir()
+    text = f"3 objects {uploads.WAIT_ELSEWHERE}\n"
+    assert nvccache("remote", "status").stdout.endswith(text)
+    assert nvccache.json("remote", "status")["elsewhere"] == 3
+    assert text in nvccache("remote", "push").stderr
+    assert text not in nvccache("remote", "push", "--all").stderr
+    assert len(files(far / "other")) == 3
+
+
+def test_a_remote_with_room_for_little_more_is_full_until_all_fits(nvccache, far, cache, queued, monkeypatch):
+    queued()
+    put = SharedDirectory.put
+
+    def put_small(self, name, content):
+        if len(content) > 1000:
+            raise ServiceError("full")
+        put(self, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedDirectory, "put", put_small)
+        assert nvccache("remote", "push").exit_code == 1
+        for line in ("status", "test", "push --dry-run", "push --all --dry-run"):
+            result = nvccache("remote", *line.split())
+            assert (result.exit_code, "it is full" in result.stdout) == (1, True)
+            assert "to fix it: make room there, or remove old objects: `nvccache remote" in result.stdout
+        finding = list(remote_checks.of_remotes(config.load(os.environ)))[1]
+        assert (finding.state, finding.topic) == ("bad", "uploads")
+    assert "it is full" not in nvccache("remote", "status").stdout

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from made_events import event
-from nvccache import __version__, endpoint, outcomes
+from nvccache import __version__, endpoint, outcomes, remote_url
 from nvccache.machine import slots
-from nvccache.remote import uploads
+from nvccache.remote import breaker, uploads
 from nvccache.remote.breaker import OF_EXECUTOR, Breaker
 from nvccache.store import event_line, store
 from nvccache.store.event_line import HIT, RAN, StageEvent
@@ -272,13 +272,32 @@ def test_what_does_not_go_together_is_refused(nvccache, two_builds, arguments):
 
 
 @pytest.fixture
-def used_remote(cache_dir):
+def used_remote(cache_dir, tmp_path, monkeypatch):
     """Two calls have queried a remote, and an item is queued."""
     first = event(outcomes.MISS, remote=event_line.RemoteUse(5, 3, 2048, 0.25, ("timeout",)))
     second = event(outcomes.STAGE_HIT, remote=event_line.RemoteUse(2, 2, 1024, 0.5, ("timeout", "tls")))
     for call in (first, second):
         event_line.append(cache_dir, call)
-    uploads.enqueue(cache_dir, "0" * 16, [("blob-v1", "a" * 64), ("blob-v1", "b" * 64)])
+    monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
+    monkeypatch.setenv("NVCCACHE_REMOTE", "redis://nowhere:1,rw")
+    (remote,) = remote_url.parse("redis://nowhere:1,rw")
+    uploads.enqueue(cache_dir, remote.identity, [("blob-v1", "a" * 64), ("blob-v1", "b" * 64)])
+    return remote
+
+
+def test_why_objects_are_still_to_be_sent(nvccache, used_remote):
+    breaker.Breaker(used_remote.identity, for_writing=True).trip("full", "it is full")
+    assert nvccache.json("stats")["uploads"]["outage"]["word"] == "full"
+    for line in (("stats",), ("stats", "-v")):
+        assert "2 objects still to be sent (it is full): see `nvccache remote" in nvccache(*line).output
+
+
+@pytest.mark.parametrize("remote", ["", "redis://other:1,rw", "redis://nowhere:1"])
+def test_objects_for_a_remote_that_is_not_set_are_told_apart(nvccache, used_remote, remote):
+    found = nvccache.json("stats", NVCCACHE_REMOTE=remote)["uploads"]
+    assert (found["pending"], found["elsewhere"]) == (0, 2)
+    for line in (("stats",), ("stats", "-v")):
+        assert f"2 objects {uploads.WAIT_ELSEWHERE}" in nvccache(*line, NVCCACHE_REMOTE=remote).output
 
 
 def test_what_was_asked_of_remotes_and_is_still_to_be_sent(nvccache, used_remote):
@@ -291,7 +310,7 @@ def test_what_was_asked_of_remotes_and_is_still_to_be_sent(nvccache, used_remote
         "seconds_waited": 0.75,
         "faults": {"timeout": 2, "tls": 1},
     }
-    assert printed["uploads"] == {"pending": 2}
+    assert printed["uploads"] == {"pending": 2, "elsewhere": 0, "outage": None}
     text = nvccache("stats", "-v").output
     assert "7 names in 2 calls: 5 found, 3.0 KiB" in text
     assert "still to be sent" in text and "2 objects" in text

@@ -98,7 +98,7 @@ def write_settings(text):
     ("text", "where"),
     [
         ('max_size = "ten"\n', "line 1"),
-        ("jobs = 2\nmax_sise = 1\n", "line 2"),
+        ('jobs = 2\nmax_sise = "1G"\n', "line 2"),
         ("\nnot toml\njobs = 3\n", "line 2"),
         ("max_size = \n", "line 1"),
     ],
@@ -107,15 +107,49 @@ def test_bad_settings_are_named_with_file_and_line_and_fixed_by_the_command(cach
     path = write_settings(text)
     (found,) = of_settings()
     assert found.state == BAD and found.text.startswith(f"`{path}` {where}: ")
+    assert left_after(found.mend, tmp_path) == {}
+
+
+def left_after(commands, tmp_path):
+    """The variables of ours once these commands have run."""
     program = tmp_path / "bin" / "nvccache"
-    program.parent.mkdir()
+    program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m nvccache "$@"\n')
     program.chmod(0o755)
-    subprocess.run(
-        ["/bin/sh", "-c", found.mend[0]],
+    done = subprocess.run(
+        ["/bin/sh", "-c", "\n".join([*commands, "env"])],
         env={**os.environ, "PATH": f"{program.parent}:/usr/bin:/bin"}, check=True, capture_output=True,
+        text=True,
     )  # fmt: skip
-    assert of_settings() == []
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if line.startswith("NVCCACHE_"))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("NVCCACHE_")}
+    assert list(doctor.of_settings(config.load({**environ, **found}), {**environ, **found})) == []
+    return {name: value for name, value in found.items() if name != "NVCCACHE_DIR"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("more", ["", "not toml\n"])
+def test_fixes_of_a_file_work_in_any_order_and_keep_what_is_right(cache_dir, tmp_path, order, more):
+    path = write_settings(
+        f'{more}max_sise = "5G"\nsloppiness = "x"\nmax_size = "7G"\n'
+        'jops = 3\nstrict = "perhaps"\numask = "002"\n'
+    )
+    commands = [command for found in of_settings() for command in found.mend]
+    assert left_after(commands[::order], tmp_path) == {}
+    with open(path) as stream:
+        kept = [line for line in stream.read().splitlines() if line[0] != "#"]
+    assert kept == ['max_size = "7G"', "jobs = 3", 'umask = "002"']
+
+
+def test_a_misspelled_variable_is_renamed_unless_the_right_one_is_set(cache_dir, tmp_path, monkeypatch):
+    monkeypatch.setenv("NVCCACHE_MAX_SISE", "5 G")
+    (found,) = of_settings()
+    assert left_after(found.mend, tmp_path) == {"NVCCACHE_MAX_SIZE": "5 G"}
+    monkeypatch.setenv("NVCCACHE_MAX_SIZE", "7G")
+    (found,) = of_settings()
+    assert found.mend == ("unset NVCCACHE_MAX_SISE",)
+    (_, found) = of_settings(NVCCACHE_NODISABLE="1")
+    assert found.mend == ("unset NVCCACHE_NODISABLE",)  # it has the contrary meaning
 
 
 def test_a_bad_variable_is_named(cache_dir):
@@ -125,8 +159,17 @@ def test_a_bad_variable_is_named(cache_dir):
 
 def test_a_wrong_remote_is_corrected_and_not_removed(cache_dir):
     (found,) = of_settings(NVCCACHE_REMOTE="file://shared,rw")
-    assert "no absolute path, which begins with `/`; write it as `file:///directory,rw`" in found.text
+    assert (
+        "no absolute path after `file://`, which begins with `/`; write it as `file:///directory,rw`"
+        in found.text
+    )
     assert (found.details, found.mend) == (("to fix it: correct the URL in `NVCCACHE_REMOTE`",), ())
+
+
+def test_a_log_that_cannot_be_written_is_named(cache_dir, tmp_path):
+    assert of_settings(NVCCACHE_LOG=f"{tmp_path}/log") == []
+    (found,) = of_settings(NVCCACHE_LOG=f"{tmp_path}/missing/log")
+    assert (found.state, found.mend) == (BAD, ("unset NVCCACHE_LOG",))
 
 
 def test_two_cache_directories_are_noticed(cache_dir):

@@ -158,6 +158,18 @@ def test_a_fault_of_the_remote_ends_the_work_and_leaves_the_queue(
     assert breaker.Breaker(remote.identity, for_writing=True).outage() is None
 
 
+def test_what_was_sent_before_a_fault_leaves_the_queue(put, sender, left, far, monkeypatch):
+    monkeypatch.setattr(send_queued, "_AT_ONCE", 1)
+    sent, full = put(BLOB, LARGE)
+    far.faults[envelope.name_of(*full)] = ServiceError("full")
+    first = sender()
+    first.send_pending()
+    assert (first.objects, left()) == (1, {full})
+    far.asked.clear()
+    sender().send_pending()
+    assert envelope.name_of(*sent) not in [name for _, name in far.asked]
+
+
 def test_a_missing_directory_is_sent_to_as_soon_as_it_is_there(cache, tmp_path):
     (remote,) = remote_url.parse(f"file://{tmp_path}/mnt,rw")
     digest = keys.digest_bytes(BLOB)
