@@ -91,6 +91,7 @@ def test_nothing_else_misses_it(alone):
     assert "executor" not in {each["topic"] for each in findings}
 
 
+@pytest.mark.by_default("grpc://127.0.0.1:1")
 @pytest.mark.parametrize("executor", ["grpc://127.0.0.1:1", "prefix:env"])
 def test_stages_that_would_be_sent_run_here(alone, executor):
     alone.environ |= {"NVCCACHE_EXECUTOR": executor, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0"}

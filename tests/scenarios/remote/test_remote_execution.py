@@ -204,7 +204,7 @@ def test_a_variable_that_the_tool_asks_for_keeps_it_here(workspace, serve):
     assert engine.executed == 0
 
 
-@pytest.mark.by_default(fake_engine.NO_WORKERS, fake_engine.WRONG_DIGEST)
+@pytest.mark.by_default(fake_engine.WRONG_DIGEST)
 @pytest.mark.parametrize(
     "trouble",
     [

@@ -190,7 +190,7 @@ def names_in(workspace: Workspace, image: bytes) -> list[bytes]:
     return sorted(re.sub(rb"\d", b"", _IDS.sub(b"", line[17:])) for line in lines)
 
 
-@pytest.mark.by_default("specialised", "internal")
+@pytest.mark.by_default("specialised")
 @pytest.mark.parametrize("ends_with", WITHOUT_NAME)
 def test_a_unit_whose_id_holds_the_time_is_shared_where_no_link_takes_both(
     workspace: Workspace, ends_with: str

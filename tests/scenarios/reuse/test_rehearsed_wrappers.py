@@ -251,7 +251,7 @@ CHANGEABLE: dict[str, tuple[str, tuple[Turn, ...]]] = {
 }
 
 
-@pytest.mark.by_default("a descriptor that it opens", "the path of the object", "what it is to compile")
+@pytest.mark.by_default("the path of the object", "what it is to compile")
 @pytest.mark.parametrize("what", CHANGEABLE)
 def test_a_wrapper_that_changes_its_mind(workspace: Workspace, what: str) -> None:
     """In turns, and again by stages alone."""

@@ -116,7 +116,7 @@ def test_behind_an_unknown_wrapper_all_goes_by_the_bytes_of_the_text(
     assert len(noted.read_text()) == (0 if is_known else 4 * 5), "once for each command of four calls"
 
 
-@pytest.mark.by_default("another directory")
+@pytest.mark.full
 @pytest.mark.parametrize("searches", ["the same", "another directory"])
 def test_ids_that_are_of_no_use_are_not_made_up_again(
     workspace: Workspace, toolkit: Path, searches: str
