@@ -140,7 +140,7 @@ def of_unused_toolchains(found: Contents, cache: Store) -> tuple[set[str], list[
     """The files that only missing or replaced programs could use, and those programs."""
     directories: dict[str, set[str]] = {}  # by the call, if an object record knows it
     for known in found.objects.values():
-        directories.setdefault(_key_of_call(known), set()).add("".join(shown_parts(known, "directory")))
+        directories.setdefault(_key_of_call(known), set()).add(known.directory)
     placed = {
         key: [
             {(_places(path, directories.get(key, ())), digest) for path, digest in programs}
@@ -229,8 +229,8 @@ def _matches(glob: str, record: ObjectRecord, key: str) -> bool:
 
 def paths_of(record: ObjectRecord, key: str) -> list[str]:
     """The known absolute paths of an object and of its sources."""
-    arguments = shown_parts(record, "arguments")
-    directory = "".join(shown_parts(record, "directory"))
+    arguments = record.shown("arguments")
+    directory = record.directory
     inputs = [argument for argument in arguments if argument and not argument.startswith("-")]
     values = [
         argument.replace("=", " ", 1).partition(" ")[2] for argument in arguments if argument.startswith("-")
@@ -240,8 +240,3 @@ def paths_of(record: ObjectRecord, key: str) -> list[str]:
     paths = [os.path.normpath(os.path.join(directory, argument)) for argument in products if argument]
     made = [path for path in paths if key in object_record.keys_of(path, record)]
     return [*made[:1], *(os.path.normpath(os.path.join(directory, argument)) for argument in inputs)]
-
-
-def shown_parts(record: ObjectRecord, tag: str) -> list[str]:
-    """The parts of a component of a call's key that may be shown; large ones are stored only as digests."""
-    return [part[0] for found, parts in record.components if found == tag for part in parts]

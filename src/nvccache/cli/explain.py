@@ -59,10 +59,10 @@ def explain(path: str, verbose: bool, diff: tuple[str, str] | None, as_json: boo
     """Say why the last compile of FILE was a hit or a miss.
 
     FILE is an object, a source, or the end of the path of one; without it, the most recent compile is
-    explained. The first line is the answer. Below it are further differences from an earlier compile of FILE:
-    of the last seven that succeeded and were no direct hits, the one that differs least, with the same
-    command line if there is one. Then come the stages in nvcc's order: whether each was a hit or ran, the CPU
-    seconds that it took or saved, and why it ran.
+    explained. The first line is the answer. Below it are further differences from an earlier compile of FILE,
+    with the same command line if there is one: from that whose object was there, or else from the one of the
+    last seven that differs least. Then come the stages in nvcc's order: whether each was a hit or ran, the
+    CPU seconds that it took or saved, and why it ran.
     """
     if diff and path:
         raise WrongUsage("`--diff` compares whole builds, and takes no FILE")
@@ -102,7 +102,9 @@ def _found(settings: Config, path: str) -> Explanation:
     maker, reader = _exact(root, path) if root else (None, None)
     product = maker.product if maker else os.path.abspath(path)
     record = record_of(product)
-    if maker:
+    # A later call made it beside another object, which the event log names, or was not counted.
+    is_newer = record and maker and record.ended > maker.ended
+    if maker and not is_newer:
         return Explanation(maker, record, path, product)
     if record:
         forgotten = Event(record.outcome)

@@ -47,8 +47,8 @@ class Explanation:
     is_logged: bool = True  # if not, `call` was made from its object record
 
     def __post_init__(self) -> None:
-        # The record may be of another call: those that are not counted write records, too.
-        if self.record and not self.record.cause.startswith(self.call.cause):
+        # The record may be of another call: some leave none, and some are not counted.
+        if self.record and self.is_logged and not _is_of(self.record, self.call):
             self.record = None
         self.cause, self.details = _cause(self.call, self.record)
 
@@ -58,6 +58,10 @@ class Explanation:
         others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
         is_compiled = self.call.outcome not in others and self.call.reason != outcomes.LINKED
         return self.record.stage_reasons if self.record and is_compiled else []
+
+
+def _is_of(record: ObjectRecord, call: Event) -> bool:
+    return call.started <= record.ended <= call.ended
 
 
 def sources_of(call: Event) -> list[str]:
@@ -251,7 +255,7 @@ def _sources_of_stages(call: Event) -> Iterator[tuple[int, str]]:
     sources = call.sources
     if len(sources) != len(firsts) and call.outcome != outcomes.FAILED:
         sources = [source for source in sources if source.endswith(_CUDA)]
-    if len(call.sources) < 2 or len(sources) != len(firsts):
+    if not firsts or len(call.sources) < 2 or len(sources) != len(firsts):
         return
     for first, end, source in zip(firsts, [*firsts[1:], len(call.stages)], sources, strict=True):
         for number in range(first, end):

@@ -113,7 +113,7 @@ def _sample(settings: Config, count: int) -> list[Tried]:
         for record in objects:
             if compared == count:
                 break
-            nvcc, directory = ("".join(contents.shown_parts(record, tag)) for tag in ("nvcc", "directory"))
+            nvcc, directory = ("".join(record.shown(tag)) for tag in ("nvcc", "directory"))
             argv = _argv_of(record)
             if isinstance(argv, str):
                 tried.append(Tried(SKIPPED, directory, (nvcc,), argv))
@@ -249,10 +249,10 @@ class Tried:
 
 def _argv_of(record: ObjectRecord) -> list[str] | str:
     """The arguments of a compile, from the record of its object; or why they are unknown, a clause."""
-    arguments = contents.shown_parts(record, "arguments")
+    arguments = record.shown("arguments")
     if any(redaction.HIDDEN in argument for argument in arguments):
         return "values of macros or of arguments for other programs are not kept"
-    if set(environment.OF_ARGUMENTS).intersection(contents.shown_parts(record, "environment")):
+    if set(environment.OF_ARGUMENTS).intersection(record.shown("environment")):
         return "arguments came from the environment"
     argv = [
         part

@@ -32,8 +32,6 @@ def of_arguments(difference: ComponentDifference, line: str) -> list[str]:
 
     An option's old and new value are named together if both may be shown.
     """
-    if difference.is_reordered:
-        return [f"{line} was reordered"]
     added, removed = list(difference.added), list(difference.removed)
     found = []
     for part in difference.added:
@@ -53,6 +51,7 @@ def of_arguments(difference: ComponentDifference, line: str) -> list[str]:
         *(f"`{shown}` was added to {line}" for shown in (new_ones - changed).elements()),
         *(f"`{shown}` was removed from {line}" for shown in (old_ones - changed).elements()),
         *(_with_other_value(shown, line) for shown in changed.elements()),
+        *([f"{line} was reordered"] if difference.is_reordered else []),
     ]
 
 
@@ -134,15 +133,12 @@ def _shown(difference: Difference, recorded: InputRecord) -> str:
 
 @dataclass(slots=True)
 class ComponentDifference:
-    """How the parts under one tag changed. If none was added or removed, they were reordered."""
+    """How the parts under one tag changed."""
 
     tag: str
     added: list[Part]
     removed: list[Part]
-
-    @property
-    def is_reordered(self) -> bool:
-        return not self.added and not self.removed
+    is_reordered: bool  # whether the others are in another order
 
     @property
     def is_hidden(self) -> bool:
@@ -157,10 +153,20 @@ def differences(now: Iterable[Component], before: Iterable[Component]) -> list[C
     for tag in dict.fromkeys((*new, *old)):
         parts, former = new.get(tag, []), old.get(tag, [])
         if parts != former:
-            added = list((Counter(parts) - Counter(former)).elements())
-            removed = list((Counter(former) - Counter(parts)).elements())
-            found.append(ComponentDifference(tag, added, removed))
+            added, kept = _apart(parts, Counter(former))
+            removed, kept_before = _apart(former, Counter(parts))
+            found.append(ComponentDifference(tag, added, removed, kept != kept_before))
     return found
+
+
+def _apart(parts: Iterable[Part], others: Counter[Part]) -> tuple[list[Part], list[Part]]:
+    """Those parts that are not among the others, and those that are, each in order."""
+    alone: list[Part] = []
+    common: list[Part] = []
+    for part in parts:
+        (common if others[part] > 0 else alone).append(part)
+        others[part] -= 1
+    return alone, common
 
 
 def _by_tag(components: Iterable[Component]) -> dict[str, list[Part]]:

@@ -8,6 +8,7 @@ of its key are compared, then its recorded inputs. For single stages, see stage_
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 
 from nvccache import environment, outcomes
@@ -31,14 +32,20 @@ from nvccache.values import dataclass
 FIRST = "no earlier compile is recorded"
 ADVICE = "to share it: "  # before a detail that names a setting
 _FIRST_QUERY = "no earlier answer is recorded"
+_READONLY = "NVCCACHE_READONLY is set, so nothing is recorded"
 _BY_STAGES = "all its stages were compiled before, for other objects"
+_FROM_REMOTE = "a remote has the results of its stages"
 _COMPARED = "compared with an earlier compile of its source, "
 _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
 _MOST_DETAILS = 50
 _DEVICE_LINES = ("generate-line-info", "device-debug")
-_OF_OUTPUTS = ("-o", "--output-file", "-MF", "--dependency-output", "-MT", "-MQ", "--dependency-target")
+# They name outputs or say how nvcc runs: no result depends on them.
+_OF_OUTPUTS = frozenset(
+    "-o --output-file -odir --output-directory -MF --dependency-output -MT -MQ --dependency-target-name -MP"
+    " --generate-dependency-targets -t --threads -jobserver --jobserver".split()
+)
 
 
 @dataclass(slots=True)
@@ -72,7 +79,9 @@ class Explanation:
         self._objects = [os.path.join(self._cwd, product) for product in products]
         inputs = request.invocation.inputs
         self._source = os.path.normpath(os.path.join(self._cwd, inputs[0])) if inputs else ""
+        self._place = object_record.below(relocation.checkout, self._source)
         self._now = Present(request.environ, cache)
+        self._object_before = self._now.digest(self._objects[0]) if self._objects else ""
         self._command = keys.key_of("command", [("arguments", tuple(request.arguments))])
         self.cause = self._find_cause()
 
@@ -83,12 +92,12 @@ class Explanation:
         """
         if report.leave_to_nvcc or not self._objects:
             return
-        checkout = self._relocation.checkout
-        reasons = stage_reason.StageReasons(call, report.looked_up, self._now, checkout)
+        reasons = stage_reason.StageReasons(call, report.looked_up, self._now, self._relocation)
         stage_reasons = reasons.reasons(self._base, self._is_recaching)[:_MOST_DETAILS]
         cause = self.cause
         if cause == [FIRST] and report.outcome == outcomes.STAGE_HIT:
-            cause = [_BY_STAGES]
+            is_received = any(one.found and one.found.is_received for one in report.looked_up)
+            cause = [_FROM_REMOTE if is_received else _BY_STAGES]
         first = reasons.of_first_compiled()
         if cause[-1] == _FAILED:
             cause = [*first, *cause]  # only the stages of the failed compile are known
@@ -105,18 +114,25 @@ class Explanation:
             digest_key=digest_key,
             record_name=report.record.name if report.record else "",
             scope=report.record.front.scope if report.record else "",
-            reason_against_record=report.reason_against_record,
+            reason_against_record=report.reason_against_record or self._why_not_stored(),
             reason_not_shared=report.reason_not_shared,
-            checkout=checkout,
+            checkout=self._relocation.checkout,
             source=self._source,
             source_digest=self._now.digest(self._source),
+            object_digest=Present({}, self._cache).digest(self._objects[0]),
+            ended=time.time(),
             details=cause[1 : _MOST_DETAILS + 1],
             components=self._components(digest_key, self._arguments(), self._variables()),
             stages=reasons.keys_of_stages(digest_key),
             stage_reasons=stage_reasons,
         )
         object_record.add(self._objects, made, self._cache)
-        object_record.note_of_source(made, self._objects[0], self._cache)
+        if not made.has_failed:
+            object_record.note_of_source(made, self._objects[0], self._cache)
+
+    def _why_not_stored(self) -> str:
+        fault = self._cache.fault
+        return f"its results could not be stored: {outcomes.STORE_FAULTS[fault]}" if fault else ""
 
     def end_query(self, report: Report) -> None:
         report.cause = _FIRST_QUERY if self.cause[0] == FIRST else self.cause[0]
@@ -126,8 +142,10 @@ class Explanation:
     def _find_cause(self) -> list[str]:
         if self._is_recaching:
             return ["NVCCACHE_RECACHE is set"]
-        bases = list(object_record.bases(self._objects[0], self._cache)) if self._objects else []
-        bases = [base for base in bases if base.command == self._command] or bases
+        found = (object_record.bases(product, self._cache, self._command) for product in self._objects[:1])
+        bases = [base for each in found for base in each]
+        # A direct hit leaves no record, but the object that is there tells which compile it repeated.
+        bases = [base for base in bases if base.object_digest == self._object_before != ""] or bases
         # Of compiles whose inputs were not recorded, only the newest says why this call misses.
         nearest = _nearest(self._compared(base) for base in bases if base is bases[0] or base.record_name)
         if nearest:
@@ -137,15 +155,19 @@ class Explanation:
         neighbour = _nearest(self._neighbours())
         if neighbour:
             self._base = neighbour.base
-        if of_source is not None:
+        if of_source is not None and not (neighbour and 0 < len(neighbour.differences) <= len(of_source)):
             return of_source or [_LOST]
-        return self._of_neighbour(neighbour) if neighbour else [FIRST]
+        if neighbour:
+            return self._of_neighbour(neighbour)
+        return [_READONLY if self._cache.is_readonly else FIRST]
 
     def _compared(self, base: ObjectRecord) -> _Comparison:
         """With an earlier compile of this object."""
         found, recorded = self._of_call(base), self._recorded(base, self._relocation)
         if recorded:
             found += self._of_inputs(recorded)
+        elif base.source == self._source and base.source_digest != self._now.digest(self._source):
+            found.append(f"`{self._request.invocation.inputs[0]}` changed")
         return _Comparison(base, self._objects[0], found, recorded is not None)
 
     def _of_own(self, nearest: _Comparison) -> list[str]:
@@ -157,7 +179,7 @@ class Explanation:
         front = base.record_name.partition("/")[0]
         is_same_key = any(front == one.key for one in direct.fronts_of(self._request, self._relocation))
         if is_same_key and not nearest.has_inputs:
-            return [*found, _LOST]
+            return found or [_LOST]
         if found:
             return found
         limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
@@ -167,18 +189,22 @@ class Explanation:
 
     def _of_call(self, base: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself; a neighbour may have another checkout and other output names."""
-        arguments, variables, before = self._arguments(), self._variables(), base.components
-        directory = _only(before, "directory")
-        if is_neighbour:
-            arguments = _without_files(arguments, self._cwd, self._source)
-            before = [(tag, _without_files(parts, directory, base.source)) for tag, parts in before]
-            here, there = self._relocation.checkout, base.checkout
-            if here and there:
-                arguments, variables = (
-                    [(shown.replace(here, there), text.replace(here, there)) for shown, text in parts]
-                    for parts in (arguments, variables)
-                )
-        now = object_record.bounded(self._components(base.digest_key, arguments, variables))
+        arguments, variables = self._arguments(), self._variables()
+        directory, here, there = base.directory, self._relocation.checkout, base.checkout
+        if not is_neighbour or not here or not there:
+            here = there = "/"
+        # What is shown is of this checkout; digests can only be compared with those of the other.
+        arguments, variables = (
+            [(shown, text.replace(here, there)) for shown, text in parts] for parts in (arguments, variables)
+        )
+        moved = [
+            (tag, [(shown.replace(there, here), text) for shown, text in parts])
+            for tag, parts in base.components
+        ]
+        made = object_record.bounded(self._components(base.digest_key, arguments, variables))
+        source = base.source.replace(there, here) if is_neighbour else ""
+        before = _that_matter(moved, directory.replace(there, here), source)
+        now = _that_matter(made, self._cwd, self._source if is_neighbour else "")
         found: list[str] = []
         for difference in difference_text.differences(now, before):
             if difference.is_hidden:
@@ -192,7 +218,7 @@ class Explanation:
             elif difference.tag == "directory" and not is_neighbour:
                 found.append(f"the working directory changed from `{directory}`")
             elif difference.tag == "nvcc":
-                found.append(f"nvcc is now `{self._request.nvcc}` instead of `{_only(before, 'nvcc')}`")
+                found.append(f"nvcc is now `{self._request.nvcc}` instead of `{''.join(base.shown('nvcc'))}`")
             elif difference.tag == difference_text.BASE_DIRECTORY and not is_neighbour:
                 found.append(difference_text.of_base_directory(difference))
         return found
@@ -230,11 +256,14 @@ class Explanation:
             object_record.terminal_component(terminal, digest_key),
         ]
 
-    def _of_inputs(self, recorded: InputRecord) -> list[str]:
-        """The differences from an input record, as clauses."""
+    def _of_inputs(self, recorded: InputRecord, without: str = "") -> list[str]:
+        """The differences from an input record, as clauses; but for those of one file, an absolute path."""
         environ = self._request.environ
-        found = input_records.differences(recorded, self._now)
-        return [difference_text.of_input_record(difference, recorded, environ) for difference in found]
+        return [
+            difference_text.of_input_record(difference, recorded, environ)
+            for difference in input_records.differences(recorded, self._now)
+            if os.path.join(self._cwd, difference.path) != without
+        ]
 
     def _recorded(self, base: ObjectRecord, relocation: Relocation) -> InputRecord | None:
         found = record.named(base.record_name, direct.relocation_of(base.scope, relocation), self._cache)
@@ -253,8 +282,8 @@ class Explanation:
 
     def _neighbours(self) -> Iterator[_Comparison]:
         """The compiles of other objects from this source, or from its counterpart in another checkout."""
-        digest, checkout = self._now.digest(self._source), self._relocation.checkout
-        for product in object_record.made_from(self._source, checkout, digest, self._cache):
+        digest = self._now.digest(self._source)
+        for product in object_record.made_from(self._place, digest, self._cache):
             if product in self._objects:
                 continue
             for base in object_record.bases(product, self._cache):
@@ -273,13 +302,13 @@ class Explanation:
         Unrelated projects also have a `main.cu`, so there one of the files it read must be the same as here.
         """
         here, there = self._relocation.checkout, other.checkout
-        below = object_record.below
         if other.source == self._source:
             return True
-        if not here or not there or below(here, self._source) != below(there, other.source):
+        if not here or not there or self._place != other.place:
             return False
-        files = self._files_here(recorded) if recorded else []
-        return any(is_same and below(here, path) != path for path, is_same in files)
+        files = input_records.files_here(recorded, self._now) if recorded else []
+        absolute = ((os.path.normpath(os.path.join(self._cwd, path)), is_same) for path, is_same in files)
+        return any(is_same and object_record.below(here, path) != path for path, is_same in absolute)
 
     def _of_neighbour(self, nearest: _Comparison) -> list[str]:
         """Why that object was not reused: other arguments or files, or else its path matters.
@@ -290,9 +319,15 @@ class Explanation:
         made = f"its source was compiled earlier as `{nearest.product}`"
         if found:
             return [f"{_COMPARED}{found[0]}", *found[1:], made]
+        if self._place != other.place:
+            return [
+                "its source was compiled only under another name",
+                f"that name was `{other.source}`",
+                made,
+            ]
         if other.reason_against_record:
             return [f"an earlier compile of its source was not recorded: {other.reason_against_record}", made]
-        directory = _only(other.components, "directory")
+        directory = other.directory
         if not other.reason_not_shared and directory != self._cwd:
             return [f"{_COMPARED}the working directory changed from `{directory}`", made]
         if not other.reason_not_shared:
@@ -301,28 +336,18 @@ class Explanation:
         return [why, *self._advice(other), made]
 
     def _of_files(self, other: ObjectRecord, recorded: InputRecord) -> list[str]:
-        if _only(other.components, "directory") == self._cwd:
-            return self._of_inputs(recorded)
-        return [f"`{path}` differs" for path, is_same in self._files_here(recorded) if not is_same]
-
-    def _files_here(self, recorded: InputRecord) -> list[tuple[str, bool]]:
-        """Those recorded files that are here, and whether they have the recorded content."""
-        now, files = self._now, zip(recorded.files, recorded.digests, strict=True)
-        return [(path, now.digest(path) == digest) for path, digest in files if now.signature(path)]
+        if other.directory == self._cwd:
+            return self._of_inputs(recorded, without=other.source if other.source != self._source else "")
+        files = input_records.files_here(recorded, self._now)
+        return [f"`{path}` differs" for path, is_same in files if not is_same]
 
     def _recorded_here(self, other: ObjectRecord) -> InputRecord | None:
         """The inputs of a compile in another directory, with this checkout's paths for those of its own."""
-        directory = _only(other.components, "directory")
-        if directory == self._cwd:
+        if other.directory == self._cwd:
             return self._recorded(other, self._relocation)
-        there = Relocation(os.path.dirname(other.checkout), directory)
+        there = other.relocation
         found = self._recorded(other, there)
-        if found is None or not there.checkout or not self._relocation.checkout:
-            return None
-        try:
-            return input_records.decode(input_records.encode(found, there), self._relocation)
-        except ValueError:
-            return None
+        return input_records.as_here(found, there, self._relocation) if found else None
 
     def _advice(self, other: ObjectRecord) -> list[str]:
         """A setting with which the two would share a result; or nothing."""
@@ -344,27 +369,22 @@ class Explanation:
         return []
 
 
-def _without_files(parts: Iterable[Part], directory: str, source: str) -> list[Part]:
-    """Arguments without those that name the outputs or the source."""
+def _that_matter(components: Iterable[Component], directory: str, source: str) -> list[Component]:
+    """Components without options that name outputs, and without the source."""
     return [
-        part
-        for part in parts
-        if not part[0].startswith(_OF_OUTPUTS)
-        and os.path.normpath(os.path.join(directory, part[0])) != source
+        (
+            tag,
+            [
+                part
+                for part in parts
+                if part[0].partition(" ")[0].partition("=")[0] not in _OF_OUTPUTS
+                and os.path.normpath(os.path.join(directory, part[0])) != source
+            ],
+        )
+        for tag, parts in components
     ]
-
-
-def _only(components: Iterable[Component], tag: str) -> str:
-    """The first part under a tag, or empty."""
-    return next((parts[0][0] for known, parts in components if known == tag and parts), "")
 
 
 def _nearest(comparisons: Iterable[_Comparison]) -> _Comparison | None:
     """The one with the fewest differences, of those with inputs if there is one; of equals the first."""
-    best: _Comparison | None = None
-    for each in comparisons:
-        if best is None or each.rank < best.rank:
-            best = each
-        if best.rank <= (False, 1):
-            break  # none can be nearer, but for one whose result was removed
-    return best
+    return min(comparisons, key=lambda each: each.rank, default=None)

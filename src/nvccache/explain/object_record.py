@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from nvccache import outcomes
 from nvccache.explain.difference_text import Component
 from nvccache.files import keys
+from nvccache.records.base_dir import Relocation
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.values import dataclass, field
@@ -24,7 +25,11 @@ _TERMINAL = "terminal"
 _OF_CALL = ""  # instead of a stage's name
 _LARGEST_COMPONENT = 1 << 14  # characters; larger ones are reduced to a digest
 _MOST_STAGES = 100  # whose components are kept
-_MOST_EARLIER = 6  # records kept beside the last: a miss reads them, and the input record of each
+_MOST_OF_LINE = (
+    6  # records of one command line kept beside the last: a miss compares each with the present inputs
+)
+_MOST_EARLIER = 40  # in all
+_MOST_PRODUCTS = 3  # of one source that are remembered
 
 
 @dataclass(slots=True)
@@ -51,6 +56,8 @@ class ObjectRecord:
     checkout: str = ""  # see base_dir.py
     source: str = ""  # the first that was compiled
     source_digest: str = ""
+    object_digest: str = ""  # of the first object that it made
+    ended: float = 0.0  # seconds since the epoch
     details: list[str] = field(default_factory=list)  # further differences, a clause each
     components: list[Component] = field(default_factory=list)  # of the key of the call
     stages: list[StageKeys] = field(default_factory=list)
@@ -61,7 +68,25 @@ class ObjectRecord:
     @property
     def identity(self) -> str:
         """Equal for compiles that can stand for each other: of one command line, with equal inputs."""
-        return keys.key_of("compile", [("command", (self.command,)), ("record", (self.record_name,))])
+        return _of_line(self.command) + keys.key_of("inputs", [("record", (self.record_name,))])
+
+    @property
+    def directory(self) -> str:
+        return "".join(self.shown("directory"))
+
+    @property
+    def place(self) -> str:
+        """The source's path below its checkout."""
+        return below(self.checkout, self.source)
+
+    @property
+    def relocation(self) -> Relocation:
+        """Where it ran, for the paths in its input record."""
+        return Relocation(os.path.dirname(self.checkout), self.directory)
+
+    def shown(self, tag: str) -> list[str]:
+        """The parts of a component of its key that may be shown; of large ones only digests are kept."""
+        return [part[0] for found, parts in self.components if found == tag for part in parts]
 
     @property
     def has_failed(self) -> bool:
@@ -93,7 +118,7 @@ def _decode_rows(section: bytes) -> list[list[str]]:
 _ROWS = (_encode_rows, _decode_rows)
 _TEXTS = (
     "cause outcome command digest_key record_name scope reason_against_record reason_not_shared checkout"
-    " source source_digest"
+    " source source_digest object_digest ended"
 ).split()
 _RECORD = sections.Schema(
     "object-10",
@@ -149,7 +174,9 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
             cache.add_record(store.OBJECT, key_of(product, last.identity), _encode(last), lock=False)
             earlier = [last.identity, *earlier]
         replaced = "" if record.has_failed else record.identity
-        record.earlier = [each for each in dict.fromkeys(earlier) if each != replaced][:_MOST_EARLIER]
+        same_line = [each for each in earlier if each.startswith(_of_line(record.command))]
+        dropped = {replaced, *same_line[_MOST_OF_LINE:]}
+        record.earlier = [each for each in dict.fromkeys(earlier) if each not in dropped][:_MOST_EARLIER]
         cache.add_record(store.OBJECT, key_of(product), _encode(record), lock=False)
 
 
@@ -159,7 +186,7 @@ def _encode(record: ObjectRecord) -> bytes:
     for stage in stages:
         components += _rows(stage.name, stage.components)
     values = {
-        "texts": [[getattr(record, name) for name in _TEXTS]],
+        "texts": [[str(getattr(record, name)) for name in _TEXTS]],
         "details": [record.details],
         "components": components,
         "stages": [(stage.name, stage.record_name) for stage in stages],
@@ -170,19 +197,20 @@ def _encode(record: ObjectRecord) -> bytes:
 
 
 def note_of_source(record: ObjectRecord, product: str, cache: Store) -> None:
-    """Remember the object that was last made from a source, by its place and by its content."""
-    for key in _keys_of_source(record.source, record.checkout, record.source_digest):
-        cache.add_memo(key, product)
+    """Remember the objects that were last made from a source, by its place and by its content."""
+    for key in _keys_of_source(record.place, record.source_digest):
+        products = dict.fromkeys([product, *cache.find_memo(key).split("\0")])
+        cache.add_memo(key, "\0".join(list(filter(None, products))[:_MOST_PRODUCTS]))
 
 
-def made_from(source: str, checkout: str, source_digest: str, cache: Store) -> list[str]:
+def made_from(place: str, source_digest: str, cache: Store) -> list[str]:
     """The objects that were last made from a source of this place, in any checkout, and of this content."""
-    products = map(cache.find_memo, _keys_of_source(source, checkout, source_digest))
-    return list(dict.fromkeys(filter(None, products)))
+    found = [cache.find_memo(key).split("\0") for key in _keys_of_source(place, source_digest)]
+    return list(dict.fromkeys(product for products in found for product in products if product))
 
 
-def _keys_of_source(source: str, checkout: str, source_digest: str) -> list[str]:
-    known = (("path", below(checkout, source)), ("content", source_digest))
+def _keys_of_source(place: str, source_digest: str) -> list[str]:
+    known = (("path", place), ("content", source_digest))
     return [keys.key_of("object of source", [(tag, (text,))]) for tag, text in known if text]
 
 
@@ -196,20 +224,28 @@ def find(product: str, cache: Store) -> ObjectRecord | None:
     return read(key_of(product), cache)
 
 
-def bases(product: str, cache: Store) -> Iterator[ObjectRecord]:
+def bases(product: str, cache: Store, command: str = "") -> Iterator[ObjectRecord]:
     """The records to compare a compile of an object with, newest first: of the last that succeeded.
 
-    If none has, that of the last, which says what changed in the stages that it reached.
+    If any of them has this command line, those. If none succeeded, the last one, which says what changed in
+    the stages that it reached.
     """
     last = find(product, cache)
     if last is None:
         return
-    if not last.has_failed or not last.earlier:
-        yield last
-    for identity in last.earlier:
-        kept = read(key_of(product, identity), cache)
+    named = [*([] if last.has_failed else [last.identity]), *last.earlier]
+    same_line = [each for each in named if command and each.startswith(_of_line(command))]
+    for identity in (same_line or named)[: _MOST_OF_LINE + 1]:
+        kept = last if identity == last.identity else read(key_of(product, identity), cache)
         if kept:
             yield kept
+    if not named:
+        yield last
+
+
+def _of_line(command: str) -> str:
+    """How the identities of compiles with this command line begin."""
+    return f"{command}/"
 
 
 def read(key: str, cache: Store) -> ObjectRecord | None:
@@ -230,6 +266,7 @@ def _of_values(values: dict[str, list[list[str]]]) -> ObjectRecord:
     record = ObjectRecord(details=details, earlier=earlier)
     for name, text in zip(_TEXTS, texts, strict=True):
         setattr(record, name, text)
+    record.ended = float(record.ended)
     components: dict[str, list[Component]] = {}
     for owner, tag, *flat in values["components"]:
         parts = [(shown, rest) for shown, rest in sections.in_tuples(flat, 2)]

@@ -40,6 +40,12 @@ _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
 _TEXTS = "said"  # an extra tag of a pass: the digest of each user file's contribution to its text
+_NAMING = ("arguments", "files")  # components that name files
+_OF_PLACES = (
+    "files",
+    "directory",
+    "dates",
+)  # components that only say where files are, or are some of the inputs
 _FILES = {"files": "", "libraries": "the library "}
 _OTHERS = {
     "sources": "its source is in another place",
@@ -56,11 +62,11 @@ class StageReasons:
         call: StagedCall,
         looked_up: Sequence[Task],
         now: Present,
-        checkout: str = "",
+        relocation: Relocation | None = None,
     ) -> None:
         self._call = call
-        self._checkout = checkout
-        self._former_checkout = self._of_terminal = ""
+        self._here = self._there = relocation or Relocation("", call.cwd)
+        self._of_terminal = ""
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
         self._now = now.in_environment(call.environ)
@@ -74,7 +80,7 @@ class StageReasons:
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """The name of each stage that ran, and why, a clause."""
-        self._former_checkout = former.checkout if former else ""
+        self._there = former.relocation if former else self._here
         self._of_terminal = object_record.of_terminal(former, self._call.terminal) if former else ""
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
@@ -159,26 +165,34 @@ class StageReasons:
 
     def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = object_record.bounded(self._keys_of(one, former.digest_key).components)
-        different = _differences(now, self._as_here(before.components))
-        if not different and (elsewhere := _differences(now, before.components)):
-            if any(difference.tag == "arguments" for difference in elsewhere):
-                return [f"its command line names `{self._checkout}` instead of `{self._former_checkout}`"]
-            different = elsewhere
+        different = difference_text.differences(now, self._as_here(before.components))
+        different = [difference for difference in different if difference.tag != _TEXTS]
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
-        if all(difference.tag == "files" for difference in different):  # other inputs may have changed, too
-            found += [
-                clause for clause in self._of_input_record(before) if clause not in _MISSING or not found
-            ]
+        if all(
+            difference.tag in _OF_PLACES for difference in different
+        ):  # other inputs may have changed, too
+            read = self._of_input_record(before)
+            found += [clause for clause in read if clause not in _MISSING or not found]
+        if not found:
+            here, there = self._here.checkout, self._there.checkout
+            found = [f"its command line names `{here}` instead of `{there}`"]
         return list(dict.fromkeys(found))
 
     def _as_here(self, components: Iterable[Component]) -> list[Component]:
         """Components of a compile in another checkout, with the paths of this one."""
-        here, there = self._checkout, self._former_checkout
-        if not here or not there:
+        if not self._is_elsewhere:
             return list(components)
+        here, there = self._here.checkout, self._there.checkout
         return [
-            (tag, [(shown.replace(there, here), text) for shown, text in parts]) for tag, parts in components
+            (tag, [(shown.replace(there, here), text) for shown, text in parts] if tag in _NAMING else parts)
+            for tag, parts in components
         ]
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether the compared compile was in another checkout."""
+        here, there = self._here.checkout, self._there.checkout
+        return bool(here and there and here != there)
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         tag = difference.tag
@@ -190,7 +204,7 @@ class StageReasons:
             return [_OTHERS.get(tag, f"its {tag} changed")]
         if tag == "arguments":
             return difference_text.of_arguments(difference, difference_text.LINE_OF_TOOL)
-        if difference.is_reordered:
+        if not difference.added and not difference.removed:
             return [f"the order of its {tag} changed"]
         if tag == "inputs":
             return self._of_inputs(difference, stage)
@@ -200,9 +214,14 @@ class StageReasons:
             self._paths |= zip(clauses, paths, strict=True)
             return clauses
         if tag == "dates":
-            return [f"the date of `{shown.rsplit(':', 2)[0]}` changed" for shown, _ in difference.added]
-        if tag == "directory" and difference.removed:
-            return [f"the working directory changed from `{difference.removed[0][0]}`"]
+            dated, before = (
+                {shown.rsplit(":", 2)[0] for shown, _ in parts}
+                for parts in (difference.added, difference.removed)
+            )
+            return [f"the date of `{name}` changed" for name in sorted(dated & before)]
+        if tag == "directory":  # without the one of before, an option makes it matter
+            both_known = difference.added and difference.removed
+            return [f"the working directory changed from `{difference.removed[0][0]}`"] if both_known else []
         return [_OTHERS.get(tag, f"its {tag} changed")]
 
     def _of_inputs(self, difference: ComponentDifference, stage: Stage) -> list[str]:
@@ -255,8 +274,13 @@ class StageReasons:
     def _of_input_record(self, before: StageKeys) -> list[str]:
         """What changed in its input record, as clauses."""
         environ, cache = self._call.environ, self._call.store
-        here = Relocation("", self._call.cwd)
-        found = record.named(before.record_name, here, cache)
+        found = record.named(before.record_name, Relocation("", self._there.cwd), cache)
+        if self._is_elsewhere:
+            moved = found and input_records.as_here(found.input_record, self._there, self._here)
+            files = input_records.files_here(moved, self._now) if moved else []
+            changed = {f"`{path}` changed": path for path, is_same in files if not is_same}
+            self._paths |= changed
+            return list(changed)
         if found is None:
             return [LOST if before.record_name else NOT_STORED]
         read = found.input_record
@@ -266,11 +290,6 @@ class StageReasons:
         }
         self._paths |= paths
         return list(paths) or [self._of_terminal or LOST]
-
-
-def _differences(now: Iterable[Component], before: Iterable[Component]) -> list[ComponentDifference]:
-    found = difference_text.differences(now, before)
-    return [difference for difference in found if difference.tag != _TEXTS]
 
 
 def _is_cached(task: Task) -> bool:

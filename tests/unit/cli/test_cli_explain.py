@@ -197,6 +197,7 @@ PASS, HOST, LINK, OTHER = (
         (["a.cu", "b.cu"], [PASS, HOST, LINK], ["", "", ""]),
         (["a.cu", "b.o"], [PASS, HOST, LINK], ["a.cu", "a.cu", ""]),
         (["a.cu"], [PASS, HOST, LINK], ["", "", ""]),
+        (["a.o", "b.o"], [LINK, HOST], ["", ""]),
     ],
 )
 def test_the_stages_of_one_of_several_sources_stand_below_it(nvccache, cache_dir, sources, stages, owners):
@@ -271,9 +272,22 @@ def test_the_record_of_a_call_that_left_the_event_log_has_its_stages(nvccache, c
 
 
 def test_a_record_of_another_call_than_the_counted_one_is_ignored(nvccache, cache_dir):
-    note(cache_dir, "a.o", "`y.h` changed", ["`z.h` is gone"])
+    note(cache_dir, "a.o", "`y.h` changed", ["`z.h` is gone"], ended=event("").started - 10)
     logged(cache_dir, outcomes.MISS, product=os.path.abspath("a.o"), cause="`x.h` changed")
     assert nvccache.lines("explain", "a.o") == ["`a.o`: miss, because `x.h` changed"]
+
+
+def test_the_record_of_a_later_call_than_the_counted_one_is_explained(
+    nvccache, cache_dir, tmp_path, monkeypatch
+):
+    """A call that made it beside another object is in the event log under that one alone."""
+    monkeypatch.chdir(tmp_path)
+    logged(cache_dir, outcomes.MISS, product=os.path.abspath("a.o"), cause="`x.h` changed")
+    ended = event("").ended + 100
+    note(cache_dir, "a.o", "`y.h` changed", ended=ended)
+    (tmp_path / "a.o").touch()
+    os.utime("a.o", (ended,) * 2)
+    assert nvccache.lines("explain", "a.o") == ["`a.o`: miss, because `y.h` changed"]
 
 
 def test_a_call_that_was_not_compiled_shows_no_stage(nvccache, cache_dir):

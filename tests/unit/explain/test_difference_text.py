@@ -41,6 +41,19 @@ def test_another_order_is_a_difference_without_parts():
     assert not difference.is_reordered
 
 
+def test_another_order_is_a_difference_beside_an_added_part():
+    clauses = {}
+    for name, parts in (("kept", ["-g", "-O2", "-O3"]), ("swapped", ["-O3", "-g", "-O2"])):
+        now = ("arguments", [(part, "") for part in parts])
+        before = ("arguments", [("-g", ""), ("-O3", "")] if name == "swapped" else [("-g", ""), ("-O2", "")])
+        (difference,) = difference_text.differences([now], [before])
+        clauses[name] = difference_text.of_arguments(difference, "it")
+    assert clauses == {
+        "kept": ["`-O3` was added to it"],
+        "swapped": ["`-O2` was added to it", "it was reordered"],
+    }
+
+
 def test_added_and_removed_tags_keep_their_order():
     more = ("sources", [("/a.cu", "")])
     assert found([ARGV, more], [FILES, ARGV]) == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -324,10 +325,19 @@ def test_a_source_of_the_same_name_hides_no_other(place, cache, tmp_path, monkey
 
 def test_a_copy_of_a_source_is_compared_with_it(place, cache):
     record(case(), cache)
-    os.rename("a.cu", "b.cu")
-    assert (
-        cause_of(case("-c b.cu -O2 -o b.o"), cache)[-1] == f"its source was compiled earlier as `{place}/a.o`"
-    )
+    (place / "b.cu").write_bytes((place / "a.cu").read_bytes())
+    made = f"its source was compiled earlier as `{place}/a.o`"
+    assert cause_of(case("-c b.cu -O2 -o b.o"), cache) == [
+        "its source was compiled only under another name",
+        f"that name was `{place}/a.cu`",
+        made,
+    ]
+    assert cause_of(case("-c b.cu -O3 -o b.o"), cache)[-1] == made
+    os.unlink("a.cu")
+    assert cause_of(case("-c b.cu -O3 -o b.o"), cache) == [
+        "compared with an earlier compile of its source, `-O3` replaced `-O2`",
+        made,
+    ]
 
 
 def test_a_new_object_with_other_options_also_names_changed_files(place, cache):
@@ -338,6 +348,35 @@ def test_a_new_object_with_other_options_also_names_changed_files(place, cache):
         "the program `tool` changed",
         f"its source was compiled earlier as `{place}/a.o`",
     ]
+
+
+def test_another_checkout_is_compared_by_its_own_paths(place, cache, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "relocation", lambda: Relocation("", os.getcwd(), ["a.cu"]))
+    record(case(f"-c a.cu -I{place}/inc -o a.o"), cache)
+    other = tmp_path / "other"
+    shutil.copytree(place, other)
+    monkeypatch.chdir(other)
+    write("a.cu", "int other;\n")
+    assert cause_of(case(f"-c a.cu -I{other}/inc -I{other}/more -o a.o"), cache) == [
+        f"compared with an earlier compile of its source, `-I{other}/more` was added to the command line",
+        "`a.cu` differs",
+        f"its source was compiled earlier as `{place}/a.o`",
+    ]
+
+
+def test_a_result_that_could_not_be_stored_is_not_called_lost(place, cache):
+    cache.fault = "disk_full"
+    record(case(), cache)
+    cache.fault = ""
+    (found,) = cause_of(case(), cache)
+    assert found.startswith(
+        "no direct record is kept: its results could not be stored: the cache's file system"
+    )
+
+
+def test_a_cache_that_is_only_read_says_so(place, tmp_path):
+    read_only = Store(str(tmp_path / "cache"), is_readonly=True)
+    assert cause_of(case(), read_only) == ["NVCCACHE_READONLY is set, so nothing is recorded"]
 
 
 def test_another_source_is_named(place, cache):
@@ -362,6 +401,24 @@ def test_of_the_last_compiles_of_an_object_the_nearest_is_compared(place, cache)
     assert cause_of(case("-c a.cu -O2 -DX -o a.o"), cache) == ["`-DX` was added to the command line"]
 
 
+def test_the_object_that_is_there_tells_which_compile_was_repeated_last(place, cache):
+    """As by a direct hit: 1 1, 2 1, 1 2, 2 1 again, and now 2 2."""
+    for source, tool in (("1", "1"), ("2", "1"), ("1", "2")):
+        write("a.cu", source)
+        write("tool", tool)
+        write("a.o", source + tool)
+        record(case(), cache)
+    write("a.cu", "2")
+    assert cause_of(case(), cache) == ["`a.cu` changed"]
+    write("a.o", "21")
+    assert cause_of(case(), cache) == ["the program `tool` changed"]
+
+
+def test_options_that_name_outputs_or_set_threads_are_no_cause(place, cache):
+    record(case("-c a.cu -O2 -o a.o -t 2 -MF a.d"), cache)
+    assert cause_of(case("-c a.cu -O3 --threads=4 -o a.o"), cache) == ["`-O3` replaced `-O2`"]
+
+
 def test_a_compile_that_failed_is_no_base_of_comparison(place, cache):
     """`a.cu` was broken and mended; then the tool changed."""
     record(case(), cache)
@@ -376,12 +433,16 @@ def test_a_compile_that_failed_is_no_base_of_comparison(place, cache):
 
 
 def test_compiles_whose_inputs_are_forgotten_are_compared_last(place, cache):
-    recorded = record(case(), cache)
-    write("a.cu", "int b;\n")
-    record(case("-c a.cu -O2 -DX -o a.o"), cache)
+    recorded = record(case("-c a.cu -O2 -DX -o a.o"), cache)
+    record(case(), cache)
     cache.remove_damaged(store.RECORD, recorded.record.front.key)
-    assert cause_of(case("-c a.cu -O2 -o a.o"), cache) == [LOST]
-    assert cause_of(case("-c a.cu -O2 -DX -DY -o a.o"), cache) == ["`-DY` was added to the command line"]
+    assert cause_of(case("-c a.cu -O2 -DX -o a.o"), cache) == [LOST]
+    write("tool", "TOOL")
+    assert cause_of(case("-c a.cu -O2 -DX -DY -o a.o"), cache) == [
+        "`-DX` was added to the command line",
+        "`-DY` was added to the command line",
+        "the program `tool` changed",
+    ]
 
 
 def test_only_the_newest_compile_explains_by_why_it_was_not_recorded(place, cache):

@@ -64,6 +64,14 @@ def test_of_compiles_that_can_stand_for_each_other_the_last_is_kept(cache):
     assert bases(cache) == ["one x", "two x", "one y"]
 
 
+def test_the_last_compile_of_a_command_line_is_kept_beside_many_of_others(cache):
+    compiled(cache, "one", "x")
+    for number in range(30):
+        compiled(cache, f"line {number}", "x")
+    assert [found.command for found in object_record.bases(PRODUCT, cache, "one")] == ["one"]
+    assert len(list(object_record.bases(PRODUCT, cache, "none"))) == 7
+
+
 def test_a_failed_compile_is_kept_until_the_next(cache):
     compiled(cache, "broken", outcome=outcomes.FAILED)
     assert bases(cache) == ["broken"]
@@ -96,7 +104,8 @@ def test_a_source_is_found_by_its_place_and_by_its_content(cache):
         ("/three/a.cu", "1", ["/two/a.o", "/one/a.o"]),
         ("/three/b.cu", "", []),
     ):
-        assert object_record.made_from(source, "/three", digest, cache) == products
+        place = object_record.below("/three", source)
+        assert object_record.made_from(place, digest, cache) == products
 
 
 def test_what_stands_for_a_hidden_value_can_be_kept_in_every_locale(cache, monkeypatch):

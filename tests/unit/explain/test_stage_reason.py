@@ -292,6 +292,14 @@ def test_each_other_component_is_a_reason(now, before, tag, old, new, clause):
     assert why(now, before) == {"ptxas for sm_80": clause}
 
 
+@pytest.mark.parametrize("tag", ["directory", "dates"])
+def test_what_comes_with_an_option_is_no_reason(now, before, tag):
+    before.change("ptxas", "arguments", "-m64")
+    now.change("ptxas", "arguments", "-m64", "-g")
+    now.change("ptxas", tag, "/one:a.cu:1:2")
+    assert why(now, before) == {"ptxas for sm_80": "`-g` was added to its command line"}
+
+
 def test_of_many_differences_the_first_are_shown_and_the_others_counted(now, before):
     now.change("ptxas", "arguments", *now.stage("ptxas").key_argv, *(f"-W{letter}" for letter in "abcde"))
     (clause,) = why(now, before).values()
