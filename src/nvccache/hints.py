@@ -44,8 +44,8 @@ _OPTIONS = {
     "-v": "nvccache stats -v",
     "-V": "nvccache --version",
 }
-# Settings of ccache and sccache, as in a file and in variables but without underscores, where the most similar
-# name is another setting or none -> a setting of ours, or why there is none.
+# Settings of ccache and sccache, as in a file and in variables but without underscores, where the most
+# similar name is another setting or none -> a setting of ours, or why there is none.
 _SETTINGS = {
     "cachedir": "dir",
     **dict.fromkeys(("compiler", "path"), "nvcc"),
