@@ -12,6 +12,8 @@ _EXPLAIN = "`nvccache explain -v` names the cause of a miss, and `NVCCACHE_LOG` 
 _WRAPPER = "put the wrapper in front of nvccache, or around the host compiler"
 _FILE = "the settings file is below `XDG_CONFIG_HOME`"
 _BY_SIZE = "only its size limits the cache: `nvccache config set max_size`"
+_NO_SERVER = "there is no server to start or stop"
+_URL = "`NVCCACHE_REMOTE` has the URL of the remote, with `,rw` to write to it"
 _COMPRESSED = "intermediates are always compressed, objects never"
 
 # Options of ccache and sccache -> a command of ours, or why there is none.
@@ -27,26 +29,39 @@ _OPTIONS = {
     **dict.fromkeys(("-o", "--set-config"), "nvccache config set"),
     **dict.fromkeys(("-x", "--show-compression"), "nvccache stats"),
     **dict.fromkeys(("-X", "--recompress"), _COMPRESSED),
-    **dict.fromkeys(("-d", "--dir"), "`NVCCACHE_DIR` names the cache directory"),
+    **dict.fromkeys(("-d", "--dir", "--directory"), "`NVCCACHE_DIR` names the cache directory"),
     "--config-path": _FILE,
     "--evict-older-than": "nvccache clean --older-than",
     "--evict-namespace": "nvccache clean --matching",
     "--trim-dir": "nvccache remote prune",
     "--print-stats": "nvccache stats --json",
     "--inspect": "nvccache explain",
+    "--show-adv-stats": "nvccache stats -v",
+    "--show-log-stats": "nvccache stats --since",
+    "--stats-format": "nvccache stats --format",
+    "--dist-status": "nvccache doctor",
+    **dict.fromkeys(("--start-server", "--stop-server", "--stop-storage-helpers"), _NO_SERVER),
     "-v": "nvccache stats -v",
     "-V": "nvccache --version",
 }
-# ccache's settings, as in its file and its variables but without underscores, where the most similar name is
-# another setting or none -> a setting of ours, or why there is none.
+# Settings of ccache and sccache, as in a file and in variables but without underscores, where the most
+# similar name is another setting or none -> a setting of ours, or why there is none.
 _SETTINGS = {
     "cachedir": "dir",
     **dict.fromkeys(("compiler", "path"), "nvcc"),
     "logfile": "log",
     "maxfiles": _BY_SIZE,
-    **dict.fromkeys(("memcached", "memcachedconf"), "`NVCCACHE_REMOTE` names servers: redis, not memcached"),
+    "memcached": "`NVCCACHE_REMOTE` names servers: redis, not memcached",
     **dict.fromkeys(("remotestorage", "secondarystorage"), "remote"),
     "statslog": "stats_dir",
+    # sccache's
+    "cachesize": "max_size",
+    "errorlog": "log",
+    "conf": _FILE,
+    "localrwmode": "`NVCCACHE_READONLY` changes nothing in the cache",
+    "idletimeout": _NO_SERVER,
+    **dict.fromkeys(("bucket", "region", "endpoint", "s3keyprefix", "s3rwmode", "gcsbucket"), _URL),
+    **dict.fromkeys(("redis", "redisendpoint", "webdavendpoint"), _URL),
     **dict.fromkeys(
         ("sloppiness", "hashdir", "ignoreheaders", "ignoreheadersinmanifest", "ignoreoptions"),
         _NOTHING_IGNORED,
@@ -118,4 +133,4 @@ def did_you_mean(name: str) -> str:
 
 
 def _without_counterpart(why: str) -> str:
-    return f"; unlike in ccache, {why}"
+    return f"; unlike in other caches, {why}"

@@ -10,7 +10,7 @@ import pytest
 from nvccache import hints
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/from-ccache.md"
-WITHOUT = "; unlike in ccache, "
+WITHOUT = "; unlike in other caches, "
 
 
 @pytest.mark.parametrize("variable", sorted(set(re.findall(r"`CCACHE_(\w+)", PAGE.read_text()))))
@@ -38,6 +38,8 @@ def test_each_option_of_the_page_has_an_answer(option):
         ("direct_mode", f"{WITHOUT}there is one mode, which needs no preprocessor for a hit"),
         ("depend_mode", f"{WITHOUT}there is one mode, "),
         ("prefix_command", f"{WITHOUT}put the wrapper in front of nvccache, or around the host compiler"),
+        ("NVCCACHE_CACHE_SIZE", "; did you mean `NVCCACHE_MAX_SIZE`?"),
+        ("NVCCACHE_S3_RW_MODE", f"{WITHOUT}`NVCCACHE_REMOTE` has the URL"),
         ("namespace", f"{WITHOUT}use a cache directory for each"),
         ("temporary_dir", f"{WITHOUT}temporary files are below `TMPDIR`"),
         ("debug", f"{WITHOUT}`nvccache explain -v` "),
@@ -56,6 +58,8 @@ def test_a_setting_of_ccache_or_a_misspelled_one(name, answer):
     [
         ("-X", f"{WITHOUT}intermediates are always compressed, objects never"),
         ("--recompress", f"{WITHOUT}intermediates "),
+        ("--stop-server", f"{WITHOUT}there is no server"),
+        ("--show-adv-stats", "; did you mean `nvccache stats -v`?"),
         ("--config", "; did you mean `nvccache config`?"),
         ("--config-path", f"{WITHOUT}the settings file is below `XDG_CONFIG_HOME`"),
         ("stats -z", "; did you mean `nvccache stats --reset`?"),

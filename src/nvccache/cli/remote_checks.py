@@ -33,7 +33,8 @@ def _of_service(status: Status) -> Finding:
     if status.fault:
         return _bad(status, "remote", "cannot be used", status.fault, status.text)
     seconds = status.get_seconds or 0.0
-    answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}, {status.rights}"
+    answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}"
+    answers += "" if status.cannot_be_written else f", {status.rights}"
     if seconds > _SLOW_SECONDS:
         return Finding(ODD, "remote", f"{answers}: a compile waits for several answers")
     return Finding(GOOD, "remote", answers)

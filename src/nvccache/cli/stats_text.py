@@ -194,7 +194,7 @@ def _stages(stages: Figures) -> list[str]:
 def _waiting(counts: Figures) -> list[str]:
     found = []
     if counts["pending"]:
-        why = f" ({counts['outage']['text']})" if counts["outage"] else ""
+        why = f" ({counts['outage']['word']})" if counts["outage"] else ""
         objects = format_count(counts["pending"], "object")
         found.append(f"{objects} still to be sent{why}: see `nvccache remote status`")
     if counts["elsewhere"]:

@@ -289,7 +289,7 @@ def test_why_objects_are_still_to_be_sent(nvccache, used_remote):
     breaker.Breaker(used_remote.identity, for_writing=True).trip("full", "it is full")
     assert nvccache.json("stats")["uploads"]["outage"]["word"] == "full"
     for line in (("stats",), ("stats", "-v")):
-        assert "2 objects still to be sent (it is full): see `nvccache remote" in nvccache(*line).output
+        assert "2 objects still to be sent (full): see `nvccache remote" in nvccache(*line).output
 
 
 @pytest.mark.parametrize("remote", ["", "redis://other:1,rw", "redis://nowhere:1"])

@@ -92,8 +92,9 @@ def test_one_that_cannot_be_written_to_is_bad_before_an_upload_fails(far, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(SharedDirectory, "put", raised)
-        finding = found()[1]
+        reading, finding = found()
         assert (finding.state, finding.topic) == (BAD, "uploads")
+        assert "written" not in reading.text
         assert "cannot be written to: it denies access (Permission denied)" in finding.text
         assert "write access" in finding.details[0]
         monkeypatch.setenv("NVCCACHE_READONLY", "1")
