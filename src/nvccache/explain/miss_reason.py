@@ -40,6 +40,7 @@ _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
 _MOST_DETAILS = 50
+_LARGEST_OBJECT = 64 << 20  # bytes that are worth reading to find the compile that made it
 _DEVICE_LINES = ("generate-line-info", "device-debug")
 # They name outputs or say how nvcc runs: no result depends on them.
 _OF_OUTPUTS = frozenset(
@@ -81,7 +82,7 @@ class Explanation:
         self._source = os.path.normpath(os.path.join(self._cwd, inputs[0])) if inputs else ""
         self._place = object_record.below(relocation.checkout, self._source)
         self._now = Present(request.environ, cache)
-        self._object_before = self._now.digest(self._objects[0]) if self._objects else ""
+        self._object_before = self._digest_of_object() if self._objects else ""
         self._command = keys.key_of("command", [("arguments", tuple(request.arguments))])
         self.cause = self._find_cause()
 
@@ -119,7 +120,7 @@ class Explanation:
             checkout=self._relocation.checkout,
             source=self._source,
             source_digest=self._now.digest(self._source),
-            object_digest=Present({}, self._cache).digest(self._objects[0]),
+            object_digest=self._digest_of_object(),
             ended=time.time(),
             details=cause[1 : _MOST_DETAILS + 1],
             components=self._components(digest_key, self._arguments(), self._variables()),
@@ -129,6 +130,13 @@ class Explanation:
         object_record.add(self._objects, made, self._cache)
         if not made.has_failed:
             object_record.note_of_source(made, self._objects[0], self._cache)
+
+    def _digest_of_object(self) -> str:
+        """The digest of the first object as it is now; empty if there is none, or a very large one."""
+        try:
+            return keys.digest_file(self._objects[0], _LARGEST_OBJECT)
+        except (OSError, ValueError):
+            return ""
 
     def _why_not_stored(self) -> str:
         fault = self._cache.fault
