@@ -6,7 +6,7 @@ import click
 
 from nvccache.cli import contents
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import OnProgress, WrongUsage, bar, json_option, say, say_json, warn
+from nvccache.cli.output import Failure, OnProgress, WrongUsage, bar, json_option, say, say_json, warn
 from nvccache.cli.units import age_option, format_count, format_size, size_option
 from nvccache.config import Config
 from nvccache.store import directory, eviction
@@ -68,6 +68,8 @@ def clean(
     if not everything and not is_chosen and not by_age_or_size:
         our_settings.refuse_if_wrong(settings, "max_size")
         max_size = settings.max_size or None
+    if settings.readonly and not dry_run:
+        raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
     details: dict[str, object] = {}
     try:
         if not settings.dir:

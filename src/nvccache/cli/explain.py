@@ -280,7 +280,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _headline(now_run: int, now_hit: int, same: int, failed: int) -> str:
-    others = f"; {format_count(failed, 'product')} failed" if failed else ""
+    others = f"; {format_count(failed, 'product')} failed in one build or both" if failed else ""
     if not now_run and not now_hit:
         if failed and not same:
             return others.removeprefix("; ")

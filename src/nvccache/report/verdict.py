@@ -108,7 +108,7 @@ def to_json(verdict: Verdict) -> dict[str, object]:
 
 def _costliest(calls: Iterable[Call]) -> Costliest | None:
     found: dict[str, tuple[str, dict[str, None], float]] = {}
-    for call in calls:
+    for call in (call for call in calls if call.tool_spent):
         cause = "" if call.outcome == outcomes.BYPASS else call.cause
         _, sources, spent = found.get(cause or f"\0{call.name}", ("", {}, 0.0))
         found[cause or f"\0{call.name}"] = (cause, {**sources, call.name: None}, spent + call.tool_spent)

@@ -104,6 +104,15 @@ def test_missing_cache_is_a_sentence_and_stays_missing(nvccache, cache_dir):
     assert not os.path.exists(cache_dir)
 
 
+def test_nothing_is_removed_where_readonly_is_on(nvccache, filled_cache):
+    before = eviction.usage(filled_cache)
+    for options in (["--all"], ["--older-than", "0s"], ["--stage", "cicc"]):
+        result = nvccache("clean", *options, NVCCACHE_READONLY="1")
+        assert (result.exit_code, "`readonly` is on (NVCCACHE_READONLY" in result.output) == (1, True)
+    assert nvccache("clean", "--all", "--dry-run", NVCCACHE_READONLY="1").exit_code == 0
+    assert eviction.usage(filled_cache) == before
+
+
 def test_read_only_cache_is_one_sentence(nvccache, filled_cache):
     nvccache("clean")  # loads what the interpreter may not read below
     with read_only(filled_cache) as copy:
