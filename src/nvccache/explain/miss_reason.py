@@ -1,8 +1,9 @@
 """Why a call was not a direct hit: what differs from an earlier compile of the same object.
 
-Of the last few (object_record.py) the one that differs least is meant, with the same command line if there is
-one: direct hits leave no record, so the last one need not be what the user built last. First the components
-of its key are compared, then its recorded inputs. For single stages, see stage_reason.py.
+Of the last few (object_record.py) that is meant whose object is there, or else the one that differs least,
+with the same command line if there is one: direct hits leave no record, so the last one need not be what the
+user built last. First the components of its key are compared, then its recorded inputs. For single stages,
+see stage_reason.py.
 """
 
 from __future__ import annotations
@@ -291,15 +292,21 @@ class Explanation:
     def _neighbours(self) -> Iterator[_Comparison]:
         """The compiles of other objects from this source, or from its counterpart in another checkout."""
         digest = self._now.digest(self._source)
+        of_command = min(self._differences_of_command(), key=len, default=[])
         for product in object_record.made_from(self._place, digest, self._cache):
-            if product in self._objects:
+            # Of each object the nearest call alone is compared by its inputs, which may be many.
+            calls = [
+                (self._of_call(base, is_neighbour=True), base)
+                for base in object_record.bases(product, self._cache)
+                if product not in self._objects
+                and (base.source_digest == digest or base.place == self._place)
+            ]
+            if not calls:
                 continue
-            for base in object_record.bases(product, self._cache):
-                recorded = self._recorded_here(base)
-                if not (digest and digest == base.source_digest) and not self._is_counterpart(base, recorded):
-                    continue
-                found = self._of_call(base, is_neighbour=True)
-                of_files = [] if found else min(self._differences_of_command(), key=len, default=[])
+            found, base = min(calls, key=lambda call: len(call[0]))
+            recorded = self._recorded_here(base)
+            if digest == base.source_digest != "" or self._is_counterpart(base, recorded):
+                of_files = [] if found else of_command
                 if recorded and not of_files:
                     of_files = self._of_files(base, recorded)
                 yield _Comparison(base, product, [*found, *of_files], bool(of_files or recorded))

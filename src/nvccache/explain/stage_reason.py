@@ -168,9 +168,8 @@ class StageReasons:
         different = difference_text.differences(now, self._as_here(before.components))
         different = [difference for difference in different if difference.tag != _TEXTS]
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
-        if all(
-            difference.tag in _OF_PLACES for difference in different
-        ):  # other inputs may have changed, too
+        if all(difference.tag in _OF_PLACES for difference in different):
+            # Other inputs may have changed, too.
             read = self._of_input_record(before)
             found += [clause for clause in read if clause not in _MISSING or not found]
         if not found:

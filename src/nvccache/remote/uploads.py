@@ -151,6 +151,7 @@ def items(cache: str | Directory, identity: str = "") -> set[tuple[str, Item]]:
 
 
 def count_pending(cache: str | Directory, identity: str = "") -> int:
+    """The number of objects still to be sent, to one remote or to all."""
     return len(items(cache, identity))
 
 
