@@ -97,7 +97,7 @@ def shared(base: Path, name: str, make: Callable[[Path], None]) -> Path:
 def launcher_of_tree() -> Path:
     """The launcher compiled from this tree, which runs the nvccache of this tree; once for all test runs.
 
-    No installation's: `tests/guards.py` runs tests in a copy of the tree.
+    No installation's: tests may run in a copy of the tree, in which something was changed on purpose.
     """
     sources = sorted((NATIVE / "launcher").iterdir())
     inputs = [sys.executable, str(ROOT), *private_path(), *(path.read_bytes().hex() for path in sources)]

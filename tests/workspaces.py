@@ -25,7 +25,7 @@ REFERENCE_KEEP_DIRECTORY = Path("/tmp/nvccache")
 REMEMBERED = "remembered"
 # Seconds: what changed just before a call began is not recorded, since it may have changed meanwhile.
 OLD_ENOUGH = 0.06
-OWN_PATH = private_path()[0]  # what `tests/guards.py` gives to the tests of a copy
+OWN_PATH = private_path()[0]
 
 
 @dataclasses.dataclass(frozen=True)

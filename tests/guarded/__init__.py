@@ -1,1 +1,0 @@
-"""The checks that must not be taken out, a table for each package of the source; see tests/guards.py."""
