@@ -77,6 +77,7 @@ _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 _REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
+_MOST_LINKS = 40  # of the kernel
 
 
 class Bypass:
@@ -258,7 +259,7 @@ def _expand(scanned: list[Argument], line: _CommandLine, depth: int) -> Bypass |
 
 
 def _expand_file(path: str, line: _CommandLine, depth: int) -> Bypass | None:
-    if not os.path.isfile(path):
+    if _is_stream(path) or not os.path.isfile(path):
         return Bypass("unreadable_option_file", path)  # reading a pipe would take its content from nvcc
     try:
         with open(path, "rb") as stream:
@@ -314,7 +315,7 @@ def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
 
 
 def _files(arguments: Sequence[Argument]) -> Bypass | None:
-    for path in _inputs(arguments):
+    for path in _read(arguments):
         if _is_stream(path):
             return Bypass("standard_input", path)  # could not be read again for the real nvcc
     for name in ("output-file", "dependency-output"):
@@ -330,21 +331,43 @@ def _files(arguments: Sequence[Argument]) -> Bypass | None:
     return None
 
 
+def _read(arguments: Sequence[Argument]) -> list[str]:
+    """The files that the command line names and that nvcc or the host compiler reads."""
+    found = list(_inputs(arguments))
+    for argument in arguments:
+        if argument.name in ("pre-include", "compiler-options") and argument.value:
+            found += [path for path in argument.value.replace(" ", ",").split(",") if path[:1] != "-"]
+    return found
+
+
 def _is_stream(path: str) -> bool:
-    """Whether a path, existing or not, is not a regular file but a device or an open descriptor."""
-    if not path.startswith(("/dev/", "/proc/")):
-        return path == "-"
-    if path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path:
+    """Whether a path, existing or not, is or leads to a device, a pipe or an open descriptor."""
+    if path == "-":
         return True
+    try:
+        for _ in range(_MOST_LINKS):
+            is_special = path.startswith(("/dev/", "/proc/"))
+            if is_special and (path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path):
+                return True
+            if not os.path.lexists(path):
+                return is_special and _is_pseudo(os.stat(os.path.dirname(path)))
+            status = os.lstat(path)
+            if not stat.S_ISLNK(status.st_mode):
+                is_file = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+                return not is_file or (is_special and _is_pseudo(status))
+            directory = os.path.realpath(os.path.dirname(path))
+            if directory.startswith("/proc/") and directory.endswith("/fd"):
+                return True
+            path = os.path.join(directory, os.readlink(path))
+    except (OSError, ValueError):
+        pass
+    return True
+
+
+def _is_pseudo(status: os.stat_result) -> bool:
     from nvccache.files import signatures
 
-    try:
-        if os.path.lexists(path):
-            status = os.stat(path)
-            return not stat.S_ISREG(status.st_mode) or signatures.is_pseudo_file_system(status.st_dev)
-        return signatures.is_pseudo_file_system(os.stat(os.path.dirname(path)).st_dev)
-    except (OSError, ValueError):
-        return True
+    return signatures.is_pseudo_file_system(status.st_dev)
 
 
 def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) -> Bypass | None:

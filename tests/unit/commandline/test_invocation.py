@@ -363,6 +363,40 @@ def test_a_pipe_as_option_file_is_left_for_nvcc_to_read(in_directory):
     assert _reason("-c", "a.cu", "-optf", "pipe") == "unreadable_option_file"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-c {}",
+        "-M {}",
+        "-x cu -ptx {}",
+        "{} b.o -o program",
+        "-c a.cu -include b.h,{}",
+        "-c a.cu -Xcompiler -include,{}",
+        "-c a.cu -optf {}",
+    ],
+)
+@pytest.mark.parametrize(
+    "target", ["pipe", "/dev/stdin", "descriptors/0", "/proc/self/fd/0", "another", "/dev/tty"]
+)
+def test_a_link_to_what_is_read_once_is_left_for_nvcc_to_read(in_directory, line, target):
+    os.mkfifo("pipe")
+    os.symlink("/dev/fd", "descriptors")
+    os.symlink("/dev/stdin", "another")
+    os.symlink(target, "k.cu")
+    for path in ("k.cu", in_directory / "k.cu", target):
+        expected = "unreadable_option_file" if "-optf" in line else "standard_input"
+        assert _reason(*line.format(path).split()) == expected
+
+
+def test_a_link_to_a_file_is_a_file(in_directory):
+    os.makedirs("sub/fd")
+    (in_directory / "sub" / "fd" / "b.cu").write_text("")
+    os.symlink("sub/fd", "link")
+    os.symlink(in_directory / "link/b.cu", "a.cu")
+    os.symlink("nowhere", "dangling.cu")
+    assert _compiled("-c", "a.cu", "link/b.cu", "dangling.cu", "sub").inputs
+
+
 def test_dependencies_are_what_nvcc_would_write():
     found = _compiled(
         "-c", "a.cu", "-MD", "-MT", "x", "-MT", "a,b c", "-MF", "f", "-MF", "g", "-MP"
