@@ -55,6 +55,7 @@ LIBRARIES = "libraries"
 # Lines of /proc/self/status that describe the caller.
 STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
 _OF_PROCESSOR = (NATIVE, FEATURES)
+PATIENCE = 2.0  # seconds that a call spends on checking what remotes sent, whatever that names
 _LARGE = 1 << 28  # bytes, read in a tenth of a second
 
 
@@ -71,7 +72,10 @@ class Difference:
 class Present:
     """The current state of files, environment and machine; each file is read once for all input records."""
 
-    __slots__ = ("_cache", "_digests", "_environ_of_loader", "_irregular", "_known", "environ", "since_ns")
+    __slots__ = (
+        *("_cache", "_digests", "_environ_of_loader", "_irregular", "_known"),
+        *("environ", "patience", "since_ns"),
+    )
 
     def __init__(
         self, environ: Mapping[str, str], cache: Store, environ_of_loader: Mapping[str, str] | None = None
@@ -80,6 +84,7 @@ class Present:
         self._cache = cache  # has memos of what the machine is
         self._environ_of_loader = environ_of_loader or environ  # for running a loader to query it
         self.since_ns = time.time_ns()  # before the first file is read
+        self.patience = PATIENCE  # seconds left for checking records of remotes
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
         self._irregular: set[str] = set()

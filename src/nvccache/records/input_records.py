@@ -10,6 +10,7 @@ A stat signature is only a hint: if it matches, the file is not read again.
 from __future__ import annotations
 
 import os
+import time
 
 from nvccache.files import keys, signatures
 from nvccache.files.presence import (
@@ -77,6 +78,8 @@ _RECORD = sections.Schema(
     *((fact.name, sections.STRINGS if fact.width == 1 else sections.tuples_of(fact.width)) for fact in FACTS),
 )
 _MARK = MARK.encode()
+_MOST_FILES = 10_000  # of a record on a remote; a TU of CUTLASS or PyTorch has up to 2,000
+_LARGEST = 1 << 22  # bytes of a record on a remote: 300,000 describe 1,600 headers
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
@@ -84,6 +87,10 @@ SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
 class UnreadableError(Exception):
     """The inputs cannot be recorded; carries the reason as a clause."""
+
+
+class SlowCheckError(Exception):
+    """Checking took too long."""
 
 
 class InputRecord:
@@ -195,10 +202,15 @@ def decode(record: bytes, relocation: Relocation) -> InputRecord:
 
 
 def without_hints(record: bytes) -> bytes:
-    """The record without its hints, which might match by accident on another machine; raises ValueError."""
+    """The record without its hints, which might match by accident on another machine.
+
+    Raises ValueError, also if checking it would take long: a few kilobytes on a remote can name many files.
+    """
     fields = _RECORD.sections_of(record)  # not decoded: there may be eight large ones
     files = len(fields["digests"]) // keys.LENGTH
     directories = fields["directories"].count(b"\0")
+    if len(record) > _LARGEST or max(files, directories) > _MOST_FILES:
+        raise ValueError("it names too many files")
     fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))
     observed, _, search_path = sections.split(fields["other"])
     fields["other"] = sections.join([observed, "", search_path])  # no reader: permissions are checked again
@@ -286,10 +298,15 @@ def signature_of_directory(
     return found
 
 
-def differences(input_record: InputRecord, now: Present, is_one_enough: bool = False) -> list[Difference]:
-    """What changed since the recording; at most one difference if `is_one_enough`."""
+def differences(
+    input_record: InputRecord, now: Present, is_one_enough: bool = False, until: float = 0.0
+) -> list[Difference]:
+    """What changed since the recording; at most one difference if `is_one_enough`.
+
+    Raises SlowCheckError at the time `until` by the monotonic clock; 0 for no limit.
+    """
     found: list[Difference] = []
-    for difference in _each(input_record, now):
+    for difference in _each(input_record, now, until):
         found.append(difference)
         if is_one_enough:
             break
@@ -312,69 +329,70 @@ def files_here(input_record: InputRecord, now: Present) -> list[tuple[str, bool]
     return [(path, now.digest(path) == digest) for path, digest in files if now.signature(path)]
 
 
-def _each(input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def _each(input_record: InputRecord, now: Present, until: float) -> Iterator[Difference]:
     def of(facts: Iterable[Fact]) -> Iterator[Difference]:
         for fact in facts:
             rows = getattr(input_record, fact.name)
             if rows:
-                yield from fact.check(rows, input_record, now)
+                yield from fact.check(timed(rows) if fact.is_joined else rows, input_record, now)
+
+    def timed(rows: Any) -> Any:
+        return _until(until, rows) if until else rows
 
     yield from of(OF_ENVIRONMENT)
-    yield from _of_directories(input_record, now)
-    yield from _of_files(input_record, now)
+    yield from _of_directories(input_record, now, timed)
+    yield from _of_files(input_record, now, timed)
     yield from _of_reader(input_record, now)
     yield from of(FACTS[len(OF_ENVIRONMENT) :])
 
 
-def _of_files(input_record: InputRecord, now: Present) -> list[Difference]:
-    found = []
+def _until(until: float, rows: Iterable[Any]) -> Iterator[Any]:
+    for row in rows:
+        if time.monotonic() >= until:
+            raise SlowCheckError
+        yield row
+
+
+def _of_files(input_record: InputRecord, now: Present, timed: Callable[[Any], Any]) -> Iterator[Difference]:
     signed = now.signatures(input_record.files)
-    if signed != input_record.signatures:
-        links = {path for path, _ in input_record.links}
-        for path, kind, recorded, signature, digest in zip(
-            input_record.files,
-            input_record.kinds,
-            input_record.signatures,
-            signed,
-            input_record.digests,
-            strict=True,
-        ):
-            if signature is None:
-                found.append(Difference("gone", path))
-            elif signature == recorded:
-                now.learn(path, digest)
-            elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
-                found.append(Difference("changed", path))
-            elif kind == SOURCE and path not in links and os.path.islink(path):
-                found.append(Difference("moved", path))  # gcc names system headers by the targets of links
-    return found
+    if signed == input_record.signatures:
+        return
+    links = {path for path, _ in input_record.links}
+    of_files = (
+        input_record.files, input_record.kinds, input_record.signatures, signed, input_record.digests
+    )  # fmt: skip
+    for path, kind, recorded, signature, digest in timed(zip(*of_files, strict=True)):
+        if signature is None:
+            yield Difference("gone", path)
+        elif signature == recorded:
+            now.learn(path, digest)
+        elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
+            yield Difference("changed", path)
+        elif kind == SOURCE and path not in links and os.path.islink(path):
+            yield Difference("moved", path)  # gcc names system headers by the targets of links
 
 
-def _of_directories(input_record: InputRecord, now: Present) -> list[Difference]:
-    found = []
+def _of_directories(
+    input_record: InputRecord, now: Present, timed: Callable[[Any], Any]
+) -> Iterator[Difference]:
     signed = now.signatures(input_record.directories)
-    if signed != input_record.directory_signatures:
-        for directory, recorded, signature, names in zip(
-            input_record.directories,
-            input_record.directory_signatures,
-            signed,
-            input_record.names,
-            strict=True,
-        ):
-            if signature is None or signature != recorded:
-                found += _of_names(directory, names)
-    return found
+    recorded = input_record.directory_signatures
+    if signed == recorded:
+        return
+    for directory, was, is_now, names in zip(
+        input_record.directories, recorded, signed, input_record.names, strict=True
+    ):
+        if is_now is None or is_now != was:
+            yield from _of_names(directory, timed(names))
 
 
-def _of_names(directory: str, names: list[str]) -> list[Difference]:
-    found = []
+def _of_names(directory: str, names: Iterable[str]) -> Iterator[Difference]:
     for name in names:
         path = name[1:] if directory == "." else os.path.join(directory, name[1:])
         state = state_of(path)
         if state != name[0]:
             what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
-            found.append(Difference(what, path.removeprefix("./")))
-    return found
+            yield Difference(what, path.removeprefix("./"))
 
 
 def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:

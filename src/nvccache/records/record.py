@@ -17,6 +17,7 @@ calls, seeding.py for stages). Part of the hot path.
 from __future__ import annotations
 
 import os
+import time
 
 from nvccache.files import keys, signatures
 from nvccache.records import input_records
@@ -183,10 +184,21 @@ def valid_pairs(
                 continue
             known.add(pair.key)
             pair.is_received = True
-            if front.suits(pair.result) and not input_records.differences(
-                pair.input_record, now, is_one_enough=True
-            ):
+            if front.suits(pair.result) and _holds_in_time(pair.input_record, now):
                 yield pair
+
+
+def _holds_in_time(inputs: InputRecord, now: Present) -> bool:
+    """Whether the inputs of a received pair are unchanged; False once checking such pairs took too long."""
+    began = time.monotonic()
+    try:
+        return now.patience > 0 and not input_records.differences(
+            inputs, now, is_one_enough=True, until=began + now.patience
+        )
+    except input_records.SlowCheckError:
+        return False
+    finally:
+        now.patience -= time.monotonic() - began
 
 
 def find_hidden(front: tuple[str, str], cache: Store, now: Present) -> tuple[Pair, bytes] | None:

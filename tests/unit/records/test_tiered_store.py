@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from answering import Answering
 from nvccache import config, remote_url
 from nvccache.files import keys, signatures
 from nvccache.records import record, tiered_store, transfer
+from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.tiered_store import TieredStore
 from nvccache.records.transfer import Transfer
@@ -156,6 +158,50 @@ def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, 
 def _written(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
+
+
+def _forged(there, tier, read: InputRecord) -> None:
+    """Put a record of these inputs on the remote, which a cache here would not send."""
+    add(there, read, later=LATER)
+    tier.content[store.RECORD, FRONT.key] = encoded(there)
+
+
+@pytest.mark.parametrize("of_directories", [False, True])
+def test_record_that_names_too_many_files_is_rejected(there, here, tier, tmp_path, of_directories):
+    """400,000 names take 700 kB on a remote, and would take a compile half a minute to look at."""
+    inputs = read(*[_written(tmp_path / "x.h", "int x;\n")] * (1 if of_directories else 10_001))
+    if of_directories:
+        inputs.directories = [str(tmp_path)] * 10_001
+        inputs.directory_signatures, inputs.names = [signatures.UNKNOWN] * 10_001, [[]] * 10_001
+    _forged(there, tier, inputs)
+    assert held(there)
+    assert valid_pairs(here) == []
+    assert tier.rejected == [(store.RECORD, FRONT.key)]
+
+
+def test_record_with_too_many_names_is_rejected(there, here, tier, tmp_path):
+    inputs = read(absent=tmp_path / ("x" * 200))
+    inputs.names = [inputs.names[0] * (1 << 15)]
+    _forged(there, tier, inputs)
+    assert held(there)
+    assert valid_pairs(here) == []
+    assert tier.rejected == [(store.RECORD, FRONT.key)]
+
+
+@pytest.mark.parametrize("named", ["files", "names", "links"])
+def test_received_records_are_not_checked_for_longer_than_a_moment(
+    there, here, tier, tmp_path, monkeypatch, named
+):
+    """The files that a record names may be large, and their digests known."""
+    path = _written(tmp_path / "x.h", "int x;\n")
+    inputs = read(*([path] if named == "files" else []), absent=tmp_path / "y" if named == "names" else None)
+    inputs.links = [(str(path), str(path))] if named == "links" else []
+    _forged(there, tier, inputs)
+    assert valid_pairs(here)
+    ticks = itertools.count(0, 3)  # seconds
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
+    assert held(there)
+    assert valid_pairs(here) == []
 
 
 def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path):
