@@ -76,15 +76,13 @@ class Launcher:
         name = self.ask(arguments, **changed).name
         return Call(name, self.front[0], [*self.front[1:], *arguments], nvcc, arguments)
 
-    def record(
-        self, nvcc: str, arguments: Sequence[str], made: InputRecord, given: Answer, terminal: str = ""
-    ) -> bool:
+    def record(self, nvcc: str, arguments: Sequence[str], made: InputRecord, given: Answer) -> bool:
         """Record a call, as is done at the end of a compile; whether there is a record then."""
         cache = Store(self.environ["NVCCACHE_DIR"])
         self.forget()
         settings = config.load(self.environ)
         cache.directory.prepare()
-        return replay.add(self.call(nvcc, arguments), made, given, settings, self.environ, cache, terminal)
+        return replay.add(self.call(nvcc, arguments), made, given, settings, self.environ, cache)
 
     def records(self) -> list[Path]:
         return sorted(Path(self.environ["NVCCACHE_DIR"]).glob(f"{store.REPLAY}/*/*"))

@@ -22,8 +22,8 @@ def status_of(path: Path) -> str:
     return parts_of(path)[1].removeprefix("Status: ")
 
 
-def test_numbers_are_given_once_and_in_turn() -> None:
-    assert [path.name[:4] for path in PAGES] == [f"{number:03}-" for number in range(1, len(PAGES) + 1)]
+def test_numbers_are_given_once() -> None:
+    assert len({path.name[:4] for path in PAGES}) == len(PAGES)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

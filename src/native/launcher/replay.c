@@ -45,7 +45,7 @@ static int has_suited_streams(const struct record *record)
 static int holds(int top, const struct call *call, struct record *record)
 {
     return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&
-           has_room_for_temporary_files() && !(record->head->messages_size && isatty(2)) && is_same_machine(record) &&
+           has_room_for_temporary_files() && is_same_machine(record) &&
            is_same_process(record) && (!asks_only(call) || has_suited_streams(record)) &&
            names_its_files(call, record) && are_same_files(record);
 }

@@ -65,7 +65,7 @@ def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | 
     temporary = scratch.temporary_directory(path)
     os.mkdir(temporary)
     environ = {**request.guarded_environ, **transcript.variables_of_commands, "TMPDIR": temporary}
-    completed = process.run(argv, environ, on_terminal=bool(request.terminal))
+    completed = process.run(argv, environ)
     if completed.status != 0:
         return None
     report = Report(

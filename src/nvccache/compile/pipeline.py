@@ -129,7 +129,6 @@ def _compile(
         is_recaching=config.recache,
         base=relocation.base,
         checkout=relocation.checkout,
-        terminal=request.terminal,
     )
     context = rehearsals.applied(context)  # the checks below need the commands of wrappers
     problem = build.cannot_be_kept(context.plan.stages, request.invocation.keep_directory)

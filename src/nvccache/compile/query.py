@@ -60,7 +60,6 @@ def carry_out(
     completed, log = watch.run(
         [request.nvcc, *request.arguments],
         {**request.guarded_environ, "TMPDIR": temporary},
-        on_terminal=bool(request.terminal),
     )
     report = Report(
         scratch.hide_paths(completed.stdout, path, request.environ),

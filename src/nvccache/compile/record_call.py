@@ -335,7 +335,7 @@ def keep(
         report.reason_against_record = "it is not known how its dependency file is named"
         return
     result.basis = list(cache.used)
-    pair = Pair(record.front_for(result, front, request.terminal), inputs, result)
+    pair = Pair(front, inputs, result)
     record.add(pair, cache, since_ns)
     input_records.forget_unsettled(as_typed, since_ns)
     replay.add_of(request, as_typed, answer, cache)

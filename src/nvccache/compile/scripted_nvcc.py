@@ -88,7 +88,7 @@ def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
     since_ns = time.time_ns()
     environ = script.guarded_environ
     argv = [script.nvcc, *script.arguments]
-    completed, observer_log = watch.rehearse(argv, environ, bool(script.terminal), of_nvcc=True)
+    completed, observer_log = watch.rehearse(argv, environ, of_nvcc=True)
     observation = observer_log.read()
     if observation.incomplete:
         cache.add_memo(memo_key, _NEVER)

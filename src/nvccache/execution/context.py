@@ -32,7 +32,6 @@ class Context:
     is_recaching: bool = False
     base: str = ""  # base_dir.py
     checkout: str = ""  # base_dir.py
-    terminal: str = ""  # streams.py
     rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
     # Assumptions that save time, see attempts.py.
     has_own_ids: bool = False

@@ -83,8 +83,7 @@ def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
 def fronts(call: StagedCall, stage: Stage, action: Action) -> Iterator[Front]:
     """The keys under which a result may be, in the order of trying them."""
     for key in filter(None, (action.meaning_key, action.front_key)):
-        for front in call.module_ids.fronts(key, stage):
-            yield from record.on_terminal(front, call.terminal)
+        yield from call.module_ids.fronts(key, stage)
 
 
 def front_key(call: StagedCall, stage: Stage) -> str:

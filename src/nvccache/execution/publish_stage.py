@@ -97,7 +97,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
     _add_blobs(call, stage)
     result = _result(call, stage, action, made)
     front = next(one for one in call.module_ids.fronts(front_key, stage) if one.scope == scope)
-    pair = Pair(record.front_for(result, front, call.terminal), read, result)
+    pair = Pair(front, read, result)
     record.add(pair, call.store, call.context.since_ns)
     learned.is_bound = scope == SEEDED
     return ""

@@ -105,8 +105,7 @@ class _Rehearsals:
         if found:
             self.found.append(found)
             return _with_scratch(found.call, _SCRATCH, scratch)
-        on_terminal = bool(self._context.terminal)
-        completed, log = self._context.watch.rehearse(argv, self._environ, on_terminal)
+        completed, log = self._context.watch.rehearse(argv, self._environ)
         observation = log.read()
         became = wrapper_command.of_run(observation, self._environ)
         if became is None or completed.stdout or completed.stderr:

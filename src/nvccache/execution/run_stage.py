@@ -87,8 +87,7 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
     logs: list[Log] = []
 
     def carry_out(argv: Sequence[str]) -> Completed:
-        on_terminal = bool(call.context.terminal)
-        completed, log = call.context.watch.run(argv, call.environ, handle, on_terminal)
+        completed, log = call.context.watch.run(argv, call.environ, handle)
         logs.append(log)
         return completed
 

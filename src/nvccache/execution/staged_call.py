@@ -43,7 +43,6 @@ class StagedCall:
         self.known = Known()
         self.store = context.store
         self.cwd = context.cwd
-        self.terminal = context.terminal
         self.environ = environ_of_tools(context)
         self.now = Present(self.environ, context.store)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}

@@ -193,8 +193,7 @@ class Explanation:
             return found
         limits = ", ".join(f"`{limit}`" for limit in presence.tight_limits())
         otherwise = f"its resource limits differ ({limits})" if limits else _OTHER_KEY
-        of_terminal = object_record.of_terminal(base, self._request.terminal)
-        return [of_terminal or (_LOST if is_same_key else otherwise)]
+        return [_LOST if is_same_key else otherwise]
 
     def _of_call(self, base: ObjectRecord, is_neighbour: bool = False) -> list[str]:
         """What differs in the call itself; a neighbour may have another checkout and other output names."""
@@ -251,7 +250,7 @@ class Explanation:
         self, digest_key: str, arguments: Iterable[Part], variables: Iterable[Part]
     ) -> list[Component]:
         """The components of the call's key, apart from files, without secrets."""
-        base, terminal = self._relocation.base, self._request.terminal
+        base = self._relocation.base
 
         def digests(pairs: Iterable[Part]) -> list[Part]:
             return [(shown, object_record.digest(digest_key, text)) for shown, text in pairs]
@@ -262,7 +261,6 @@ class Explanation:
             ("directory", [(self._cwd, "")]),
             ("nvcc", [(self._request.nvcc, "")]),
             (difference_text.BASE_DIRECTORY, [(base, "")] if base else []),
-            object_record.terminal_component(terminal, digest_key),
         ]
 
     def _of_inputs(self, recorded: InputRecord, without: str = "") -> list[str]:

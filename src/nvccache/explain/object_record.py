@@ -21,7 +21,6 @@ from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.values import dataclass, field
 
-_TERMINAL = "terminal"
 _OF_CALL = ""  # instead of a stage's name
 _LARGEST_COMPONENT = 1 << 14  # characters; larger ones are reduced to a digest
 _MOST_STAGES = 100  # whose components are kept
@@ -136,22 +135,6 @@ def digest(digest_key: str, text: str) -> str:
     texts = (("digest key", digest_key), ("text", text))
     components = [(tag, (part.encode(errors="surrogateescape"),)) for tag, part in texts]
     return keys.key_of("hidden text", components)
-
-
-def terminal_component(terminal: str, digest_key: str) -> Component:
-    """The terminal that messages go to: a result with messages is kept for one terminal, or for none."""
-    return _TERMINAL, [("a terminal", digest(digest_key, terminal))] if terminal else []
-
-
-def of_terminal(former: ObjectRecord, terminal: str) -> str:
-    """How the terminal changed, a clause; empty if it did not."""
-    _, now = terminal_component(terminal, former.digest_key)
-    before = dict(former.components).get(_TERMINAL, [])
-    if now == before:
-        return ""
-    if now and before:
-        return "its messages go to another terminal"
-    return f"its messages {'now go' if now else 'no longer go'} to a terminal"
 
 
 def key_of(product: str, identity: str = "") -> str:

@@ -66,7 +66,6 @@ class StageReasons:
     ) -> None:
         self._call = call
         self._here = self._there = relocation or Relocation("", call.cwd)
-        self._of_terminal = ""
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
         self._now = now.in_environment(call.environ)
@@ -81,7 +80,6 @@ class StageReasons:
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """The name of each stage that ran, and why, a clause."""
         self._there = former.relocation if former else self._here
-        self._of_terminal = object_record.of_terminal(former, self._call.terminal) if former else ""
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
         for one in self._looked_up:
@@ -288,7 +286,7 @@ class StageReasons:
             for difference in input_records.differences(read, self._now)
         }
         self._paths |= paths
-        return list(paths) or [self._of_terminal or LOST]
+        return list(paths) or [LOST]
 
 
 def _is_cached(task: Task) -> bool:

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import nvccache
-from nvccache.machine.streams import Pseudoterminal
 from nvccache.values import dataclass
 
 TYPE_CHECKING = False
@@ -213,34 +212,25 @@ def run(
     executable: str | None = None,
     cwd: str | None = None,
     handle: Handle | None = None,
-    on_terminal: bool = False,
     stdin: int | None = None,
     max_output: int = 0,
 ) -> Completed:
     """Run one tool until it ends; raises OSError if it cannot be started.
 
-    `executable` is the file to run, if not `argv[0]`; `on_terminal` gives the tool a terminal like ours as
-    standard error; `stdin` replaces our standard input. Of each stream only the last `max_output` bytes are
-    kept, unless that is 0.
+    `executable` is the file to run, if not `argv[0]`; `stdin` replaces our standard input. Of each stream
+    only the last `max_output` bytes are kept, unless that is 0.
     """
     started = time.monotonic()
-    terminal = _terminal_like_ours() if on_terminal else None
-    stderr = terminal.tool_end if terminal else subprocess.PIPE
-    with _start(argv, executable, environ, cwd, stderr, stdin) as child:
+    with _start(argv, executable, environ, cwd, stdin) as child:
         try:
             if handle:
                 handle.attach(child)
-            if terminal:
-                terminal.close_tool_end()
             assert child.stdout
-            messages = terminal.our_end if terminal else child.stderr.fileno() if child.stderr else -1
-            written = _read_output(child, (child.stdout.fileno(), messages), max_output)
+            assert child.stderr
+            written = _read_output(child, (child.stdout.fileno(), child.stderr.fileno()), max_output)
         except BaseException:
             child.terminate()
             raise
-        finally:
-            if terminal:
-                terminal.close()
     return Completed(child.returncode, written[0], written[1], time.monotonic() - started, child.cpu)
 
 
@@ -249,7 +239,6 @@ def _start(
     executable: str | None,
     environ: Mapping[str, str],
     cwd: str | None,
-    stderr: int,
     stdin: int | None,
 ) -> Child:
     """Start a tool with the descriptors that it would inherit from nvcc; raises OSError."""
@@ -263,7 +252,7 @@ def _start(
             cwd=cwd,
             stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=stderr,
+            stderr=subprocess.PIPE,
             close_fds=False,
         )
 
@@ -321,10 +310,6 @@ def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:
             written += part
     except BlockingIOError:
         pass
-    except OSError as error:
-        if error.errno != errno.EIO:  # a terminal without writers
-            raise
-        return False
     return True
 
 
@@ -334,12 +319,6 @@ def _pidfd_of(child: Child) -> int:
         return os.pidfd_open(child.pid)
     except (AttributeError, OSError):  # before Linux 5.3, or another C library
         return -1
-
-
-def _terminal_like_ours() -> Pseudoterminal:
-    from nvccache.machine.streams import Pseudoterminal
-
-    return Pseudoterminal()
 
 
 def run_attached(argv: Sequence[str], environ: Mapping[str, str]) -> int:

@@ -1,13 +1,9 @@
-"""The caller's standard output and error: replaying output to them, and the properties of a terminal there.
+"""The caller's standard output and error: replaying output to them.
 
 Output is replayed as nvcc would write it. If it cannot be written, nvcc runs instead and fails in its own
 way: by SIGPIPE if the reader is gone, with or without a message if a disk is full.
 
-Compilers colour and wrap diagnostics if standard error is a terminal. So the tools get a terminal too
-(process.py), and results with diagnostics are recorded for the properties of that terminal (record.py).
-Results without diagnostics are the same everywhere. Builds by Ninja or in CI have a pipe there.
-The relevant properties were determined with g++ 12, clang 14 and the EDG front ends (cudafe++, cicc) of CUDA
-11.8 to 13.5: environment variables, and the width of standard error or standard input.
+Tools always write their diagnostics to a pipe, so on a terminal these are as plain as in a build by Ninja.
 
 Part of the hot path of queries.
 """
@@ -21,17 +17,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 _OUTPUT, _ERROR = 1, 2
-_VARIABLES = tuple(
-    """
-    CLICOLOR CLICOLOR_FORCE COLORTERM COLUMNS EDG_COLORS FORCE_COLOR GCC_COLORS GCC_URLS KONSOLE_VERSION
-    LINES NOCOLOR NO_COLOR STY TERM TERMINFO TERM_PROGRAM TERM_PROGRAM_VERSION TERM_URLS TMUX
-    VTE_VERSION WT_SESSION
-    """.split()
-)
-_NO_SIZE = bytes(8)  # of struct winsize: four numbers of two bytes
 
 
 def can_be_written(has_output: bool, has_messages: bool) -> bool:
@@ -62,12 +50,12 @@ def restore_output(before: tuple[int, int] | None) -> None:
 
 @contextlib.contextmanager
 def silenced_stderr(is_silenced: bool) -> Iterator[None]:
-    """Redirect standard error to /dev/null, unless it is a terminal, whose size tools query.
+    """Redirect standard error to /dev/null.
 
     The Rust client of remotes prints a message there if it cannot start a thread, before it raises an error.
     """
     try:
-        kept = os.dup(2) if is_silenced and not os.isatty(2) else -1
+        kept = os.dup(2) if is_silenced else -1
     except OSError:  # it is closed
         kept = -1
     if kept < 0:
@@ -81,48 +69,3 @@ def silenced_stderr(is_silenced: bool) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-
-
-def describe(environ: Mapping[str, str]) -> str:
-    """The properties of the terminal at standard error, to be compared; never empty."""
-    named = [f"{name}={environ[name]}" for name in _VARIABLES if name in environ]
-    return "\0".join(["terminal", size_of(2).hex(), size_of(0).hex(), *named])
-
-
-def size_of(descriptor: int) -> bytes:
-    import fcntl
-    import termios
-
-    try:
-        return fcntl.ioctl(descriptor, termios.TIOCGWINSZ, _NO_SIZE)
-    except OSError:
-        return b""
-
-
-class Pseudoterminal:
-    """A terminal for the standard error of one tool, like the one that this process has."""
-
-    def __init__(self) -> None:
-        """Raises OSError if the system has no pseudoterminal left."""
-        import fcntl
-        import pty
-        import termios
-
-        self.our_end, self.tool_end = pty.openpty()
-        modes = termios.tcgetattr(self.tool_end)
-        modes[1] &= ~termios.OPOST  # keep line ends unchanged
-        termios.tcsetattr(self.tool_end, termios.TCSANOW, modes)
-        size = size_of(2)
-        if size:
-            fcntl.ioctl(self.tool_end, termios.TIOCSWINSZ, size)
-        self._is_tool_end_closed = False
-
-    def close_tool_end(self) -> None:
-        """Close this process's copy, once the tool has its own."""
-        self._is_tool_end_closed = True
-        os.close(self.tool_end)
-
-    def close(self) -> None:
-        if not self._is_tool_end_closed:
-            os.close(self.tool_end)
-        os.close(self.our_end)

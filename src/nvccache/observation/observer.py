@@ -146,16 +146,15 @@ class Watch:
         argv: Sequence[str],
         environ: Mapping[str, str],
         handle: Handle | None = None,
-        on_terminal: bool = False,
     ) -> tuple[Completed, Log]:
         """Run a tool to its end; raises OSError when it cannot be started."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
         if self.is_blind or looks_for_observer(program):
-            completed = process.run(argv, environ, handle=handle, on_terminal=on_terminal)
+            completed = process.run(argv, environ, handle=handle)
             return completed, Log("", argv[0], self.why_not or _MENTIONED)
         directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
         armed = arm(directory, environ)
-        completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
+        completed = process.run(argv, armed, handle=handle)
         completed.stderr = without_loader_messages(completed.stderr, directory)
         return completed, Log(directory, program)
 
@@ -164,7 +163,7 @@ class Watch:
         watchdog.kill_tools(self._scratch)  # including orphans
 
     def rehearse(
-        self, argv: Sequence[str], environ: Mapping[str, str], on_terminal: bool, of_nvcc: bool = False
+        self, argv: Sequence[str], environ: Mapping[str, str], of_nvcc: bool = False
     ) -> tuple[Completed, Log]:
         """Run a wrapper up to where it starts a compiler, or nvcc; raises OSError."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
@@ -179,7 +178,7 @@ class Watch:
         limit.daemon = True
         limit.start()
         try:
-            completed = process.run(argv, armed, handle=handle, on_terminal=on_terminal)
+            completed = process.run(argv, armed, handle=handle)
         finally:
             limit.cancel()
             limit.join()  # or it could end the next run

@@ -157,7 +157,7 @@ def find(
 def fronts_of(request: Request, relocation: Relocation) -> Iterator[Front]:
     """The fronts under which a call may be recorded."""
     for scope, own in scopes_of(relocation):
-        yield from record.on_terminal(front_of(request, scope, own), request.terminal)
+        yield front_of(request, scope, own)
 
 
 def front_of(request: Request, scope: str, relocation: Relocation) -> Front:

@@ -93,19 +93,12 @@ class Result:
 class Front:
     """A front key under which a result may be stored, with the encoding of paths."""
 
-    __slots__ = ("has_diagnostics", "key", "relocation", "scope")
+    __slots__ = ("key", "relocation", "scope")
 
-    def __init__(
-        self, key: str, relocation: Relocation, scope: str = "", has_diagnostics: bool | None = None
-    ) -> None:
+    def __init__(self, key: str, relocation: Relocation, scope: str = "") -> None:
         self.key = key
         self.relocation = relocation
         self.scope = scope  # how widely it is shared, as named by the module that made the key
-        self.has_diagnostics = has_diagnostics  # on a terminal: whether it is for results with diagnostics
-
-    def suits(self, result: Result) -> bool:
-        """Whether a result may be stored under this key."""
-        return self.has_diagnostics is None or self.has_diagnostics == bool(result.stderr)
 
 
 class Pair:
@@ -133,22 +126,6 @@ class Pair:
         return f"{self.front.key}/{self.key}"
 
 
-def on_terminal(front: Front, terminal: str) -> list[Front]:
-    """On a terminal, results with diagnostics have a key of their own; see streams.py."""
-    if not terminal:
-        return [front]
-    own = keys.key_of("on a terminal", (("key", (front.key,)), ("terminal", (terminal,))))
-    return [
-        Front(front.key, front.relocation, front.scope, has_diagnostics=False),
-        Front(own, front.relocation, front.scope, has_diagnostics=True),
-    ]
-
-
-def front_for(result: Result, front: Front, terminal: str) -> Front:
-    """The front of `on_terminal` that suits a result."""
-    return next(one for one in on_terminal(front, terminal) if one.suits(result))
-
-
 def find(
     front: Front,
     cache: Store,
@@ -174,8 +151,7 @@ def valid_pairs(
         known.add(pair.key)
         differing = input_records.differences(pair.input_record, now, is_one_enough=True)
         if not differing:
-            if front.suits(pair.result):
-                yield pair
+            yield pair
         elif now.is_implausible(differing[0].path):
             cache.remove_damaged(store.RECORD, front.key)  # it may be forged
     for received in remote_records(front.key) if remote_records else ():
@@ -184,7 +160,7 @@ def valid_pairs(
                 continue
             known.add(pair.key)
             pair.is_received = True
-            if front.suits(pair.result) and _holds_in_time(pair.input_record, now):
+            if _holds_in_time(pair.input_record, now):
                 yield pair
 
 

@@ -96,7 +96,7 @@ def add_of(request: Request, input_record: InputRecord, answer: Answer, cache: S
             return
         input_record = input_records.joined(input_record, typed.input_record)
     call = call_of_process(typed.nvcc, typed.arguments)
-    add(call, input_record, answer, request.config, typed.environ, cache, request.terminal)
+    add(call, input_record, answer, request.config, typed.environ, cache)
 
 
 def add(
@@ -106,10 +106,9 @@ def add(
     config: Config,
     environ: Mapping[str, str],
     cache: Store,
-    terminal: str = "",
 ) -> bool:
     """Record a call; False if the launcher could not answer it or could miss a change of one of its files."""
-    if not call or not _can_be_answered(input_record, answer, config, environ, terminal):
+    if not call or not _can_be_answered(input_record, answer, config, environ):
         return False
     from nvccache.files import keys
     from nvccache.records import replay_layout
@@ -150,7 +149,6 @@ def _can_be_answered(
     answer: Answer,
     config: Config,
     environ: Mapping[str, str],
-    terminal: str,
 ) -> bool:
     """Whether the launcher can check and do all that this call needs."""
     needs_python = config.log or config.readonly or config.recache or config.disable
@@ -162,7 +160,6 @@ def _can_be_answered(
         or not all(_is_digest(answer) for topic, _, answer in input_record.machine if topic in _OF_PROCESS)
         or (input_record.machine and not signatures.of_boot())
         or answer.intermediates  # a link is still to run
-        or (terminal and answer.result.stderr)
         or needs_python
         or not (is_private(config.dir) and os.path.exists(config.journal_root))  # and is counted
         or real_nvcc.TRIED_VARIABLE in environ

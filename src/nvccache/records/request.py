@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from nvccache import real_nvcc
 
 TYPE_CHECKING = False
@@ -30,7 +28,6 @@ class Request:
         "nvcc",
         "program",
         "script",
-        "terminal",
     )
 
     def __init__(
@@ -47,7 +44,6 @@ class Request:
         self.config = config
         self.script = script  # the call of the script that made this one
         self.is_script = not script and is_script(nvcc)
-        self.terminal = _terminal(environ)
         self.program: Answer | None = None  # if only the host link of a program is still to run
         # Of a script:
         self.input_record: InputRecord | None = None  # of its rehearsal; None if there can be none
@@ -70,12 +66,3 @@ def is_script(nvcc: str) -> bool:
             return stream.read(len(_PROGRAM)) != _PROGRAM
     except OSError:
         return False
-
-
-def _terminal(environ: dict[str, str]) -> str:
-    """A description of the terminal at standard error; empty if there is none; see streams.py."""
-    if not os.isatty(2):
-        return ""
-    from nvccache.machine import streams
-
-    return streams.describe(environ)

@@ -27,9 +27,7 @@ def front(script: Request) -> tuple[str, str]:
     """The front key of a script's rehearsal, and the key that encrypts what it has shown."""
     directory = (os.getcwd(), script.environ.get("PWD", ""))
     argv = (script.nvcc, *script.arguments)
-    return keys.key_and_secret(
-        "scripted nvcc", [("argv", argv), ("directory", directory), ("terminal", (script.terminal,))]
-    )
+    return keys.key_and_secret("scripted nvcc", [("argv", argv), ("directory", directory)])
 
 
 def known(script: Request, cache: Store) -> Request | None:

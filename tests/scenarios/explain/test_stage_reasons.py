@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import kept_records
-from scenarios.support.terminals import on_terminal
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -230,23 +229,3 @@ def test_what_mends_a_failed_compile_is_the_cause(compiled):
     source.write_text(f"{text}int x = 1;\n")
     assert compiled.cached(*LINE).status == 0
     assert cause(compiled).endswith(", because `a.cu` changed")
-
-
-def test_a_compile_on_a_terminal_is_remembered(compiled):
-    launched = [sys.executable, "-m", "nvccache", "nvcc", *LINE]
-    assert on_terminal(compiled, [*launched, "-DX"], {}).status == 0
-    assert cause(compiled).endswith(", because `-DX` was added to the command line")
-    (compiled.directory / "a.h").write_text("#define NUMBER 2\n")
-    assert on_terminal(compiled, [*launched, "-DX"], {}).status == 0
-    assert cause(compiled).endswith(", because `a.h` changed")
-    assert FIRST not in why(compiled).values()
-
-
-def test_messages_for_a_terminal_are_the_cause_and_no_lost_result(compiled):
-    (compiled.directory / "a.h").write_text("#define NUMBER 1; int unused\n")
-    assert b"unused" in compiled.cached(*LINE).stderr
-    launched = [sys.executable, "-m", "nvccache", "nvcc", *LINE]
-    assert on_terminal(compiled, launched, {}).status == 0
-    clause = "its messages now go to a terminal"
-    assert cause(compiled).endswith(f", because {clause}")
-    assert set(why(compiled).values()) == {clause}

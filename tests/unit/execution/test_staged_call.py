@@ -93,7 +93,7 @@ def test_a_step_changes_nothing_that_the_others_share(module):
         "call.dated_files += dated",
         "self.call.reasons.append(reason)",
         "known.is_bound = True",
-        "call.context.terminal = 2",
+        "call.context.base = 2",
     ],
 )
 def test_a_change_is_seen(code):

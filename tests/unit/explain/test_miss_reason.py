@@ -90,9 +90,7 @@ def record(
 def note(given: Request, cause: list[str], cache: Store, report: Report | None = None, *further: str) -> None:
     """Note a call without stages."""
     plan = Plan((), {}, {}, "/s")
-    call = SimpleNamespace(
-        plan=plan, environ=given.environ, store=cache, cwd=os.getcwd(), terminal=given.terminal
-    )
+    call = SimpleNamespace(plan=plan, environ=given.environ, store=cache, cwd=os.getcwd())
     explanation = begun(given, cache, *further)
     explanation.cause = cause
     explanation.end(report or Report(), call)
@@ -264,16 +262,6 @@ def test_a_result_under_another_key_is_not_called_lost(place, cache, monkeypatch
     record(case(), cache)
     monkeypatch.setattr(direct, "key_of", lambda *_: "1" * 64)
     assert cause_of(case(), cache) == ["a part of its key that is not recorded changed"]
-
-
-def test_messages_that_go_elsewhere_are_a_cause(place, cache):
-    piped, shown, other = case(), case(), case()
-    shown.terminal, other.terminal = "terminal\00080", "terminal\00040"
-    record(piped, cache)
-    assert cause_of(shown, cache) == ["its messages now go to a terminal"]
-    record(shown, cache)
-    assert cause_of(piped, cache) == ["its messages no longer go to a terminal"]
-    assert cause_of(other, cache) == ["its messages go to another terminal"]
 
 
 def test_after_a_failed_compile_its_stages_say_what_changed(place, cache):

@@ -63,7 +63,7 @@ class Compile:
         outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
         here = Relocation("", os.getcwd())
         self.call = SimpleNamespace(
-            plan=self.plan, environ=environ, store=cache, cwd=os.getcwd(), outputs=outputs, terminal="",
+            plan=self.plan, environ=environ, store=cache, cwd=os.getcwd(), outputs=outputs,
             read_by=lambda stage: list(stage.inputs), workspace=SimpleNamespace(passes={}),
             module_ids=SimpleNamespace(fronts=lambda key, stage: [Front(key, here)]),
         )  # fmt: skip

@@ -98,12 +98,3 @@ def test_one_that_is_closed_stays_so():
     done = subprocess.run(["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, program],
                           capture_output=True, check=True)  # fmt: skip
     assert done.stdout in (b"False\n", b"True\n")  # Python may open something there itself
-
-
-def test_a_terminal_is_left_alone():
-    ours, theirs = os.openpty()
-    program = PROGRAM.format(True, "None")
-    subprocess.run([sys.executable, "-c", program], stderr=theirs, stdout=subprocess.DEVNULL, check=True)
-    os.close(theirs)
-    assert os.read(ours, 100) == b"before within after"
-    os.close(ours)

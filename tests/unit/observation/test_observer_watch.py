@@ -175,7 +175,7 @@ def test_the_observer_is_not_there_where_it_is_looked_for(scratch, text):
     os.chmod(path, 0o755)
     watch = Watch(scratch, "")
     completed, log = watch.run([path], ENVIRON)
-    rehearsed, log_of_rehearsal = watch.rehearse([path], ENVIRON, on_terminal=False)
+    rehearsed, log_of_rehearsal = watch.rehearse([path], ENVIRON)
     for one in (log, log_of_rehearsal):
         assert ("reads `LD_PRELOAD`" in one.read().incomplete) == ASKING[text]
     if ASKING[text]:

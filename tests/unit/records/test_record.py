@@ -226,30 +226,6 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
     assert keys_in(encoded(cache)) == [third, second, first]
 
 
-# Diagnostics look different on each kind of terminal.
-
-
-@pytest.mark.parametrize("diagnostics", [b"", b"warning\n"])
-def test_on_a_terminal_a_result_with_diagnostics_has_a_key_of_its_own(header, cache, diagnostics):
-    result = Result(stderr=diagnostics)
-    plain, own = record.on_terminal(FRONT, "xterm 80")
-    assert (plain.key, plain.has_diagnostics, own.has_diagnostics) == (FRONT.key, False, True)
-    assert own.key not in (FRONT.key, record.on_terminal(FRONT, "xterm 100")[1].key)
-    assert record.on_terminal(FRONT, "") == [FRONT]
-    front = record.front_for(result, FRONT, "xterm 80")
-    assert front.key == (own.key if diagnostics else FRONT.key)
-    add(cache, read(header), result, front)
-    assert [bool(found(cache, one)) for one in (plain, own)] == [not diagnostics, bool(diagnostics)]
-    assert bool(found(cache)) == (not diagnostics)
-    assert record.front_for(result, FRONT, "") is FRONT
-
-
-def test_one_with_diagnostics_made_without_a_terminal_is_none_for_one(header, cache):
-    add(cache, read(header), Result(stderr=b"warning\n"))
-    assert found(cache)
-    assert [found(cache, front) for front in record.on_terminal(FRONT, "xterm 80")] == ["", ""]
-
-
 # Damage.
 
 

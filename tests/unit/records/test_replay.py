@@ -504,14 +504,6 @@ def test_a_cache_that_others_may_write_to_is_left_to_python(recorded, nvcc, cach
     assert not recorded.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call())
 
 
-def test_what_was_said_on_a_terminal_is_not_recorded(launcher, nvcc):
-    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), answer_of_call(), terminal="xterm")
-    given = answer_of_call()
-    given.result.stderr = b""
-    assert launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given, terminal="xterm")
-    assert holds(launcher)
-
-
 def test_tight_limits_are_left_to_python(recorded, launcher):
     limited = ["sh", "-c", 'ulimit -t 100; exec "$@"', "sh", *launcher.front]
     assert (

@@ -28,7 +28,7 @@ class OfTest(Executor):
         lines = (HOST, CUDAFE, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
         plan = planned(*[line.replace("/s/", f"{scratch}/") for line in lines], scratch=str(scratch))
         self.call = SimpleNamespace(
-            plan=plan, terminal="", cwd="/work", environ={}, store=cache, input_bytes=lambda stage: 4 << 20,
+            plan=plan, cwd="/work", environ={}, store=cache, input_bytes=lambda stage: 4 << 20,
             read_by=lambda stage: [*stage.inputs], module_ids=SimpleNamespace(known_id_of=lambda stage: ()),
         )  # fmt: skip
         vars(self.call).update(of_call)
@@ -88,13 +88,6 @@ def test_a_result_that_tells_where_it_was_made_is_not_believed(call):
     with pytest.raises(ExecutorError) as caught:
         call().checked(call().stage("cicc"), back_of(ptx=f".file {SCRATCH_NAME}/a".encode()))
     assert caught.value.fault == faults.FAILED
-
-
-def test_what_would_be_said_on_a_terminal_is_said_by_a_run_here(call):
-    here = call(terminal="80")
-    with pytest.raises(ExecutorError):
-        here.checked(here.stage("cicc"), back_of(stderr=b"warning\n"))
-    assert here.checked(here.stage("cicc"), back_of())
 
 
 @pytest.mark.parametrize("takes_seed", [True, False])
