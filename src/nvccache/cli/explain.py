@@ -95,7 +95,7 @@ def _found(settings: Config, path: str) -> Explanation:
         return object_record.find(product, cache) if cache and product else None
 
     if not path:
-        call = next(filter(_is_compile, events.newest(root)), None) if root else None
+        call = next(filter(events.is_compile, events.newest(root)), None) if root else None
         if not call:
             raise Failure("no compile is recorded")
         return Explanation(call, record_of(call.product), explanation.name_of(call))
@@ -184,7 +184,7 @@ def _is_compile(call: Event) -> bool:
 
 def _show_difference(root: str, names: tuple[str, str], as_json: bool) -> None:
     """Print how two builds differ; raises Failure."""
-    builds = events.builds(events.read(root)) if root else []
+    builds = events.last_builds(events.read(root)) if root else []
     if not builds:
         raise Failure("no build is recorded")
     found = _difference([(name, _named(name, builds)) for name in names])

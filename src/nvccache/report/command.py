@@ -113,7 +113,7 @@ def _read(source: str) -> list[Call]:
 
 def _chosen(found: Sequence[Call], since: float | str | None) -> list[list[Call]]:
     if since == units.LAST_BUILD:
-        return events.builds(found)[-1:]
+        return events.last_builds(found)[-1:]
     if isinstance(since, float):
         found = [call for call in found if call.started >= since]
     return events.builds(found)
@@ -122,7 +122,7 @@ def _chosen(found: Sequence[Call], since: float | str | None) -> list[list[Call]
 def _before(found: Sequence[Call], build: Sequence[Call]) -> list[Call]:
     """The last build before this one that made some of its products; empty if there is none."""
     products = {call.product for call in build} - {""}
-    earlier = reversed(events.builds(found)[:-1])
+    earlier = reversed(events.last_builds(found)[:-1])
     return next((each for each in earlier if products & {call.product for call in each}), [])
 
 

@@ -11,8 +11,10 @@ complete and well-formed are skipped.
 from __future__ import annotations
 
 import os
+import re
 import time
 
+from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, UntrustedFileError
 from nvccache.store.event_line import (
@@ -32,7 +34,7 @@ from nvccache.store.event_line import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, Protocol, TypeVar
 
     class _Call(Protocol):
@@ -44,6 +46,14 @@ if TYPE_CHECKING:
         def build(self) -> str: ...
         @property
         def product(self) -> str: ...
+        @property
+        def outcome(self) -> str: ...
+        @property
+        def reason(self) -> str: ...
+        @property
+        def directory(self) -> str: ...
+        @property
+        def sources(self) -> Sequence[str]: ...
 
     Call = TypeVar("Call", bound=_Call)
 
@@ -51,6 +61,10 @@ VERSION = 2  # of the JSON form
 KEPT = "events-v6."
 LARGEST_LOG = 1 << 26  # bytes; a log is folded at 1 MiB
 PAUSE_SECONDS = 60.0  # between calls without a build tool, after which a new build begins
+# Bypasses that ask nvcc something and compile nothing.
+_QUERY_REASONS = ("information", "preprocess_only", "query_streams")
+# Where CMake tries the compiler while it configures.
+_CONFIGURE_CHECKS = re.compile(r"/CMakeFiles/(?:CMakeScratch|CMakeTmp|[^/]+/CompilerId[A-Z]+)/")
 _AHEAD_SECONDS = 3600.0  # by which another machine's clock may be ahead
 
 
@@ -118,9 +132,34 @@ def builds(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[list[Cal
     return found
 
 
-def last_build(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[Call]:
+def last_builds(calls: Iterable[Call]) -> list[list[Call]]:
+    """The builds that may be "the last build", the latest at the end.
+
+    Builds of nothing but queries are left out, and so are CMake's checks of the compiler, whose build may
+    also be that of the compiles after them.
+    """
+    found = builds(call for call in calls if not _is_configure_check(call))
+    return [build for build in found if any(map(is_compile, build))]
+
+
+def last_build(calls: Iterable[Call]) -> list[Call]:
     """The calls of the latest build."""
-    return next(reversed(builds(calls, pause)), [])
+    return next(reversed(last_builds(calls)), [])
+
+
+def is_compile(call: Call) -> bool:
+    """Whether a user would call it a compile: no query such as `--version`, and no check of CMake's."""
+    if call.outcome == outcomes.BYPASS:
+        # `nvcc -v` without files shows where its programs are.
+        is_query = call.reason in _QUERY_REASONS or not (call.sources or call.product)
+    else:
+        is_query = call.outcome in outcomes.QUERIES
+    return not is_query and not _is_configure_check(call)
+
+
+def _is_configure_check(call: Call) -> bool:
+    paths = (os.path.join(call.directory, path, "") for path in (".", *call.sources))
+    return any(map(_CONFIGURE_CHECKS.search, paths))
 
 
 def parse(lines: bytes) -> Iterator[Event]:

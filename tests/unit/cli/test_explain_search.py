@@ -101,12 +101,16 @@ def test_a_similar_name_is_suggested(nvccache, cache_dir, build):
 
 def test_without_a_file_a_call_without_product_counts_as_well(nvccache, cache_dir):
     logged(cache_dir, outcomes.DIRECT_HIT, product="/b/a.o")
+    logged(cache_dir, outcomes.BYPASS, reason="verbose", directory="/b", sources=["a.cu"])
+    assert nvccache.lines("explain") == [f"`/b/a.cu`: bypass, because {outcomes.REASONS['verbose']}"]
+
+
+def test_without_a_file_no_query_and_no_check_of_cmake_is_explained(nvccache, cache_dir):
+    logged(cache_dir, outcomes.MISS, product="/b/a.o", cause="`a.h` changed")
+    logged(cache_dir, outcomes.QUERY_MISS, directory="/b", sources=["a.cu"])
     logged(cache_dir, outcomes.BYPASS, reason="preprocess_only", directory="/b", sources=["a.cu"])
-    assert nvccache.lines("explain") == [f"`/b/a.cu`: bypass, because {outcomes.REASONS['preprocess_only']}"]
-    logged(cache_dir, outcomes.BYPASS, reason="unknown_option", directory="/b")
-    assert nvccache.lines("explain") == [
-        f"a call in `/b`: bypass, because {outcomes.REASONS['unknown_option']}"
-    ]
+    logged(cache_dir, outcomes.MISS, directory="/b/CMakeFiles/CMakeScratch/TryCompile-1", sources=["x.cu"])
+    assert nvccache.lines("explain") == ["`/b/a.o`: miss, because `a.h` changed"]
 
 
 def test_a_question_to_nvcc_is_no_compile(nvccache, cache_dir):

@@ -1,0 +1,60 @@
+"""What counts as the last build, after CMake has tried the compiler and after queries."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from workspaces import Workspace
+
+PROJECT = """\
+cmake_minimum_required(VERSION 3.20)
+project(small LANGUAGES CUDA)
+add_library(small OBJECT a.cu)
+"""
+# Through a link named nvcc, all of CMake's checks are calls of nvccache.
+CONFIGURE = "cmake -S. -GNinja -DCMAKE_CUDA_ARCHITECTURES=80-real -DCMAKE_CUDA_COMPILER=$PWD/shim/nvcc -B"
+
+
+@pytest.fixture
+def project(workspace: Workspace) -> Workspace:
+    workspace.environ["PATH"] += f":{Path(sys.executable).parent}"
+    for program in ("cmake", "ninja"):
+        if not shutil.which(program, path=workspace.environ["PATH"]):
+            pytest.skip(f"needs {program}")
+    workspace.write("CMakeLists.txt", PROJECT)
+    workspace.write("a.cu", "int one;\n")
+    shell(workspace, f"{sys.executable} -m nvccache install shim && {CONFIGURE} build && ninja -C build")
+    return workspace
+
+
+def shell(workspace: Workspace, script: str) -> str:
+    result = workspace.run(["sh", "-c", script])
+    assert result.status == 0, result.stdout.decode() + result.stderr.decode()
+    return result.stdout.decode()
+
+
+def check_compile_is_last(workspace: Workspace, folder: str) -> None:
+    ours = f"{sys.executable} -m nvccache"
+    product = str(workspace.directory / folder / "CMakeFiles/small.dir/a.cu.o")
+    last = json.loads(shell(workspace, f"{ours} stats --json"))["last_build"]
+    assert last["cacheable"] == 1
+    shown = json.loads(shell(workspace, f"{ours} report --json"))
+    assert [source["name"] for source in shown["sources"]] == ["a.cu"]
+    assert json.loads(shell(workspace, f"{ours} explain --json"))["product"] == product
+
+
+def test_queries_and_a_configure_are_not_the_last_build(project: Workspace) -> None:
+    check_compile_is_last(project, "build")
+    shell(project, f"{CONFIGURE} other")
+    shell(project, "shim/nvcc --version && shim/nvcc -E a.cu && shim/nvcc -M a.cu")
+    check_compile_is_last(project, "build")
+
+
+def test_checks_of_a_configure_before_compiles_are_not_in_their_build(project: Workspace) -> None:
+    shell(project, f"{CONFIGURE} other && ninja -C other")
+    check_compile_is_last(project, "other")
