@@ -245,8 +245,8 @@ class Config:
     `1048576` is rejected, since its unit was probably forgotten."""
     umask: int | None = setting(as_mask, None)  # None: that of the process
     """The file mode creation mask of the cache, in octal digits: `002` if a group shares it, `000` if the
-    whole machine does. Default: the umask of the process; in a directory that others may write to, new files
-    get the permissions of that directory. It does not apply to the outputs of compiles."""
+    whole machine does. Default: a directory that nvccache creates is its user's alone, and new files get the
+    permissions of the directory. It does not apply to the outputs of compiles."""
     base_dir: str = setting(as_path, "")
     """A directory above your checkouts. Objects with a module id (Thrust, CUTLASS, `static` device variables)
     are not shared between checkouts, since the id depends on the absolute path of the source. Below this

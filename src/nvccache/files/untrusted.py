@@ -25,10 +25,11 @@ _MAX_BYTES = 1 << 34  # bytes of what a compile may read; archives of several gi
 class Permissions:
     """Which owners are trusted in a directory, and the permissions of new files there."""
 
-    __slots__ = ("_is_shared", "_owners", "umask")
+    __slots__ = ("_is_exact", "_is_shared", "_owners", "umask")
 
     def __init__(self, umask: int | None) -> None:
         self.umask = umask  # None for that of the process
+        self._is_exact = umask is not None  # the process's umask does not apply as well
         self._is_shared = False
         self._owners: tuple[int, ...] = ()
 
@@ -36,7 +37,8 @@ class Permissions:
         """Adopt the owner and, unless a umask is set, the permissions of the directory."""
         self._is_shared = bool(status.st_mode & _WRITABLE_BY_OTHERS)
         self._owners = (os.geteuid(), 0, status.st_uid)
-        if self.umask is None and self._is_shared:
+        if self.umask is None:
+            self._is_exact = self._is_shared
             self.umask = ~status.st_mode & 0o077
 
     def trusts(self, status: os.stat_result) -> bool:
@@ -45,7 +47,7 @@ class Permissions:
 
     def of_file(self, mode: int) -> tuple[int, bool]:
         """The mode of a new file, and whether it is exact, without applying the process's umask."""
-        return (mode, False) if self.umask is None else (mode & ~self.umask, True)
+        return mode & ~(self.umask or 0), self._is_exact
 
     def of_lock(self) -> tuple[int, bool]:
         """The same for a file that only users who can write it can read."""
@@ -57,12 +59,12 @@ class Permissions:
 
     def apply_to_folder(self, name: str, parent: int) -> None:
         """Set the permissions of a new folder."""
-        if self.umask is None:
+        if not self._is_exact:
             return
         descriptor = os.open(name, LISTED, dir_fd=parent)
         try:
             status = os.fstat(descriptor)
-            mode = 0o777 & ~self.umask
+            mode = self.of_file(0o777)[0]
             try:
                 os.fchmod(descriptor, mode | status.st_mode & stat.S_ISGID)
             except PermissionError:
@@ -82,7 +84,7 @@ def open_folder(name: str, parent: int, permissions: Permissions | None = None) 
         if permissions is None:
             raise
     try:
-        os.mkdir(name, 0o777, dir_fd=parent)
+        os.mkdir(name, permissions.of_file(0o777)[0], dir_fd=parent)
     except FileExistsError:
         pass
     else:

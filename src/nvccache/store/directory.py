@@ -8,9 +8,9 @@ and must be regular files of a trusted owner. Paths are relative to the director
 The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Does not know what the files
 mean. Part of the hot path.
 
-Trusted owners are this user, root and the owner of the directory. If group or others may write to the
-directory, all owners are trusted, and new files get the directory's permissions for group and others, so
-that its users can share them; the setting `umask` overrides this.
+A directory that is created is its user's alone. Trusted owners are this user, root and the owner of the
+directory. If group or others may write to it, all owners are trusted. New files get the directory's
+permissions for group and others, so that its users can share them; the setting `umask` overrides this.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class Directory:
         except FileNotFoundError:
             if not make:
                 raise
-            os.makedirs(self.path, exist_ok=True)
+            os.makedirs(self.path, 0o700, exist_ok=True)
             umask = self._permissions.umask
             if umask is not None:
                 os.chmod(self.path, 0o777 & ~umask)
@@ -336,7 +336,38 @@ class Directory:
 
 def of(config: Config) -> Directory:
     """The cache directory that the settings name."""
+    if config.umask is None and not config.readonly:
+        _leave_to_user(config.dir, config.origins["dir"] == "default")
     return Directory(config.dir, config.umask)
+
+
+def _leave_to_user(path: str, is_default: bool) -> None:
+    """Withdraw the right to write from a user's own group, which has no other members.
+
+    Where each user has such a group, the umask is often 002. A directory made with it is not meant to be
+    shared; one with the setgid bit is.
+    """
+    try:
+        status = os.stat(path)
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & 0o2022 == 0o020 and status.st_uid == os.geteuid() and _is_own_group(status.st_gid):
+            os.chmod(path, 0o700 if is_default else mode & ~0o020)
+    except OSError:
+        pass
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether this is the group of this user alone: it has the user's name, and lists nobody else."""
+    if number != os.getegid():
+        return False
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return (group.gr_name, number) == (user.pw_name, user.pw_gid) and {*group.gr_mem} <= {user.pw_name}
 
 
 def at(cache: str | Directory) -> Directory:

@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 
 import unprivileged
+from installations import launcher_of_tree
 from nvccache.files import keys
 from nvccache.store import event_line, event_totals, eviction, store
 from nvccache.store.inflight import Claims
 from nvccache.store.store import RECORD, Store
+from replays import stand_alone
 from scenarios.never_worse.primed_cache import check_compiles, compile_cached
 from scenarios.support.toolkits import SOURCE
-from workspaces import Workspace
+from workspaces import OLD_ENOUGH, Workspace
 
 pytestmark = pytest.mark.light_by_default
 DAY = 24 * 3600
@@ -64,6 +66,31 @@ def test_a_second_user_stores_reads_counts_and_cleans(tmp_path: Path, mode: int)
         os.seteuid(0)
         os.umask(previous)
     assert Store(str(root)).find_record(RECORD, KEY) == b"of the second"
+
+
+@pytest.mark.parametrize("mode", [None, 0o775], ids=["new", "old"])
+def test_default_cache_of_user_with_own_group_is_not_shared(
+    workspace: Workspace, workers_base: Path, mode: int | None
+) -> None:
+    """Umask 002, as on Ubuntu: the launcher answers the second call without Python."""
+    home = workspace.directory.parent / "home"
+    if mode:
+        if os.geteuid() != 0:
+            pytest.skip("only root is known to have a group of its own")
+        (home / ".cache/nvccache").mkdir(parents=True)
+        (home / ".cache/nvccache").chmod(mode)
+    environ = {**workspace.environ, "HOME": str(home)}
+    del environ["NVCCACHE_DIR"]
+    workspace.write("a.cu", SOURCE)
+    time.sleep(OLD_ENOUGH)
+    ours = workspace.directory.parent / "nvccache"
+    for program in (launcher_of_tree(), stand_alone(workers_base)):
+        ours.unlink(missing_ok=True)
+        ours.symlink_to(program)
+        argv = [str(ours), workspace.nvcc, "-c", "a.cu", "-o", "a.o"]
+        done = subprocess.run(argv, env=environ, cwd=workspace.directory, umask=0o002, check=False)
+        assert done.returncode == 0
+    assert (home / ".cache/nvccache").stat().st_mode & 0o777 == 0o700
 
 
 def _make_old(cache: Path, age: float) -> None:

@@ -103,7 +103,7 @@ def test_what_cannot_be_read_is_asked_again(calls):
 def test_it_is_not_taken_from_a_cache_that_others_may_write_into(calls):
     """Its commands are run."""
     cache = Path(calls.workspace.cache)
-    cache.chmod(0o775)
+    cache.chmod(0o777)
     assert not calls.is_known()
     cache.chmod(0o755)
     assert calls.is_known()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 from pathlib import Path
 
 import pytest
 
 import unprivileged
+from nvccache import config
 from nvccache.files import keys
-from nvccache.store import cachedir_tag, locks, store
+from nvccache.store import cachedir_tag, directory, locks, store
 from nvccache.store.cachedir_tag import ForeignDirectoryError
 from nvccache.store.directory import Directory, UntrustedFileError
 from nvccache.store.store import BUCKETS, RECORD, Store
@@ -195,8 +198,8 @@ def test_files_of_the_directory_s_owner_are_believed(root):
 @pytest.mark.parametrize(
     ("directory_mode", "umask", "of_folders", "of_files"),
     [
-        (0o755, None, 0o755, 0o644),  # the umask of the process
-        (0o2775, None, 0o2775, 0o664),  # the directory's own
+        (0o755, None, 0o755, 0o644),  # the directory's own, and the umask of the process
+        (0o2775, None, 0o2775, 0o664),
         (0o1777, None, 0o777, 0o666),
         (0o755, 0o002, 0o775, 0o664),
         (0o2775, 0o077, 0o2700, 0o600),
@@ -222,6 +225,71 @@ def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_
     # A user who may not write must not be able to lock either.
     of_locks = 0o600 | (of_files & 0o020 and 0o060) | (of_files & 0o002 and 0o006)
     assert oct((root / "locks" / f"{KEY[0]}.lock").stat().st_mode & 0o7777) == oct(of_locks)
+
+
+OF_OTHERS = os.getgid() + 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "group", "variable", "expected"),
+    [
+        (None, None, "XDG_CACHE_HOME", 0o700),
+        (None, None, "NVCCACHE_DIR", 0o700),
+        (0o775, None, "XDG_CACHE_HOME", 0o700),
+        (0o775, None, "NVCCACHE_DIR", 0o755),
+        (0o775, OF_OTHERS, "XDG_CACHE_HOME", 0o775),
+        (0o2775, None, "NVCCACHE_DIR", 0o2775),
+        (0o777, None, "NVCCACHE_DIR", 0o777),
+    ],
+)
+def test_group_of_one_user_shares_no_cache(tmp_path, monkeypatch, mode, group, variable, expected):
+    """With the umask of distributions where each user has a group."""
+    own = grp.struct_group((pwd.getpwuid(os.geteuid()).pw_name, "x", os.getgid(), []))
+    monkeypatch.setattr(grp, "getgrgid", lambda number: own)
+    root = tmp_path / "nvccache"
+    if mode:
+        root.mkdir()
+        os.chown(root, -1, group or -1) if os.geteuid() == 0 else None
+        root.chmod(mode)
+    value = str(tmp_path if variable == "XDG_CACHE_HOME" else root)
+    previous = os.umask(0o002)
+    try:
+        cache = Store(directory.of(config.load({variable: value, "HOME": str(tmp_path)})))
+        cache.add_record(RECORD, KEY, b"body")
+    finally:
+        os.umask(previous)
+    assert not cache.fault_message
+    assert oct(stat.S_IMODE(root.stat().st_mode)) == oct(expected)
+    assert directory.is_private(str(root)) == (not expected & 0o022)
+    assert stat.S_IMODE((root / NAME).stat().st_mode) == 0o666 & expected
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "is_own"),
+    [("user", [], True), ("user", ["user"], True), ("user", ["user", "other"], False), ("staff", [], False)],
+)
+def test_own_group_has_users_name_and_no_other_member(tmp_path, monkeypatch, name, members, is_own):
+    user = pwd.struct_passwd(("user", "x", os.geteuid(), os.getegid(), "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group((name, "x", number, members)))
+    tmp_path.chmod(0o775)
+    directory.of(config.load({"NVCCACHE_DIR": str(tmp_path), "HOME": "/"}))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == (0o755 if is_own else 0o775)
+
+
+@pytest.mark.parametrize("variable", ["NVCCACHE_READONLY", "NVCCACHE_UMASK"])
+def test_permissions_are_left_alone_on_request(tmp_path, variable):
+    tmp_path.chmod(0o775)
+    directory.of(
+        config.load(
+            {
+                "NVCCACHE_DIR": str(tmp_path),
+                "HOME": "/",
+                variable: "002" if variable == "NVCCACHE_UMASK" else "1",
+            }
+        )
+    )
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o775
 
 
 @pytest.mark.parametrize("is_of_group", [True, False])

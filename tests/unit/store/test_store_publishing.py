@@ -39,7 +39,8 @@ def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache,
     assert cache.find_record(RECORD, KEY) is None
 
 
-def test_what_is_stored_obeys_the_umask(cache):
+def test_what_is_stored_obeys_the_umask(root, cache):
+    root.mkdir(0o755)
     previous = os.umask(0o027)
     try:
         cache.add_record(RECORD, KEY, b"body")
