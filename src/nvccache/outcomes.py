@@ -37,7 +37,7 @@ REASONS = {
     "preprocessed_product": "the output is preprocessed text that names intermediate files (-cuda)",
     "names_temporary_file": "the output would name a temporary file (device links of .cubin and .ptx)",
     "run": "the call runs or deletes what it built",
-    "standard_input": "a file is read from standard input or another open descriptor",
+    "standard_input": "a file is standard input, a pipe or a device, or standard input is closed",
     "standard_output": "an output goes to standard output or a device file",
     "query_streams": "a query's answer goes to a terminal, nowhere, or where its messages go",
     "unknown_option": "nvccache does not know an option",

@@ -53,6 +53,7 @@ DEPENDENCY_OPTIONS = (
     "generate-dependencies-with-compile",
     "generate-nonsystem-dependencies-with-compile",
 )
+_DEPENDENCIES = (*DEPENDENCY_OPTIONS, "generate-dependencies", "generate-nonsystem-dependencies")
 _OF_LINKS = frozenset({"cubin", "fatbin"})  # modes that combine with -dlink; other modes override it
 
 # Reason -> its options; the most specific reason first.
@@ -78,6 +79,7 @@ _REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "kee
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
 _MOST_LINKS = 40  # of the kernel
+_SHELL_SPECIAL = '$`\\"\n'  # within double quotes, in which nvcc puts file names
 
 
 class Bypass:
@@ -152,9 +154,11 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     resolved = resolve(line.arguments)
     if isinstance(resolved, UnknownOption):
         return Bypass("information" if query == "information" else "unknown_option", resolved.token)
-    bypass = _bypass_of(_BYPASSING, options)
+    bypass = _bypass_of(_BYPASSING, options) or _names(line.arguments)
     if bypass:
         return bypass
+    if "dependency-output" in options and query != "information" and options.isdisjoint(_DEPENDENCIES):
+        return Bypass("dryrun_failed", "-MF without -MD")
     if query:
         return (
             _bypass_of([(query, ("keep",))], options)
@@ -328,6 +332,15 @@ def _files(arguments: Sequence[Argument]) -> Bypass | None:
         for token in argument.tokens:
             if any(name in token for name in _DESCRIPTOR_PATHS):
                 return Bypass("standard_input", token)  # several passes would read it, which works only once
+    return None
+
+
+def _names(arguments: Sequence[Argument]) -> Bypass | None:
+    """Bypass for names of outputs in which nvcc's shell expands something."""
+    for name in ("output-file", "output-directory", "keep-dir"):
+        value = last_value(arguments, name) or ""
+        if any(character in value for character in _SHELL_SPECIAL):
+            return Bypass("shell_expansion", value)
     return None
 
 

@@ -7,6 +7,7 @@ and running this module and its imports costs.
 from __future__ import annotations
 
 import os
+import sys
 
 from nvccache.files.presence import can_make_temporary_files, has_little_memory
 from nvccache.records import replay
@@ -33,6 +34,8 @@ def answer(request: Request) -> Answer | Bypass | None:
 
     None also for a script whose compile is not in the cache: a record must not decide what is run.
     """
+    if sys.stdin is None:
+        return _bypass("standard_input", "closed")  # nvcc fails
     if not can_make_temporary_files(request.environ):
         return _bypass("no_temporary_files", request.environ.get("TMPDIR", ""))  # nvcc reports it
     if has_little_memory():

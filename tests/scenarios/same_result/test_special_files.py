@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
 
 import pytest
 
 from installations import launcher_of_tree
-from workspaces import Result, Workspace
+from workspaces import OLD_ENOUGH, Result, Workspace
 
 pytestmark = pytest.mark.light
 
@@ -39,3 +41,36 @@ def test_source_that_is_read_once_is_read_by_nvcc_only(workspace: Workspace, std
         result, counters = workspace.since(lambda: run(str(launcher_of_tree())))
         assert (result.status, product.read_bytes()) == (0, expected)
         assert counters.bypass_reasons == {"standard_input": 1}
+
+
+MADE = ("-ptx", "a.cu", "-o", "a.ptx")
+# Of each the command line, the shell's command, and the reason.
+FAILING = {
+    "closed standard input": (MADE, 'exec "$@" <&-', "standard_input"),
+    "rule without dependencies": ((*MADE, "-MF", "a.d"), 'exec "$@"', "dryrun_failed"),
+    "directory of a variable": ((*MADE[:-1], "$PLACE/a.ptx"), 'exec "$@"', "shell_expansion"),
+}
+
+
+@pytest.mark.parametrize("what", FAILING)
+def test_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -> None:
+    """Though a call that differs only in this is cached."""
+    line, shell, reason = FAILING[what]
+    workspace.write("a.cu", SOURCE)
+    (workspace.directory / "$PLACE").mkdir()
+    launcher = (str(launcher_of_tree()),)
+
+    def run(shell: str, launcher: Sequence[str], line: Sequence[str]) -> Result:
+        time.sleep(OLD_ENOUGH)
+        return workspace.run(["sh", "-c", shell, "sh", *launcher, workspace.nvcc, *line], PLACE="nowhere")
+
+    for _ in range(2):
+        _, counters = workspace.since(lambda: run('exec "$@"', launcher, MADE))
+    assert counters.outcome == "direct_hit"
+    (workspace.directory / "a.ptx").unlink()
+    expected = run(shell, (), line)
+    assert expected.stderr
+    result, counters = workspace.since(lambda: run(shell, launcher, line))
+    assert result == expected
+    assert counters.bypass_reasons == {reason: 1}
+    assert not list(workspace.directory.glob("**/a.ptx"))
