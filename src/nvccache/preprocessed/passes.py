@@ -6,10 +6,9 @@ the markers of all passes, device passes first: a name is listed at its first ma
 where a file is entered, or where `#line 1` makes up a name.
 
 Early cut-off: an added comment, licence or blank line moves every line below it, but the compilers write line
-numbers only into diagnostics and debug information, unless the text itself reads them (line_readers.py).
-Unless line_options.py objects, cudafe++ and cicc are therefore keyed by normalized text, without line markers
-and blank lines, except in position-dependent files. Found by comparing PTX and objects before and after such
-edits (CUDA 11.8 to 13.5).
+numbers only into diagnostics and debug information, unless the text itself reads them. Unless that is so or
+line_options.py objects, cudafe++ and cicc are therefore keyed by normalized text, without line markers and
+blank lines. Found by comparing PTX and objects before and after such edits (CUDA 11.8 to 13.5).
 
 The facts are stored in the result of a pass (record.py), since the text itself is not: after a hit it is
 mostly not needed.
@@ -24,10 +23,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from nvccache.files import keys
-from nvccache.preprocessed import line_readers
-from nvccache.preprocessed.declaration_heads import UnknownError
 from nvccache.values import dataclass
 
+# Everything that reads its line or its file's name, such as std::source_location, is declared with these.
+_POSITION_READERS = (b"__builtin_source_location", b"__builtin_LINE", b"__builtin_FILE", b"__builtin_COLUMN")
 _PLAIN_NAME = re.compile(rb"[ !#-\[\]-~]+")  # not escaped in markers
 _QUOTE_AFTER_R = re.compile(rb'"(?<=R")')  # many times faster than a search for both
 _RAW_STRING = re.compile(rb'R"([^()\\\s]{0,16})\(')
@@ -42,12 +41,8 @@ _LEAVES_SYSTEM = re.compile(rb'\n# \d+ "[^\n]*" [12](?: 4)?\n')
 # A mark before text says what kind of file it is from, the sum of: 1 main file, 2 system header, 4 C linkage.
 _IN_MAIN_FILE, _IN_SYSTEM_HEADER, _IN_C = 1, 2, 4
 _MARKS = tuple(b"\x02%d" % kind for kind in range(8))
-_VERBATIM, _WITH_LINES = b"\x028 ", b"\x029 "
-# A file that ends inside a block is caught elsewhere: its declarations are not understood.
-_ENDS_STATEMENT = re.compile(rb"[;{}]\s*$|\n[ \t]*#[^\n]*\s*$")
+_VERBATIM = b"\x028 "
 _SHORTEST_STRETCH = 2048  # bytes
-_OF_SYSTEM = b""
-_LONGEST_DIRECTIVE = 400  # bytes; a longer one at the end of a piece is not recognized
 _SHORT_DIGITS = 8  # of a digest; enough to notice that a file changed
 _FIRST_MARKER = re.compile(rb'# \d+ "((?:[^"\\]|\\.)*)"([ 0-9]*)')
 _FIRST_LINE = re.compile(rb'\n# 1 "((?:[^"\\\n]|\\.)*)"([ 0-9]*)')
@@ -64,7 +59,6 @@ class Meaning:
 
     digest: str = ""  # empty if any line number may matter
     files: tuple[tuple[bytes, str], ...] = ()  # of the user: (name in line markers, short digest)
-    position_dependent: frozenset[bytes] | None = None  # those of them that may be; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +66,11 @@ class _Piece:
     """The text of one file after a line marker; or of system headers, which includes their markers."""
 
     body: bytes
-    number: bytes = b""  # from the marker: the line
     where: bytes = b""  # from the marker: the quoted name and the flags
 
     @property
     def file(self) -> bytes:
-        """Its name, `_OF_SYSTEM` for system headers."""
+        """Its name; empty for system headers."""
         return self.where.rpartition(b'"')[0][1:]
 
 
@@ -95,39 +88,14 @@ def meaning_of(text: bytes) -> Meaning:
             files.setdefault(piece.file, []).append(_BLANK_LINES.sub(b"\n", piece.body.strip(b"\n")))
     of_files = {name: b"\n".join(parts) for name, parts in files.items()}
     digests = tuple((name, keys.digest_bytes(content)[:_SHORT_DIGITS]) for name, content in of_files.items())
-    try:
-        dependent = _position_dependent(pieces, of_files) if line_readers.are_in(marked) else set()
-    except UnknownError:
+    if _may_read_position(marked):
         return Meaning("", digests)
-    parts = _without_lines(pieces, main, dependent)
-    return Meaning(keys.digest_bytes(b"\n".join(parts)), digests, frozenset(dependent))
+    return Meaning(keys.digest_bytes(b"\n".join(_without_lines(pieces, main))), digests)
 
 
-def _position_dependent(pieces: Iterable[_Piece], of_files: dict[bytes, bytes]) -> set[bytes]:
-    """Position-dependent files, and those that share a statement with one; raises UnknownError.
-
-    A call may be split between two files, and have a line of either: cicc uses that of the closing
-    parenthesis.
-    """
-    of_system = [piece.body for piece in pieces if not piece.where]
-    found = line_readers.position_dependent_files(of_system, of_files) | {_OF_SYSTEM}
-    shared = _shared_statements(pieces)
-    while more := {name for pair in shared if not found.isdisjoint(pair) for name in pair} - found:
-        found |= more
-    return found - {_OF_SYSTEM}
-
-
-def _shared_statements(pieces: Iterable[_Piece]) -> set[tuple[bytes, bytes]]:
-    """Pairs of files where the second continues a statement, such as a call, of the first."""
-    found = set()
-    before = _Piece(b";")
-    for piece in pieces:
-        if piece.body.isspace():
-            continue
-        if piece.file != before.file and not _ENDS_STATEMENT.search(before.body[-_LONGEST_DIRECTIVE:]):
-            found.add((before.file, piece.file))
-        before = piece
-    return found
+def _may_read_position(text: bytes) -> bool:
+    """Whether a text mentions a builtin that reads its line, its column or the name of its file."""
+    return any(word in text for word in _POSITION_READERS)
 
 
 def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
@@ -151,18 +119,16 @@ def _pieces(text: bytes, main: bytes) -> Iterator[_Piece]:
 
 def _pieces_of_user(text: bytes, main: bytes) -> Iterator[_Piece]:
     before, *parts = _MARKER.split(text)  # the parts are: number, name and flags, text, and so on
-    for number, where, body in zip(
-        [b"0", *parts[::3]], [main, *parts[1::3]], [before, *parts[2::3]], strict=True
-    ):
+    for where, body in zip([main, *parts[1::3]], [before, *parts[2::3]], strict=True):
         if len(body) > 1 and body.strip(b"\n"):
-            yield _Piece(body, number, where)
+            yield _Piece(body, where)
 
 
-def _without_lines(pieces: Iterable[_Piece], main: bytes, dependent: set[bytes]) -> list[bytes]:
+def _without_lines(pieces: Iterable[_Piece], main: bytes) -> list[bytes]:
     """The text without markers and blank lines, with a mark where the kind of file changes.
 
     The kind (main file, system header, C linkage) affects diagnostics and the meaning of declarations. System
-    headers are included verbatim after their length, and `dependent` files after their marker.
+    headers are included verbatim after their length.
     """
     found: list[bytes] = []
     marks: dict[bytes, bytes] = {}
@@ -170,9 +136,6 @@ def _without_lines(pieces: Iterable[_Piece], main: bytes, dependent: set[bytes])
     for piece in pieces:
         if not piece.where:
             found += (b"%s%d" % (_VERBATIM, len(piece.body)), piece.body)
-            mark = b""
-        elif piece.file in dependent:
-            found += (b"%s%s %s" % (_WITH_LINES, piece.number, piece.where), piece.body)
             mark = b""
         else:
             of_piece = marks.setdefault(piece.where, _mark_of(piece.where, main))
@@ -260,33 +223,20 @@ class Pass:
 def of_text(preprocessed: bytes, directories: Iterable[str]) -> Pass:
     """The facts about a pass with this output; `directories` are the call's checkout and one in it."""
     meaning = meaning_of(preprocessed)
-    free = (
-        directory
-        for directory in directories
-        if directory and not _may_use(directory, preprocessed, meaning.position_dependent)
-    )
+    free = (directory for directory in directories if directory and not _may_use(directory, preprocessed))
     listed = tuple(listed_files(preprocessed))
     return Pass(listed, next(free, ""), meaning.digest, meaning.files, are_absolute(preprocessed))
 
 
-def _may_use(directory: str, text: bytes, dependent: frozenset[bytes] | None) -> bool:
+def _may_use(directory: str, text: bytes) -> bool:
     """Whether the result of compiling a text may depend on the path of a directory.
 
-    Code can read file names from the markers, by the same builtins as line numbers: `dependent` are the
-    user's files that may do so; any system header may do so in its functions.
+    Code can read file names from the markers, by the same builtins as line numbers.
     """
     needle = os.fsencode(directory)
-    is_plain = _PLAIN_NAME.fullmatch(needle) is not None
-    if is_plain and needle not in text:
+    if _PLAIN_NAME.fullmatch(needle) and needle not in text:
         return False
-    if needle in without_markers(text):
-        return True
-    if not line_readers.are_in(text):
-        return False
-    if not is_plain or dependent is None or any(needle in name for name in dependent):
-        return True
-    of_system = rb'\n# \d+ "[^"\n]*' + re.escape(needle) + rb'[^"\n]*" [12] 3'
-    return re.search(of_system, text) is not None
+    return _may_read_position(text) or needle in without_markers(text)
 
 
 def decoded(facts: bytes) -> Pass:

@@ -123,7 +123,7 @@ CASES = {
         options="-isystem {here}/sys",
     ),
     "a word that can name files, which is not used": Checkouts(
-        DIRECT_HIT,
+        NO_DIRECT_HIT,
         {
             "src/a.cu": "#include <s.h>\n" + USER,
             "../../outside/s.h": "inline int unused_one(int line = __builtin_LINE()) { return line; }\n"
@@ -132,7 +132,7 @@ CASES = {
         options="-isystem {work}/outside",
     ),
     "a header outside that asks for its name": Checkouts(
-        DIRECT_HIT,
+        NO_DIRECT_HIT,
         {
             "src/a.cu": "#include <s.h>\n" + USER,
             "../../outside/s.h": "inline const char *file() { return __builtin_FILE(); }\n",

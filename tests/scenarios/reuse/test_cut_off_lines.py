@@ -127,125 +127,31 @@ def test_a_source_location(workspace: Workspace, namespace: str) -> None:
     assert "host_compile" in check_edit(workspace, moved(text), ("-std=c++20",)).compiled()
 
 
-# A system header's declaration that uses the line number, and a use of it.
-DECLARED = """#define HD __host__ __device__
-struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
-HD constexpr int named(place p = place::here()) { return p.at; }
-struct fault { int at; HD fault(int, place p = place::here()) : at(p.at) {} };
-struct member { int at = __builtin_LINE(); };
-struct holder { member m; };
-struct given { int at; HD given(place p = place::here()) : at(p.at) {} };
-struct derived : given { };
-template <class T> struct box { int at = named(); HD int line() { return named(); } };
-HD inline int taking(fault f) { return f.at; }
-HD inline int body() { return named() + fault(1).at + holder().m.at + derived().at; }
-HD constexpr int constant() { return named(); }
-template <class T> HD int body(T t) { auto f = [](auto x) { return x + named(); }; return f(t); }
-template <class T> HD int making() { T made{}; static const int kept = named(); return kept + sizeof made; }
-template <int N = named()> HD int parameter() { return N; }
-""" + "\n".join(f"template <int A, int B> struct padding_{n} {{ int a[A]; int b[B]; }};" for n in range(60))
-# A use, and whether the user's line is in the output.
-USES = {
-    "body()": False,
-    "constant()": False,
-    "body(1)": False,
-    "making<long>()": False,
-    "named()": True,
-    "taking(1)": True,
-    "fault(1).at": True,
-    "member{}.at": True,
-    "holder{}.m.at": True,
-    "box<int>().at": True,
-    "parameter<>()": False,
-    "box<int>().line()": False,
-    "derived().at": False,
-    "making<derived>()": False,
-}
-
-
-@pytest.mark.by_default("taking(1)")
-@pytest.mark.parametrize("use", USES)
-def test_system_headers_that_use_line_numbers(workspace: Workspace, toolkit: Path, use: str) -> None:
-    """Its own lines never move; the user's lines count where its declarations are used by name."""
-    put(workspace, {"inc/declared.h": DECLARED})
-    text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
-    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
-    counters = check_edit(workspace, moved(text), argv)
-    if "body" in use or "constant" in use:
-        assert counters.compiled() == {}
-    if USES[use]:
-        assert counters.compiled().keys() >= FRONT
-
-
-# Declarations whose default arguments are hard to parse, and a use of them.
-UNCLEAR = {
-    "braces in a default argument": (
-        "HD inline int where(int l = int{__builtin_LINE()}) { return l; }",
-        "where()",
+# A header in whose text lines could be asked for, and a use of it in the source.
+POSITION_READERS = {
+    "a default argument": ("HD inline int named(int line = __builtin_LINE()) { return line; }", "named()"),
+    "a use that no name shows": (
+        "struct fault { int at; HD fault(int, int l = __builtin_LINE()) : at(l) {} };\n"
+        "HD inline int taking(fault f) { return f.at; }",
+        "taking(1)",
     ),
-    "a second declarator": (
-        "inline int &first_of_both(int x = __builtin_LINE()), *second_of_both(int y = __builtin_LINE());",
-        "*second_of_both()",
-    ),
-    "a member in parentheses": ("struct kept { int (at){__builtin_LINE()}; };", "kept{}.at"),
+    "a member": ("struct member { int at = __builtin_LINE(); };", "member{}.at"),
+    "none": ("HD inline int unused(int line = __builtin_LINE()) { return line; }", "1"),
 }
 
 
-@pytest.mark.by_default("a second declarator")
-@pytest.mark.parametrize("name", UNCLEAR)
-def test_a_declaration_of_the_system_that_is_not_understood(workspace: Workspace, name: str) -> None:
-    declaration, use = UNCLEAR[name]
-    put(workspace, {"inc/declared.h": f"{DECLARED}\n{declaration}\n"})
-    text = "#include <declared.h>\n" + KERNEL.format(device="", host=f"return {use};")
-    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-isystem", "inc")
-    assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
-
-
-# A user's header that uses line numbers, as PyTorch's do: in bodies, and those of callers.
-ASKING = """#pragma once
-#define HD __host__ __device__
-struct place { int at; static HD constexpr place here(int line = __builtin_LINE()) { return place{line}; } };
-HD int operator+(int a, const place &b);
-HD inline int body() { return place::here().at; }
-HD inline int named(int line = place::here().at) { return line; }
-struct member { int at = place::here().at; };
-"""
-# A use in the source, and the files whose lines are in its output.
-USES_IN_SOURCE = {
-    "body()": {"asking.h"},
-    "place::here().at": {"a.cu"},
-    "(place::here)().at": {"a.cu"},
-    "named()": {"a.cu"},
-    "member{}.at": {"a.cu"},
-    "other()": {"other.h"},
-    "plain()": set(),
-    'named\n#include "rest.h"\n': {"a.cu", "rest.h"},
-    'named(\n#include "rest.h"\n)': {"a.cu"},
-}
-
-
-@pytest.mark.by_default("named()-a.cu", "other()-other.h")
-@pytest.mark.parametrize("edited", ["a.cu", "asking.h", "other.h", "plain.h", "rest.h"])
-@pytest.mark.parametrize("use", USES_IN_SOURCE)
-def test_user_headers_that_use_line_numbers(
-    workspace: Workspace, toolkit: Path, use: str, edited: str
+@pytest.mark.by_default("a use that no name shows")
+@pytest.mark.parametrize("flag", ["-isystem", "-I"])
+@pytest.mark.parametrize("name", POSITION_READERS)
+def test_text_that_can_ask_for_its_line_is_keyed_with_lines(
+    workspace: Workspace, name: str, flag: str
 ) -> None:
-    """Lines count in that header, and where its declarations are used; the object is plain nvcc's."""
-    before = {
-        "asking.h": ASKING,
-        "other.h": '#include "asking.h"\nHD inline int other() { return named(); }\n',
-        "plain.h": '#include "asking.h"\nHD inline int plain() { return 7; }\n',
-        "rest.h": "()" if use.startswith("named\n") else "1",
-        "a.cu": '#include "other.h"\n#include "plain.h"\n'
-        + KERNEL.format(device=f"*x = {use};", host=f"return {use};"),
-    }
-    argv = ("--expt-relaxed-constexpr", "-std=c++17", "-I", ".")
-    counters = check_edit(workspace, (before, {**before, edited: COMMENT + before[edited]}), argv)
-    # `asking.h` and `other.h` use line numbers themselves, whether or not the result is used.
-    if edited in ("plain.h", "a.cu") and edited not in USES_IN_SOURCE[use]:
-        assert counters.compiled() == {}
-    if edited in USES_IN_SOURCE[use]:
-        assert counters.compiled().keys() >= FRONT
+    """Wherever it does, and whether or not the answer is used."""
+    declaration, use = POSITION_READERS[name]
+    put(workspace, {"inc/declared.h": f"#define HD __host__ __device__\n{declaration}\n"})
+    text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
+    counters = check_edit(workspace, moved(text), ("-std=c++17", flag, "inc"))
+    assert counters.compiled().keys() >= FRONT
 
 
 @pytest.mark.full

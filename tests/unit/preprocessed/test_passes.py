@@ -24,6 +24,8 @@ def test_files_that_were_entered_are_known():
         (MARKERS + b"/base", "/base", ""),
         (MARKERS, "", ""),
         (MARKERS + b'"/bas"\n', "/base", "/base"),
+        (MARKERS + b"const char *f = __builtin_FILE();\n", "/base", ""),
+        (MARKERS + b"const char *f = __builtin_FILE();\n", "/other", "/other"),
     ],
 )
 def test_a_text_names_the_base_directory_or_is_free_of_it(text, base, free_of):

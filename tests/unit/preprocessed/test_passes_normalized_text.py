@@ -191,49 +191,13 @@ def test_lines_inside_a_raw_string_count_behind_literals_that_mislead(before):
 
 
 READERS = ["__builtin_LINE()", "__builtin_FILE()", "__builtin_COLUMN()", "__builtin_source_location()"]
-# A header's text, its use in the source, and whether the lines of each matter.
-ASKING = [
-    ("int f();", "int g() { return f(); }", False, False),
-    ("inline int f() { return __builtin_LINE(); }", "int g() { return f(); }", True, False),
-    ("int f(int line = __builtin_LINE());", "int g() { return f(); }", True, True),
-    ("int f(int line = __builtin_LINE());", "int g() { return e(); }", True, False),
-    ("int f();", "int g() { return __builtin_LINE(); }", False, True),
-    ("struct K { static K f(int line = __builtin_LINE()); };", "int f; K g();", True, True),
-    ("struct K { static K f(int line = __builtin_LINE()); }; int operator+(K, K);",
-     "int f; K g();", True, False),
-    ("struct K { static K f(int line = __builtin_LINE()); }; int operator+(K, K);",
-     "int g() { return (K::f)(); }", True, True),
-    ("struct K { K(int, int line = __builtin_LINE()); }; int operator+(K, K);", "int f;", None, None),
-    ("struct K { K(int line = __builtin_LINE()); }; void take(K);", "void g() { take({}); }", True, True),
-    ("inline int f() { return __builtin_LINE(); } int x = 1 +", "2; int y;", True, True),
-    ("inline int f() { return __builtin_LINE(); } int x = e(int{", "1}); int y;", None, None),
-    ("inline int f() { return __builtin_LINE(); } int x = 1;", "int y;", True, False),
-    ("int x = 1 +", "2; inline int f() { return __builtin_LINE(); }", True, True),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_lines_of_text_that_reads_where_it_stands_count(reader):
-    assert "" != say(f"int f() {{ return {reader}; }}\n") != say(f"\nint f() {{ return {reader}; }}\n") != ""
-
-
-@pytest.mark.parametrize(("header", "source", "header_counts", "source_counts"), ASKING)
-def test_lines_count_in_those_files_that_ask(header, source, header_counts, source_counts):
-    def digest(before_header: str = "", before_source: str = "", name: str = "b.h") -> str:
-        text = f'# 1 "{name}" 1\n{before_header}{header}\n# 2 "a.cu" 2\n{before_source}{source}\n'
-        return say(f'{text}# 1 "c.h" 1\nint z;\n# 7 "a.cu" 2\n')
-
-    assert (digest() == "") == (header_counts is None)
-    if header_counts is not None:
-        assert (digest() != digest("\n")) == (digest() != digest(name="other.h")) == header_counts
-        assert (digest() != digest("", "\n")) == (digest() != digest("", '# 9 "a.cu"\n')) == source_counts
-
-
-@pytest.mark.parametrize("reader", READERS)
-def test_lines_of_a_third_file_do_not_count(reader):
-    text = '# 1 "b.h" 1\nint f() {{ return {0}; }}\n# 1 "c.h" 1\n{1}int x;\n# 3 "b.h" 2\nint y;\n'
-    assert say(text.format(reader, "")) == say(text.format(reader, "\n")) != ""
-    assert say(text.format(reader, "")) != say(text.format(reader, "").replace("# 3", "# 4")) != ""
+@pytest.mark.parametrize("where", ['# 1 "b.h" 1\n', f'# 1 "/usr/s.h" 1 3 4\n{"int s;" * 500}\n', ""])
+def test_text_that_can_ask_for_its_position_is_keyed_with_lines(reader, where):
+    assert say(f'{where}int f(int at = {reader});\n# 2 "a.cu" 2\nint x;\n') == ""
+    assert say(f'{where}int f(int at = 1);\n# 2 "a.cu" 2\nint x;\n') != ""
 
 
 WORDS = (
