@@ -17,7 +17,8 @@ html_css_files = ["site.css"]
 html_theme_options = {"top_of_page_buttons": []}
 myst_heading_anchors = 3
 nitpicky = True
-exclude_patterns = ["changes"]  # fragments of the changelog are no pages yet
+# Fragments of the changelog are no pages yet; reasons are for those who read the code.
+exclude_patterns = ["changes", "development/decisions"]
 # So that a copied block can be typed: without prompts, and without what the commands printed.
 copybutton_prompt_text = r"\$ |> "
 copybutton_prompt_is_regexp = True
@@ -25,8 +26,7 @@ copybutton_only_copy_prompt_lines = True
 linkcheck_timeout = 20
 linkcheck_retries = 2
 
-# Every page has its place here, which tests check; decisions have theirs below their index. Those in capitals
-# lie outside of docs/ in the repository.
+# Every page has its place here, which tests check. Those in capitals lie outside of docs/ in the repository.
 NAVIGATION = {
     "Tutorial": ["tutorial/first-build", "tutorial/real-project"],
     "How-to": [
@@ -85,7 +85,6 @@ NAVIGATION = {
         "development/adding-a-storage-backend",
         "development/adding-a-command",
         "development/testing",
-        "development/decisions/index",
         "development/glossary",
     ],
 }
@@ -109,8 +108,6 @@ def for_site(page: str, text: str) -> str:
     text = re.sub(
         r'^```([\w+-]+) title="([^"]+)"$', r"```{code-block} \1\n:caption: \2\n", text, flags=re.MULTILINE
     )
-    if page == "development/decisions/index":
-        text += "\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
     names = "|".join(BESIDE_DOCS)
     text = re.sub(rf"\]\((?:\.\./)*(?:\.github/)?({names})\.md", r"](/\1.md", text)
     if page in BESIDE_DOCS:

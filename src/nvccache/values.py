@@ -1,7 +1,7 @@
 """Replacements for `dataclass`, `field` and `replace` of the standard library, for the path of a miss.
 
 The module `dataclasses` imports `inspect` and compiles each class's methods from text, which took a quarter
-of a miss's imports (docs/development/decisions/111-own-dataclass.md). Type checkers see the real ones.
+of a miss's imports (docs/development/decisions/hits.md). Type checkers see the real ones.
 """
 
 from __future__ import annotations

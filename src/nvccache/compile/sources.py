@@ -88,7 +88,7 @@ class _RemoteQuery(Promise):
 
 class OtherProcesses(Source):
     """Claims of stages. A process takes one only when it can run the stage at once: no two processes wait for
-    each other (docs/development/decisions/065-no-circles-of-waiting.md)."""
+    each other (docs/development/decisions/running-stages.md)."""
 
     def __init__(self, claims: Claims | None) -> None:
         self._claims = claims

@@ -3,8 +3,8 @@
 Digests are remembered by stat signature: the second unit of a project reads mostly the headers of the first.
 There is a memo for each directory, a JSON object: name of a file -> [device, inode, size, modification time,
 change time, digest, whether a source makes the compiler compare dates of files ("1" or "")]. A row is valid
-as long as the file has its signature, like the memo of programs (toolchain.py); see decision 017. If several
-calls write a memo at once, the last one wins, and lost rows are computed again.
+as long as the file has its signature, like the memo of programs (toolchain.py). If several calls write a memo
+at once, the last one wins, and lost rows are computed again.
 """
 
 from __future__ import annotations
