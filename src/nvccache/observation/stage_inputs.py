@@ -7,7 +7,6 @@ Contents are those of files now, if they have not changed since the tools opened
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -266,8 +265,6 @@ class _StageInputs:
         for process in self._processes:
             self._check_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
-            if process.kind == HOST:
-                made.dates += self._dates_compared(process)
             self._expect(process.loaded, kinds, LIBRARY)
             is_compiler = process.kind in COMPILERS  # which use dates only of files they read
             for path, how in () if is_compiler else process_checks.queried_files(process, opened):
@@ -286,20 +283,17 @@ class _StageInputs:
             kinds.update((path, LIBRARY) for path in known.files)
         made.dates = sorted(set(made.dates))
         self._call.files.put_into(made, kinds)
+        self._check_dates()
         made.duplicates = _duplicates(made)
 
-    def _dates_compared(self, process: Process) -> list[tuple[str, ...]]:
-        """The dates of all files that a compiler found, if a source may make it compare dates."""
-        read = {path: shown for path, shown in process.files.items() if self._is_relevant(path)}
-        is_compared = unchanged_files.define_comparing(process.arguments) or any(
-            self._call.files.compares_dates(path, shown) for path, shown in read.items()
-        )
-        if not is_compared:
-            return []
-        found = {
-            path for path, mode in process.found.items() if stat.S_ISREG(mode) and self._is_relevant(path)
-        }
-        return [(path, presence.date_and_size(path)) for path in sorted(found.union(read))]
+    def _check_dates(self) -> None:
+        """Raise UnreadableError if a source makes the host compiler compare dates of files."""
+        for process in self._processes:
+            if process.kind == HOST:
+                if unchanged_files.defines_word_of_dates(process.arguments):
+                    raise UnreadableError("a macro of its command line compares dates of files")
+                for path in process.files:
+                    self._call.files.check_dates(path)
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError for an intermediate in no key: an unknown tool may have written it."""

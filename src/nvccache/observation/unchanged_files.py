@@ -2,9 +2,9 @@
 
 Digests are remembered by stat signature: the second unit of a project reads mostly the headers of the first.
 There is a memo for each directory, a JSON object: name of a file -> [device, inode, size, modification time,
-change time, digest, whether a source makes the compiler compare dates of files ("1" or "")]. A row is valid
-as long as the file has its signature, like the memo of programs (toolchain.py). If several calls write a memo
-at once, the last one wins, and lost rows are computed again.
+change time, digest]. A row is valid as long as the file has its signature, like the memo of programs
+(toolchain.py). If several calls write a memo at once, the last one wins, and lost rows are
+computed again. There is no row for a source that compares dates, so such a file is found again each time.
 """
 
 from __future__ import annotations
@@ -30,23 +30,16 @@ if TYPE_CHECKING:
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
 _MOST_FILES = 2000  # in one memo; a directory of generated headers can grow without limit
-_ROW_LENGTH = 7
+_ROW_LENGTH = 6
 _LARGEST_SOURCE = 1 << 26  # bytes
-# For `#pragma GCC dependency`, also from `_Pragma`: anywhere, even in what looks like a comment or a string.
-_PRAGMA = re.compile(rb"(?s)\bGCC(?:\s|/\*.*?\*/)*dependency\b")
-# A macro may stand for `GCC` or the word. Only where tokens are pasted to the word is it not found.
-_COMPARING = rb"\bdependency\b"
-_MACRO = re.compile(r"(?s)(?:-D)?\w+(?:\([^)]*\))?=.*\bdependency\b")
-_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n|\r|\n)")  # as gcc understands it
-_TRIGRAPH = re.compile(rb"\?\?/(?=[ \t\f\v]*[\r\n])")
-# PyTorch's headers have the word in strings and `#error`. A string without `GCC` cannot be such a pragma.
-_SKIPPED = re.compile(
-    rb"""(?sx)
-    //[^\n]* | /\*.*?\*/ | (?m:^[\ \t]*\#[\ \t]*(?:error|warning)\b[^\n]*)
-    | (?P<literal> (?<!\w)(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)" | "(?:\\.|[^"\\\n])*" )
-    | (?P<character> '(?:\\.|[^'\\\n])*' )
-    """
+# What makes the preprocessor compare dates of files: `#pragma GCC dependency "name"`, also by `_Pragma` or
+# with a word from a macro; anywhere, even in what looks like a comment or a string.
+_COMPARES_DATES = re.compile(
+    rb"(?s)\bGCC(?:\s|/\*.*?\*/)*dependency\b"
+    rb"|\bdependency\s+\\?[\"<]|#[ \t]*define\b[^\n]*\bdependency\b"
 )
+_DEFINES_WORD = re.compile(r"(?s)(?:-D)?\w+(?:\([^)]*\))?=.*\bdependency\b")
+_SPLICE = re.compile(rb"(?:\\|\?\?/)[ \t\f\v]*(?:\r\n|\r|\n)")  # as gcc understands it
 
 
 class UnchangedFiles:
@@ -58,7 +51,7 @@ class UnchangedFiles:
         self._since_ns = since_ns
         self._signatures: dict[str, Signature] = {}
         self._digests: dict[tuple[str, Signature], str] = {}
-        self._comparing: set[tuple[str, Signature]] = set()
+        self._compares_dates: set[str] = set()
         self._records: dict[str, dict[str, Any]] = {}  # by directory
         self._added: dict[str, dict[str, Any]] = {}
 
@@ -111,10 +104,10 @@ class UnchangedFiles:
             self._digests[path, signature] = known
         return known
 
-    def compares_dates(self, path: str, signature: Signature) -> bool:
-        """Whether a source may make the compiler compare dates of files; raises OSError."""
-        self.digest(path, signature)
-        return (path, signature) in self._comparing
+    def check_dates(self, path: str) -> None:
+        """Raise UnreadableError if a source that was digested makes the compiler compare dates of files."""
+        if path in self._compares_dates:
+            raise UnreadableError(f"`{path}` compares dates of files")
 
     def _find(self, path: str, signature: Signature) -> str:
         directory, name = os.path.split(path)
@@ -122,8 +115,6 @@ class UnchangedFiles:
         if not isinstance(row, list) or len(row) != _ROW_LENGTH or tuple(row[:5]) != signature:
             return ""
         digest = row[5]
-        if row[6]:
-            self._comparing.add((path, signature))
         is_digest = isinstance(digest, str) and len(digest) == keys.LENGTH
         return digest if is_digest and digest.isalnum() and digest.isascii() else ""
 
@@ -134,22 +125,19 @@ class UnchangedFiles:
                 content = untrusted.read_all(descriptor, signature[2])
                 untrusted.check_at_end(descriptor)
                 digest = keys.digest_bytes(content)
-                if _may_compare_dates(content):
-                    self._comparing.add((path, signature))
+                compares_dates = bool(_COMPARES_DATES.search(_SPLICE.sub(b"", content)))
             else:
                 digest = keys.digest_descriptor(descriptor)
-                self._comparing.add((path, signature))  # not read as text
+                compares_dates = True  # not read as text
             if signatures.of_status(os.fstat(descriptor)) != signature:
                 return ""
         finally:
             os.close(descriptor)
-        if signatures.is_settled(signature, self._since_ns):
+        if compares_dates:
+            self._compares_dates.add(path)
+        elif signatures.is_settled(signature, self._since_ns):
             directory, name = os.path.split(path)
-            self._added.setdefault(directory, {})[name] = [
-                *signature,
-                digest,
-                "1" if (path, signature) in self._comparing else "",
-            ]
+            self._added.setdefault(directory, {})[name] = [*signature, digest]
         return digest
 
     def remember(self) -> None:
@@ -177,22 +165,9 @@ class UnchangedFiles:
         return self._records[directory]
 
     def _key(self, directory: str) -> str:
-        return keys.key_of("digests and pragmas", [("directory", (os.path.join(self._cwd, directory),))])
+        return keys.key_of("digests", [("directory", (os.path.join(self._cwd, directory),))])
 
 
-def _may_compare_dates(content: bytes) -> bool:
-    """Whether a source may contain a pragma that makes the compiler compare dates of files."""
-    text = _SPLICE.sub(b"", _TRIGRAPH.sub(rb"\\", content))
-    if not re.search(_COMPARING, text):
-        return False
-    return bool(_PRAGMA.search(text) or re.search(_COMPARING, _SKIPPED.sub(_kept, text)))
-
-
-def define_comparing(arguments: Iterable[str]) -> bool:
-    """Whether a compiler's arguments define a macro that may be part of such a pragma."""
-    return any(map(_MACRO.match, arguments))
-
-
-def _kept(skipped: re.Match[bytes]) -> bytes:
-    literal = skipped["literal"] or b""
-    return skipped["character"] or (literal if b"GCC" in literal else b" ")
+def defines_word_of_dates(arguments: Iterable[str]) -> bool:
+    """Whether a compiler's arguments define a macro that may be part of a pragma that compares dates."""
+    return any(map(_DEFINES_WORD.match, arguments))

@@ -224,7 +224,7 @@ def test_what_is_no_digest_is_not_taken_for_one(place, cache, digest):
     assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
 
 
-@pytest.mark.parametrize("row", [[], [1], [1, 2, 3, 4, 5, "0" * 64, 7], "x" * 6, {"0": 1}, 5])
+@pytest.mark.parametrize("row", [[], [1], [1, 2, 3, 4, 5, "0" * 64, ""], "x" * 6, {"0": 1}, 5])
 def test_a_row_of_another_form_is_no_row(place, cache, row):
     digests_of(Call(cache), *BOTH)
     put(cache, json.dumps({**rows(cache), "a.h": row}).encode())
