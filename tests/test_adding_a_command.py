@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "development" / "adding-a-command.md"
-LAST_LINE = '        "completion": '
+LAST_LINE = '        "clean": '
 
 
 @pytest.fixture(scope="module")

@@ -56,11 +56,12 @@ NEEDED = {
     "docs/how-to/from-sccache.md": (),
     "docs/how-to/troubleshooting.md": (),
     "docs/how-to/tuning.md": (),
+    "docs/how-to/summaries.md": ("jq",),
 }
 WITH_ALL_HEADERS = ("docs/tutorial/real-project.md",)  # of CUDA
 WITHOUT_COMPILES = (
     "bazel", "docker", "clusters", "shared-cache", "install", "remote-buckets", "remote-servers",
-    "remote-execution", "report", "tuning", "projects",
+    "remote-execution", "report", "tuning", "projects", "summaries",
 )  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def counted(environ: dict[str, str]) -> Counter[str]:
     """What became of the calls, in whichever caches the page made."""
     calls: Counter[str] = Counter()
     for folder in Path(environ["HOME"]).rglob("journal"):
-        argv, cache = ["nvccache", "stats", "--format", "json"], {"NVCCACHE_DIR": str(folder.parent)}
+        argv, cache = ["nvccache", "stats", "--json"], {"NVCCACHE_DIR": str(folder.parent)}
         calls.update(json.loads(subprocess.check_output(argv, env=environ | cache))["calls"])
     return calls
 

@@ -20,7 +20,7 @@ from nvccache.toolkit.discovery import find_nvcc
 
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs" / "images" / "terminal.svg"
-SOURCE = ROOT / "src" / "nvccache" / "cli" / "demo.cu"
+SOURCE = ROOT / "scripts" / "demo.cu"
 COMPILE = "nvccache nvcc -arch=sm_80 -c filter.cu -o filter.o"
 # What is typed, and what runs for it where that is another command.
 COMMANDS = (

@@ -8,7 +8,7 @@ _NOTHING_IGNORED = "no input is ignored that the result depends on"
 _BY_CONTENT = "all that the tools read is identified by content"
 _ONE_MODE = "there is one mode, which needs no preprocessor for a hit"
 _NO_CHOICE = "there is nothing to choose"
-_EXPLAIN = "`nvccache explain -v` names the cause of a miss, and `NVCCACHE_LOG` a file for details"
+_EXPLAIN = "`nvccache explain` names the cause of a miss, and `NVCCACHE_LOG` a file for details"
 _WRAPPER = "put the wrapper in front of nvccache, or around the host compiler"
 _FILE = "the settings file is below `XDG_CONFIG_HOME`"
 _BY_SIZE = "only its size limits the cache: `nvccache config set max_size`"
@@ -36,12 +36,12 @@ _OPTIONS = {
     "--trim-dir": "nvccache remote prune",
     "--print-stats": "nvccache stats --json",
     "--inspect": "nvccache explain",
-    "--show-adv-stats": "nvccache stats -v",
+    "--show-adv-stats": "nvccache stats --json",
     "--show-log-stats": "nvccache stats --since",
-    "--stats-format": "nvccache stats --format",
+    "--stats-format": "nvccache stats --json",
     "--dist-status": "nvccache doctor",
     **dict.fromkeys(("--start-server", "--stop-server", "--stop-storage-helpers"), _NO_SERVER),
-    "-v": "nvccache stats -v",
+    "-v": "nvccache stats --json",
     "-V": "nvccache --version",
 }
 # Settings of ccache and sccache, as in a file and in variables but without underscores, where the most

@@ -27,7 +27,7 @@ from nvccache import __version__
 from nvccache.toolkit import discovery
 
 PLAIN, OURS = "nvcc", "nvccache"
-SOURCE = Path(__file__).parents[2] / "src/nvccache/cli/demo.cu"
+SOURCE = Path(__file__).parents[2] / "scripts/demo.cu"
 COMMENT = "// A filter of TAPS coefficients that the caller keeps in memory."
 
 

@@ -180,7 +180,7 @@ def stages_run(bench: Bench) -> Counter[str]:
 
 
 def statistics_of(bench: Bench) -> dict[str, Any]:
-    command = [*bench.program, "stats", "--format", "json"]
+    command = [*bench.program, "stats", "--json"]
     found: dict[str, Any] = json.loads(subprocess.check_output(command, env=bench.environ, cwd=bench.work))
     return found
 

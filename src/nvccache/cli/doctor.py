@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from nvccache import config, hints, log, outcomes, real_nvcc, settings_file
-from nvccache.cli import cache_checks, nvcc_checks, remote_checks
+from nvccache.cli import cache_checks, file_checks, nvcc_checks, remote_checks
 from nvccache.cli.install import adding, counted, launcher, private_launcher
 from nvccache.cli.output import BAD, GOOD, ODD, Finding, bar, json_option, say_json, show_finding
 from nvccache.cli.settings import changing
@@ -41,8 +41,9 @@ _CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CM
 
 @click.command(epilog="Example: nvccache doctor build")
 @click.argument("build_directory", metavar="[BUILD_DIRECTORY]", required=False, default="")
+@click.option("--check-files", is_flag=True, help="Also check every file of the cache for damage.")
 @json_option
-def doctor(build_directory: str, as_json: bool) -> None:
+def doctor(build_directory: str, check_files: bool, as_json: bool) -> None:
     """Find what is wrong, and show the commands that fix it.
 
     Checks nvcc, the host compiler, the settings and the cache directory, and compiles a sample with and
@@ -52,7 +53,7 @@ def doctor(build_directory: str, as_json: bool) -> None:
     environ = dict(os.environ)
     settings = config.load(environ)
     found = []
-    for finding in _all(settings, environ, build_directory):
+    for finding in _all(settings, environ, build_directory, check_files):
         found.append(finding)
         if not as_json:
             show_finding(finding)
@@ -63,7 +64,9 @@ def doctor(build_directory: str, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Iterator[Finding]:
+def _all(
+    settings: Config, environ: dict[str, str], build_directory: str, checks_files: bool
+) -> Iterator[Finding]:
     yield from of_settings(settings, environ)
     yield from nvcc_checks.of_launcher()
     yield from nvcc_checks.of_nvcc(settings, environ)
@@ -72,6 +75,8 @@ def _all(settings: Config, environ: dict[str, str], build_directory: str) -> Ite
     if build_directory:
         yield from of_build(os.path.abspath(build_directory))
     yield from cache_checks.of_cache(settings)
+    if checks_files and settings.dir:
+        yield from file_checks.of_files(settings)
     yield from remote_checks.of_remotes(settings)
     if settings.executor:
         yield from remote_checks.of_executor(settings)

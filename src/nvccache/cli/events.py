@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 
 import click
 
@@ -16,31 +15,14 @@ from nvccache.cli.units import format_seconds
 from nvccache.store import events as event_log
 from nvccache.store.event_line import Event
 
-_POLL_SECONDS = 0.2
 
-
-@click.command(epilog="Example: nvccache events --since 2h")
+@click.command(epilog="Example: nvccache events --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-@click.option("--follow", "-f", is_flag=True, help="Wait for new calls, until interrupted.")
-@click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
-def events(as_json: bool, follow: bool, since: float | str | None) -> None:
-    """List every call with its outcome, oldest first.
-
-    With `--follow` and no `--since`, only new calls are shown.
-    """
+def events(as_json: bool) -> None:
+    """List every call with its outcome, oldest first."""
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
-    root = settings.journal_root
-    follower = event_log.Follower(root) if follow and root else None
-    if since is not None or not follow:
-        _show(units.events_of(root, since), as_json)
-    while follower:
-        _show(follower.new(), as_json)
-        time.sleep(_POLL_SECONDS)
-
-
-def _show(found: list[Event], as_json: bool) -> None:
-    for event in found:
+    for event in units.events_of(settings.journal_root, None):
         say(json.dumps(event_log.to_json(event)) if as_json else _line(event))
 
 

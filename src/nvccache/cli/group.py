@@ -14,10 +14,10 @@ from importlib import import_module
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
 from nvccache import hints
-from nvccache.cli import names
+from nvccache.cli import names, removed
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
 from nvccache.store.directory import StoreError
@@ -26,7 +26,7 @@ from nvccache.store.events import JournalError
 # Documented in docs/reference/commands.md, by docs/generate/reference.py.
 STATUSES = {
     0: "done",
-    1: "the command failed, or `doctor` or `verify` found something wrong",
+    1: "the command failed, or `doctor` found something wrong",
     2: "the command line is not understood",
     130: "interrupted by ^C (to a parent: killed by SIGINT)",
     141: "the reader of the output is gone, as with `| head`; the command has done its work",
@@ -34,8 +34,6 @@ STATUSES = {
 _OPTIONAL = "nvccache.report"  # an installation may lack it
 _IS_COMPILING = "nvccache.is_compiling"  # in the context of a completion: the first word is not a command
 _WIDEST = 100  # columns of help
-SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_NVCCACHE_COMPLETE"
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -121,9 +119,10 @@ def _bug(fault: Exception) -> Failure:
 
 def _sentence_of(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
-        near = next(iter(error.possibilities or ()), "")
         command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
-        hint = hints.did_you_mean(near) or hints.for_option(f"{command} {error.option_name}".lstrip())
+        words = f"{command} {error.option_name}".lstrip()
+        near = hints.did_you_mean(next(iter(error.possibilities or ()), ""))
+        hint = removed.instead_of(words, removed.OPTIONS) or near or hints.for_option(words)
         return f"no such option `{error.option_name}`{hint}"
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param:
@@ -197,8 +196,9 @@ class LazyGroup(click.Group):
         word, known = args[0], self.list_commands(ctx)
         if word in known or word[:1] == "-" or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        near = names.nearest(word, known)
-        raise WrongUsage(f"no such command `{word}`{hints.did_you_mean(near)}", self._hint)
+        instead = removed.instead_of(f"{ctx.command_path} {word}".partition(" ")[2], removed.COMMANDS)
+        instead = instead or hints.did_you_mean(names.nearest(word, known))
+        raise WrongUsage(f"no such command `{word}`{instead}", self._hint)
 
 
 class AllCommands(LazyGroup):
@@ -284,36 +284,3 @@ def commands(ctx: click.Context, wants_version: bool, verbose: bool, as_json: bo
         say_json(about.version())
     else:
         say(about.version_text())
-
-
-@click.command(epilog="Example: nvccache completion bash")
-@click.argument("shell", type=click.Choice(SHELLS), required=False, metavar="[bash|zsh|fish]")
-@json_option
-def completion(shell: str | None, as_json: bool) -> None:
-    """Print the completion script for your shell.
-
-    Without an argument, it is the script for `$SHELL`. Save it where the shell looks for it:
-
-    \b
-    `nvccache completion bash > ~/.local/share/bash-completion/completions/nvccache`
-    `nvccache completion zsh > DIR/_nvccache`, with DIR one of `$fpath`
-    `nvccache completion fish > ~/.config/fish/completions/nvccache.fish`
-    """
-    shell = shell or os.path.basename(os.environ.get("SHELL", ""))
-    if shell not in SHELLS:
-        raise WrongUsage("name a shell: bash, zsh or fish")
-    script = script_of(shell)
-    if as_json:
-        say_json({"shell": shell, "script": script})
-    else:
-        say(*script.rstrip("\n").split("\n"))
-
-
-def script_of(shell: str) -> str:
-    kind = get_completion_class(shell)
-    assert kind is not None
-    completer = kind(commands, {}, "nvccache", VARIABLE)
-    # Not `source()`: for bash it runs `bash --version`, and bash may be missing.
-    script = completer.source_template % completer.source_vars()
-    # If there are no completions of ours, bash completes file names.
-    return script.replace("complete -o nosort -F", "complete -o nosort -o default -F")

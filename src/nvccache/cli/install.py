@@ -137,7 +137,7 @@ def _launcher_for_cmake() -> str:
 
 def counted(environ: Mapping[str, str]) -> dict[str, Any]:
     """What was counted with these variables since the last call of this; raises CalledProcessError."""
-    command = [*private_launcher(), "stats", "--format", "json", "--reset"]
+    command = [*private_launcher(), "stats", "--json", "--zero"]
     found: dict[str, Any] = json.loads(subprocess.check_output(command, env=environ))
     return found
 

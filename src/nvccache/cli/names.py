@@ -17,17 +17,12 @@ GROUPS = {
         "explain": "nvccache.cli.explain",
         "report": "nvccache.report.command",
         "doctor": "nvccache.cli.doctor",
-    },
-    "Looking closer": {
         "events": "nvccache.cli.events",
-        "verify": "nvccache.cli.verify",
-        "demo": "nvccache.cli.demo",
     },
     "Setup and upkeep": {
         "install": "nvccache.cli.install",
         "config": "nvccache.cli.config",
         "clean": "nvccache.cli.clean",
-        "completion": "nvccache.cli.group",
     },
     "Sharing": {
         "remote": "nvccache.cli.remotes",

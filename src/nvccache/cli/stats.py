@@ -1,118 +1,52 @@
-"""`nvccache stats`: the outcomes of calls, the time saved, and the size of the cache, in four formats."""
+"""`nvccache stats`: the outcomes of calls, the time saved, and the size of the cache."""
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable
-from typing import Any
 
 import click
 
 from nvccache import __version__, config, remote_url
 from nvccache.cli import settings as our_settings
-from nvccache.cli import stats_formats, stats_text, units
-from nvccache.cli.output import WrongUsage, replace_file, say
+from nvccache.cli import stats_text, units
+from nvccache.cli.output import WrongUsage, json_option, say, say_json
 from nvccache.cli.stats_text import Figures
 from nvccache.cli.units import format_count, format_size
 from nvccache.plan import stages
 from nvccache.remote import uploads
 from nvccache.remote.breaker import Breaker
-from nvccache.store import cachedir_tag, event_totals, eviction, layout
+from nvccache.store import cachedir_tag, event_totals, eviction
 from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
 from nvccache.store.eviction import Amount
 
-_LONGEST_PAUSE = 86400.0  # seconds
-_FORMATS: dict[str, Callable[[Figures], list[str]]] = {
-    "json": lambda statistics: json.dumps(statistics, indent=2).splitlines(),
-    "prometheus": stats_formats.prometheus,
-    "github": stats_formats.github,
-}
-
-
-def _pause(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Callback of --watch: a number of seconds."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= _LONGEST_PAUSE:  # nor nan
-        raise click.BadParameter(f"`{value}` is not a number of seconds from 0.1 to 86400", param=param)
-    return seconds
-
 
 @click.command(epilog="Example: nvccache stats --since last-build")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", *_FORMATS]),
-    default="text",
-    help="`prometheus` is for its textfile collector, `github` for `$GITHUB_STEP_SUMMARY`.",
-)
-@click.option("--verbose", "-v", is_flag=True, help="Show all counts, even zeros.")
-@click.option("--json", "as_json", is_flag=True, help="Same as `--format json`.")
+@json_option
 @click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
 @click.option(
-    "--by",
-    type=click.Choice(list(stats_text.GROUPS)),
-    help="Count by source, reason, architecture or directory.",
+    "--by", type=click.Choice(list(stats_text.GROUPS)), help="Count by source, reason or architecture."
 )
-@click.option("--sizes", "with_sizes", is_flag=True, help="Break down the size of the cache by kind of file.")
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Write to this file, which is replaced in one step.",
-)
-@click.option("--watch", callback=_pause, metavar="SECONDS", help="Print again every SECONDS.")
 @click.option("--zero", "--reset", "reset", is_flag=True, help="Set the counts to zero after printing them.")
-def stats(
-    form: str,
-    verbose: bool,
-    as_json: bool,
-    since: float | str | None,
-    by: str | None,
-    with_sizes: bool,
-    output: str | None,
-    watch: float | None,
-    reset: bool,
-) -> None:
+def stats(as_json: bool, since: float | str | None, by: str | None, reset: bool) -> None:
     """Show the hit rate, the time saved and the size of the cache."""
-    form = "json" if as_json else form
     if reset and (since is not None or by):
         raise WrongUsage("`--zero` resets all counts: it cannot be combined with `--since` or `--by`")
-    if by and form not in ("text", "json"):
-        raise WrongUsage("`--by` works only with text and JSON")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
-    while True:
-        if by:
-            made = _grouped(settings, since, by, form)
-        else:
-            statistics = _statistics(settings, since, with_sizes, reset)
-            if form == "text":
-                text = stats_text.verbose if verbose else stats_text.summary
-                made = text(statistics, _cache(settings, statistics["store"]))
-                made += stats_text.sizes(statistics["store"].get("kinds", {}))
-            else:
-                made = _FORMATS[form](statistics)
-        if watch:
-            click.clear()
-        if output:
-            replace_file(output, "\n".join([*made, ""]))
-        else:
-            say(*made)
-        if not watch:
-            return
-        time.sleep(watch)
+    if by:
+        groups = stats_text.grouped(_events_of(settings.journal_root, since), by)
+        say(*(json.dumps(groups, indent=2).splitlines() if as_json else stats_text.table(groups, by)))
+        return
+    statistics = _statistics(settings, since, reset)
+    if as_json:
+        say_json(statistics)
+    else:
+        say(*stats_text.summary(statistics, _cache(settings, statistics["store"])))
 
 
-def _statistics(settings: config.Config, since: float | str | None, with_sizes: bool, reset: bool) -> Figures:
+def _statistics(settings: config.Config, since: float | str | None, reset: bool) -> Figures:
     usage = _usage(settings)
     root = settings.journal_root
     if since is not None:
@@ -121,22 +55,16 @@ def _statistics(settings: config.Config, since: float | str | None, with_sizes: 
     else:
         last = _events_of(root, units.LAST_BUILD)  # before it is set to zero
         totals = _totals(settings, reset)
-    size: dict[str, Any] = {
-        "bytes": usage.bytes if usage else 0,
-        "max_bytes": settings.max_size,
-        "entries": usage.files if usage else 0,
-    }
-    if with_sizes and usage:
-        size["kinds"] = {
-            kind: {"files": of_kind.files, "bytes": of_kind.bytes, "unpacked_bytes": of_kind.unpacked}
-            for kind, of_kind in layout.by_kind(settings.dir).items()
-        }
     return {
         "version": __version__,
         **totals,
         "rates": stats_text.rates(totals),
         "last_build": stats_text.build(last) if last else None,
-        "store": size,
+        "store": {
+            "bytes": usage.bytes if usage else 0,
+            "max_bytes": settings.max_size,
+            "entries": usage.files if usage else 0,
+        },
         "uploads": _uploads(settings),
         "executor_outage": _outage(settings),
     }
@@ -186,13 +114,6 @@ def _totals(settings: config.Config, reset: bool) -> Figures:
         our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
         return event_totals.reset(root, stages.counted())
     return event_totals.read(root, stages.counted())
-
-
-def _grouped(settings: config.Config, since: float | str | None, by: str, form: str) -> list[str]:
-    groups = stats_text.grouped(_events_of(settings.journal_root, since), by)
-    if form == "json":
-        return json.dumps(groups, indent=2).splitlines()
-    return stats_text.table(groups, by)
 
 
 def _cache(settings: config.Config, size: Figures) -> stats_text.Row:

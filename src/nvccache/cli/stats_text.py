@@ -73,28 +73,8 @@ def summary(statistics: Figures, cache: Row) -> list[str]:
     for found in (statistics["store_faults"], statistics["remote"]["faults"]):
         for word, count in found.items():
             problems[word] = problems.get(word, 0) + count
-    rows += [
-        (*row[:2], f"{row[2]}: see `nvccache stats -v` and `nvccache doctor`")
-        for row in _counted("problems", problems)
-    ]
+    rows += [(*row[:2], f"{row[2]}: see `nvccache doctor`") for row in _counted("problems", problems)]
     return [*_aligned(_headline(statistics, cache)), *([""] if rows else []), *_aligned(rows)]
-
-
-def verbose(statistics: Figures, cache: Row) -> list[str]:
-    """The headline, then every count."""
-    wrong = statistics["wrong_settings"]
-    return [
-        *_aligned(_headline(statistics, cache)),
-        "",
-        *_calls(statistics["calls"]),
-        *_reasons("why calls were left to nvcc", statistics["bypass_reasons"], outcomes.REASONS),
-        *_reasons("why results were not stored", statistics["store_faults"], outcomes.STORE_FAULTS),
-        *_reasons("calls with a wrong setting", wrong, setting_sentences(wrong)),
-        *_stages(statistics["stages"]),
-        *_remotes(statistics["remote"], statistics["uploads"]),
-        *_executor(statistics["executor"], statistics["executor_outage"]),
-        *_in_vain(statistics["in_vain"]),
-    ]
 
 
 def _aligned(rows: Iterable[Row]) -> Iterator[str]:
@@ -147,15 +127,6 @@ def _hits(rates: Figures) -> str:
     return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
 
 
-def _calls(calls: dict[str, int]) -> list[str]:
-    total = sum(calls.values())
-    found = [f"{'calls':<18}{total:>9}"]
-    for outcome, count in calls.items():
-        share = f"{100 * count / total:>8.1f} %" if count else ""
-        found.append(f"  {outcome:<16}{count:>9}{share}")
-    return found
-
-
 def _wrong_setting(name: str) -> str:
     of_none = {settings_file.UNKNOWN: "an unknown setting", settings_file.FILE: "a wrong settings file"}
     return of_none.get(name, f"wrong setting `{name}`")
@@ -171,26 +142,6 @@ def setting_sentences(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _reasons(title: str, counts: dict[str, int], sentences: dict[str, str]) -> list[str]:
-    if not counts:
-        return []
-    width = max(16, *map(len, counts))
-    found = ["", title]
-    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        sentence = sentences.get(word, "a reason from another version of nvccache")
-        found.append(f"  {word:<{width}}{count:>9}  {sentence}")
-    return found
-
-
-def _stages(stages: Figures) -> list[str]:
-    found = ["", f"{'stages':<18}{'replayed':>9}{'hits':>9}{'misses':>9}{'spent':>14}{'saved':>14}"]
-    for stage, counts in stages.items():
-        spent, saved = format_seconds(counts["seconds"]), format_seconds(counts["seconds_saved"])
-        numbers = f"{counts['replayed']:>9}{counts['hit']:>9}{counts['miss']:>9}"
-        found.append(f"  {stage:<16}{numbers}{spent:>14}{saved:>14}")
-    return found
-
-
 def _waiting(counts: Figures) -> list[str]:
     found = []
     if counts["pending"]:
@@ -199,74 +150,6 @@ def _waiting(counts: Figures) -> list[str]:
         found.append(f"{objects} still to be sent{why}: see `nvccache remote status`")
     if counts["elsewhere"]:
         found.append(f"{format_count(counts['elsewhere'], 'object')} {uploads.WAIT_ELSEWHERE}")
-    return found
-
-
-def _remotes(remote: Figures, counts: Figures) -> list[str]:
-    """Queries of remotes, and pending uploads; empty without remotes."""
-    found = []
-    if remote["calls"]:
-        calls, names = format_count(remote["calls"], "call"), format_count(remote["asked"], "name")
-        received = f"{remote['found']} found, {format_size(remote['bytes_received'])}"
-        found += [f"  {'looked up':<18}{names} in {calls}: {received}"]
-        found += [f"  {'waited':<18}{format_seconds(remote['seconds_waited'])}"]
-    found += [f"  {each}" for each in _waiting(counts)]
-    title = ["", "remotes"] if found else []
-    return [*title, *found, *_reasons("faults of remotes", remote["faults"], outcomes.REMOTE_FAULTS)]
-
-
-def _executor(executor: Figures, outage: dict[str, object] | None) -> list[str]:
-    """The stages that were sent to other machines; empty if there are none."""
-    if not executor["sent"] and not outage:
-        return []
-    cached = executor["from_action_cache"]
-    had = f", {cached} of them from the action cache" if cached else ""
-    stages = format_count(executor["sent"], "stage")
-    found = ["", "other machines", f"  {'sent':<16}{stages}: {executor['came_back']} came back{had}"]
-    if executor["came_back"]:
-        seconds = [f"{part} {format_seconds(amount)}" for part, amount in seconds_by_part(executor).items()]
-        found.append(f"  {'spent':<16}{', '.join(seconds)}")
-        sent, received = format_size(executor["bytes_sent"]), format_size(executor["bytes_received"])
-        found.append(f"  {'bytes':<16}{sent} sent, {received} received")
-    if cached:
-        saved = format_seconds(executor["seconds_saved"])
-        found.append(f"  {'action cache':<16}{saved} that no worker had to run")
-    if outage:
-        until = moment(float(str(outage["until"])), "%H:%M:%S")
-        why = f"{outage['word']}: {outage['text']}"
-        found.append(f"  {'paused':<16}nothing is sent until {until}, {why}")
-    return [
-        *found,
-        *_reasons("why sent stages ran here", executor["reasons"], outcomes.EXECUTOR_FAULTS),
-    ]
-
-
-def _in_vain(in_vain: Figures) -> list[str]:
-    """Stages that ran with a guessed module id, and had to run again."""
-    if not in_vain["runs"]:
-        return []
-    runs = format_count(in_vain["runs"], "stage")
-    return ["", f"{'in vain':<18}{runs} ran {format_seconds(in_vain['seconds'])} with a wrong module id"]
-
-
-def seconds_by_part(executor: Figures) -> dict[str, float]:
-    """The seconds that stages spent on other machines, by part."""
-    return {
-        "queue": executor["seconds_queued"],
-        "send": executor["seconds_sending"],
-        "run": executor["seconds_running"],
-        "fetch": executor["seconds_fetching"],
-    }
-
-
-def sizes(kinds: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """The size of each kind of file in the cache."""
-    found = [""] if kinds else []
-    for kind, size in kinds.items():
-        ratio = size["unpacked_bytes"] / size["bytes"] if size["bytes"] else 1.0
-        packed = f", compressed {ratio:.1f} times" if size["unpacked_bytes"] != size["bytes"] else ""
-        number = format_count(size["files"], "file")
-        found.append(f"  {kind:<16}{format_size(size['bytes']):>12} in {number}{packed}")
     return found
 
 
@@ -300,7 +183,6 @@ GROUPS: dict[str, Callable[[Event], Iterable[tuple[str, Event]]]] = {
     "source": lambda event: [(source, event) for source in _sources(event)],
     "reason": lambda event: [(why, event) for why in _of_reason(event)],
     "architecture": _architectures,
-    "directory": lambda event: [(event.directory or "unknown", event)],
 }
 
 

@@ -14,16 +14,13 @@ numbers is discarded, and everything is recounted.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
 
 from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
-from nvccache.store import directory as directories
 from nvccache.store.directory import TEMPORARY, Directory
 from nvccache.store.event_line import FOLDER as JOURNAL
-from nvccache.values import dataclass
 
 # In a folder: the directory itself may be like /tmp, where files of other users cannot be replaced.
 USAGE = f"{JOURNAL}/usage-v4"
@@ -42,8 +39,6 @@ OUTSIDE_BUCKETS = {
     "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)"),
     inflight.FOLDER: re.compile(_KEY),
 }
-_LARGEST = 1 << 40  # bytes; zstandard returns values above this for an unknown size
-_HEAD = 18  # bytes at the start of a zstd frame that hold the size of its content
 SHARDS = 256  # of the count
 LAST_SLICE = SHARDS  # the number of the last slice
 SLICES = SHARDS + 1
@@ -115,49 +110,6 @@ def _files(root: Directory, folder: str, pattern: re.Pattern[str]) -> Iterator[t
     for name, status in root.list(folder):
         if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
             yield f"{folder}/{name}" if folder else name, status.st_size, status.st_mtime
-
-
-@dataclass(slots=True)
-class Size:
-    """Files of one kind: how many, bytes on disk, and bytes before they were compressed."""
-
-    files: int = 0
-    bytes: int = 0
-    unpacked: int = 0
-
-
-def by_kind(cache: str | Directory) -> dict[str, Size]:
-    """Sizes by bucket without its version; blobs as `blob`, or `blob (zstd)` where compressed.
-
-    Raises OSError.
-    """
-    root = directories.at(cache)
-    found: dict[str, Size] = {}
-    for path, size, _ in entries(root):
-        bucket = path.partition("-v")[0]
-        is_compressed = path.endswith(store.COMPRESSED)
-        kind = found.setdefault(f"{bucket} (zstd)" if is_compressed else bucket, Size())
-        kind.files += 1
-        kind.bytes += size
-        kind.unpacked += (_unpacked(root, path) or size) if is_compressed else size
-    return dict(sorted(found.items(), key=lambda item: -item[1].bytes))
-
-
-def _unpacked(root: Directory, path: str) -> int:
-    """The decompressed size of a file; 0 if its header does not have it."""
-    import zstandard
-
-    try:
-        descriptor, _ = root.open(path)
-    except OSError:
-        return 0
-    try:
-        size = zstandard.get_frame_parameters(os.pread(descriptor, _HEAD, 0)).content_size
-    except zstandard.ZstdError:
-        return 0
-    finally:
-        os.close(descriptor)
-    return size if size < _LARGEST else 0
 
 
 class Count:

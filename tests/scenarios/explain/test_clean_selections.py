@@ -1,17 +1,14 @@
-"""`nvccache clean` by stage, object and toolchain: what is removed runs again, and nothing else does."""
+"""`nvccache clean --matching`: what is removed runs again, and nothing else does."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
 import sys
 
 import pytest
 
 from installations import launcher_of_tree
 from nvccache.store import eviction
-from scenarios.support.toolkits import copy_toolkit
 
 pytestmark = pytest.mark.light_by_default
 
@@ -63,32 +60,3 @@ def test_an_object_that_matches_is_compiled_by_every_tool(compiled, glob, monkey
 def test_what_does_not_match_stays(compiled):
     for glob in ("three.cu", "one", "/one.cu", "cu"):
         assert clean(compiled, "--matching", glob)["files"] == 0
-
-
-@pytest.mark.by_default("cicc", "host_compile")
-@pytest.mark.parametrize("kind", ["cudafe", "cicc", "ptxas", "fatbinary", "host_compile"])
-def test_of_a_stage_nothing_is_left_and_only_it_runs(compiled, kind):
-    assert clean(compiled, "--stage", kind)["files"] > 2
-    assert compile_again(compiled, "one").compiled() == {kind: 1}
-    assert compile_again(compiled, "one").outcome == "direct_hit"
-
-
-@pytest.mark.by_default("elsewhere")
-@pytest.mark.parametrize("place", ["..", "."], ids=["elsewhere", "in the checkout"])
-def test_results_of_an_nvcc_that_is_gone_are_removed(compiled, place):
-    toolkit = copy_toolkit(dataclasses.replace(compiled), (compiled.directory / place / "tools").resolve())
-    nvcc = toolkit / "bin" / "nvcc"
-    real = nvcc.resolve()
-    compiled.write("three.cu", "__global__ void three() {}\n")
-    os.utime(compiled.directory / "three.cu", (1, 1))
-    for _ in range(2):
-        counted = compile_again(compiled, "three", nvcc)
-    assert counted.outcome == "direct_hit"
-    assert clean(compiled, "--unused-toolchains")["files"] == 0
-    nvcc.unlink()
-    removed = clean(compiled, "--unused-toolchains")
-    assert removed["files"] > 10 and removed["programs_not_there"] == [str(nvcc)]
-    for name in ("one", "two"):
-        assert compile_again(compiled, name).outcome == "direct_hit"
-    nvcc.symlink_to(real)
-    assert compile_again(compiled, "three", nvcc).compiled() == MISS_OF_ONE

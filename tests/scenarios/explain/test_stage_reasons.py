@@ -185,15 +185,6 @@ def test_a_file_that_was_restored_is_no_cause(compiled, number):
     assert not any("a.h" in clause or clause == FIRST for clause in why(compiled).values())
 
 
-def test_a_cleaned_stage_is_no_cause_where_a_file_changed(compiled):
-    argv = [sys.executable, "-m", "nvccache", "clean", "--stage", "ptxas"]
-    assert compiled.run(argv).status == 0
-    compiled.write("a.h", "#pragma once\n#define NUMBER no\n")
-    assert compiled.cached(*LINE).status != 0
-    done = compiled.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
-    assert "also: `a.h` changed" in done.stdout.decode() and b"no longer" not in done.stdout
-
-
 def test_an_evicted_result_is_reported_as_lost(compiled):
     compiled.forget_calls()
     for path in kept_records.paths_of(compiled.cache):

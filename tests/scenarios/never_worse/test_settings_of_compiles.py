@@ -58,11 +58,11 @@ def test_a_wrong_setting_is_reported_by_commands_and_never_by_a_compile(
     check_compiles(workspace, expected)
     assert f"wrong setting: `{variable}`" in log.read_text()
     log.unlink()
-    shown = command(workspace, "stats", "--format", "json", **wrong)
+    shown = command(workspace, "stats", "--json", **wrong)
     statistics = json.loads(shown.stdout)
     assert statistics["wrong_settings"] == {counted: 1}
     assert statistics["calls"]["direct_hit"] >= 2
-    for argv in (["stats"], ["config"], ["explain", "a.o"], ["stats", "--format", "json"]):
+    for argv in (["stats"], ["config"], ["explain", "a.o"], ["stats", "--json"]):
         assert command(workspace, *argv, **wrong).stderr.count(f"`{variable}`".encode()) == 1
 
 
@@ -106,9 +106,7 @@ def test_without_a_home_directory_nvcc_runs_and_nothing_is_made(
         done = workspace.run(line, **variables)
         assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
         assert sorted(os.listdir(workspace.directory)) == ["a.cu", "a.ptx"]
-    shown = workspace.run(
-        [*line[:3], "stats", "--format", "json"], NVCCACHE_STATS_DIR=counted, NVCCACHE_STRICT="0"
-    )
+    shown = workspace.run([*line[:3], "stats", "--json"], NVCCACHE_STATS_DIR=counted, NVCCACHE_STRICT="0")
     assert json.loads(shown.stdout)["bypass_reasons"] == {"no_cache_directory": 1}
     shown = workspace.run([*line[:3], "stats"])
     assert b"none  there is no home directory" in shown.stdout
@@ -124,13 +122,13 @@ def test_readonly_counts_where_it_may_and_says_when_it_cannot(
     elsewhere = {"NVCCACHE_READONLY": "1", "NVCCACHE_STATS_DIR": str(tmp_path / "counted")}
     check_compiles(workspace, expected, **elsewhere)
     assert [path for path in contents_of(workspace.cache) if path not in before] == []
-    shown = command(workspace, "stats", "--format", "json", **elsewhere)
+    shown = command(workspace, "stats", "--json", **elsewhere)
     assert json.loads(shown.stdout)["calls"]["direct_hit"] == 1
     assert json.loads(shown.stdout)["store"]["entries"] > 0
     assert shown.stderr == b""
     assert b"direct hit" in command(workspace, "explain", "a.o", **elsewhere).stdout
     assert f"counted in `{tmp_path / 'counted'}`".encode() in command(workspace, "stats", **elsewhere).stdout
-    for argv in (["stats"], ["stats", "--format", "json"]):
+    for argv in (["stats"], ["stats", "--json"]):
         warnings = command(workspace, *argv, NVCCACHE_READONLY="1").stderr
         assert b"calls are not counted, because `readonly` is on; set `NVCCACHE_STATS_DIR`" in warnings
 
@@ -161,5 +159,5 @@ def test_the_store_fault_of_a_call_is_counted(workspace: Workspace) -> None:
         call = event_line.Event(outcomes.MISS)
         call.store_fault = word
         event_line.append(str(workspace.cache), call)
-    shown = command(workspace, "stats", "--format", "json").stdout
+    shown = command(workspace, "stats", "--json").stdout
     assert json.loads(shown)["store_faults"] == {"disk_full": 2, "lock_timeout": 1, "of_tomorrow": 1}

@@ -69,8 +69,6 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path
     assert found["sent"] == asked(engine) == 8 + here
     assert (found["came_back"], found["reasons"]) == (8, {"full": here})
     assert report["executor_outage"]["word"] == "full"
-    lines = printed(workspace, "stats", "-v").splitlines()
-    assert any(line.startswith("  paused          nothing is sent until ") for line in lines)
     costs = [stage["away"] for stage in events_of(workspace) if stage["away"]]
     for name, part in (("queued", "queue"), ("sending", "send"), ("fetching", "fetch")):
         assert found[f"seconds_{name}"] == pytest.approx(sum(cost[part] for cost in costs), abs=1e-5)

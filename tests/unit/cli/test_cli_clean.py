@@ -106,7 +106,7 @@ def test_missing_cache_is_a_sentence_and_stays_missing(nvccache, cache_dir):
 
 def test_nothing_is_removed_where_readonly_is_on(nvccache, filled_cache):
     before = eviction.usage(filled_cache)
-    for options in (["--all"], ["--older-than", "0s"], ["--stage", "cicc"]):
+    for options in (["--all"], ["--older-than", "0s"], ["--matching", "*.cu"]):
         result = nvccache("clean", *options, NVCCACHE_READONLY="1")
         assert (result.exit_code, "`readonly` is on (NVCCACHE_READONLY" in result.output) == (1, True)
     assert nvccache("clean", "--all", "--dry-run", NVCCACHE_READONLY="1").exit_code == 0

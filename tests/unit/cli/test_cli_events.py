@@ -1,19 +1,15 @@
-"""`nvccache events`: each call once, in the documented form, also with `--follow`."""
+"""`nvccache events`: each call once, in the documented form."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import select
-import subprocess
-import sys
 import time
 
 import pytest
 
 from made_events import event
 from nvccache import outcomes
-from nvccache.store import event_line, event_totals, events
+from nvccache.store import event_line, events
 
 FIELDS = {
     "version", "started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid",
@@ -58,38 +54,8 @@ def test_a_line_has_outcome_product_and_cause(nvccache, used_cache):
     assert second.endswith(f"because {outcomes.REASONS['library']}")
 
 
-@pytest.mark.parametrize(("since", "count"), [("1h", 1), ("1970-01-01", 2), ("last-build", 1), ("9999w", 2)])
-def test_since_when(nvccache, used_cache, since, count):
-    assert len(nvccache("events", "--since", since).output.splitlines()) == count
-
-
-@pytest.mark.parametrize("since", ["", "yesterday", "2h3", "-1h", "٣h", "2026-13-01", "1" * 400 + "d"])
-def test_a_time_that_is_none_is_one_sentence(nvccache, used_cache, since):
-    result = nvccache("events", "--since", since)
-    assert result.exit_code == 2
-    assert "Error: `--since`: " in result.output
-
-
 def test_without_a_cache_there_are_none(nvccache):
     assert nvccache("events").output == ""
-
-
-def test_what_is_appended_is_followed_across_a_fold(used_cache, tmp_path):
-    command = [sys.executable, "-m", "nvccache", "events", "--follow", "--json"]
-    environ = {"NVCCACHE_DIR": used_cache, "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE) as child:
-        assert child.stdout
-        while not select.select([child.stdout], [], [], 0.1)[0]:  # it follows from when it has started
-            event_line.append(used_cache, event(outcomes.MISS, product="/begun.o", started=time.time()))
-        for number in range(6):
-            event_line.append(used_cache, event(outcomes.MISS, product=f"/{number}.o", started=time.time()))
-            if number in (1, 3):
-                event_totals.fold(used_cache)
-            time.sleep(0.15 * (number % 3))
-        products = (json.loads(line)["product"] for line in child.stdout)
-        found = list(itertools.islice((path for path in products if path != "/begun.o"), 6))
-        child.terminate()
-    assert found == [f"/{number}.o" for number in range(6)]
 
 
 def test_events_and_counts_agree_on_what_no_call_of_this_version_can_be(nvccache, cache_dir):

@@ -24,18 +24,15 @@ HOSTILE = "x\x1b]0;title\x07\x1b[2J\x9b31m\x7f\u202eba\u2066\rok\n\x85ok    nvcc
 COMMAND_LINES = {
     "stats": [
         ["stats"],
-        ["stats", "--verbose"],
-        *([["stats", "--format", form] for form in ("json", "prometheus", "github", HOSTILE)]),
-        *([["stats", "--by", by] for by in ("source", "reason", "architecture", "directory", HOSTILE)]),
+        ["stats", "--json"],
+        *([["stats", "--by", by] for by in ("source", "reason", "architecture", HOSTILE)]),
         ["stats", "--since", HOSTILE],
     ],
-    "events": [["events"], ["events", "--json"], ["events", "--since", HOSTILE]],
+    "events": [["events"], ["events", "--json"]],
     "explain": [
         ["explain"],
         ["explain", HOSTILE],
         ["explain", HOSTILE, "--json"],
-        ["explain", "--diff", HOSTILE, "0s"],
-        ["explain", "--diff", "last-build", "0s"],
         ["explain", "--verbose"],
     ],
     "config": [
@@ -50,13 +47,10 @@ COMMAND_LINES = {
         ["clean", "--max-size", HOSTILE],
         ["clean", "--older-than", HOSTILE],
         ["clean", HOSTILE],
-        ["clean", "--stage", HOSTILE],
+        ["clean", "--matching", HOSTILE],
     ],
     "install": [["install", "--" + HOSTILE]],
-    "demo": [["demo"]],
     "doctor": [["doctor"], ["doctor", HOSTILE]],
-    "verify": [["verify"], ["verify", "--json"], ["verify", "--recompile", HOSTILE]],
-    "completion": [["completion", HOSTILE]],
     "remote": [
         ["remote", HOSTILE],
         ["remote", "status"],
@@ -125,7 +119,7 @@ def test_nothing_that_a_terminal_obeys_is_printed(nvccache, hostile_cache, name)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert is_harmless(result.stdout), argv
         assert is_harmless(result.stderr), argv
-        assert "title" in result.output or name in ("demo", "doctor")
+        assert "title" in result.output or name == "doctor"
 
 
 def test_a_command_that_is_none_is_named_harmlessly(nvccache, hostile_cache):

@@ -10,14 +10,13 @@ REPORT = ["report", "--output", "report.html"]
 DONE = [
     ["stats"],
     ["stats", "--json"],
-    ["stats", "--sizes"],
     ["stats", "--zero"],
     ["stats", "--by", "source"],
 ]
-DONE += [["clean"], ["clean", "--all"], ["clean", "--stage", "ptxas"], ["clean", "--matching", "*.cu"]]
-DONE += [["clean", "--unused-toolchains"], ["clean", "--max-size", "1G", "--dry-run"], ["events"], REPORT]
+DONE += [["clean"], ["clean", "--all"], ["clean", "--matching", "*.cu"]]
+DONE += [["clean", "--max-size", "1G", "--dry-run"], ["events"], REPORT]
 DONE += [["remote", "push"], ["remote", "push", "--all"], ["remote", "pull"], ["remote", "status", "--list"]]
-NOTHING_TO_SHOW = [["explain"], ["verify"], ["pack", "file.pack"]]
+NOTHING_TO_SHOW = [["explain"], ["pack", "file.pack"]]
 
 
 @pytest.mark.parametrize("is_made", [False, True], ids=["absent", "empty"])
