@@ -36,7 +36,7 @@ def carry_out(request: Request, known: Answer) -> Report | None:
     """
     config = request.config
     cache = Store(directory.of(config), config.readonly)
-    path = scratch.choose(request.environ)
+    path = scratch.choose(request.environ, config.dir)
     if not scratch.is_quotable(path):
         return None
     try:

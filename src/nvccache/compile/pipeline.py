@@ -63,7 +63,7 @@ def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
     problem = cache.directory.problem(store.BUCKETS)
     if problem:
         return _left_to_nvcc(Bypass(problem, config.dir), request)
-    path = scratch.choose(request.environ)
+    path = scratch.choose(request.environ, config.dir)
     if not scratch.is_quotable(path):
         return _left_to_nvcc(Bypass("shell_expansion", path), request)
     tokens = jobserver.find(request.environ)

@@ -53,7 +53,7 @@ def carry_out(script: Request) -> Request | Report:
     config = script.config
     cache = Store(directory.of(config), config.readonly)
     problem = cache.directory.problem(store.BUCKETS)
-    path = scratch.choose(script.environ)
+    path = scratch.choose(script.environ, config.dir)
     if problem or not scratch.is_quotable(path):
         return Report(leave_to_nvcc=problem or "shell_expansion")
     request = within_scratch(path, None, lambda: _rehearse(script, path, cache))

@@ -18,7 +18,7 @@ FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open en
 # Opening a FIFO must not block, and a terminal must not become the controlling one.
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _MAX_BYTES = 1 << 34  # bytes of what a compile may read; archives of several gigabytes are linked
 
 
@@ -35,7 +35,7 @@ class Permissions:
 
     def adopt(self, status: os.stat_result) -> None:
         """Adopt the owner and, unless a umask is set, the permissions of the directory."""
-        self._is_shared = bool(status.st_mode & _WRITABLE_BY_OTHERS)
+        self._is_shared = bool(status.st_mode & WRITABLE_BY_OTHERS)
         self._owners = (os.geteuid(), 0, status.st_uid)
         if self.umask is None:
             self._is_exact = self._is_shared
@@ -74,6 +74,26 @@ class Permissions:
                 os.fchmod(descriptor, mode)
         finally:
             os.close(descriptor)
+
+
+def others_may_write(status: os.stat_result) -> bool:
+    """Whether users other than the owner may write; the group of this user alone does not count."""
+    writers = status.st_mode & WRITABLE_BY_OTHERS
+    return bool(writers) and not (writers == stat.S_IWGRP and _is_own_group(status))
+
+
+def _is_own_group(status: os.stat_result) -> bool:
+    """Whether a file of this user has the user's own group: of the same name, without another member."""
+    if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+        return False
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    return (group.gr_name, group.gr_gid) == (user.pw_name, user.pw_gid) and {*group.gr_mem} <= {user.pw_name}
 
 
 def open_folder(name: str, parent: int, permissions: Permissions | None = None) -> int:

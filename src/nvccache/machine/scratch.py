@@ -3,9 +3,12 @@
 If a call and its watchdog are both killed, the next call that creates a directory removes theirs. A directory
 in use is locked by its call; the kernel releases the locks of dead processes. Locks are known only to the
 machine, until it reboots, so the name includes a hash of its boot id; directories of other machines are
-removed when they are old. The name includes the uid, since TMPDIR may hold many directories of other users.
+removed when they are old.
 
-    $TMPDIR/nvccache-<uid>-<machine><random>
+    $TMPDIR/nvccache-<uid>/                      the user's; removed with the last directory in it
+    $TMPDIR/nvccache-<uid>/<machine><random>/    one call's
+
+The tools load a library from there, so others must not be able to exchange these directories.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Mapping
 
-from nvccache.files import flock, keys
+from nvccache.files import flock, keys, untrusted
 
-_NAME = r"nvccache-(\d+)-([0-9a-f]{6})[0-9a-f]{10}"
+_NAME = r"([0-9a-f]{6})[0-9a-f]{10}"
 _STALE_SECONDS = 24 * 3600.0  # without a new file
 _SWEEP_SECONDS = 0.1  # a call waits at its end for the sweep
 _TRIES, _PAUSE_SECONDS = 100, 0.002
@@ -26,10 +30,34 @@ _TRIES, _PAUSE_SECONDS = 100, 0.002
 _UNQUOTABLE = frozenset('\\"$`\n')
 
 
-def choose(environ: Mapping[str, str]) -> str:
-    """The absolute path of a new scratch directory; it is created later, by `make`, under the watchdog."""
-    parent = os.path.abspath(environ.get("TMPDIR") or "/tmp")
-    return os.path.join(parent, new_name())
+def choose(environ: Mapping[str, str], cache: str) -> str:
+    """The absolute path of a new scratch directory; it is created later, by `make`, under the watchdog.
+
+    Where others could exchange it in TMPDIR, it is in XDG_RUNTIME_DIR or in the cache directory.
+    """
+    first = os.path.abspath(environ.get("TMPDIR") or "/tmp")
+    parents = [first, environ.get("XDG_RUNTIME_DIR", ""), cache] if os.path.isdir(first) else []
+    safe = [parent for parent in parents if os.path.isabs(parent) and _is_safe(_of_user(parent))]
+    return os.path.join(_of_user((*safe, first)[0]), new_name())
+
+
+def _of_user(parent: str) -> str:
+    """The directory of this user's scratch directories."""
+    return os.path.join(parent, f"nvccache-{os.geteuid()}")
+
+
+def _is_safe(path: str) -> bool:
+    """Whether the user's directory can be created, or is there and cannot be exchanged by others."""
+    try:
+        parent = os.stat(os.path.dirname(path))
+        if untrusted.others_may_write(parent) and not parent.st_mode & stat.S_ISVTX:
+            return False
+        found = os.lstat(path)
+    except FileNotFoundError as error:
+        return str(error.filename) == path
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def is_quotable(path: str) -> bool:
@@ -61,8 +89,8 @@ def is_mentioned(path: str, text: bytes) -> bool:
 
 
 def new_name() -> str:
-    """An unpredictable name for a directory of this user on this machine."""
-    return f"nvccache-{os.geteuid()}-{_boot()}{os.urandom(5).hex()}"
+    """A new name for a directory on this machine."""
+    return _boot() + os.urandom(5).hex()
 
 
 def _boot() -> str:
@@ -76,15 +104,19 @@ def _boot() -> str:
 
 def make(path: str) -> int:
     """Create a directory that is locked until the returned descriptor is closed; raises OSError."""
-    os.mkdir(path, 0o700)
+    parent = os.path.dirname(path)
     for _ in range(_TRIES):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(parent, 0o700)
+        if not _is_safe(parent):
+            raise OSError(f"other users could exchange `{parent}`")
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            os.mkdir(path, 0o700)
         descriptor = _lock(path)
         if descriptor >= 0:
             return descriptor
-        # Another call took it for a stale one, before it was locked.
+        # Another call took it for a stale one, before it was locked, or removed the empty parent.
         time.sleep(_PAUSE_SECONDS)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
     raise OSError(f"cannot lock `{path}`")
 
 
@@ -107,21 +139,21 @@ def _lock(path: str) -> int:
 
 
 def sweep(parent: str, excluded: str) -> None:
-    """Remove this user's stale scratch directories from `parent`, until time is up."""
+    """Remove stale scratch directories from `parent`, until time is up."""
     machine = _boot()
     ends_at = time.monotonic() + _SWEEP_SECONDS
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             match = re.fullmatch(_NAME, entry.name) if entry.name != excluded else None
-            if match and int(match[1]) == os.geteuid():
+            if match:
                 with contextlib.suppress(OSError):
-                    _remove_if_stale(entry.path, is_from_here=match[2] == machine)
+                    _remove_if_stale(entry.path, is_from_here=match[1] == machine)
             if time.monotonic() > ends_at:
                 return
 
 
 def remove(path: str) -> None:
-    """Remove as much of a directory tree as possible; links are not followed.
+    """Remove as much of a scratch directory as possible; links are not followed.
 
     Not by `shutil.rmtree`, since importing shutil loads the archive modules.
     """
@@ -133,6 +165,7 @@ def remove(path: str) -> None:
                 _try(os.rmdir, name, descriptor)
                 _try(os.unlink, name, descriptor)  # a link to a directory
     _try(os.rmdir, path, None)
+    _try(os.rmdir, os.path.dirname(path), None)
 
 
 def _try(removing: Callable[..., None], name: str, descriptor: int | None) -> None:
@@ -145,8 +178,6 @@ def _remove_if_stale(path: str, is_from_here: bool) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
-        if found.st_uid != os.geteuid():
-            return
         if not is_from_here and time.time() - found.st_mtime < _STALE_SECONDS:
             return
         if flock.take(descriptor):

@@ -19,7 +19,7 @@ NAME = "CACHEDIR.TAG"
 SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 _TEMPORARY_PREFIX = ".nvccache-tag-"  # of a tag that is being written; random characters follow
 _FILE_SYSTEM_FOLDERS = ("lost+found",)  # allowed in an empty directory
-_SCRATCH_PREFIX = "nvccache-"  # of scratch directories, if TMPDIR is the cache directory; then 16 characters
+_SCRATCH_PREFIX = "nvccache-"  # of a user's scratch directories, which may be here; then the uid
 _MAX_DEPTH = 4  # of empty directories nested in an empty directory
 
 
@@ -54,7 +54,7 @@ def is_free(folder: int) -> bool:
 def _holds_file(name: str, folder: int, depth: int) -> bool:
     if name.startswith(_TEMPORARY_PREFIX) or name in _FILE_SYSTEM_FOLDERS:
         return False
-    if name.startswith(_SCRATCH_PREFIX) and len(name) == len(_SCRATCH_PREFIX) + 16:
+    if name.startswith(_SCRATCH_PREFIX) and name.removeprefix(_SCRATCH_PREFIX).isdecimal():
         return False
     if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) or not depth:
         return True

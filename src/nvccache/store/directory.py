@@ -59,7 +59,7 @@ def is_private(path: str) -> bool:
         status = os.stat(path)
     except OSError:
         return False
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return status.st_uid == os.geteuid() and not status.st_mode & untrusted.WRITABLE_BY_OTHERS
 
 
 class _Folder:
@@ -350,24 +350,10 @@ def _leave_to_user(path: str, is_default: bool) -> None:
     try:
         status = os.stat(path)
         mode = stat.S_IMODE(status.st_mode)
-        if mode & 0o2022 == 0o020 and status.st_uid == os.geteuid() and _is_own_group(status.st_gid):
+        if mode & (stat.S_ISGID | stat.S_IWGRP) == stat.S_IWGRP and not untrusted.others_may_write(status):
             os.chmod(path, 0o700 if is_default else mode & ~0o020)
     except OSError:
         pass
-
-
-def _is_own_group(number: int) -> bool:
-    """Whether this is the group of this user alone: it has the user's name, and lists nobody else."""
-    if number != os.getegid():
-        return False
-    import grp
-    import pwd
-
-    try:
-        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
-    except KeyError:
-        return False
-    return (group.gr_name, number) == (user.pw_name, user.pw_gid) and {*group.gr_mem} <= {user.pw_name}
 
 
 def at(cache: str | Directory) -> Directory:

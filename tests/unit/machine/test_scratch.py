@@ -18,9 +18,18 @@ _DAY = 24 * 3600
 
 
 @pytest.fixture
-def left(tmp_path) -> Path:
+def parent(tmp_path) -> Path:
+    """The user's directory, with something in it that keeps it."""
+    made = tmp_path / "mine"
+    made.mkdir(0o700)
+    (made / "kept").mkdir()
+    return made
+
+
+@pytest.fixture
+def left(parent) -> Path:
     """A directory no longer in use, with something in it."""
-    path = tmp_path / scratch.new_name()
+    path = parent / scratch.new_name()
     os.close(scratch.make(str(path)))
     (path / "tmp").mkdir()
     (path / "tmp" / "a.ii").write_text("text")
@@ -36,19 +45,19 @@ def test_what_was_left_goes(left):
     assert not left.exists()
 
 
-def test_what_is_in_use_stays_until_its_call_is_dead(tmp_path):
-    path = tmp_path / scratch.new_name()
+def test_what_is_in_use_stays_until_its_call_is_dead(parent):
+    path = parent / scratch.new_name()
     script = "import sys, time\nfrom nvccache.machine import scratch\nscratch.make(sys.argv[1])\n"
     command = [sys.executable, "-c", script + "print(flush=True)\ntime.sleep(1000)", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline()
             os.utime(path, (1, 1))
-            sweep(tmp_path)
+            sweep(parent)
             assert path.exists()
         finally:
             process.kill()
-    sweep(tmp_path)
+    sweep(parent)
     assert not path.exists()
 
 
@@ -58,85 +67,120 @@ def test_the_directory_of_the_call_itself_stays(left):
     assert left.exists()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "nvccache-",
-        "nvccache-0123",
-        "nvccache-doctor-x",
-        "nvccache-{}x",
-        "x-{}",
-        "nvccache-{}.d",
-        "Nvccache-{}",
-    ],
-)
+@pytest.mark.parametrize("name", ["0123", "{}x", "x{}", "{}.d"])
 def test_what_is_called_otherwise_stays(left, name):
-    other = left.with_name(name.replace("{}", left.name.partition("-")[2]))
+    other = left.with_name(name.replace("{}", left.name))
     left.rename(other)
     sweep(left.parent)
     assert (other / "tmp" / "a.ii").exists()
 
 
-def test_what_is_no_directory_stays_and_links_are_not_followed(left, tmp_path):
-    precious = tmp_path / "precious"
+def test_what_is_no_directory_stays_and_links_are_not_followed(left, parent):
+    precious = parent / "precious"
     left.rename(precious)
-    (tmp_path / scratch.new_name()).symlink_to(precious)
-    (tmp_path / scratch.new_name()).write_text("a file")
-    os.mkfifo(tmp_path / scratch.new_name())
-    inner = tmp_path / scratch.new_name()
+    (parent / scratch.new_name()).symlink_to(precious)
+    (parent / scratch.new_name()).write_text("a file")
+    os.mkfifo(parent / scratch.new_name())
+    inner = parent / scratch.new_name()
     inner.mkdir()
     (inner / "link").symlink_to(precious)
-    before = set(os.listdir(tmp_path))
-    sweep(tmp_path)
-    assert before - set(os.listdir(tmp_path)) == {inner.name}
+    before = set(os.listdir(parent))
+    sweep(parent)
+    assert before - set(os.listdir(parent)) == {inner.name}
     assert (precious / "tmp" / "a.ii").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-def test_what_others_left_stays(left):
-    os.chown(left, unprivileged.NOBODY, unprivileged.NOBODY)
-    sweep(left.parent)
-    assert left.exists()
+@pytest.mark.parametrize("name", ["absent", "sticky"])
+def test_directory_is_below_tmpdir(tmp_path, name):
+    (tmp_path / "sticky").mkdir()
+    (tmp_path / "sticky").chmod(0o1777)
+    environ = {"TMPDIR": str(tmp_path / name), "XDG_RUNTIME_DIR": str(tmp_path)}
+    path = Path(scratch.choose(environ, str(tmp_path)))
+    assert path.parent == tmp_path / name / f"nvccache-{os.geteuid()}"
+    if name == "absent":
+        with pytest.raises(FileNotFoundError):
+            scratch.make(str(path))
+        return
+    os.close(scratch.make(str(path)))
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o700, 0o700)
+    scratch.remove(str(path))
+    assert os.listdir(tmp_path / name) == []
 
 
-def test_names_of_others_are_not_even_looked_at(left, monkeypatch):
-    other = left.with_name(left.name.replace(f"-{os.geteuid()}-", f"-{os.geteuid() + 1}-"))
-    left.rename(other)
-    monkeypatch.setattr(scratch, "_remove_if_stale", lambda path, is_from_here: pytest.fail(path))
-    sweep(other.parent)
+def _open_to_all(parent: Path) -> None:
+    parent.chmod(0o777)
 
 
-def test_a_sweep_ends_in_time_whatever_is_there(tmp_path, monkeypatch):
-    folder = tmp_path / "tmp"
-    folder.mkdir()
+def _readable_by_others(parent: Path) -> None:
+    (parent / f"nvccache-{os.geteuid()}").mkdir(0o755)
+
+
+def _link(parent: Path) -> None:
+    (parent / "elsewhere").mkdir(0o700)
+    (parent / f"nvccache-{os.geteuid()}").symlink_to("elsewhere")
+
+
+def _of_another_user(parent: Path) -> None:
+    path = parent / f"nvccache-{os.geteuid()}"
+    path.mkdir(0o700)
+    os.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
+
+
+UNSAFE = [_open_to_all, _readable_by_others, _link]
+UNSAFE += [_of_another_user] if os.geteuid() == 0 else []
+
+
+@pytest.mark.parametrize("spoil", UNSAFE)
+def test_directory_is_elsewhere_if_others_could_exchange_it(tmp_path, spoil):
+    parents = [tmp_path / name for name in ("tmp", "run", "cache")]
+    for count, parent in enumerate(parents):
+        for missing in parents[count:]:
+            missing.mkdir(exist_ok=True)
+        environ = {"TMPDIR": str(parents[0]), "XDG_RUNTIME_DIR": str(parents[1])}
+        assert Path(scratch.choose(environ, str(parents[2]))).parents[1] == parent
+        spoil(parent)
+    path = Path(scratch.choose(environ, str(parents[2])))
+    assert path.parents[1] == parents[0]
+    with pytest.raises(OSError, match="could exchange"):
+        scratch.make(str(path))
+    assert not path.exists()
+
+
+def test_names_of_others_are_not_listed(tmp_path, monkeypatch):
+    """Hundreds of thousands of them would delay each call."""
+    path = Path(scratch.choose({"TMPDIR": str(tmp_path)}, ""))
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: scandir(folder) if folder != str(tmp_path) else 1 / 0)
+    os.close(scratch.make(str(path)))
+    scratch.sweep(*os.path.split(path))
+
+
+def test_a_sweep_ends_in_time_whatever_is_there(parent, monkeypatch):
     for _ in range(8):
-        os.close(scratch.make(str(folder / scratch.new_name())))
+        os.close(scratch.make(str(parent / f"{scratch.new_name()}")))
     monkeypatch.setattr(scratch, "_SWEEP_SECONDS", -1.0)
-    sweep(folder)
-    assert len(list(folder.iterdir())) == 7, "what there is no time for is left to the next call"
+    sweep(parent)
+    # Either "kept" or one of the directories was looked at.
+    assert len(list(parent.iterdir())) >= 8, "what there is no time for is left to the next call"
 
 
 @pytest.mark.parametrize(("age", "is_left"), [(_DAY / 2, True), (_DAY * 2, False)])
 def test_what_another_machine_left_goes_when_it_is_old(left, age, is_left):
     """Locks of that machine are invisible here."""
-    other = left.with_name(f"nvccache-{os.geteuid()}-" + "0" * 16)
+    other = left.with_name("0" * 16)
     left.rename(other)
     os.utime(other, (time.time() - age,) * 2)
     sweep(left.parent)
     assert other.exists() == is_left
 
 
-def test_a_name_is_new_and_a_directory_private(tmp_path):
+def test_a_name_is_new():
     assert scratch.new_name() != scratch.new_name()
-    path = tmp_path / scratch.new_name()
-    os.close(scratch.make(str(path)))
-    assert path.stat().st_mode & 0o777 == 0o700
-    with pytest.raises(FileExistsError):
-        scratch.make(str(path))
 
 
-def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    path = tmp_path / scratch.new_name()
+def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(parent, monkeypatch):
+    (parent / "kept").rmdir()
+    path = parent / scratch.new_name()
     opens, locks = os.open, fcntl.flock
     swept: list[str] = []
     removed: list[int] = []
@@ -144,7 +188,7 @@ def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, m
     def open_late(name: str, flags: int, *, dir_fd: int | None = None) -> int:
         if not swept and name == str(path):
             swept.append(name)
-            sweep(tmp_path)
+            sweep(parent)
         return opens(name, flags, dir_fd=dir_fd)
 
     def lock_late(descriptor: int, operation: int) -> None:
@@ -158,21 +202,21 @@ def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(tmp_path, m
     descriptor = scratch.make(str(path))
     monkeypatch.undo()
     assert swept and removed
-    sweep(tmp_path)
+    sweep(parent)
     assert path.exists()
     os.close(descriptor)
 
 
-def test_without_locks_a_directory_is_made_and_none_is_swept(left, tmp_path, monkeypatch):
+def test_without_locks_a_directory_is_made_and_none_is_swept(left, parent, monkeypatch):
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError("no locks")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    os.close(scratch.make(str(tmp_path / scratch.new_name())))
-    sweep(tmp_path)
-    assert len(list(tmp_path.glob("nvccache-*"))) == 2
+    os.close(scratch.make(str(parent / scratch.new_name())))
+    sweep(parent)
+    assert len(list(parent.iterdir())) == 3
 
 
 def test_a_directory_that_is_not_there_is_no_trouble(tmp_path):
     sweep(tmp_path / "absent")
-    scratch.remove(str(tmp_path / "absent"))
+    scratch.remove(str(tmp_path / "absent" / "absent"))

@@ -167,8 +167,8 @@ def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monke
 def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cache, inner):
     """Such as NVCCACHE_STATS_DIR below NVCCACHE_DIR; scratch directories may be there as well."""
     Directory(str(root / inner)).prepare()
-    (root / "nvccache-0123456789abcdef").mkdir()
-    (root / "nvccache-0123456789abcdef" / "a.ii").write_text("")
+    (root / "nvccache-1000").mkdir()
+    (root / "nvccache-1000" / "a.ii").write_text("")
     cache.prepare()
     assert (root / cachedir_tag.NAME).is_file()
 
