@@ -79,11 +79,7 @@ NAVIGATION = {
     "Development": [
         "CONTRIBUTING",
         "development/architecture",
-        "development/adding-a-tool",
-        "development/adding-a-setting",
-        "development/adding-a-fact",
-        "development/adding-a-storage-backend",
-        "development/adding-a-command",
+        "development/extending",
         "development/testing",
         "development/glossary",
     ],

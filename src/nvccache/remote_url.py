@@ -16,7 +16,7 @@ _MASK = "***"
 class Scheme:
     """The parts of a URL of one scheme: an example, the term for its host, its options, the default port.
 
-    To add a scheme: docs/development/adding-a-storage-backend.md.
+    To add a scheme: docs/development/extending.md.
     """
 
     __slots__ = ("example", "host", "options", "port")

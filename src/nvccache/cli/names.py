@@ -1,7 +1,7 @@
 """The names of commands, and the one that a misspelled name most likely means.
 
 The launcher looks up every name here before it searches for a compiler of that name, so that nothing costly
-is imported unless a name is ambiguous. To add a command: docs/development/adding-a-command.md.
+is imported unless a name is ambiguous. To add a command: docs/development/extending.md.
 """
 
 from __future__ import annotations

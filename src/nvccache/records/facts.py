@@ -2,7 +2,7 @@
 
 Each is a row of FACTS: a list of tuples in the record, the check against the current state, and the clause
 that `nvccache explain` prints if it changed. To add a fact, add a row here, or a topic below for one about
-the machine, and yield it where a stage is observed (docs/development/adding-a-fact.md). Part of the hot path.
+the machine, and yield it where a stage is observed (docs/development/extending.md). Part of the hot path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chooses the client for a remote's URL. To add one: docs/development/adding-a-storage-backend.md."""
+"""Chooses the client for a remote's URL. To add one: docs/development/extending.md."""
 
 from __future__ import annotations
 

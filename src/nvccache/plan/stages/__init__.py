@@ -1,6 +1,6 @@
 """The tools that nvcc starts: one module each, which holds everything known about it.
 
-To add one, write a module like the others and add it to `ALL` (docs/development/adding-a-tool.md).
+To add one, write a module like the others and add it to `ALL` (docs/development/extending.md).
 """
 
 from __future__ import annotations

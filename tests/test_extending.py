@@ -1,0 +1,116 @@
+"""The lines of docs/development/extending.md, in a copy of the package: each part is a file or a row."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scenarios.remote.remote_units import compile_like_plain, with_sources
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "development" / "extending.md").read_text()
+# Where the page's blocks go, in order: a file, and the text before which it is inserted.
+PLACES = (
+    ("config.py", "\n    origins: dict[str, str]"),
+    ("records/facts.py", "    # (topic, subject, answer)"),
+    ("records/facts.py", '_MOVED = {"moved"'),
+    ("observation/stage_inputs.py", "        for process in self._all:\n            own ="),
+    ("remote/database.py", ""),
+    ("remote/kinds.py", "    from nvccache.remote.object_store"),
+    ("remote_url.py", '    "file": Scheme('),
+    ("cli/hello.py", ""),
+    ("cli/names.py", '        "clean": '),
+)
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a package with one part more of each kind."""
+    folder = tmp_path_factory.mktemp("one-more")
+    shutil.copytree(ROOT / "src/nvccache", folder / "nvccache", ignore=shutil.ignore_patterns("__pycache__"))
+    for (name, mark), text in zip(PLACES, re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL), strict=True):
+        path = folder / "nvccache" / name
+        before, found, after = path.read_text().partition(mark) if mark else ("", "", "")
+        assert found == mark, (name, mark)
+        added = textwrap.indent(text.replace("\n", ",\n", 1), "    ") if text[:5] == "Fact(" else text
+        path.write_text(before + added + ("\n\n" if text[:4] == "def " else "") + found + after)
+    return folder
+
+
+@pytest.fixture
+def run(package: Path, tmp_path: Path) -> Run:
+    def run(*argv: str, package: Path = package, **variables: str) -> str:
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(("NVCCACHE_", "XDG_"))}
+        environ = {**kept, "HOME": str(tmp_path), "PYTHONPATH": str(package), "NVCCACHE_STRICT": "1"}
+        environ |= variables
+        words = [sys.executable, *argv]
+        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_a_setting_has_a_default_and_a_variable(run):
+    setting = {"value": 1.5, "origin": "default", "variable": "NVCCACHE_GREETING_TIMEOUT"}
+    shown = json.loads(run("-m", "nvccache", "config", "--json"))["settings"]["greeting_timeout"]
+    assert shown == setting
+    code = "import os; from nvccache import config; print(config.load(os.environ).greeting_timeout)"
+    assert run("-c", code, NVCCACHE_GREETING_TIMEOUT="7") == "7.0\n"
+
+
+def test_a_command_prints_what_it_has_to_say(run, tmp_path):
+    place = f"{tmp_path}/.cache/nvccache"
+    assert run("-m", "nvccache", "hello") == f"the cache is `{place}`\n"
+    assert json.loads(run("-m", "nvccache", "hello", "--json")) == {"cache": place}
+    assert re.search("^  hello +Say which cache is in use.$", run("-m", "nvccache", "--help"), re.MULTILINE)
+
+
+def test_the_reference_and_the_manual_page_have_both(run):
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT / 'docs/generate')!r}); import manual, reference as r; "
+        "r.REMOTE_CREDENTIALS['sqlite'] = 'none'; print(r.setting_page(), r.command_page(), manual.page())"
+    )
+    text = run("-c", code)
+    facts = "Value: seconds. Default: `1.5`. Name in the file: `greeting_timeout`."
+    assert f"\n## NVCCACHE_GREETING_TIMEOUT\n\n{facts}\n\nHow long a call waits for a greeting" in text
+    assert "\n.B NVCCACHE_GREETING_TIMEOUT\n" in text
+    assert "\n## nvccache hello\n\n    nvccache hello [OPTIONS]\n\nSay which cache is in use.\n" in text
+    assert '\n.SS "nvccache hello ' in text
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_a_fact_is_recorded_compared_and_explained(run, package, tmp_path, real_nvcc, is_added):
+    (tmp_path / "a.h").write_text("#define A 1\n")
+    (tmp_path / "a.cu").write_text('#include "a.h"\n__global__ void k(int *p) { *p = A; }\n')
+    time.sleep(0.1)
+    nvccache = ("-m", "nvccache")
+    used = package if is_added else ROOT / "src"
+    for mode in (0o644, 0o644, 0o600):
+        (tmp_path / "a.h").chmod(mode)
+        run(*nvccache, real_nvcc, "-c", "a.cu", "-o", "a.o", "-arch=sm_80", package=used)
+    explained = run(*nvccache, "explain", "a.o", package=used)
+    assert ("because the mode of `a.h` changed" if is_added else "direct hit") in explained
+
+
+def test_a_storage_backend_serves_a_second_machine(package, tmp_path, light_nvcc):
+    """All machines have one home directory, with the database in it."""
+    home = {"HOME": str(tmp_path), "PYTHONPATH": str(package)}
+    one, two = (with_sources(tmp_path / name, light_nvcc, "sqlite://team", **home) for name in ("one", "two"))
+    assert compile_like_plain(one).outcome == "miss"
+    # By a command: what sends in the background would be that of the package that is installed.
+    push = [sys.executable, "-m", "nvccache", "remote", "push", "--all"]
+    assert one.run(push, NVCCACHE_REMOTE="sqlite://team,rw").status == 0
+    counters = compile_like_plain(two)
+    assert (counters.outcome, counters.ran()) == ("direct_hit", {})
