@@ -53,6 +53,7 @@ NAVIGATION = {
         "how-to/packs",
         "how-to/remote-execution",
         "how-to/report",
+        "how-to/summaries",
         "how-to/troubleshooting",
         "how-to/tuning",
     ],
