@@ -120,7 +120,6 @@ class Schedule:
             promise = self._promises.pop(job)
             if self._end(promise):
                 ended.append(promise.task)
-        self._others.beat()
         self._end_wrong_guesses()
         return ended
 

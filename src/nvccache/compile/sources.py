@@ -112,10 +112,6 @@ class OtherProcesses(Source):
         if claim and self._claims:
             self._claims.release(claim)
 
-    def beat(self) -> None:
-        if self._claims:
-            self._claims.heartbeat()
-
     def close(self) -> None:
         while self._waits:
             self._waits.pop().close()

@@ -19,8 +19,7 @@ from nvccache.files import flock
 from nvccache.store.directory import Directory, LockTimeoutError, UntrustedFileError
 
 FOLDER = "locks"
-# The total for all locks of a call. After that, or at once if the holder is known to be suspended, a call
-# gives up storing: its result is correct without the cache.
+# The total for all locks of a call. After that, a call gives up storing: its result is correct without it.
 _LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
@@ -105,7 +104,7 @@ def _acquire(directory: Directory, path: str, seconds: float, take: Callable[[in
     give_up_at = time.monotonic() + seconds
     try:
         while not take(descriptor):
-            if time.monotonic() >= give_up_at or flock.is_held_by_stopped(descriptor):
+            if time.monotonic() >= give_up_at:
                 raise TimeoutError(f"another process holds `{path}`")
             time.sleep(_POLL_SECONDS)
     except BaseException:

@@ -168,26 +168,6 @@ def test_calls_that_wait_for_a_killed_call_go_on(workspace: Workspace, toolkit: 
     assert workspace.counters().ran()["cicc"] == 1
 
 
-def test_who_waits_for_a_call_that_is_stopped_goes_on_and_so_does_that_one(
-    workspace: Workspace, toolkit: Path, tmp_path: Path
-) -> None:
-    write(workspace, SOURCE)
-    expected = object_by_plain(workspace, "a.cu")
-    caller = first_hangs(toolkit, tmp_path, until=str(tmp_path / "go on"))
-    with ending(workspace):
-        calls = [start(workspace, "-c", "a.cu", "-o", name, NVCCACHE_JOBS="1") for name in NAMES[:3]]
-        paths = dict(zip(calls, (workspace.directory / name for name in NAMES), strict=False))
-        holder = find_holder(workspace, caller, calls)
-        holder.send_signal(signal.SIGSTOP)
-        others = [call for call in calls if call is not holder]
-        check_made(others, [paths[call] for call in others], expected)
-        (tmp_path / "go on").touch()
-        assert holder.poll() is None
-        holder.send_signal(signal.SIGCONT)
-        check_made([holder], [paths[holder]], expected)
-        check_nothing_is_left(workspace, calls)
-
-
 def test_two_calls_that_need_what_the_other_runs_both_come_to_an_end(
     workspace: Workspace, toolkit: Path, request: pytest.FixtureRequest
 ) -> None:

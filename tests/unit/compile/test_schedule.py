@@ -344,7 +344,7 @@ class TestOtherProcesses:
         assert begun(execution) == ["host_preprocess"]
 
     def test_who_stands_still_is_not_waited_for(self, root, give_up, monkeypatch):
-        monkeypatch.setattr(inflight, "_STALL_SECONDS", 0.2)
+        monkeypatch.setattr(inflight, "_WAIT_SECONDS", 0.2)
         execution = execution_of(HOST)
         carry_out(execution, claims=Claims(root))
         assert begun(execution) == ["host_preprocess"]

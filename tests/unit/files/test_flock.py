@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -78,25 +77,3 @@ def test_giving_up_what_is_closed_is_no_error(opened):
     descriptor = opened()
     os.close(descriptor)
     flock.release(descriptor)
-
-
-def test_a_holder_is_seen_to_be_stopped(opened, tmp_path):
-    hold = (
-        "import sys, time\nfrom nvccache.files import flock\n"
-        "print(flock.take((kept := open(sys.argv[1])).fileno()), flush=True)\ntime.sleep(600)"
-    )
-    descriptor = opened()
-    assert not flock.is_held_by_stopped(descriptor)
-    argv = [sys.executable, "-c", hold, str(tmp_path / "file")]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
-        try:
-            assert child.stdout.readline() == b"True\n"
-            assert not flock.is_held_by_stopped(descriptor)
-            child.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
-            assert flock.is_held_by_stopped(descriptor)
-            child.send_signal(signal.SIGCONT)
-            os.waitid(os.P_PID, child.pid, os.WCONTINUED)
-            assert not flock.is_held_by_stopped(descriptor)
-        finally:
-            child.kill()

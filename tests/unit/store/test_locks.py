@@ -9,7 +9,6 @@ import sys
 import filelock
 import pytest
 
-from nvccache.files import flock
 from nvccache.store import event_line, event_totals, eviction, locks
 from nvccache.store.directory import Directory, LockTimeoutError, UntrustedFileError
 from nvccache.store.event_line import Event
@@ -70,13 +69,6 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(directory, tmp_path, take
     with pytest.raises(UntrustedFileError), take(directory, "a"):
         pass
     assert not (tmp_path / "made").exists()
-
-
-def test_who_was_suspended_is_not_waited_for(directory, monkeypatch):
-    monkeypatch.setattr(locks, "_LOCK_SECONDS", 1e6)
-    monkeypatch.setattr(flock, "is_held_by_stopped", lambda descriptor: True)
-    with locks.to_publish(directory, "a"), pytest.raises(LockTimeoutError):
-        locks.to_publish(Directory(directory.path), "a").__enter__()
 
 
 def test_only_removing_and_folding_load_filelock(directory):
