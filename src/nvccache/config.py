@@ -248,9 +248,9 @@ class Config:
     whole machine does. Default: a directory that nvccache creates is its user's alone, and new files get the
     permissions of the directory. It does not apply to the outputs of compiles."""
     base_dir: str = setting(as_path, "")
-    """A directory above your checkouts. Objects with a module id (Thrust, CUTLASS, `static` device variables)
-    are not shared between checkouts, since the id depends on the absolute path of the source. Below this
-    directory it is made from the relative path, and they are (CUDA 13 and later)."""
+    """A directory above your checkouts, which then share compiles: paths in a checkout count relative to the
+    working directory. Module ids (Thrust, CUTLASS, `static` device variables) are made from relative paths
+    (CUDA 13 and later)."""
     nvcc: str = setting(as_program, "")
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
     it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""

@@ -47,7 +47,7 @@ class Records:
         environ = {**self._site.environ, **case.line.environ}
         commands = self._commands(case)
         found: list[str] = []
-        for scope in (direct.PLACED, direct.BOUND):
+        for scope in (direct.SAME_DIRECTORY, direct.SAME_OUTPUTS):
             assert case.call
             key = direct.key_of(scope, self._site.nvcc, case.call, relocation, environ)
             other, known = self._cases.setdefault(key, (case, commands))

@@ -30,14 +30,14 @@ _SCRATCH = b"<scratch>"
 
 
 class DryRun:
-    """The dry run of a call from `checkout` (base_dir.py) whose scratch directory is `path`.
+    """The dry run of a call whose scratch directory is `path`.
 
     A stored one has an `input_record`; one that was run has the observer's `log`.
     """
 
     __slots__ = ("_cache", "_front", "_path", "input_record", "log", "stderr")
 
-    def __init__(self, request: Request, path: str, checkout: str, cache: Store) -> None:
+    def __init__(self, request: Request, path: str, cache: Store) -> None:
         self.stderr = b""
         self.log: Log | None = None
         self.input_record: InputRecord | None = None
@@ -53,7 +53,6 @@ class DryRun:
                 ("directory", (cwd, request.guarded_environ.get("PWD", ""))),
                 ("environment", (environment.digest_of(environment.WHOLE, request.guarded_environ),)),
                 ("scratch", (os.path.dirname(path),)),
-                ("checkout", (checkout,)),
                 ("limits", presence.tight_limits()),
             ],
         )

@@ -102,8 +102,8 @@ def _compile(
         levels.prefetch(request, cache)
     if request.invocation.is_query:
         return _run_query(request, cache, path, watch, started, explaining)
-    relocation = Relocation(config.base_dir, os.getcwd(), request.invocation.inputs)
-    dry_run = DryRun(request, path, relocation.checkout, cache)
+    relocation = Relocation(config.base_dir, os.getcwd())
+    dry_run = DryRun(request, path, cache)
     transcript = _transcribe(request, path, watch, dry_run)
     if dry_run.input_record:
         progress.note("the dry run is replayed: nvcc would print the same again")

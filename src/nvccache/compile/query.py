@@ -106,7 +106,7 @@ def _record(run: Run, report: Report) -> None:
     inputs.files.remember()
     answer = _answer(run, content)
     run.cache.add_blob(answer.products[0][1], content, compress=False)
-    front = direct.front_of(request, direct.PLACED, run.relocation)
+    front = direct.front_of(request, direct.SAME_DIRECTORY, run.relocation)
     record_call.keep(request, front, made, made, answer, (), run.cache, run.since_ns, report)
 
 

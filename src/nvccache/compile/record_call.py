@@ -19,7 +19,7 @@ from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import passes
-from nvccache.records import direct, facts, input_records, products, record, replay
+from nvccache.records import direct, input_records, products, record, replay
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.products import Answer
 from nvccache.records.record import Pair, Result
@@ -49,7 +49,7 @@ NAMED_IN_DEBUG_INFO = "its debug or line information names its directory"
 NAMED_IN_TEXT = "its text names its directory, as `__FILE__` and `assert` do"
 NAMED_IN_RESULT = "it, or a message, names its directory"
 NAMED_IN_INPUTS = "a variable or file that its compile reads names a path there"
-NO_CHECKOUT = "only `/` contains both its source and its working directory"
+READS_BY_RELATIVE_NAME = "it reads files by names relative to its working directory"
 
 
 class Recorder:
@@ -160,50 +160,36 @@ class Recorder:
         # A wrapper may also choose by paths of outputs and directories, some of which a wider key leaves out.
         is_bound = self.known.is_bound or any(known.may_choose for known in self.call.context.rehearsals)
         if is_bound or self._contains_output_names(answer) or answer.intermediates:
-            return direct.BOUND, (self.known.is_bound and self._reason_not_shared(answer)) or DEPENDS_ON_NAMES
+            return direct.SAME_OUTPUTS, (
+                self.known.is_bound and self._reason_not_shared(answer)
+            ) or DEPENDS_ON_NAMES
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages
         naming = [
             each for each in stages if each.tool.names_directory(each.command or each.argv, self.cwd, pwd)
         ]
         if not all(find_stage.is_free_of_directory(self.call, each) for each in naming):
-            return direct.PLACED, NAMED_IN_DEBUG_INFO
-        reason_not_shared = NAMED_IN_DEBUG_INFO if naming else self._reason_not_shared(answer)
-        reason_not_shared = reason_not_shared or (
-            NAMED_IN_INPUTS if self._inputs_name(self.relocation.checkout, inputs) else ""
-        )
-        if not reason_not_shared:
-            return direct.SHARED, ""
-        return direct.TYPED if self._is_directory_independent(
-            answer, inputs
-        ) else direct.PLACED, reason_not_shared
+            return direct.SAME_DIRECTORY, NAMED_IN_DEBUG_INFO
+        reason_not_shared = ""
+        if self.relocation.checkout:
+            reason_not_shared = NAMED_IN_DEBUG_INFO if naming else self._reason_not_shared(answer)
+            if not reason_not_shared and self._inputs_name(self.relocation.checkout, inputs):
+                reason_not_shared = NAMED_IN_INPUTS
+            if not reason_not_shared:
+                return direct.BELOW_BASE, ""
+        reason = self._reason_for_directory(answer, inputs)
+        scope = direct.SAME_DIRECTORY if reason else direct.ANY_DIRECTORY
+        return scope, reason_not_shared or reason
 
-    def _is_directory_independent(self, answer: Answer, inputs: InputRecord) -> bool:
-        """Whether the same argv gives the same result in any directory, if its files have the same contents.
-
-        Paths in the directory must be relative. A module id made from the absolute path of the source needs
-        that path in the argv.
-        """
+    def _reason_for_directory(self, answer: Answer, inputs: InputRecord) -> str:
+        """Why the same argv may give another result in another directory, a clause; or empty."""
+        if input_records.follows_directory(inputs):
+            return READS_BY_RELATIVE_NAME
         texts = self._texts(answer)
-        if any(map(elf.hides_text, texts)):
-            return False
-        here = f"{self.cwd}/"
-        if any(path.startswith(here) for path in (*inputs.files, *inputs.directories)) or any(
-            here in token for argument in self.invocation.arguments for token in argument.tokens
-        ):
-            is_free = all(known.is_free_of(self.cwd) for known in self.call.workspace.passes.values())
-            needs_checkout = any(topic == facts.CHECKOUT for topic, _, _ in inputs.machine)
-            if not is_free or needs_checkout or any(os.fsencode(self.cwd) in text for text in texts):
-                return False
-            if self._inputs_name(self.cwd, inputs):
-                return False
-        if not self._may_hold_id(answer):
-            return True
+        if any(os.fsencode(self.cwd) in text or elf.hides_text(text) for text in texts):
+            return NAMED_IN_RESULT
         is_relative = self.call.context.ids_choice == SHARED
-        return all(
-            os.path.isabs(source) != is_relative and not source.startswith(here)
-            for source in self.invocation.inputs
-        )
+        return ID_HAS_PATHS if is_relative and self._may_hold_id(answer) else ""
 
     def _inputs_name(self, here: str, inputs: InputRecord) -> bool:
         """Whether a variable or file that was read names a path in the directory `here`.
@@ -234,7 +220,7 @@ class Recorder:
         """What in the result may reveal the path of the checkout, a clause; or empty."""
         checkout = self.relocation.checkout
         if not checkout:
-            return NO_CHECKOUT
+            return ""
         if not all(known.is_free_of(checkout) for known in self.call.workspace.passes.values()):
             return NAMED_IN_TEXT
         needle = os.fsencode(checkout)
@@ -300,9 +286,9 @@ def of_compile(recorder: Recorder, report: Report) -> None:
         return
     answer = recorder.answer()
     as_typed, inputs = inputs, recorder.without_option_files(inputs)
-    scope, reason_not_shared = recorder.scope(answer, inputs)
+    scope, reason_not_shared = recorder.scope(answer, as_typed)
     relocation = direct.relocation_of(scope, recorder.relocation)
-    if scope in (direct.SHARED, direct.TYPED):
+    if scope in (direct.BELOW_BASE, direct.ANY_DIRECTORY):
         input_records.forget_parents_of(recorder.cwd, inputs)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     front = direct.front_of(recorder.request, scope, relocation)

@@ -12,6 +12,7 @@ import os
 
 from nvccache.execution import rehearsals, run_stage
 from nvccache.execution.context import Action
+from nvccache.files import keys
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
 from nvccache.records import output_names, record
@@ -83,7 +84,20 @@ def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
 def fronts(call: StagedCall, stage: Stage, action: Action) -> Iterator[Front]:
     """The keys under which a result may be, in the order of trying them."""
     for key in filter(None, (action.meaning_key, action.front_key)):
-        yield from call.module_ids.fronts(key, stage)
+        in_directory = (key_in_directory(call, key),) if may_follow_directory(stage) else ()
+        for one in (key, *in_directory):
+            yield from call.module_ids.fronts(one, stage)
+
+
+def may_follow_directory(stage: Stage) -> bool:
+    """Whether which files a stage reads may depend on the directory, though its key does not name it."""
+    return stage.tool.is_host_compiler and not stage.grammar.sees_directory
+
+
+def key_in_directory(call: StagedCall, key: str) -> str:
+    """The key of a result that is only valid in this directory; see input_records.follows_directory."""
+    directory = (call.cwd, call.environ.get("PWD", ""))
+    return keys.key_of("stage in a directory", [("key", (key,)), ("directory", directory)])
 
 
 def front_key(call: StagedCall, stage: Stage) -> str:

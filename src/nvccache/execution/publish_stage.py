@@ -14,7 +14,7 @@ from nvccache.module_id import ROLE
 from nvccache.observation import process_checks, unchanged_files
 from nvccache.plan import line_table
 from nvccache.plan.model import Stage
-from nvccache.records import record
+from nvccache.records import input_records, record
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.record import Pair, Result
 
@@ -96,6 +96,8 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
         return f"the module id of {stage.kind} is not understood"
     _add_blobs(call, stage)
     result = _result(call, stage, action, made)
+    if find_stage.may_follow_directory(stage) and input_records.follows_directory(read):
+        front_key = find_stage.key_in_directory(call, front_key)
     front = next(one for one in call.module_ids.fronts(front_key, stage) if one.scope == scope)
     pair = Pair(front, read, result)
     record.add(pair, call.store, call.context.since_ns)

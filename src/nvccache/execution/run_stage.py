@@ -216,7 +216,7 @@ def take_in(call: StagedCall, stage: Stage) -> None:
     for output in stage.kept_outputs:
         content = call.workspace.read_written(output)
         if stage.is_preprocessor:
-            directories = (call.context.checkout, call.context.cwd)
+            directories = [call.context.checkout] if call.context.checkout else []
             known = facts_of(content, directories, call.store, call.context.is_recaching)
             call.workspace.passes[output.path] = known
 

@@ -6,8 +6,7 @@ down. Everything after the common prefix is kept verbatim, so that the decoded p
 print in the other checkout. Paths outside the checkout are stored unchanged.
 
 `NVCCACHE_BASE_DIR` names a directory that holds checkouts: the checkout is its subdirectory that contains the
-working directory. If unset, the checkout is the innermost directory that contains both the working directory
-and the sources.
+working directory. If it is unset, no path is encoded.
 
 Part of the hot path.
 """
@@ -29,29 +28,19 @@ _PREFIX_MAP = "-prefix-map="  # of files, macros, debug information
 class Relocation:
     """The checkout that a call is made in, and its working directory."""
 
-    __slots__ = ("_above", "_parts", "base", "checkout", "cwd")
+    __slots__ = ("_parts", "base", "checkout", "cwd")
 
-    def __init__(self, base_dir: str, cwd: str, sources: Iterable[str] = ()) -> None:
-        """`sources` determine the checkout if no base directory is set; without any, nothing is relocated."""
+    def __init__(self, base_dir: str, cwd: str) -> None:
         self.cwd = cwd  # an absolute path
         self.base = _base_of(base_dir, cwd)  # empty if the working directory is outside
-        # Empty for no relocation.
-        self.checkout = "" if self.base else _common_directory(cwd, sources)
-        self._above = (self.base or os.path.dirname(self.checkout)).rstrip("/")
-        inner = cwd[len(self._above) + 1 :] if self.base or self.checkout else ""
+        inner = cwd[len(self.base) + 1 :] if self.base else ""
         self._parts = inner.split("/") if inner else []
-        if self.base:
-            self.checkout = "/".join([self.base, *self._parts[:1]])
+        # Empty for no relocation.
+        self.checkout = "/".join([self.base, *self._parts[:1]]) if self.base else ""
 
     def in_place(self) -> Relocation:
         """The same call, with all paths unchanged."""
         made = Relocation("", self.cwd)
-        made.base = self.base
-        return made
-
-    def of_directory(self) -> Relocation:
-        """The same call with the working directory as its checkout."""
-        made = Relocation("", self.cwd, [os.path.join(self.cwd, "source")])
         made.base = self.base
         return made
 
@@ -61,7 +50,7 @@ class Relocation:
             return MARK + path  # escapes a path that itself starts with the mark
         if not self._parts or not _is_below(path, self.checkout):
             return path
-        parts = path[len(self._above) + 1 :].split("/")
+        parts = path[len(self.base) + 1 :].split("/")
         common = 0
         for ours, theirs in zip(self._parts, parts, strict=False):
             if ours != theirs:
@@ -78,7 +67,7 @@ class Relocation:
         up, slash, rest = encoded[1:].partition("/")
         if not self.checkout or not up.isdecimal() or int(up) > len(self._parts):
             raise ValueError("a path above the base directory")
-        return "/".join([self._above, *self._parts[: len(self._parts) - int(up)]]) + slash + rest
+        return "/".join([self.base, *self._parts[: len(self._parts) - int(up)]]) + slash + rest
 
     def encode_within(self, text: str) -> str:
         """An argument with each path of the checkout in it encoded: `-ffile-prefix-map=/base/one=.`"""
@@ -136,11 +125,3 @@ def _base_of(base_dir: str, cwd: str) -> str:
     if base and not _is_below(cwd, base):
         base = os.path.realpath(base)  # links in the working directory are resolved already
     return base if len(base) > 1 and _is_below(cwd, base) else ""
-
-
-def _common_directory(cwd: str, sources: Iterable[str]) -> str:
-    """The innermost directory that contains all of these; empty if that is the root, or without sources."""
-    paths = [os.path.dirname(os.path.normpath(os.path.join(cwd, source))) for source in sources]
-    if not paths or not cwd.startswith("/") or cwd.startswith("//"):
-        return ""
-    return os.path.commonpath([cwd, *paths]).rstrip("/")

@@ -3,10 +3,10 @@
 Part of the hot path, tried after replay.py. The key of a call consists of its parsed arguments, without those
 that only name outputs. Four keys are tried, from the most widely shared:
 
-    shared      paths in the checkout are relative, and the working directory does not count
-    typed       exact arguments in any working directory: only paths below it are relative
-    placed      exact arguments in this working directory
-    bound       also bound to the output names, which are part of the products (see module_id.py)
+    below_base      paths in the checkout are relative, and the working directory does not count
+    any_directory   exact arguments in any working directory: no name that was found is relative to it
+    same_directory  exact arguments in this working directory
+    same_outputs    also bound to the output names, which are part of the products (see module_id.py)
 
 record_call.py decides which of them a call is recorded under. In a result, the role of a product is its index
 in output_names.py; the role of a file read by a link that is still to run (link_only.py) is `link/` and its
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from nvccache.records.request import Request
     from nvccache.store.store import Store
 
-SHARED, TYPED, PLACED, BOUND = "shared", "typed", "placed", "bound"
+BELOW_BASE, ANY_DIRECTORY = "below_base", "any_directory"
+SAME_DIRECTORY, SAME_OUTPUTS = "same_directory", "same_outputs"
 _READ_BY_LINK = "link/"
 # Not part of a key: they name outputs or say how nvcc runs, and do not affect any content.
 _OUTPUT_OPTIONS = frozenset(
@@ -83,7 +84,7 @@ def key_of(
     given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
     found.append(("output names", tuple("given" if name else "" for name in given)))
     cwd, named = os.getcwd(), environ.get("PWD", "")
-    if scope not in (SHARED, TYPED):
+    if scope in (SAME_DIRECTORY, SAME_OUTPUTS):
         found.append(("directory", (cwd, named)))
     else:
         # Compilers take the directory's name from PWD, which prefix maps may not cover.
@@ -92,7 +93,7 @@ def key_of(
         mapped = [name for token in argv for name in relocation.mapped_directory(token)]
         found.append(("mapped directory", tuple(mapped)))
         found.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
-    if scope == BOUND:
+    if scope == SAME_OUTPUTS:
         found.append(("outputs", given))
     limits = tight_limits()
     if limits:
@@ -168,15 +169,14 @@ def front_of(request: Request, scope: str, relocation: Relocation) -> Front:
 
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:
     """The scopes to try, in order, each with its encoding of paths."""
-    shared = [(SHARED, relocation)] if relocation.checkout else []
-    return [*shared, *((scope, relocation_of(scope, relocation)) for scope in (TYPED, PLACED, BOUND))]
+    below_base = [(BELOW_BASE, relocation)] if relocation.checkout else []
+    others = (ANY_DIRECTORY, SAME_DIRECTORY, SAME_OUTPUTS)
+    return [*below_base, *((scope, relocation.in_place()) for scope in others)]
 
 
 def relocation_of(scope: str, relocation: Relocation) -> Relocation:
     """The encoding of paths in records of this scope."""
-    if scope == TYPED:
-        return relocation.of_directory()
-    return relocation if scope == SHARED else relocation.in_place()
+    return relocation if scope == BELOW_BASE else relocation.in_place()
 
 
 def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:

@@ -80,6 +80,7 @@ _RECORD = sections.Schema(
 _MARK = MARK.encode()
 _MOST_FILES = 10_000  # of a record on a remote; a TU of CUTLASS or PyTorch has up to 2,000
 _LARGEST = 1 << 22  # bytes of a record on a remote: 300,000 describe 1,600 headers
+_OF_PROCESS = ("/proc/self/", "/proc/thread-self/")
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
@@ -266,6 +267,34 @@ def forget_parents_of(directory: str, input_record: InputRecord) -> None:
         if below != directory:
             own = FOLDER + below.partition("/")[0]
             input_record.names[index] = [name for name in input_record.names[index] if name != own]
+
+
+def follows_directory(input_record: InputRecord) -> bool:
+    """Whether the same command might read other files in another working directory.
+
+    It might if a relative name led to a file, or if a file was read in a directory with a relative name:
+    gcc opens system headers by their real path if that is shorter (-fcanonical-system-headers). Otherwise
+    relative names were at most those of directories in which nothing was found.
+    """
+    read = [*input_record.files, *(row[0] for row in (*input_record.dates, *input_record.duplicates))]
+    folders = [
+        ".",
+        *input_record.plain,
+        *(path for path, _ in (*input_record.links, *input_record.identities)),
+    ]
+    for directory, names in zip(input_record.directories, input_record.names, strict=True):
+        found = [name for name in names if name[0] != ABSENT]
+        if _is_relative(directory) and any(name[0] != FOLDER for name in found):
+            return True
+        folders += [os.path.join(directory, name[1:]) for name in found]
+    if any(map(_is_relative, (*read, *(path for path, _ in input_record.listings)))):
+        return True
+    within = tuple({f"{os.path.realpath(path)}/" for path in folders if _is_relative(path)})
+    return any(f"{path}/".startswith(within) for path in (*read, *input_record.directories))
+
+
+def _is_relative(path: str) -> bool:
+    return not path.startswith("/") or path.startswith(_OF_PROCESS)
 
 
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:

@@ -128,7 +128,7 @@ def _fronts(request: Request) -> Iterator[Front]:
     from nvccache.records import direct
     from nvccache.records.base_dir import Relocation
 
-    relocation = Relocation(request.config.base_dir, os.getcwd(), request.invocation.inputs)
+    relocation = Relocation(request.config.base_dir, os.getcwd())
     return direct.fronts_of(request, relocation)
 
 

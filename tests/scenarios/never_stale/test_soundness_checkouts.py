@@ -35,8 +35,7 @@ from workspaces import Workspace
 pytestmark = pytest.mark.light_by_default
 
 ROOT = "{work}/b/"
-# The setting, or none.
-BASES = {"named": "{work}/b", "that no setting names": ""}
+BASE = "{work}/b"
 LEADING = ("variable", "search path", "include", "has include")
 SOURCES = {"src/a.cu": USER, "inc/h.h": value(1)}
 NAMED = "extern const char *const name;\nconst char *const name = {};\n"
@@ -177,7 +176,7 @@ def call_in(checkouts: Checkouts, name: str, base: str) -> Call:
     return Call(line=line, directory=f"b/{name}", variables={"NVCCACHE_BASE_DIR": base})
 
 
-def check_out(workspace: Workspace, checkouts: Checkouts, base: str = BASES["named"]) -> tuple[Call, Call]:
+def check_out(workspace: Workspace, checkouts: Checkouts, base: str = BASE) -> tuple[Call, Call]:
     one, two = checkouts.names
     for name in (one, two):
         for path, text in {**SOURCES, **checkouts.sources}.items():
@@ -196,9 +195,9 @@ def check_names(workspace: Workspace, made: Made, checkouts: Checkouts) -> None:
     assert two in made["a.d"]
 
 
-def check_checkouts(workspace: Workspace, checkouts: Checkouts, base: str, keep: Path | None = None) -> None:
+def check_checkouts(workspace: Workspace, checkouts: Checkouts, keep: Path | None = None) -> None:
     """Compile in one, then in the other, then in each again."""
-    first, second = check_out(workspace, checkouts, base)
+    first, second = check_out(workspace, checkouts)
     before = made_by_cache(workspace, first)
     time.sleep(OLD_ENOUGH)
     made = made_by_cache(workspace, second)
@@ -215,23 +214,18 @@ def check_checkouts(workspace: Workspace, checkouts: Checkouts, base: str, keep:
     check_again(workspace, second, made, is_recorded=True)
 
 
-@pytest.mark.by_default(
-    *(f"{rule}-{base}" for rule in ("a unit that names no path", "__FILE__ in a header") for base in BASES),
-    "a path in a macro-named",
-)
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.by_default("a unit that names no path", "__FILE__ in a header", "a path in a macro")
 @pytest.mark.parametrize("rule", CASES)
-def test_two_checkouts(workspace: Workspace, rule: str, base: str) -> None:
-    check_checkouts(workspace, CASES[rule], BASES[base])
+def test_two_checkouts(workspace: Workspace, rule: str) -> None:
+    check_checkouts(workspace, CASES[rule])
 
 
-@pytest.mark.by_default("debug information-named")
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.by_default("debug information")
 @pytest.mark.parametrize("rule", DEBUG)
 def test_two_checkouts_with_debug_information(
-    workspace: Workspace, rule: str, base: str, reference_directory: Path
+    workspace: Workspace, rule: str, reference_directory: Path
 ) -> None:
-    check_checkouts(workspace, DEBUG[rule], BASES[base], reference_directory)
+    check_checkouts(workspace, DEBUG[rule], reference_directory)
 
 
 def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Workspace) -> None:
@@ -249,8 +243,8 @@ def test_a_header_outside_the_base_directory_is_the_same_for_both(workspace: Wor
         assert made == made_by_plain(workspace, call)
 
 
-@pytest.mark.by_default("variable-named", *(f"include-{base}" for base in BASES))
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.by_default("variable-below it", "include-below it", "include-none")
+@pytest.mark.parametrize("base", [BASE, ""], ids=["below it", "none"])
 @pytest.mark.parametrize("led_by", LEADING)
 def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str, base: str) -> None:
     """Both read the file of the first checkout, so its edit counts for both."""
@@ -264,7 +258,7 @@ def test_what_leads_both_into_one_checkout(workspace: Workspace, led_by: str, ba
     script = '#!/bin/sh\nexec /usr/bin/{} -DLED={} "$@"\n'
     led = {"led.h": "#define LED 1\n", **{name: script.format(name, 1) for name in ("gcc", "g++")}}
     checkouts = Checkouts(NO_DIRECT_HIT, {"src/a.cu": text, **{f"led/{name}": led[name] for name in led}})
-    first, second = check_out(workspace, checkouts, BASES[base])
+    first, second = check_out(workspace, checkouts, base)
     for program in workspace.directory.glob("b/*/led/g*"):
         program.chmod(0o755)
     directory = f"{workspace.directory}/b/one/led"

@@ -153,7 +153,7 @@ def forge(
     call = invocation.parse(arguments, environ)
     assert isinstance(call, Invocation)
     nowhere = Relocation("", os.getcwd())
-    front_key = direct.key_of(direct.PLACED, "nvcc", call, nowhere, environ)
+    front_key = direct.key_of(direct.SAME_DIRECTORY, "nvcc", call, nowhere, environ)
     cache.remove_damaged(store.RECORD, front_key)
     key = keys.digest_bytes(choose.randbytes(8))
     record.add(

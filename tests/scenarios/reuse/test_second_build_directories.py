@@ -138,35 +138,6 @@ def test_ids_that_are_of_no_use_are_not_made_up_again(
     assert wasted_stages(workspace) == 0
 
 
-# A header in the build directory, options, and whether the result may name the directory.
-_SHARED_THEN = {
-    "no more than its text": (_CONFIG, []),
-    "a macro that nothing uses": (_CONFIG, ['-DROOT="{here}"']),
-}
-_TELLING = {
-    "its own name": ("inline const char *where() { return __FILE__; }\n", []),
-    "a macro of a path": ("inline const char *where() { return ROOT; }\n", ['-DROOT="{here}"']),
-}
-
-
-@pytest.mark.parametrize("says", [*_SHARED_THEN, *_TELLING])
-def test_a_header_of_the_build_directory_beside_a_source_that_tells_its_own_path(
-    workspace: Workspace, toolkit: Path, says: str
-) -> None:
-    """`assert` puts the checkout's path into the source; still build directories may share the result."""
-    workspace.write("src/a.cu", _SURE)
-    text, options = {**_SHARED_THEN, **_TELLING}[says]
-    found = []
-    for name in ("one", "two"):
-        here = workspace.write(f"{name}/generated/config.h", text).parents[1]
-        given = [word.format(here=here) for word in options]
-        time.sleep(OLD_ENOUGH)
-        source = workspace.directory / "src/a.cu"
-        argv = ["-c", source, *BOTH, *given, "-I", here / "generated"]
-        found.append(rebuild(workspace, *argv, cwd=here, PWD=str(here)).outcome)
-    assert (found[1] == "direct_hit") == (says in _SHARED_THEN), found
-
-
 def test_a_product_that_names_a_header_of_the_build_directory(workspace: Workspace, toolkit: Path) -> None:
     """PTX with line information names each file that contributes code."""
     source = workspace.write("src/a.cu", _SURE)

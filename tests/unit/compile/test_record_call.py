@@ -79,17 +79,17 @@ def test_what_would_be_another_the_next_time_is_not_recorded(
     assert toolkit.answer(line) is None
 
 
-def test_without_a_base_directory_a_record_is_for_any_checkout(toolkit: Toolkit) -> None:
+def test_without_a_base_directory_a_record_of_relative_names_is_for_its_directory(toolkit: Toolkit) -> None:
     toolkit.compile()
-    assert toolkit.last_record().scope == "shared"
+    assert toolkit.last_record().scope == "same_directory"
 
 
 @pytest.mark.parametrize(
     ("text", "scope"),
     [
-        ("int a;\n", "shared"),
-        ('const char *a = "@work@";\n', "typed"),
-        ("const char *a = __FILE__;\n", "shared"),
+        ("int a;\n", "below_base"),
+        ('const char *a = "@work@";\n', "same_directory"),
+        ("const char *a = __FILE__;\n", "below_base"),
     ],
 )
 def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, text: str, scope: str) -> None:
@@ -99,8 +99,8 @@ def test_with_one_it_is_shared_if_nothing_names_the_checkout(toolkit: Toolkit, t
     assert toolkit.answer(NVCCACHE_BASE_DIR=str(toolkit.folder))
 
 
-def test_a_product_that_names_the_checkout_keeps_the_record_to_its_words(toolkit: Toolkit) -> None:
+def test_a_product_that_names_the_directory_keeps_the_record_to_it(toolkit: Toolkit) -> None:
     """Even though no compiled text names it."""
     toolkit.replace_tool("ptxas", f'echo "{toolkit.work}" >>"$out"\n')
     toolkit.compile(NVCCACHE_BASE_DIR=str(toolkit.folder))
-    assert toolkit.last_record().scope == "typed"
+    assert toolkit.last_record().scope == "same_directory"

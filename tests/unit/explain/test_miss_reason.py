@@ -80,7 +80,7 @@ def record(
     report = Report()
     report.reason_against_record = reason_against_record
     if not reason_against_record:
-        front = direct.front_of(given, direct.PLACED, relocation().in_place())
+        front = direct.front_of(given, direct.SAME_DIRECTORY, relocation().in_place())
         report.record = records.Pair(front, made, records.Result())
         records.add(report.record, cache, time.time_ns())
     note(given, [cause, "detail"], cache, report, *further)

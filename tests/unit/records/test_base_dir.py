@@ -172,43 +172,6 @@ def test_words_of_two_checkouts_are_kept_alike():
         assert one == two
 
 
-@pytest.mark.parametrize(
-    ("cwd", "sources", "checkout"),
-    [
-        ("/w/one/build", ["/w/one/src/a.cu"], "/w/one"),
-        ("/w/one/build", ["../src/a.cu"], "/w/one"),
-        ("/w/one", ["src/a.cu"], "/w/one"),
-        ("/w/one/src", ["/w/one/src/deep/a.cu", "b.cu"], "/w/one/src"),
-        ("/w/one/build", ["/w/one/src/a.cu", "/w/two/b.cu"], "/w"),
-        ("/one/build", ["/one/src/a.cu"], "/one"),
-        ("/one/build", ["/two/src/a.cu"], ""),
-        ("/", ["/a.cu"], ""),
-        ("/w/one", [], ""),
-    ],
-)
-def test_without_a_base_directory_the_checkout_holds_the_sources(cwd, sources, checkout):
-    relocation = Relocation("", cwd, sources)
-    assert (relocation.checkout, relocation.base) == (checkout, "")
-
-
-@pytest.mark.parametrize("above", ["", "/w"])
-def test_checkouts_without_base_directory_share_paths(above):
-    one = Relocation("", f"{above}/one/build", ["../src/a.cu"])
-    two = Relocation("", "/elsewhere/2/build", ["/elsewhere/2/src/a.cu"])
-    for path in ("build/a.o", "src/a.cu", "src/deep/a.h", "", "build/../src/a.cu"):
-        kept = one.encode(f"{above}/one/{path}")
-        assert two.decode(kept) == f"/elsewhere/2/{path}"
-        assert one.decode(kept) == f"{above}/one/{path}"
-    assert one.encode_within(f"-I{above}/one/include") == f"-I{MARK}1/include"
-    for path in (f"{above}/two/a.h", f"{above}/one-more", "/usr/include/a.h", f"{above}/"):
-        assert one.encode(path) == path
-
-
-def test_a_base_directory_that_was_set_decides_where_it_holds_the_working_directory():
-    assert Relocation("/w", "/w/one/src", ["a.cu"]).checkout == "/w/one"
-    assert Relocation("/other", "/w/one/src", ["a.cu"]).checkout == "/w/one/src"
-
-
 def test_in_place_nothing_is_kept_otherwise():
     relocation = Relocation("/base", "/base/one/build").in_place()
     assert (relocation.base, relocation.checkout) == ("/base", "")

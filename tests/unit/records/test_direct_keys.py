@@ -12,14 +12,14 @@ from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
-from nvccache.records.direct import BOUND, PLACED, SHARED, TYPED
+from nvccache.records.direct import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
 from typed_calls import NOWHERE, parse
 
-SCOPES = (SHARED, PLACED, BOUND)
+SCOPES = (BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY, SAME_OUTPUTS)
 
 
 def key(
-    line: str, scope: str = PLACED, nvcc: str = "nvcc", relocation: Relocation = NOWHERE, environ=None
+    line: str, scope: str = SAME_DIRECTORY, nvcc: str = "nvcc", relocation: Relocation = NOWHERE, environ=None
 ) -> str:
     return direct.key_of(scope, nvcc, parse(line), relocation, environ or {})
 
@@ -68,12 +68,14 @@ def test_what_decides_is_in_the_key(scope, line):
 def test_order_and_place_of_arguments_are_in_the_key(line, other):
     calls = [invocation.parse(argv.split(), {}) for argv in (line, other)]
     found = [
-        direct.key_of(PLACED, "nvcc", call, NOWHERE, {}) for call in calls if isinstance(call, Invocation)
+        direct.key_of(SAME_DIRECTORY, "nvcc", call, NOWHERE, {})
+        for call in calls
+        if isinstance(call, Invocation)
     ]
     assert len(set(found)) == len(found)
 
 
-@pytest.mark.parametrize("scope", [SHARED, PLACED])
+@pytest.mark.parametrize("scope", [BELOW_BASE, SAME_DIRECTORY])
 @pytest.mark.parametrize(
     ("line", "other"),
     [
@@ -104,11 +106,11 @@ def test_names_of_outputs_are_not_in_the_key_and_spelling_is_not(scope, line, ot
     ],
 )
 def test_a_bound_key_is_for_these_outputs_alone(lines):
-    assert len({key(line, BOUND) for line in lines}) == len(lines)
+    assert len({key(line, SAME_OUTPUTS) for line in lines}) == len(lines)
 
 
 def test_scopes_and_compilers_have_their_own_keys():
-    assert len({key("-c a.cu", scope) for scope in SCOPES}) == 3
+    assert len({key("-c a.cu", scope) for scope in SCOPES}) == len(SCOPES)
     assert key("-c a.cu", nvcc="/opt/nvcc") != key("-c a.cu", nvcc="/usr/nvcc")
 
 
@@ -135,27 +137,28 @@ def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatc
         relocation = Relocation(str(tmp_path), os.getcwd())
         line = f"-c {tmp_path}/{name}/a.cu -I{tmp_path}/{name}/include"
         found[name] = [
-            key(line, SHARED, relocation=relocation), key("-c a.cu", PLACED), key("-c a.cu", BOUND),
-            key("-c a.cu", SHARED),
-        ]  # fmt: skip
+            key(line, BELOW_BASE, relocation=relocation),
+            *(key("-c a.cu", scope) for scope in (SAME_DIRECTORY, SAME_OUTPUTS, ANY_DIRECTORY)),
+        ]
     shared, placed, bound, plain = (one == two for one, two in zip(found["one"], found["two"], strict=True))
     assert (shared, placed, bound, plain) == (True, False, False, True)
 
 
 def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
-    for scope, is_same in ((SHARED, True), (PLACED, False), (BOUND, False)):
+    for scope in SCOPES:
+        is_same = scope in (BELOW_BASE, ANY_DIRECTORY)
         here = [key("-c a.cu", scope, environ={"PWD": path}) for path in ("/a", "/b")]
         assert (here[0] == here[1]) == is_same
 
 
-@pytest.mark.parametrize("relocation", [Relocation("/base", "/base/one"), Relocation("", "/one", ["a.cu"])])
-def test_a_shared_key_is_tried_first_and_only_in_a_checkout(relocation):
+def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
+    relocation = Relocation("/base", "/base/one")
+    others = [ANY_DIRECTORY, SAME_DIRECTORY, SAME_OUTPUTS]
     scopes = direct.scopes_of(relocation)
-    assert [scope for scope, _ in scopes] == [SHARED, TYPED, PLACED, BOUND]
+    assert [scope for scope, _ in scopes] == [BELOW_BASE, *others]
     assert scopes[0][1] is relocation
-    assert scopes[1][1].checkout == relocation.cwd
-    assert not any(kept.checkout for _, kept in scopes[2:])
-    assert [scope for scope, _ in direct.scopes_of(NOWHERE)] == [TYPED, PLACED, BOUND]
+    assert not any(kept.checkout for _, kept in scopes[1:])
+    assert [scope for scope, _ in direct.scopes_of(NOWHERE)] == others
 
 
 @pytest.mark.parametrize(
@@ -178,7 +181,7 @@ def test_checkouts_that_an_option_tells_apart_share_no_key(option, is_shared):
         argv = ["-c", "a.cu", *shlex.split(option.format(base="/base", name=name))]
         call = invocation.parse(argv, {})
         assert isinstance(call, Invocation)
-        made.append(direct.key_of(SHARED, "nvcc", call, Relocation("/base", f"/base/{name}/build"), {}))
+        made.append(direct.key_of(BELOW_BASE, "nvcc", call, Relocation("/base", f"/base/{name}/build"), {}))
     assert (made[0] == made[1]) == is_shared
 
 
@@ -214,5 +217,5 @@ def test_paths_are_shared_where_they_only_say_what_is_read(words: str, is_shared
     for here in ("/base/one", "/base/two"):
         call = invocation.parse(shlex.split(f"-c a.cu {words}".replace("{}", here)), {})
         assert isinstance(call, Invocation), call
-        found.add(direct.key_of(SHARED, "nvcc", call, Relocation("/base", here), {}))
+        found.add(direct.key_of(BELOW_BASE, "nvcc", call, Relocation("/base", here), {}))
     assert (len(found) == 1) == is_shared

@@ -55,7 +55,9 @@ def keep(
     result = direct.result_of(given, listed, call)
     assert result
     result.basis = list(basis)
-    front = Front(direct.key_of(direct.PLACED, "nvcc", call, nowhere, {}), nowhere, direct.PLACED)
+    front = Front(
+        direct.key_of(direct.SAME_DIRECTORY, "nvcc", call, nowhere, {}), nowhere, direct.SAME_DIRECTORY
+    )
     pair = Pair(front, input_record_of_source(), result)
     record.add(pair, cache, time.time_ns())
     return pair

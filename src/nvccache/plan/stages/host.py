@@ -49,7 +49,8 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
         return Grammar(
             kind=kind,
             writes={"-o": "ii"},
-            sees_directory=has_debug_info(argv),  # gcc then writes a line marker with the directory
+            # gcc names system headers by their real path where that is shorter (-fcanonical-system-headers).
+            sees_directory=True,
             is_cached=not any(token.startswith(_UNCACHED) for token in argv[1:]),
             may_include=True,
         )
