@@ -50,7 +50,6 @@ NAVIGATION = {
         "how-to/remote",
         "how-to/remote-buckets",
         "how-to/remote-servers",
-        "how-to/packs",
         "how-to/remote-execution",
         "how-to/report",
         "how-to/summaries",

@@ -49,7 +49,6 @@ NEEDED = {
     "docs/how-to/remote.md": (),
     "docs/how-to/remote-buckets.md": (),
     "docs/how-to/remote-servers.md": (),
-    "docs/how-to/packs.md": (),
     "docs/how-to/remote-execution.md": (),
     "docs/how-to/report.md": (),
     "docs/how-to/from-ccache.md": (),

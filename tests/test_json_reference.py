@@ -14,8 +14,7 @@ TEXT = (Path(__file__).parents[1] / "docs" / "reference" / "json.md").read_text(
 LINES = [
     *("clean --all --dry-run", "config", "config get jobs", "config set jobs 2"),
     *("config unset jobs", "config path", "explain a.o", "install shims", "doctor"),
-    *("remote status --list", "remote test", "remote push --all", "remote pull"),
-    *("remote prune --max-size 1T", "pack a.pack", "unpack a.pack"),
+    *("remote status", "remote push"),
     *("stats", "stats --by source"),
     *("--version", "--version --verbose"),
 ]

@@ -25,15 +25,13 @@ NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads ins
 
 REMOTE_TEXT = """\
 `NVCCACHE_REMOTE` holds one or more URLs, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. A call asks the
-local cache first, then all remotes at once. The first answer is used after a check, and a copy is stored
+local cache first, then one remote after the other. An answer is used after a check, and a copy is stored
 locally. nvccache writes to a remote only if its URL ends with `,rw`. All but redis and directories need the
 extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
 
 A remote never fails a compile, nor delays it for long: a call waits at most `NVCCACHE_REMOTE_TIMEOUT` for all
-its remotes together. After a fault, all calls of this user on this machine skip the remote for a minute; then
-one call tries it again. Each further fault doubles the time, up to ten minutes. A remote that asks for fewer
-requests is skipped for five seconds. `nvccache remote status` and `doctor` try all, and end that for those
-that work.
+its remotes together. After a fault, all calls of this user on this machine skip the remote for a minute.
+`nvccache remote status` and `doctor` try all, and end that for those that work.
 """
 REMOTE_CREDENTIALS = {
     "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`; without any, requests are unsigned",

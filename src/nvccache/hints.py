@@ -14,6 +14,7 @@ _FILE = "the settings file is below `XDG_CONFIG_HOME`"
 _BY_SIZE = "only its size limits the cache: `nvccache config set max_size`"
 _NO_SERVER = "there is no server to start or stop"
 _URL = "`NVCCACHE_REMOTE` has the URL of the remote, with `,rw` to write to it"
+_SERVERS = "servers remove old objects by themselves: S3 with a lifecycle rule, redis with `maxmemory`"
 _COMPRESSED = "intermediates are always compressed, objects never"
 
 # Options of ccache and sccache -> a command of ours, or why there is none.
@@ -33,7 +34,7 @@ _OPTIONS = {
     "--config-path": _FILE,
     "--evict-older-than": "nvccache clean --older-than",
     "--evict-namespace": "nvccache clean --matching",
-    "--trim-dir": "nvccache remote prune",
+    "--trim-dir": _SERVERS,
     "--print-stats": "nvccache stats --json",
     "--inspect": "nvccache explain",
     "--show-adv-stats": "nvccache stats --json",
@@ -78,7 +79,7 @@ _SETTINGS = {
     **dict.fromkeys(("tempdir", "temporarydir"), "temporary files are below `TMPDIR`"),
     "configpath": _FILE,
     "namespace": "use a cache directory for each",
-    "reshare": "`nvccache remote push --all` sends what is in the cache",
+    "reshare": "what came from a remote is not sent to another",
     "remoteonly": "there is always a local cache, which `NVCCACHE_MAX_SIZE` keeps small",
     **dict.fromkeys(("absstderr", "absolutepathsinstderr"), "messages are those of nvcc"),
 }

@@ -26,8 +26,6 @@ GROUPS = {
     },
     "Sharing": {
         "remote": "nvccache.cli.remotes",
-        "pack": "nvccache.cli.pack",
-        "unpack": "nvccache.cli.pack",
     },
 }
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}

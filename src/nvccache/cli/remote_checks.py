@@ -6,12 +6,12 @@ import importlib
 from collections.abc import Iterator
 
 from nvccache import endpoint, remote_url
-from nvccache.cli import remote_status, remotes
+from nvccache.cli import remotes
 from nvccache.cli.output import BAD, GOOD, ODD, Finding
-from nvccache.cli.remote_status import Status
 from nvccache.cli.units import format_count, moment
 from nvccache.config import Config
-from nvccache.remote.breaker import OF_EXECUTOR, Breaker, Outage
+from nvccache.remote import outages
+from nvccache.remote.outages import Outage
 from nvccache.store import directory
 
 _SLOW_SECONDS = 0.5
@@ -23,36 +23,28 @@ def of_remotes(settings: Config) -> Iterator[Finding]:
         return
     root = directory.of(settings)
     for remote in remote_url.parse(settings.remote):
-        status = remote_status.of(remote, root, not settings.readonly)
-        yield _of_service(status)
-        if remote.is_writable and not settings.readonly:
-            yield from _of_uploads(status)
+        found = remotes.status_of(remote, root, not settings.readonly)
+        if found.fault:
+            yield _bad(found.url, "remote", "cannot be used", found.fault, found.text)
+            continue
+        rights = ", to be read and written" if found.is_writable and not found.write_fault else ""
+        answers = f"`{found.url}` answers in {remotes.milliseconds(found.seconds or 0.0)}{rights}"
+        if (found.seconds or 0.0) > _SLOW_SECONDS:
+            yield Finding(ODD, "remote", f"{answers}: a compile waits for several answers")
+        else:
+            yield Finding(GOOD, "remote", answers)
+        if found.write_fault:
+            yield _bad(found.url, "uploads", "cannot be written to", found.write_fault, found.write_text)
+        elif found.pending and remote.is_writable and not settings.readonly:
+            objects = format_count(found.pending, "object")
+            yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push",))
 
 
-def _of_service(status: Status) -> Finding:
-    if status.fault:
-        return _bad(status, "remote", "cannot be used", status.fault, status.text)
-    seconds = status.get_seconds or 0.0
-    answers = f"`{status.url}` answers in {remotes.milliseconds(seconds)}"
-    answers += "" if status.cannot_be_written else f", {status.rights}"
-    if seconds > _SLOW_SECONDS:
-        return Finding(ODD, "remote", f"{answers}: a compile waits for several answers")
-    return Finding(GOOD, "remote", answers)
-
-
-def _of_uploads(status: Status) -> Iterator[Finding]:
-    if status.write and status.cannot_be_written:
-        yield _bad(status, "uploads", "cannot be written to", status.write.fault, status.write.text)
-    elif status.pending and not status.fault:
-        objects = format_count(status.pending, "object")
-        yield Finding(ODD, "uploads", f"{objects} still to be sent", (), ("nvccache remote push",))
-
-
-def _bad(status: Status, title: str, effect: str, fault: str, text: str) -> Finding:
-    advice = remotes.advice(fault, status.url, text)
+def _bad(url: str, title: str, effect: str, fault: str, text: str) -> Finding:
+    advice = remotes.advice(fault, url, text)
     is_command = fault == "not_installed"  # for others, the advice is a clause
     details = () if is_command or not advice else (f"to fix it: {advice}",)
-    return Finding(BAD, title, f"`{status.url}` {effect}: {text}", details, (advice,) if is_command else ())
+    return Finding(BAD, title, f"`{url}` {effect}: {text}", details, (advice,) if is_command else ())
 
 
 def of_executor(settings: Config) -> Iterator[Finding]:
@@ -75,8 +67,7 @@ def of_executor(settings: Config) -> Iterator[Finding]:
 
 
 def outage_of(settings: Config) -> Outage | None:
-    """The outage because of which compiles send nothing now; None if they send, or nothing is set."""
+    """The outage for which compiles send no stages; None if they send, or nothing is set."""
     if not settings.executor:
         return None
-    outage = Breaker(OF_EXECUTOR.format(endpoint.parse(settings.executor).identity)).outage()
-    return None if outage and outage.is_over else outage
+    return outages.current(outages.OF_EXECUTOR.format(endpoint.parse(settings.executor).identity))

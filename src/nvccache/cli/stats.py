@@ -14,8 +14,7 @@ from nvccache.cli.output import WrongUsage, json_option, say, say_json
 from nvccache.cli.stats_text import Figures
 from nvccache.cli.units import format_count, format_size
 from nvccache.plan import stages
-from nvccache.remote import uploads
-from nvccache.remote.breaker import Breaker
+from nvccache.remote import outages, uploads
 from nvccache.store import cachedir_tag, event_totals, eviction
 from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
@@ -78,26 +77,23 @@ def _usage(settings: config.Config) -> Amount | None:
 
 
 def _outage(settings: config.Config) -> dict[str, object] | None:
-    """The outage because of which no stage is sent to other machines; None if there is none."""
+    """The outage for which no stage is sent to other machines; None if there is none."""
     if not settings.executor:
         return None
 
-    from nvccache.cli import remote_checks, remotes
+    from nvccache.cli import remote_checks
 
-    return remotes.outage_json(remote_checks.outage_of(settings))
+    return outages.to_json(remote_checks.outage_of(settings))
 
 
 def _uploads(settings: config.Config) -> dict[str, object]:
-    """How many objects are still to be sent to the remotes, and why they are not; or to others."""
-    from nvccache.cli import remotes
-
-    written = [each for each in remote_url.parse(settings.remote) if each.is_writable]
-    elsewhere = uploads.count_elsewhere(settings.dir, written)
-    outages = [Breaker(each.identity, for_writing=True).outage() for each in written]
+    """How many objects are still to be sent to the remotes, and why they are not."""
+    written = [each.identity for each in remote_url.parse(settings.remote) if each.is_writable]
+    found = [outages.current(outages.OF_WRITING.format(each)) for each in written]
+    outage = next(filter(None, found), None)
     return {
-        "pending": uploads.count_pending(settings.dir) - elsewhere,
-        "elsewhere": elsewhere,
-        "outage": remotes.outage_json(next(filter(None, outages), None)),
+        "pending": sum(len(uploads.queued(settings.dir, each)) for each in written),
+        "outage": outages.to_json(outage),
     }
 
 

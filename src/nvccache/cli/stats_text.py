@@ -9,7 +9,6 @@ from typing import Any
 
 from nvccache import config, outcomes, settings_file
 from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
-from nvccache.remote import uploads
 from nvccache.store import event_totals, events
 from nvccache.store.event_line import HIT, Event
 
@@ -148,8 +147,6 @@ def _waiting(counts: Figures) -> list[str]:
         why = f" ({counts['outage']['word']})" if counts["outage"] else ""
         objects = format_count(counts["pending"], "object")
         found.append(f"{objects} still to be sent{why}: see `nvccache remote status`")
-    if counts["elsewhere"]:
-        found.append(f"{format_count(counts['elsewhere'], 'object')} {uploads.WAIT_ELSEWHERE}")
     return found
 
 

@@ -6,7 +6,7 @@ the last eight states of the files:
 
     record-1 <key> <inputs> <result>  <key> <inputs> <result> ...
 
-The format is the same in the cache directory, on a remote and in a pack. What is only valid on one machine is
+The format is the same in the cache directory and on a remote. What is only valid on one machine is
 removed before a record is sent, and ignored in one received: stat signatures, who could read the files, and
 the entries of the cache that a result rests on.
 
@@ -87,7 +87,7 @@ class Result:
         self.listed: list[tuple[str, str]] = []
         self.stages: list[str] = []
         self.basis: list[str] = []
-        self.is_made_here = True  # not received from another cache or a pack
+        self.is_made_here = True  # not received from another cache
 
 
 class Front:
@@ -267,30 +267,6 @@ def merged(ours: bytes, theirs: bytes) -> bytes:
     here = _parts(ours)
     known = {part[0] for part in here}
     return _joined([*here, *(part for part in _parts(theirs) if part[0] not in known)], _MOST_PAIRS_REMOTE)
-
-
-def has_all_of(theirs: bytes, ours: bytes) -> bool:
-    """Whether their record has all pairs of ours."""
-    return {key for key, _, _ in _parts(ours)} <= {key for key, _, _ in _parts(theirs)}
-
-
-def take_in(front_key: str, received: bytes, cache: Store) -> bool:
-    """Append received pairs to those of this cache while there is room; whether any was added."""
-    theirs = _parts(without_hints(received))
-
-    def further(here: list[tuple[str, bytes, bytes]]) -> list[tuple[str, bytes, bytes]]:
-        known = {part[0] for part in here}
-        return [part for part in theirs if part[0] not in known]
-
-    def changed() -> bytes:
-        here = _parts_here(front_key, cache)
-        return _joined([*here, *further(here)])
-
-    here = _parts_here(front_key, cache)
-    if len(here) >= _MOST_PAIRS or not further(here):
-        return False
-    cache.add_record(store.RECORD, front_key, changed, is_received=True)
-    return True
 
 
 def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:

@@ -45,17 +45,17 @@ class TieredStore(Store):
     def read_blob(self, digest: str) -> bytes | None:
         """The content with this digest; it is copied here."""
         content = super().read_blob(digest)
-        while content is None:  # if one remote's is damaged, another may have it
-            received = self._tier.get(store.BLOB, digest, LARGEST)
-            if received is None:
-                return None
+        if content is not None:
+            return content
+        for received in self._tier.each(store.BLOB, digest, LARGEST):
             try:
                 content, compress = opened_blob(received, digest)
             except ValueError:
-                self._tier.reject(store.BLOB, digest, received)
+                self._tier.note_broken()  # another remote may have it undamaged
             else:
                 self.add_blob(digest, content, compress, is_received=True)
-        return content
+                return content
+        return None
 
     def read_blobs(self, digests: Iterable[str]) -> Iterator[bytes | None]:
         """The same for several blobs, which are requested at once."""
@@ -68,12 +68,12 @@ class TieredStore(Store):
         self._tier.prefetch([(store.RECORD, key, store.LARGEST_RECORD) for key in front_keys])
 
     def remote_records(self, front_key: str) -> Iterator[bytes]:
-        """The records of each remote under a front key, in the order of their responses."""
+        """The records of each remote under a front key, in the order of the settings."""
         for received in self._tier.each(store.RECORD, front_key, store.LARGEST_RECORD):
             try:
                 yield record.without_hints(received)
             except ValueError:
-                self._tier.reject(store.RECORD, front_key, received)
+                self._tier.note_broken()
 
     def stop_queries(self) -> None:
         """Send no more queries and wait for none: the call has to end at once."""
@@ -81,14 +81,10 @@ class TieredStore(Store):
 
     def remote_use(self) -> RemoteUse | None:
         """The queries so far, for the event log; None if there were none."""
-        remotes = self._tier.remotes
-        asked = max((each.requested for each in remotes), default=0)  # each name is queried on all of them
-        faults = dict.fromkeys(word for each in remotes for word in each.faults)
-        if not asked and not faults:
+        tier = self._tier
+        if not tier.asked and not tier.faults:
             return None
-        found = sum(each.found for each in remotes)
-        size = sum(each.bytes_in for each in remotes)
-        return RemoteUse(asked, min(found, asked), size, self._tier.waited, tuple(faults))
+        return RemoteUse(tier.asked, tier.found, tier.bytes_in, tier.waited, tuple(tier.faults))
 
 
 def of(directory: Directory, config: Config, environ: Mapping[str, str]) -> TieredStore:

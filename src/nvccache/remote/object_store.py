@@ -14,7 +14,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from nvccache import config
 from nvccache.remote.service import (
@@ -31,9 +31,7 @@ from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # a hit from a remote has no time to load typing
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
-
-    Result = TypeVar("Result")
+    from typing import Any
 
 _CHUNK = 1 << 18  # bytes per read
 # By default opendal's runtime starts one thread per core, in each process of a build.
@@ -64,15 +62,20 @@ class ObjectStore(Service):
         self._writer_made: Any = None
 
     def get(self, name: str, most: int) -> bytes | None:
-        return self._if_there(lambda: self._read(name, most), None)
-
-    def has(self, name: str, size: int | None = None) -> bool:
-        def matches() -> bool:
-            its_size = self._reader.stat(name).content_length
-            # A web server may leave out Content-Length, which shows as 0.
-            return size is None or its_size == size or (self._is_web and not its_size)
-
-        return self._if_there(matches, False)
+        """In one request: querying the size first would be a second one, and a range can be an error."""
+        try:
+            return self._read(name, most)
+        except ServiceError:
+            raise
+        except Exception as error:
+            message = str(error)
+            if is_not_found(message):
+                return None
+            message = self._cause() if lacks_cause(message) else message
+            fault = error_of(message)
+            if fault.word == "denied" and self._may_deny_missing and may_concern_one_name(message):
+                return None
+            raise fault from None
 
     def put(self, name: str, content: bytes) -> None:
         try:
@@ -85,24 +88,6 @@ class ObjectStore(Service):
             with _faults():
                 self._writer(disable_create_dir="false").write(name, content)
 
-    def delete(self, name: str) -> None:
-        with _faults():
-            self._writer().delete(name)
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        with _faults():
-            for entry in self._writer().list(prefix, recursive=True):
-                if not entry.path.endswith("/"):
-                    found = self._metadata_of(entry)
-                    changed = found.last_modified  # None if the server gives none
-                    yield entry.path, found.content_length, changed.timestamp() if changed else 0.0
-
-    def _metadata_of(self, entry: Any) -> Any:
-        metadata = getattr(entry, "metadata", None)
-        if metadata is not None and metadata.content_length is not None and metadata.last_modified:
-            return metadata
-        return self._writer().stat(entry.path)
-
     def _operator(self, service: str, options: Mapping[str, str]) -> Any:
         check_limits()
         try:
@@ -114,14 +99,13 @@ class ObjectStore(Service):
             return opendal.Operator(service, **options).layer(TimeoutLayer(self._timeout, self._timeout))
 
     def _writer(self, **further: str) -> Any:
-        """The operator that writes and lists; `further` options apply to later calls, too."""
+        """The operator that writes; `further` options apply to later calls, too."""
         if self._writer_made is None or further:
             service, options = options_of(self._remote, self._environ, for_writing=True)
             self._writer_made = self._operator(service, {**options, **further})
         return self._writer_made
 
     def _read(self, name: str, most: int) -> bytes | None:
-        """In one request: querying the size first would be a second one, and a range can be an error."""
         began = time.monotonic()
         parts: list[bytes] = []
         size = 0
@@ -135,22 +119,6 @@ class ObjectStore(Service):
                 if seconds > self._timeout and size < (seconds - self._timeout) * MIN_RATE:
                     raise ServiceError("timeout", "the transfer is too slow")
         return b"".join(parts)
-
-    def _if_there(self, operation: Callable[[], Result], absent: Result) -> Result:
-        """The result of an operation, or `absent` if the remote has no object of this name."""
-        try:
-            return operation()
-        except ServiceError:
-            raise
-        except Exception as error:
-            message = str(error)
-            if is_not_found(message):
-                return absent
-            message = self._cause() if lacks_cause(message) else message
-            fault = error_of(message)
-            if fault.word == "denied" and self._may_deny_missing and may_concern_one_name(message):
-                return absent
-            raise fault from None
 
     def _cause(self) -> str:
         """The message of another kind of request, since errors of streams lack a cause."""
@@ -203,7 +171,7 @@ def check_limits() -> None:
 def options_of(
     remote: Remote, environ: Mapping[str, str], for_writing: bool = False
 ) -> tuple[str, dict[str, str]]:
-    """opendal's service and its options, for reading, or for writing and listing."""
+    """opendal's service and its options, for reading or for writing."""
     make = {"s3": _of_s3, "gs": _of_gs, "azblob": _of_azblob}.get(remote.scheme)
     if make:
         return make(remote, environ)

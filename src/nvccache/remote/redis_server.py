@@ -13,7 +13,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from nvccache.remote.service import MIN_RATE, OwnLimitError, Service, ServiceError, error_of
 from nvccache.remote_url import Remote
@@ -23,15 +23,10 @@ if TYPE_CHECKING:
     import ssl
 
 Command = tuple[bytes, ...]
-Reply = object  # bytes, int, a list of these, ServiceError for an error reply, or None
+Reply = object  # bytes, int, ServiceError for an error reply, or None
 
 _CHUNK = 1 << 18  # bytes per send or receive
-_LONGEST = 1 << 12  # bytes of a line, and of a name in a list
-_SCAN_COUNT = b"1000"  # names requested per reply
-_MOST_LISTED = 1 << 14  # names accepted per reply
-_LISTS = {0: 2, 1: _MOST_LISTED}  # most elements by depth, of a SCAN reply: a cursor and names
-_LONGEST_IDLE = 1 << 32  # seconds
-_SPECIAL = frozenset("*?[]^-\\")  # in patterns of SCAN
+_LONGEST = 1 << 12  # bytes of a line, and of a reply to the greeting
 _OWN_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 
@@ -49,60 +44,22 @@ class RedisServer(Service):
         found = self._request(most, (b"GET", self._key(name)))
         return found if isinstance(found, bytes) else None
 
-    def has(self, name: str, size: int | None = None) -> bool:
-        its_size = self._request(0, (b"STRLEN", self._key(name)))
-        return bool(its_size) and size in (None, its_size)
-
     def put(self, name: str, content: bytes) -> None:
         ttl = self._remote.options.get("ttl")
         lifetime = (b"EX", ttl.encode()) if ttl else ()
         self._request(0, (b"SET", self._key(name), content, *lifetime))
-
-    def delete(self, name: str) -> None:
-        self._request(0, (b"DEL", self._key(name)))
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        wanted = "".join(f"\\{each}" if each in _SPECIAL else each for each in self._prefix + prefix)
-        cursor = b"0"
-        listed: set[bytes] = set()  # SCAN may list a name twice
-        while True:
-            command = (b"SCAN", cursor, b"MATCH", wanted.encode() + b"*", b"COUNT", _SCAN_COUNT)
-            cursor, keys = _scan_page(self._request(_LONGEST, command))
-            new = [key for key in keys if key not in listed]
-            listed.update(new)
-            yield from self._sizes_and_times(new)
-            if cursor == b"0":
-                return
-
-    def _sizes_and_times(self, keys: Sequence[bytes]) -> Iterator[tuple[str, int, float]]:
-        # In this order: STRLEN counts as a use.
-        idle = self._request_all(0, [(b"OBJECT", b"IDLETIME", key) for key in keys])
-        sizes = self._request_all(0, [(b"STRLEN", key) for key in keys])
-        for key, seconds, size in zip(keys, idle, sizes, strict=True):
-            name = key.decode(errors="replace").removeprefix(self._prefix)
-            if isinstance(size, int) and size:
-                used = 0.0
-                if isinstance(seconds, int) and 0 <= seconds < _LONGEST_IDLE:
-                    used = time.time() - seconds
-                yield name, size, used
 
     def _key(self, name: str) -> bytes:
         return (self._prefix + name).encode()
 
     def _request(self, most: int, command: Command) -> Reply:
         """The reply to a command; raises an error reply."""
-        (reply,) = self._request_all(most, [command])
-        if isinstance(reply, ServiceError):
-            raise reply
-        return reply
-
-    def _request_all(self, most: int, commands: Sequence[Command]) -> Sequence[Reply]:
-        while commands:
+        while True:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
             connection = idle or Connection(self._remote, self._environ, self._timeout)
             try:
-                replies = connection.request(commands, most)
+                reply = connection.request(command, most)
             except BaseException as error:
                 connection.close()
                 # The server may have closed an idle connection, which shows only now.
@@ -114,16 +71,9 @@ class RedisServer(Service):
                     self._idle.append(connection)
             else:
                 connection.close()
-            return replies
-        return []
-
-
-def _scan_page(reply: Reply) -> tuple[bytes, list[bytes]]:
-    if isinstance(reply, list) and len(reply) == 2:
-        cursor, keys = reply
-        if isinstance(cursor, bytes) and isinstance(keys, list):
-            return cursor, [key for key in keys if isinstance(key, bytes)]
-    raise _not_redis()
+            if isinstance(reply, ServiceError):
+                raise reply
+            return reply
 
 
 class Connection:
@@ -148,29 +98,21 @@ class Connection:
         with contextlib.suppress(OSError, AttributeError):  # `__init__` may have failed
             self._socket.close()
 
-    def request(self, commands: Sequence[Command], most: int) -> Sequence[Reply]:
-        """The replies; None if absent, or larger than `most` bytes, which makes the connection unusable."""
+    def request(self, command: Command, most: int) -> Reply:
+        """The reply; None if absent, or larger than `most` bytes, which makes the connection unusable."""
         self._began, self._transferred = time.monotonic(), 0
         greeting, self._greeting = self._greeting, []
-        replies: list[Reply] = []
         try:
-            self._send(b"".join(map(_encoded, [*greeting, *commands])))
+            self._send(b"".join(map(_encoded, [*greeting, command])))
             for _ in greeting:
-                reply = self._reply(_LONGEST, {})
+                reply = self._reply(_LONGEST)
                 if isinstance(reply, ServiceError):
                     raise reply
-            for command in commands:
-                # Only SCAN replies with a list; elsewhere its total size would be unlimited.
-                replies.append(self._reply(most, _LISTS if command[0] == b"SCAN" else {}))
-                if not self.is_usable:
-                    break
+            return self._reply(most)
         except TimeoutError:
             raise ServiceError("timeout") from None
         except OSError:
             raise ServiceError("unreachable") from None
-        if len(replies) < len(commands):
-            raise _not_redis()
-        return replies
 
     def _send(self, content: bytes) -> None:
         rest = memoryview(content)
@@ -179,24 +121,20 @@ class Connection:
             self._check_rate(sent)
             rest = rest[sent:]
 
-    def _reply(self, most: int, lists: Mapping[int, int], depth: int = 0) -> Reply:
+    def _reply(self, most: int) -> Reply:
         line = self._line()
         kind, rest = line[:1], line[1:]
         if kind == b"+":
             return rest
         if kind == b"-":
             return _error_of_reply(rest.decode(errors="replace"))
-        if kind not in (b":", b"$", b"*") or not rest.removeprefix(b"-").isdigit():
+        if kind not in (b":", b"$") or not rest.removeprefix(b"-").isdigit():
             raise _not_redis()
         number = int(rest)
         if kind == b":":
             return number
         if number < 0:
             return None
-        if kind == b"*":
-            if number > lists.get(depth, -1):
-                raise _not_redis()
-            return [self._reply(_LONGEST, lists, depth + 1) for _ in range(number)]
         if number > most:
             self.is_usable = False
             return None

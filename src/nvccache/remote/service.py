@@ -9,38 +9,18 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 
 class Service(ABC):
-    """Thread-safe. All methods raise ServiceError."""
+    """Thread-safe. Both methods raise ServiceError."""
 
     @abstractmethod
     def get(self, name: str, most: int) -> bytes | None:
         """The content under a name; None if there is none, or more than `most` bytes."""
 
     @abstractmethod
-    def has(self, name: str, size: int | None = None) -> bool:
-        """Whether the name exists and, if `size` is given and the server knows sizes, has this size."""
-
-    @abstractmethod
     def put(self, name: str, content: bytes) -> None:
         """Create or replace, atomically: a concurrent `get` returns the old or the new content."""
-
-    @abstractmethod
-    def delete(self, name: str) -> None:
-        """No error if the name does not exist."""
-
-    @abstractmethod
-    def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        """Names that begin with `prefix` (ends with `/` or is empty), their sizes and modification times.
-
-        Times are Unix times, 0 if the server has none; with redis, the last use.
-        """
-
-    def sweep(self) -> None:
-        """Remove partial files of killed processes; only a shared directory has any."""
-        return
 
 
 # Bytes per second that a transfer must reach once its timeout is over, or it counts as timed out.
@@ -117,13 +97,8 @@ class OwnLimitError(ServiceError):
     """This process has too few threads or descriptors for a client: the remote is not at fault."""
 
 
-def is_remote_fault(error: Exception) -> bool:
-    """Whether the remote as a whole failed, not one object."""
-    return isinstance(error, ServiceError) and error.word != "broken"
-
-
-def opens_breaker(error: ServiceError) -> bool:
-    """Whether all processes should skip the remote for a while.
+def is_lasting(error: ServiceError) -> bool:
+    """Whether all processes should leave the remote alone for a while.
 
     Not without a client or descriptors here. A directory may be mounted at any time, and opening it again
     costs nothing.

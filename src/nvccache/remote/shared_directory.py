@@ -14,7 +14,6 @@ import contextlib
 import errno
 import os
 import stat
-import time
 from collections.abc import Iterator
 
 from nvccache.files import untrusted
@@ -30,7 +29,6 @@ _WORDS = {
 NO_DIRECTORY = "there is no such directory"
 _OF_DIRECTORY = {errno.ENOENT: NO_DIRECTORY, errno.ENOTDIR: "it is not a directory"}
 _TEMPORARY = ".new-"
-_STALE = 3600.0  # seconds after which a temporary file is abandoned
 
 
 class SharedDirectory(Service):
@@ -49,17 +47,9 @@ class SharedDirectory(Service):
             finally:
                 os.close(descriptor)
         except OSError as error:
-            _absent(error)
-            return None
-
-    def has(self, name: str, size: int | None = None) -> bool:
-        try:
-            with self._folder_of(name) as (folder, last):
-                found = os.stat(last, dir_fd=folder, follow_symlinks=False)
-                return stat.S_ISREG(found.st_mode) and size in (None, found.st_size)
-        except OSError as error:
-            _absent(error)
-            return False
+            if error.errno in _ABSENT:
+                return None
+            raise _fault(error) from None
 
     def put(self, name: str, content: bytes) -> None:
         temporary = _TEMPORARY + os.urandom(16).hex()
@@ -74,41 +64,6 @@ class SharedDirectory(Service):
                     raise
         except OSError as error:
             raise _fault(error) from None
-
-    def delete(self, name: str) -> None:
-        try:
-            with self._folder_of(name) as (folder, last):
-                os.unlink(last, dir_fd=folder)
-        except OSError as error:
-            _absent(error)
-
-    def list(self, prefix: str) -> Iterator[tuple[str, int, float]]:
-        for inside, last, _, status in self._files():
-            name = inside + last
-            if name.startswith(prefix) and not last.startswith(_TEMPORARY) and stat.S_ISREG(status.st_mode):
-                yield name, status.st_size, status.st_mtime
-
-    def sweep(self) -> None:
-        for _, last, folder, status in self._files():
-            if last.startswith(_TEMPORARY) and status.st_mtime < time.time() - _STALE:
-                untrusted.remove(last, folder)
-
-    def _files(self) -> Iterator[tuple[str, str, int, os.stat_result]]:
-        """Folder, name, the folder's descriptor and the status of everything but folders."""
-        top = self._open(os.O_RDONLY)
-        try:
-            for where, _, names, folder in os.fwalk(".", dir_fd=top):
-                inside = "" if where == "." else where.removeprefix("./") + "/"
-                for last in names:
-                    try:
-                        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
-                    except OSError:
-                        continue  # just removed
-                    yield inside, last, folder, status
-        except OSError as error:
-            raise _fault(error) from None
-        finally:
-            os.close(top)
 
     def _open(self, flags: int) -> int:
         """A descriptor of the directory; raises ServiceError.
@@ -141,12 +96,6 @@ class SharedDirectory(Service):
             yield descriptor, last
         finally:
             os.close(descriptor)
-
-
-def _absent(error: OSError) -> None:
-    """Raises ServiceError unless the error means that the name does not exist."""
-    if error.errno not in _ABSENT:
-        raise _fault(error) from None
 
 
 def _fault(error: OSError) -> ServiceError:

@@ -13,7 +13,6 @@ loses all of them is useless even if it answers.
 from __future__ import annotations
 
 import os
-import time
 
 from nvccache import log
 from nvccache import module_id as ids
@@ -29,7 +28,7 @@ from nvccache.machine.slots import PoolSlot
 from nvccache.module_id import ROLE
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
-from nvccache.remote.breaker import OF_EXECUTOR, Breaker
+from nvccache.remote import outages
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from nvccache.remote_execution.prefix import LauncherExecution
 
 _JOBS = 64  # stages that run elsewhere at the same time, by default
-_MOST_LOST = 5  # stages in a row
 _MIB = 1 << 20
 _SCRATCH_NAME = SCRATCH_NAME.encode()
 _NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; workspace.py removes that
@@ -56,7 +54,7 @@ class Executor:
         self._config = config
         self.is_strict = config.strict
         self._locks = slots.pool_directory()
-        self._breaker = Breaker(OF_EXECUTOR.format(where.identity))
+        self._outage = outages.OF_EXECUTOR.format(where.identity)
         self._pool = slots.Pool(self._locks, range(config.executor_jobs or _JOBS), f"away-{where.identity}-")
         self._is_usable: bool | None = None  # None until the breaker has been checked
 
@@ -70,7 +68,7 @@ class Executor:
             return 0.0  # the id would depend on the remote process, and a run here could make another
         seconds = self._estimated_seconds(stage)
         is_worth_it = seconds >= self._config.executor_min_seconds
-        if not is_worth_it or work.reason_not_remote(stage, call.environ) or not self._breaker.may_request():
+        if not is_worth_it or work.reason_not_remote(stage, call.environ):
             return 0.0
         return seconds
 
@@ -123,13 +121,11 @@ class Executor:
         return Made(completed, costs=result.costs)
 
     def note_success(self) -> None:
-        self._breaker.close()
+        outages.end(self._outage)
 
     def note_loss(self) -> None:
-        """Note that a stage ran here after the engine had begun it: too many in a row open the breaker."""
-        count = self._breaker.count_loss()
-        if count >= _MOST_LOST:
-            self._open_breaker(faults.FAILED, f"{count} stages in a row failed there or were faster here")
+        """Note that a stage ran here after the engine had begun it."""
+        self._begin_outage(faults.FAILED, "a stage failed there or was faster here")
 
     def note_failure(self, error: ExecutorError) -> None:
         """Note why a stage has to run here; a fault that other stages would meet too opens the breaker."""
@@ -137,17 +133,15 @@ class Executor:
             return
         log.write(self._config.log, f"{self._endpoint.shown}: {error.fault}: {error}")
         if error.fault in faults.OPEN_BREAKER:
-            self._open_breaker(error.fault, str(error))
+            self._begin_outage(error.fault, str(error))
 
-    def _open_breaker(self, fault: str, text: str) -> None:
-        self._breaker.trip(fault, text)
+    def _begin_outage(self, fault: str, text: str) -> None:
+        outages.begin(self._outage, fault, text)
         self._is_usable = False
 
     def _may_be_used(self) -> bool:
-        """Whether the breaker is closed or due for a retry; unlike `may_request`, claims no retry."""
         if self._is_usable is None:
-            outage = self._breaker.outage()
-            self._is_usable = outage is None or time.time() >= outage.until
+            self._is_usable = outages.current(self._outage) is None
         return self._is_usable
 
     def _estimated_seconds(self, stage: Stage) -> float:

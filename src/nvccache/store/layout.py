@@ -35,8 +35,8 @@ OUTSIDE_BUCKETS = {
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
     JOURNAL: re.compile(_VERSIONED + r"(?:\.[0-9a-z.-]{1,64})?"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
-    # Queued uploads (remote/uploads.py).
-    "remote": re.compile(r"[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)"),
+    # Queued uploads (remote/uploads.py); earlier versions had files for each remote.
+    "remote": re.compile(r"queue|lock|[0-9a-f]{16}(?:-[0-9a-f]{16}-[0-9a-f]{8}\.queue|\.lock)"),
     inflight.FOLDER: re.compile(_KEY),
 }
 SHARDS = 256  # of the count
@@ -97,7 +97,7 @@ def is_garbage(path: str) -> bool:
     if folder == JOURNAL:
         return not event_totals.is_current(name) and path != USAGE
     if folder == "remote":
-        return name.endswith(".queue")
+        return name != "lock"
     return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
 
 

@@ -45,7 +45,7 @@ def briefly(directory: Directory, shard: str, seconds: float) -> AbstractContext
 @contextlib.contextmanager
 def held(directory: Directory, path: str, seconds: float) -> Iterator[None]:
     """Hold the lock of a file, waiting at most this long; raises OSError, TimeoutError included."""
-    descriptor = _acquire(directory, path, seconds, _take_with_filelock)
+    descriptor = acquire(directory, path, seconds, _take_with_filelock)
     try:
         yield
     finally:
@@ -80,7 +80,7 @@ def _held(
     started = time.monotonic()
     left = max(0.0, _LOCK_SECONDS - directory.seconds_waited) if seconds is None else seconds
     try:
-        descriptor = _acquire(directory, path, left, take)
+        descriptor = acquire(directory, path, left, take)
     except TimeoutError:
         raise LockTimeoutError(f"another process holds the lock `{directory.path}/{path}`") from None
     finally:
@@ -98,8 +98,8 @@ def _take_with_filelock(descriptor: int) -> bool:
     return lock_descriptor(descriptor, blocking=False)
 
 
-def _acquire(directory: Directory, path: str, seconds: float, take: Callable[[int], bool]) -> int:
-    """The descriptor of the locked file; raises OSError, TimeoutError included."""
+def acquire(directory: Directory, path: str, seconds: float, take: Callable[[int], bool]) -> int:
+    """The descriptor of a file, once `take` has locked it; raises OSError, TimeoutError included."""
     descriptor = open_to_lock(directory, path)
     give_up_at = time.monotonic() + seconds
     try:

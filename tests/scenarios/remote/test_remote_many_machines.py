@@ -9,7 +9,7 @@ import time
 import pytest
 
 from installations import launcher_of_tree
-from nvccache.remote import uploads
+from scenarios.remote.machines import has_queued
 from scenarios.remote.remote_units import SOURCE, TWO
 from scenarios.remote.remotes import remote
 from scenarios.support.toolkits import HOST_OPTIONS
@@ -48,9 +48,9 @@ def send_what_is_left(on):
     on.wait_for_uploader()
     on.let_outages_end()
     for _ in range(3):
-        if uploads.pending(str(on.cache)):
-            on.command("remote", "push", "--pending")
-    assert not uploads.pending(str(on.cache)), on.command("remote", "status").stdout.decode()
+        if has_queued(on.cache):
+            on.command("remote", "push")
+    assert not has_queued(on.cache), on.command("remote", "status").stdout.decode()
 
 
 def outcome_of(on, name, options):

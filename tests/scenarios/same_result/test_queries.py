@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from nvccache.remote import uploads
+from scenarios.remote.machines import has_queued
 from scenarios.support.both_ways import files_of, twice_like_plain, visible_result
 from scenarios.support.terminals import on_terminal
 from workspaces import OLD_ENOUGH, Counters, Workspace
@@ -439,7 +439,7 @@ def test_what_a_query_gives_is_found_on_a_remote(inputs: Workspace, tmp_path: Pa
     argv = ["-M", "a.cu", *INCLUDED]
     assert like_plain(inputs, *argv, **remote).outcome == "query_miss"
     deadline = time.monotonic() + 60
-    while uploads.pending(str(inputs.cache)):
+    while has_queued(inputs.cache):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     shutil.rmtree(inputs.cache)

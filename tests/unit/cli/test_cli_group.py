@@ -82,7 +82,6 @@ def test_help_fits_the_terminal(nvccache, name, columns):
 @pytest.mark.parametrize("name", ALL)
 def test_the_example_of_each_command_is_understood(nvccache, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "cache.pack").touch()
     (example,) = [
         line for line in nvccache(*name.split()[1:], "--help").output.splitlines() if "Example: " in line
     ]

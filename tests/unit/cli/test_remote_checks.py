@@ -10,14 +10,14 @@ from nvccache import config, remote_url
 from nvccache.cli import remote_checks
 from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD
-from nvccache.remote import breaker, uploads
+from nvccache.remote import outages, uploads
 from nvccache.remote.service import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
+from nvccache.store.directory import Directory
 
 
 @pytest.fixture
-def far(tmp_path, monkeypatch, cache_dir):
-    monkeypatch.setattr(breaker.slots, "pool_directory", lambda: str(tmp_path))
+def far(tmp_path, own_pool, monkeypatch, cache_dir):
     (tmp_path / "far").mkdir()
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
     return remote_url.parse(os.environ["NVCCACHE_REMOTE"])[0]
@@ -50,7 +50,7 @@ def test_one_that_cannot_be_used_is_bad_and_has_advice(far, monkeypatch, word):
     def raised(*_):
         raise ServiceError(word)
 
-    monkeypatch.setattr(SharedDirectory, "has", raised)
+    monkeypatch.setattr(SharedDirectory, "get", raised)
     (finding,) = found()
     assert finding.state == BAD
     assert str(ServiceError(word)) in finding.text
@@ -61,7 +61,7 @@ def test_a_missing_client_is_fixed_by_a_command(far, monkeypatch):
     def raised(*_):
         raise ServiceError("not_installed")
 
-    monkeypatch.setattr(SharedDirectory, "has", raised)
+    monkeypatch.setattr(SharedDirectory, "get", raised)
     assert found()[0].mend == (adding("remote"),)
 
 
@@ -79,11 +79,11 @@ def test_a_server_that_hangs_is_not_waited_for_as_long_as_an_upload(far, monkeyp
 
 @pytest.mark.parametrize("for_writing", [False, True])
 def test_an_outage_ends_if_the_remote_works(far, for_writing):
-    guard = breaker.Breaker(far.identity, for_writing)
-    guard.trip("timeout", "no answer in time")
+    name = outages.OF_WRITING.format(far.identity) if for_writing else far.identity
+    outages.begin(name, "timeout", "no answer in time")
     (finding,) = found()
     assert finding.state == GOOD
-    assert guard.outage() is None
+    assert outages.current(name) is None
 
 
 def test_one_that_cannot_be_written_to_is_bad_before_an_upload_fails(far, monkeypatch):
@@ -102,7 +102,7 @@ def test_one_that_cannot_be_written_to_is_bad_before_an_upload_fails(far, monkey
 
 
 def test_pending_uploads_are_shown(far, cache_dir, monkeypatch):
-    uploads.enqueue(cache_dir, far.identity, [("blob-v1", "a" * 64)])
+    uploads.enqueue(Directory(cache_dir), [far.identity], [("blob-v1", "a" * 64)])
     finding = found()[1]
     assert (finding.state, finding.mend) == (ODD, ("nvccache remote push",))
     with monkeypatch.context() as patch:

@@ -8,7 +8,7 @@ import pytest
 
 from nvccache.store.store import Store
 
-LINES = {"report": ["report", "-o"], "pack": ["pack"]}
+LINES = {"report": ["report", "-o"]}
 each_command = pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 
 

@@ -10,20 +10,15 @@ class SharedTier:
         self.content = {} if content is None else content
         self.asked: list[tuple[str, str]] = []
         self.wanted: list[tuple[str, str]] = []
-        self.rejected: list[tuple[str, str]] = []
+        self.broken = 0  # unusable answers
 
     def prefetch(self, names) -> None:
         self.wanted += [(bucket, key) for bucket, key, _ in names]
 
-    def get(self, bucket: str, key: str, most: int) -> bytes | None:
+    def each(self, bucket: str, key: str, most: int):
         self.asked.append((bucket, key))
         found = self.content.get((bucket, key))
-        return found if found is not None and len(found) <= most else None
+        return iter([found] if found is not None and len(found) <= most else [])
 
-    def each(self, bucket: str, key: str, most: int):
-        found = self.get(bucket, key, most)
-        return iter([] if found is None else [found])
-
-    def reject(self, bucket: str, key: str, body: bytes) -> None:
-        assert self.content.pop((bucket, key)) == body
-        self.rejected.append((bucket, key))
+    def note_broken(self) -> None:
+        self.broken += 1

@@ -18,7 +18,6 @@ from nvccache.store import sections, store
 from nvccache.store.store import Store
 from sample_pairs import (
     FRONT,
-    LATER,
     NOWHERE,
     OTHER_FRONT,
     add,
@@ -353,20 +352,6 @@ def test_what_tells_of_this_machine_does_not_leave_it(cache, tmp_path):
     assert record.without_hints(sent) == sent
 
 
-def test_what_is_received_is_not_believed_about_this_machine(header, cache, tmp_path):
-    """By a forged signature a file would count as unchanged, whatever its content."""
-    made = read(header)
-    made.digests, made.reader = [keys.digest_bytes(b"another content")], "another user"
-    other = Store(str(tmp_path / "other"))
-    add(other, made, result_of_everything(), later=LATER)
-    assert found(other)
-    assert record.take_in(FRONT.key, encoded(other), cache)
-    assert found(cache) == ""
-    (pair,) = record.all_pairs(FRONT, cache)
-    assert (pair.result.basis, pair.input_record.reader) == ([], "")
-    assert pair.input_record.signatures == [signatures.UNKNOWN]
-
-
 def _written(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
@@ -383,36 +368,11 @@ def test_records_of_two_caches_together_have_ours_first_and_an_end(cache, tmp_pa
     together = record.merged(ours, theirs)
     assert keys_in(together) == [second, first, third]
     assert [result.stdout for _, result, _ in record.results_in(together)] == [b"ours", b"ours", b""]
-    assert record.has_all_of(together, ours) and record.has_all_of(together, theirs)
-    assert not record.has_all_of(ours, theirs) and not record.has_all_of(theirs, ours)
     key, *rest = parts_of(theirs)[:3]
     many = body_of(*[part for number in range(16) for part in (b"%064x" % number, *rest)])
     assert len(keys_in(record.merged(many, many))) == 16
     assert keys_in(record.merged(ours, many)) == [second, first, *(f"{number:064x}" for number in range(14))]
     assert keys_in(record.merged(many, body_of(key, *rest))) == [f"{number:064x}" for number in range(16)]
-
-
-def test_what_comes_in_lies_behind_what_is_here_as_far_as_there_is_room(cache, tmp_path):
-    path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
-    theirs = [add_state(other, path, f"int t{number};\n") for number in range(8)]
-    ours = [add_state(cache, path, f"int o{number};\n") for number in range(3)]
-    received = record.without_hints(encoded(other))
-    assert record.take_in(FRONT.key, received, cache)
-    assert kept(cache) == [*ours[::-1], *theirs[::-1][:5]]
-    assert not record.take_in(FRONT.key, received, cache), "there is no more room"
-    assert (store.RECORD, FRONT.key) in cache.published  # of ours
-    assert record.take_in(OTHER_FRONT.key, received, Store(cache.root))
-    with pytest.raises(ValueError):
-        record.take_in(FRONT.key, b"no record", cache)
-
-
-def test_what_came_in_is_not_sent_on(cache, tmp_path):
-    other = Store(str(tmp_path / "other"))
-    add_state(other, tmp_path / "x.h", "int x;\n")
-    record.take_in(FRONT.key, record.without_hints(encoded(other)), cache)
-    assert list(cache.published) == []
-    add(cache, read(tmp_path / "x.h"))
-    assert list(cache.published) == [(store.RECORD, FRONT.key)]
 
 
 def test_what_is_for_this_machine_alone_is_not_sent(header, cache):
@@ -430,19 +390,3 @@ def test_each_pair_names_the_programs_that_ran(cache, header, tmp_path):
     ((_, kept_result, programs),) = record.results_in(encoded(cache))
     assert programs == [(str(tool), keys.digest_file(str(tool)))]
     assert kept_result.outputs == result.outputs
-
-
-def test_a_pair_received_during_a_compile_does_not_replace_its_own(cache, tmp_path, monkeypatch):
-    """The compile adds its pair just before the received one is written."""
-    path, other = tmp_path / "x.h", Store(str(tmp_path / "other"))
-    theirs = add_state(other, path, "int t;\n")
-    publish, ours = Store._publish, []
-
-    def publish_later(*arguments, **options):
-        monkeypatch.setattr(Store, "_publish", publish)
-        ours.append(add_state(Store(cache.root), path, "int o;\n"))
-        publish(*arguments, **options)
-
-    monkeypatch.setattr(Store, "_publish", publish_later)
-    assert record.take_in(FRONT.key, record.without_hints(encoded(other)), cache)
-    assert kept(cache) == [*ours, theirs]

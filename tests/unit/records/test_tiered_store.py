@@ -16,7 +16,6 @@ from nvccache.records import record, tiered_store, transfer
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.tiered_store import TieredStore
-from nvccache.records.transfer import Transfer
 from nvccache.remote import envelope
 from nvccache.remote.kinds import connect
 from nvccache.remote.tier import Tier
@@ -65,7 +64,7 @@ def test_what_the_settings_name_is_asked(there, tmp_path):
     one, two = f"file://{tmp_path}/one", f"file://{tmp_path}/two"
     (tmp_path / "two").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
-    Transfer(there).send((store.BLOB, DIGEST), connect(remote_url.parse(two)[0], {}))
+    transfer.send((store.BLOB, DIGEST), there, connect(remote_url.parse(two)[0], {}))
     environ = {"HOME": "/nonexistent", "NVCCACHE_DIR": str(tmp_path), "NVCCACHE_REMOTE": f"{one} {two},rw"}
     settings = config.load(environ)
     here = tiered_store.of(directory.of(settings), settings, environ)
@@ -82,7 +81,7 @@ def test_no_blob_is_taken_that_is_larger_than_what_is_sent(there, tmp_path, monk
     place = f"file://{tmp_path}/far"
     (tmp_path / "far").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
-    Transfer(there).send((store.BLOB, DIGEST), connect(remote_url.parse(place)[0], {}))
+    transfer.send((store.BLOB, DIGEST), there, connect(remote_url.parse(place)[0], {}))
     for most, found in ((len(CONTENT), None), (transfer.LARGEST, CONTENT)):
         monkeypatch.setattr(tiered_store, "LARGEST", most)
         tier = Tier(remote_url.parse(place), {}, 2.0)
@@ -122,7 +121,7 @@ def test_an_intermediate_is_kept_compressed(there, here, tier):
 def test_a_blob_of_another_digest_is_absent(here, tier, sent):
     tier.content[store.BLOB, DIGEST] = sent
     assert here.read_blob(DIGEST) is None
-    assert tier.rejected == [(store.BLOB, DIGEST)]
+    assert tier.broken == 1
     assert not without_remotes(here).has_blob(DIGEST)
 
 
@@ -176,7 +175,7 @@ def test_record_that_names_too_many_files_is_rejected(there, here, tier, tmp_pat
     _forged(there, tier, inputs)
     assert held(there)
     assert valid_pairs(here) == []
-    assert tier.rejected == [(store.RECORD, FRONT.key)]
+    assert tier.broken == 1
 
 
 def test_record_with_too_many_names_is_rejected(there, here, tier, tmp_path):
@@ -185,7 +184,7 @@ def test_record_with_too_many_names_is_rejected(there, here, tier, tmp_path):
     _forged(there, tier, inputs)
     assert held(there)
     assert valid_pairs(here) == []
-    assert tier.rejected == [(store.RECORD, FRONT.key)]
+    assert tier.broken == 1
 
 
 @pytest.mark.parametrize("named", ["files", "names", "links"])
@@ -225,9 +224,8 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
         key = add_state(cache, path, text)
         bodies.append(transfer.body_of((store.RECORD, FRONT.key), cache))
     tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
-    tier.reject = lambda *rejected: tier.rejected.append(rejected)
     assert [(pair.key, pair.is_received) for pair in valid_pairs(here)] == [(key, True)]
-    assert tier.rejected == [(store.RECORD, FRONT.key, b"damaged")]
+    assert tier.broken == 1
 
 
 def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there, here, tier, tmp_path):
@@ -312,7 +310,7 @@ def test_records_of_two_machines_are_merged(there, tier, tmp_path):
 def test_a_damaged_record_is_refused(here, tier):
     tier.content[store.RECORD, FRONT.key] = b"damaged"
     assert valid_pairs(here) == []
-    assert tier.asked == tier.rejected == [(store.RECORD, FRONT.key)]
+    assert (tier.asked, tier.broken) == ([(store.RECORD, FRONT.key)], 1)
 
 
 def test_only_buckets_that_others_have_a_use_for_are_sent(there):
@@ -339,12 +337,12 @@ def test_a_calls_remote_requests_are_reported(tmp_path):
     here = TieredStore(str(tmp_path / "here"), tier)
     assert here.remote_use() is None
     here.has_blob("cd" * 32)
-    tier.get(store.BLOB, "ab" * 32, 100)
+    assert list(tier.each(store.BLOB, "ab" * 32, 100)) == [b"rbody"]
     use = here.remote_use()
     assert (use.asked, use.found, use.faults) == (2, 1, ())
     assert use.bytes == len(service.get(name, 1 << 20))
     assert use.seconds == tier.waited >= 0
     service.put(name, b"junk")
     tier = Tier(remotes, {}, 5.0)
-    tier.get(store.BLOB, "ab" * 32, 100)
+    assert list(tier.each(store.BLOB, "ab" * 32, 100)) == []
     assert TieredStore(str(tmp_path / "here"), tier).remote_use().faults == ("broken",)

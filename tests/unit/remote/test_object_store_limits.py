@@ -11,7 +11,7 @@ import pytest
 from nvccache import remote_url
 from nvccache.remote import object_store
 from nvccache.remote.service import OwnLimitError
-from nvccache.remote.tier import Pool, Tier
+from nvccache.remote.tier import Tier
 from opened_remotes import NO_CREDENTIALS, opened
 
 pytest.importorskip("opendal", reason="opendal is not installed: pip install 'nvccache[remote]'")
@@ -26,7 +26,7 @@ import nvccache.remote.object_store
 slots.pool_directory = lambda: sys.argv[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + int(sys.argv[2]),) * 2)
 asked = Tier(remote_url.parse("http://127.0.0.1:1"), {"HOME": "/nonexistent"}, 1.0, print)
-print(asked.get("blob", "ab" * 32, 1000), flush=True)
+print(next(asked.each("blob", "ab" * 32, 1000), None), flush=True)
 os._exit(0)
 """
 
@@ -43,7 +43,7 @@ def test_few_descriptors_are_no_panic_on_standard_error(tmp_path, more):
     assert asked.stderr == ""
     assert "may open" in asked.stdout
     assert asked.stdout.endswith("None\n")
-    assert not list(tmp_path.glob("remote-*"))  # other processes ask on
+    assert not list(tmp_path.glob("outage-*"))  # other processes ask on
 
 
 def test_no_thread_to_be_had(monkeypatch):
@@ -55,25 +55,8 @@ def test_no_thread_to_be_had(monkeypatch):
 def test_a_tier_without_threads_has_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     asked = Tier(remote_url.parse(f"file://{tmp_path}"), NO_CREDENTIALS, 5.0)
-    assert asked.get("blob", KEY, 1000) is None
+    assert list(asked.each("blob", KEY, 1000)) == []
     assert asked.waited < 1.0
-
-
-def test_a_pool_that_gets_one_thread_does_all(monkeypatch):
-    pool, ready, go, done = Pool(4), threading.Event(), threading.Event(), threading.Semaphore(0)
-
-    def first():
-        ready.set()
-        go.wait(10)
-        done.release()
-
-    assert pool.start(first)
-    assert ready.wait(10)
-    monkeypatch.setattr(threading.Thread, "start", no_thread)
-    assert pool.start(done.release)
-    go.set()
-    assert done.acquire(timeout=10)
-    assert done.acquire(timeout=10)
 
 
 def test_its_threads_are_few_and_tools_get_no_variable_for_it(monkeypatch):

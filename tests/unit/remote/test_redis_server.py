@@ -124,25 +124,6 @@ def test_one_that_hangs_is_not_asked_twice(fake):
     assert len(there.connections) == 1
 
 
-def test_a_list_without_form_is_refused(fake):
-    for answer in (
-        b"*3\r\n",
-        b"*2\r\n$1\r\n0\r\n*16385\r\n",
-        b"*1\r\n*1\r\n*1\r\n",
-        b"+OK\r\n",
-        b"*1\r\n$1\r\n0\r\n",
-        b"*2\r\n:0\r\n*0\r\n",
-    ):
-        assert fault_of(list, fake(answer).server().list("1/")) == "broken"
-
-
-@pytest.mark.parametrize("idle", [b"-5", b"9" * 400, b"x"])
-def test_a_time_that_cannot_be_is_none(fake, idle):
-    idle_reply = b":" + idle + b"\r\n" if idle != b"x" else b"-ERR an LFU policy\r\n"
-    there = fake(b"*2\r\n$1\r\n0\r\n*1\r\n$3\r\n1/a\r\n", idle_reply, b":7\r\n")
-    assert list(there.server().list("1/")) == [("1/a", 7, 0.0)]
-
-
 def test_a_name_of_a_host_that_is_none():
     assert word_of(opened(f"redis://{'a' * 70}.example")) == "unreachable"
 

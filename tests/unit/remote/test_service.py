@@ -55,26 +55,6 @@ def test_get_is_one_request(kind):
         assert NAME in server.requests[0]
 
 
-@pytest.mark.parametrize("kind", ["http", "s3"])
-def test_has_is_one_request(kind):
-    with FaultyServer(says(200)) as server:
-        assert service(server, kind).has(NAME)
-        assert [request.partition(" ")[0] for request in server.requests] == ["HEAD"]
-
-
-@pytest.mark.parametrize("kind", ["http", "s3"])
-def test_has_of_a_size(kind):
-    with FaultyServer(says(200, b"content")) as server:
-        assert service(server, kind).has(NAME, 7)
-        assert not service(server, kind).has(NAME, 8)
-
-
-def test_a_web_server_that_tells_no_size_is_believed():
-    with FaultyServer(says(200)) as server:
-        assert service(server, "http").has(NAME, 8)
-        assert not service(server, "s3").has(NAME, 8)
-
-
 @pytest.mark.parametrize(
     "answer", [says(404), says(403), s3_error(403, "AccessDenied"), s3_error(404, "NoSuchKey")]
 )
@@ -82,7 +62,6 @@ def test_a_web_server_that_tells_no_size_is_believed():
 def test_absent(kind, answer):
     with FaultyServer(answer) as server:
         assert service(server, kind).get(NAME, MOST) is None
-        assert not service(server, kind).has(NAME)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from nvccache import config, endpoint, outcomes
 from nvccache.cli import doctor, remote_checks
 from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD
-from nvccache.remote.breaker import OF_EXECUTOR, Breaker
+from nvccache.remote import outages
 from nvccache.remote_execution import checks, faults, work
 from unprivileged import read_only
 
@@ -157,7 +157,7 @@ def test_a_world_writable_directory_is_reported(tmp_path):
 
 def test_an_outage_is_reported(tmp_path):
     where = endpoint.parse("prefix:env")
-    Breaker(OF_EXECUTOR.format(where.identity)).trip("no_workers", "it waited 10 s")
+    outages.begin(outages.OF_EXECUTOR.format(where.identity), "no_workers", "it waited 10 s")
     states = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path))
     assert states[1][0] == ODD
     assert states[1][1].startswith("compiles send nothing until ")
