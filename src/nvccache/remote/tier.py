@@ -117,7 +117,7 @@ class Tier:
         """Start a thread for a new request unless there are enough; whether there is one at all."""
         if self._threads < _THREADS:
             try:
-                # Not waited for when the process ends: a hanging server may hold it for ever.
+                # A daemon: a hanging server may keep it busy until the process ends, and longer.
                 threading.Thread(target=self._serve, daemon=True).start()
                 self._threads += 1
             except RuntimeError:

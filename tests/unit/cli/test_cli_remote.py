@@ -9,7 +9,7 @@ import re
 import pytest
 
 from nvccache import remote_url
-from nvccache.cli import remotes, removed
+from nvccache.cli import remotes
 from nvccache.files import keys
 from nvccache.remote import outages, service, uploads
 from nvccache.remote.service import ServiceError
