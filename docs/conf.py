@@ -69,7 +69,6 @@ NAVIGATION = {
     ],
     "Explanation": [
         "explanation/how-it-works",
-        "explanation/direct-hits",
         "explanation/misses",
         "explanation/remotes",
         "explanation/soundness",

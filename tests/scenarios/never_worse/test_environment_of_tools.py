@@ -146,7 +146,7 @@ def test_tools_and_their_messages_are_as_without_a_locale(workspace: Workspace, 
 
 
 def without_observer(entries: tuple[str, ...]) -> frozenset[str]:
-    """All but the variable that makes tools observable: docs/explanation/direct-hits.md."""
+    """All but the variable that makes tools observable: docs/explanation/how-it-works.md."""
     observers = [entry for entry in entries if entry.startswith("LD_PRELOAD=")]
     assert [entry[-12:] for entry in observers] in (
         [],
