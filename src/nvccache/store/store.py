@@ -126,7 +126,7 @@ class Store:
 
         mode = 0o600 if bucket in _PRIVATE else 0o666
         shard = key[0] if lock else ""
-        self._publish(self.name(bucket, key), content, shard, LARGEST_RECORD, replace=True, mode=mode)
+        self._publish(self.name(bucket, key), content, shard, LARGEST_RECORD, mode)
 
     def find_memo(self, key: str) -> str:
         if key not in self._memos:
@@ -180,7 +180,7 @@ class Store:
         name = self.name(BLOB, digest) + (COMPRESSED if compress else "")
         if self.is_readonly or self._has_stopped:
             return
-        if (compress or len(content) >= SUMMED_FROM) and not self.directory.exists(name):
+        if compress or len(content) >= SUMMED_FROM:
             content = as_stored(content, digest, compress)
         most = _LARGEST_COMPRESSED if compress else _LARGEST_BLOB
         self._publish(name, lambda: content, digest[0], most)
@@ -222,15 +222,9 @@ class Store:
                 self.directory.mark_used(name)
 
     def _publish(
-        self,
-        name: str,
-        content: Callable[[], bytes],
-        shard: str,
-        most: int,
-        replace: bool = False,
-        mode: int = 0o666,
+        self, name: str, content: Callable[[], bytes], shard: str, most: int, mode: int = 0o666
     ) -> None:
-        """Write a file, unless it exists and `replace` is false, or it has more than `most` bytes.
+        """Write a file, unless it has more than `most` bytes. Replaces an older one, which may be damaged.
 
         `shard` is empty for a file that no entry depends on: the rename alone is enough, without a lock.
         `content` is called under the lock.
@@ -244,10 +238,7 @@ class Store:
                 from nvccache.store import locks
 
                 with locks.to_publish(self.directory, shard):
-                    if replace or not self.directory.exists(name):
-                        self._write(name, content(), most, mode)
-                    else:
-                        self.directory.mark_used(name)
+                    self._write(name, content(), most, mode)
             self.used[name] = None
         except (OSError, StoreError) as error:
             self.fault_message = str(error)

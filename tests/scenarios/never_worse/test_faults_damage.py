@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from nvccache.store.store import BLOB, BUCKETS
-from scenarios.never_worse.primed_cache import check_compiles, check_heals, compile_cached
+from nvccache.store.store import BLOB, BUCKETS, RECORD
+from scenarios.never_worse.primed_cache import check_compiles, check_heals, check_hits, compile_cached
 from scenarios.support.both_ways import object_by_plain
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Workspace
@@ -62,6 +62,18 @@ def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, tu
         damage = DAMAGES[(number + turn) % len(DAMAGES)]
         path.write_bytes(damage(path.read_bytes()))
     check_heals(workspace, expected)
+
+
+def test_compile_replaces_damaged_blobs(primed: tuple[Workspace, bytes]) -> None:
+    """No record refers to them, so that nothing has noticed the damage."""
+    workspace, expected = primed
+    workspace.forget_calls()
+    shutil.rmtree(workspace.cache / RECORD)
+    for path in (workspace.cache / BLOB).rglob("*"):
+        if path.is_file():
+            path.write_bytes(truncated(path.read_bytes()))
+    check_compiles(workspace, expected)
+    check_hits(workspace, expected)
 
 
 @pytest.mark.by_default("blob-v3", "record-v1", "replay-v10")

@@ -90,13 +90,23 @@ def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeyp
     assert not cache.fault_message
 
 
-def test_a_blob_that_is_there_stays_and_a_record_is_replaced(root, cache):
+def test_a_record_is_replaced(root, cache):
     for content in (b"first", b"second"):
-        cache.add_blob(DIGEST, content, compress=False)
         cache.add_record(REPLAY, KEY, content)
-    assert (root / cache.name(BLOB, DIGEST)).read_bytes() == b"first"
     assert cache.find_record(REPLAY, KEY) == b"second"
-    assert cache.added == {DIGEST[:2]: 5, KEY[:2]: 6}
+    assert cache.added == {KEY[:2]: 6}
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize("size", [0x3000, store.SUMMED_FROM])
+def test_a_damaged_blob_is_replaced(root, cache, compress, size):
+    content = bytes(range(256)) * (size // 256)
+    digest = keys.digest_bytes(content)
+    cache.add_blob(digest, content, compress)
+    (path,) = (path for path in (root / BLOB).rglob("*") if path.is_file())
+    path.write_bytes(path.read_bytes()[:100])
+    Store(str(root)).add_blob(digest, content, compress)
+    assert Store(str(root)).read_blob(digest) == content
 
 
 @pytest.mark.parametrize("lock", [True, False])
