@@ -20,7 +20,7 @@ from nvccache.cli.install import _import_folders
 
 ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "src" / "native"
-_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "tomlkit", "xxhash", "zstandard")
+_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "xxhash", "zstandard")
 
 
 # Says how it was started, in place of the script that pip installs; it ends as that does.

@@ -12,8 +12,8 @@ import pytest
 
 TEXT = (Path(__file__).parents[1] / "docs" / "reference" / "json.md").read_text()
 LINES = [
-    *("clean --all --dry-run", "config", "config get jobs", "config set jobs 2"),
-    *("config unset jobs", "config path", "explain a.o", "install shims", "doctor"),
+    *("clean --all --dry-run", "config", "config jobs", "config jobs 2"),
+    *("config --unset jobs", "explain a.o", "install shims", "doctor"),
     *("remote status", "remote push"),
     *("stats", "stats --by source"),
     *("--version", "--version --verbose"),

@@ -11,7 +11,7 @@ _NO_CHOICE = "there is nothing to choose"
 _EXPLAIN = "`nvccache explain` names the cause of a miss, and `NVCCACHE_LOG` a file for details"
 _WRAPPER = "put the wrapper in front of nvccache, or around the host compiler"
 _FILE = "the settings file is below `XDG_CONFIG_HOME`"
-_BY_SIZE = "only its size limits the cache: `nvccache config set max_size`"
+_BY_SIZE = "only its size limits the cache: `nvccache config max_size`"
 _NO_SERVER = "there is no server to start or stop"
 _URL = "`NVCCACHE_REMOTE` has the URL of the remote, with `,rw` to write to it"
 _SERVERS = "servers remove old objects by themselves: S3 with a lifecycle rule, redis with `maxmemory`"
@@ -23,11 +23,11 @@ _OPTIONS = {
     **dict.fromkeys(("-z", "--zero-stats", "stats -z"), "nvccache stats --reset"),
     **dict.fromkeys(("-C", "--clear"), "nvccache clean --all"),
     **dict.fromkeys(("-c", "--cleanup"), "nvccache clean"),
-    **dict.fromkeys(("-M", "--max-size"), "nvccache config set max_size"),
+    **dict.fromkeys(("-M", "--max-size"), "nvccache config max_size 20G"),
     **dict.fromkeys(("-F", "--max-files"), _BY_SIZE),
     **dict.fromkeys(("-p", "--show-config", "--config"), "nvccache config"),
-    **dict.fromkeys(("-k", "--get-config"), "nvccache config get"),
-    **dict.fromkeys(("-o", "--set-config"), "nvccache config set"),
+    **dict.fromkeys(("-k", "--get-config"), "nvccache config NAME"),
+    **dict.fromkeys(("-o", "--set-config"), "nvccache config NAME VALUE"),
     **dict.fromkeys(("-x", "--show-compression"), "nvccache stats"),
     **dict.fromkeys(("-X", "--recompress"), _COMPRESSED),
     **dict.fromkeys(("-d", "--dir", "--directory"), "`NVCCACHE_DIR` names the cache directory"),

@@ -59,13 +59,13 @@ def sentences(config: Config) -> list[str]:
 
 
 def _sentence(problem: Problem, config: Config) -> str:
-    from nvccache.settings_file import FILE, UNKNOWN
+    from nvccache.settings_file import FILE, UNKNOWN, instead_of
 
     wrong = f"{problem.where}: {problem.text}"
     if problem.setting == UNKNOWN:
         from nvccache import hints
 
-        return f"{wrong}{hints.for_setting(problem.word)}"
+        return f"{wrong}{instead_of(problem.word) or hints.for_setting(problem.word)}"
     if problem.setting == FILE:
         return wrong
     return f"{wrong}; {_instead(config, problem.setting)}"

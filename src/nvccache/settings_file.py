@@ -19,6 +19,9 @@ _NAME = r"""\s*["']?([^"'=\s\[\].]*)"""
 _LONGEST_NAME = 40
 UNKNOWN, FILE = "unknown", "file"  # instead of a setting's name, for a misspelled one and for the file itself
 
+# Settings of earlier versions: what replaces each, a clause. Compiles ignore them.
+REMOVED: dict[str, str] = {}
+
 Found = dict[str, tuple[int, object]]
 
 
@@ -38,10 +41,16 @@ class Problem:
         return self.word if is_plain else self.setting
 
 
+def instead_of(name: str) -> str:
+    """What replaces a setting of an earlier version, to follow a sentence; empty if there was none."""
+    name = name.removeprefix("NVCCACHE_").lower()
+    return f" any more: {REMOVED[name]}" if name in REMOVED else ""
+
+
 def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
     """The settings in the file, name -> (line, value), and its problems; only a regular file is read."""
     try:
-        text = _content(path).decode("utf-8-sig")
+        text = content(path).decode("utf-8-sig")
     except OSError as error:
         return {}, [Problem(FILE, f"`{path}`", f"cannot be read: {error.strerror}")]
     except UnicodeDecodeError as error:
@@ -54,7 +63,7 @@ def read(path: str, settings: Collection[str]) -> tuple[Found, list[Problem]]:
     return _known(path, {name: (_line_of(name, lines), value) for name, value in values.items()}, settings)
 
 
-def _content(path: str) -> bytes:
+def content(path: str) -> bytes:
     """The bytes of a file; raises OSError. A FIFO must not block a compile, nor a device fill its memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:

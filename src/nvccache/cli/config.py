@@ -1,182 +1,102 @@
 """`nvccache config`: shows the settings in force with their origins, and edits the user's file.
 
-A change affects one setting only: tomlkit keeps comments, order and blanks. The new text is validated as a
-compile would before it replaces the file atomically. A link to the file stays a link. Concurrent changes are
-all kept.
+A change affects one line: comments and all other lines stay. The new text is parsed as a compile does, and
+must differ from the old one in that setting alone; otherwise the file is left to its author. It is replaced
+atomically. A link to the file stays a link. Concurrent changes are all kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
-import shlex
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import re
 
 import click
 
 from nvccache import config as settings
 from nvccache import hints, settings_file
+from nvccache.cli import removed
 from nvccache.cli import settings as our_settings
-from nvccache.cli.group import LazyGroup
 from nvccache.cli.output import Failure, WrongUsage, json_option, replacing, say, say_json, warn
 from nvccache.cli.units import format_size
 from nvccache.config import Config
 from nvccache.log import printable
 
-if TYPE_CHECKING:
-    import tomlkit
-
-_LARGEST = 1 << 20  # characters of a settings file
+_VALUE = r"""\s*=\s*(?P<value>"[^"\\]*"|'[^']*'|[^\s#"'\[{]+)\s*(?:#.*)?$"""
 
 
-class _Settings(LazyGroup):
-    """The commands of `config`; the name of a setting instead of a command gets a hint."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        word, _, value = args[0].partition("=")
-        name = _name(word)
-        if name not in settings.SETTINGS or ctx.resilient_parsing:
-            return super().resolve_command(ctx, args)
-        value = str(our_settings.shown(name, value or shlex.join(args[1:])))
-        hint = f"`nvccache config set {name} {value or 'VALUE'}` changes it"
-        if not value:
-            hint = f"`nvccache config get {name}` shows it, {hint}"
-        raise WrongUsage(f"`{word}` is a setting, not a command", hint)
-
-
-@click.group(
-    cls=_Settings,
-    invoke_without_command=True,
-    no_args_is_help=False,
-    epilog="Example: nvccache config set max_size 20G",
-)
+@click.command(epilog="Example: nvccache config max_size 20G")
+@click.argument("words", nargs=-1, metavar="[NAME [VALUE]]")
+@click.option("--unset", metavar="NAME", help="Remove a setting from the settings file.")
 @json_option
-@click.pass_context
-def config(ctx: click.Context, as_json: bool) -> None:
+def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
     """Show or change the settings.
 
-    Without a command, it shows every setting, its value and where that comes from.
+    Without a NAME, it shows every setting, its value and where that comes from. VALUE is checked, and written
+    to the settings file, whose other lines stay as they are.
     """
-    if ctx.invoked_subcommand:
+    if words and (clause := removed.instead_of(f"config {words[0]}", removed.COMMANDS)):
+        raise WrongUsage(f"no such command `{words[0]}`{clause}")
+    if len(words) > 2 or (words and unset is not None):
+        raise WrongUsage("one NAME and one VALUE are allowed, or `--unset` NAME")
+    name = _known(words[0] if words else unset) if words or unset is not None else ""
+    if unset is not None or len(words) == 2:
+        value = None if unset is not None else words[1]
+        path = settings.config_file(os.environ)
+        if not path:
+            why = "there is no settings file, because there is no home directory"
+            raise Failure(why, "set `XDG_CONFIG_HOME`")
+        was_set = change(path, name, value)
+        shown = None if value is None else _jsonable(name, _typed(name, value))
         if as_json:
-            raise WrongUsage(
-                "`--json` goes after the command", f"`nvccache config {ctx.invoked_subcommand} --json`"
-            )
+            say_json({"file": path, "setting": name, "value": shown, "was_set": was_set})
+        elif value is not None:
+            say(f"set `{name}` to `{our_settings.shown(name, value)}` in `{path}`")
+        else:
+            say(f"removed `{name}` from `{path}`" if was_set else f"`{name}` is not set in `{path}`")
+        if settings.SETTINGS[name].variable in os.environ:
+            variable = settings.SETTINGS[name].variable
+            warn(f"`{variable}` is set in the environment, which takes precedence")
         return
     loaded = our_settings.load()
-    path = settings.config_file(os.environ)
-    if as_json:
-        say_json(_document(loaded, path))
-        return
-    _show(loaded)
-    if not path:
-        say("", "file: none, because there is no home directory")
-        return
-    say("", f"file: `{path}`" + ("" if os.path.exists(path) else ", which does not exist"))
-
-
-@config.command("get", epilog="Example: nvccache config get max_size")
-@click.argument("name", metavar="NAME")
-@json_option
-def get_value(name: str, as_json: bool) -> None:
-    """Print the value of a setting."""
-    name = _known(name)
-    loaded = our_settings.load()
-    if as_json:
-        say_json(
-            {"setting": name, "value": _jsonable(name, getattr(loaded, name)), "origin": loaded.origins[name]}
-        )
-    else:
+    if as_json and name:
+        shown = _jsonable(name, getattr(loaded, name))
+        say_json({"setting": name, "value": shown, "origin": loaded.origins[name]})
+    elif as_json:
+        say_json(_document(loaded))
+    elif name:
         say(_shown(name, loaded))
-
-
-@config.command("set", epilog="Example: nvccache config set max_size 20G")
-@click.argument("name", metavar="NAME")
-@click.argument("value", metavar="VALUE")
-@json_option
-def set_value(name: str, value: str, as_json: bool) -> None:
-    """Write a setting to the settings file.
-
-    VALUE is checked first. Comments and all other lines stay, and the file is replaced in one step.
-    """
-    name = _known(name)
-    path = _file()
-    change(path, name, value)
-    if as_json:
-        say_json({"file": path, "setting": name, "value": _jsonable(name, _typed(name, value))})
     else:
-        say(f"set `{name}` to `{our_settings.shown(name, value)}` in `{path}`")
-    _warn_of_variable(name)
+        _show(loaded)
 
 
-@config.command("unset", epilog="Example: nvccache config unset max_size")
-@click.argument("name", metavar="NAME")
-@json_option
-def unset_value(name: str, as_json: bool) -> None:
-    """Remove a setting from the settings file."""
-    name = _known(name)
-    path = _file()
-    was_there = change(path, name, None)
-    if as_json:
-        say_json({"file": path, "setting": name, "was_set": was_there})
-    else:
-        say(f"removed `{name}` from `{path}`" if was_there else f"`{name}` is not set in `{path}`")
-    _warn_of_variable(name)
-
-
-@config.command("path", epilog="Example: nvccache config path")
-@json_option
-def show_path(as_json: bool) -> None:
-    """Print the path of the settings file."""
-    path = _file()
-    if as_json:
-        say_json({"file": path, "exists": os.path.exists(path)})
-    else:
-        say(path)
-
-
-def _known(word: str) -> str:
+def _known(word: str | None) -> str:
     """The setting with this name or this environment variable; raises WrongUsage."""
-    name = _name(word)
+    name = (word or "").removeprefix(settings.PREFIX).lower().replace("-", "_")
     if name in settings.SETTINGS:
         return name
-    raise WrongUsage(f"there is no setting `{word}`{hints.for_setting(name)}", "`nvccache config` lists them")
+    instead = settings_file.instead_of(name) or hints.for_setting(name)
+    raise WrongUsage(f"there is no setting `{word}`{instead}", "`nvccache config` lists them")
 
 
-def _name(word: str) -> str:
-    return word.removeprefix(settings.PREFIX).lower().replace("-", "_")
-
-
-def _file() -> str:
+def _document(loaded: Config) -> dict[str, object]:
     path = settings.config_file(os.environ)
-    if not path:
-        raise Failure(
-            "there is no settings file, because there is no home directory", "set `XDG_CONFIG_HOME`"
-        )
-    return path
-
-
-def _warn_of_variable(name: str) -> None:
-    variable = settings.SETTINGS[name].variable
-    if variable in os.environ:
-        warn(f"`{variable}` is set in the environment, which takes precedence")
-
-
-def _document(loaded: Config, path: str) -> dict[str, object]:
-    shown = {}
-    for name, row in settings.SETTINGS.items():
-        value = _jsonable(name, getattr(loaded, name))
-        shown[name] = {"value": value, "origin": loaded.origins[name], "variable": row.variable}
-    problems = [{"setting": each.setting, "where": each.where, "text": each.text} for each in loaded.problems]
     return {
-        "settings": shown,
+        "settings": {
+            name: {
+                "value": _jsonable(name, getattr(loaded, name)),
+                "origin": loaded.origins[name],
+                "variable": row.variable,
+            }
+            for name, row in settings.SETTINGS.items()
+        },
         "file": path or None,
         "file_exists": bool(path) and os.path.exists(path),
-        "problems": problems,
+        "problems": [
+            {"setting": each.setting, "where": each.where, "text": each.text} for each in loaded.problems
+        ],
     }
 
 
@@ -187,17 +107,16 @@ def _jsonable(name: str, value: object) -> object:
 
 def _show(loaded: Config) -> None:
     wrong = {problem.setting for problem in loaded.problems}
-    rows = [
-        (
-            name,
-            printable(_shown(name, loaded)) or "-",
-            loaded.origins[name] + (", because its value is wrong" if name in wrong else ""),
-        )
-        for name in settings.SETTINGS
-    ]
+    rows = []
+    for name in settings.SETTINGS:
+        why = ", because its value is wrong" if name in wrong else ""
+        rows.append((name, printable(_shown(name, loaded)) or "-", loaded.origins[name] + why))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, value, origin in rows:
         say(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {origin}")
+    path = settings.config_file(os.environ)
+    missing = "" if os.path.exists(path) else ", which does not exist"
+    say("", f"file: `{path}`{missing}" if path else "file: none, because there is no home directory")
 
 
 def _shown(name: str, loaded: Config) -> str:
@@ -209,102 +128,72 @@ def _shown(name: str, loaded: Config) -> str:
         return format_size(value) if value else "no limit"
     if row.parse is settings.as_mask and isinstance(value, int):
         return f"{value:03o}"
-    if isinstance(value, float):
-        return f"{value:g} s"
-    return str(value or "")
+    return f"{value:g} s" if isinstance(value, float) else str(value or "")
 
 
 def change(path: str, name: str, value: str | None) -> bool:
     """Set a setting in a file, or remove it if `value` is None; whether it was there. Raises Failure."""
     path = os.path.realpath(path)
+    folder = os.path.dirname(path)
     try:
-        with _locked(os.path.dirname(path), may_make=value is not None):
-            return _change(path, name, value)
+        if value is not None:
+            os.makedirs(folder, 0o700, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False  # there is nothing to remove
     except OSError as error:
         raise Failure(f"cannot write `{path}`: {error.strerror or error}") from None
-
-
-def _change(path: str, name: str, value: str | None) -> bool:
-    document = _parsed(path)
-    was_there = name in document
-    if value is None:
-        if was_there:
-            del document[name]
-            _replace(path, document)
-        return was_there
-    if not value.strip():
-        raise Failure(f"`{name}` cannot be empty", f"`nvccache config unset {name}` restores the default")
-    if isinstance(document.get(name), dict | list):  # may contain comments
-        raise Failure(f"`{name}` is a table or a list in `{path}`", "correct the file first")
-    document[name] = _typed(name, value)
-    _check(name, document)
-    _replace(path, document)
-    return was_there
-
-
-@contextlib.contextmanager
-def _locked(folder: str, may_make: bool) -> Iterator[None]:
-    """Raises OSError."""
-    if may_make:
-        os.makedirs(folder, 0o700, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        return _change(path, name, value)
+    except (OSError, ValueError) as error:  # also UnicodeError
+        text = getattr(error, "strerror", None) or error
+        raise Failure(f"`{name}` is unchanged in `{path}`: {text}") from None
     finally:
         os.close(descriptor)
 
 
-def _parsed(path: str) -> tomlkit.TOMLDocument:
-    """The file, or an empty document; raises Failure for a file that is not TOML."""
-    import tomlkit
-    from tomlkit.exceptions import ParseError, TOMLKitError
-
-    if os.path.exists(path) and not os.path.isfile(path):  # opening a FIFO would block
-        raise Failure(f"`{path}` is not a regular file")
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            text = stream.read(_LARGEST + 1)
-            if len(text) > _LARGEST:
-                raise Failure(f"`{path}` is too large for a settings file")
-            return tomlkit.parse(text)
-    except FileNotFoundError:
-        return tomlkit.document()
-    except UnicodeDecodeError:
-        raise Failure(f"`{path}` is not UTF-8 text") from None
-    except ParseError as error:
-        raise Failure(f"`{path}` line {error.line} is not TOML", "correct that line first") from None
-    except TOMLKitError as error:
-        raise Failure(f"`{path}` is not TOML: {error}", "correct the file first") from None
+def _change(path: str, name: str, value: str | None) -> bool:
+    """Raises OSError and ValueError."""
+    text = settings_file.content(path).decode() if os.path.lexists(path) else ""
+    before = settings_file.parsed(text.removeprefix("\ufeff"))
+    after = {key: kept for key, kept in before.items() if key != name}
+    lines = text.splitlines(keepends=True)
+    heads = [number for number, line in enumerate(lines) if line.lstrip().startswith("[")]
+    end = heads[0] if heads else len(lines)  # of our settings: what follows belongs to a table
+    found = [
+        (number, match)
+        for number in range(end)
+        if (match := re.match(rf"""\s*["']?{name}["']?{_VALUE}""", lines[number]))
+    ]
+    if value is not None:
+        if not value.strip():
+            raise ValueError(f"it cannot be empty: `nvccache config --unset {name}` restores the default")
+        after[name] = _typed(name, value)
+        settings.SETTINGS[name].parse(after[name], os.environ, True)
+        written = json.dumps(after[name], ensure_ascii=False).replace("\x7f", "\\u007f")
+    for number, match in found:
+        line, (start, stop) = lines[number], match.span("value")
+        lines[number] = "" if value is None else line[:start] + written + line[stop:]
+    if value is not None and not found:
+        if end and not lines[end - 1].endswith("\n"):
+            lines[end - 1] += "\n"
+        lines.insert(end, f"{name} = {written}\n")
+    new = "".join(lines)
+    if settings_file.parsed(new.removeprefix("\ufeff")) != after:
+        raise ValueError("the file has it in a form that only you can edit")
+    if new != text:
+        mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o600
+        with replacing(path, mode) as stream:
+            stream.write(new.encode())
+    return name in before
 
 
 def _typed(name: str, value: str) -> str | int | bool:
-    """The value in its TOML type; an invalid one stays a string, which `_check` refuses."""
+    """The value in its TOML type; an invalid one stays a string, which its parser refuses."""
     parse = settings.SETTINGS[name].parse
     lower = value.strip().lower()
     if parse is settings.as_switch and lower in (*settings.ON, *settings.OFF):
         return lower in settings.ON
-    if parse is settings.as_count and lower.isdecimal() and len(lower) < 10:
-        return int(lower)
-    return value
-
-
-def _check(setting: str, document: tomlkit.TOMLDocument) -> None:
-    """Refuse a value that a compile would reject; raises Failure."""
-    try:
-        text = document.as_string().encode(errors="surrogateescape").decode()
-        settings.SETTINGS[setting].parse(settings_file.parsed(text)[setting], os.environ, True)
-    except UnicodeDecodeError as error:
-        raise Failure(f"`{setting}` is unchanged: the value is not UTF-8 text: {error.reason}") from None
-    except ValueError as error:
-        raise Failure(f"`{setting}` is unchanged: {error}") from None
-
-
-def _replace(path: str, document: tomlkit.TOMLDocument) -> None:
-    """Replace the file; raises OSError."""
-    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o600
-    with replacing(path, mode) as stream:
-        stream.write(document.as_string().encode())
+    return int(lower) if parse is settings.as_count and lower.isdecimal() and len(lower) < 10 else value

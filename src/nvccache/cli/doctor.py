@@ -154,7 +154,7 @@ def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Findin
         if of_file.origins["dir"] == config.FILE and of_file.dir != settings.dir:
             text = f"two caches: `NVCCACHE_DIR` is `{settings.dir}`, and `{path}` has `{of_file.dir}`"
             detail = "calls without the variable, as from an editor or a service, use the other one"
-            named = f"nvccache config set dir {shlex.quote(settings.dir)}"
+            named = f"nvccache config dir {shlex.quote(settings.dir)}"
             yield Finding(ODD, "settings", text, (detail,), (named, "unset NVCCACHE_DIR"))
 
 
@@ -169,11 +169,12 @@ def _fix_for(problem: Problem, taken: set[str]) -> str:
     if problem.where.startswith("`NVCCACHE_"):
         removal = f"unset {shlex.quote(problem.where.strip('`'))}"
         return f'export {new}="${problem.word}"; {removal}' if is_renamed else removal
+    file = shlex.quote(config.config_file(os.environ))
     line = _LINE.search(problem.where)
     if not line:
-        return '"${EDITOR:-vi}" "$(nvccache config path)"'
+        return f'"${{EDITOR:-vi}}" {file}'
     edit = f"s/{problem.word}/{new}/" if is_renamed else "s/^/# /"
-    return f"sed -i '{line[1]}{edit}' \"$(nvccache config path)\""
+    return f"sed -i '{line[1]}{edit}' {file}"
 
 
 def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:

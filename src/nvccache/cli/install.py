@@ -20,14 +20,14 @@ from typing import Any
 
 import click
 
-from nvccache import config
+from nvccache import config, settings_file
 from nvccache.cli.output import Failure, json_option, say, say_json
 from nvccache.real_nvcc import is_ours, is_program
 from nvccache.toolkit.discovery import find_nvcc
 
 _IMPORTED = tuple(
     """
-    nvccache blake3 xxhash zstandard filelock platformdirs click rich tomli tomlkit
+    nvccache blake3 xxhash zstandard filelock platformdirs click rich tomli
     """.split()
 )
 
@@ -189,11 +189,9 @@ def _start(installer: str, folder: str) -> list[str]:
 
 def _source_of_tool(receipt: str) -> str:
     """The source that `uv tool install` noted for nvccache; empty if it no longer exists."""
-    import tomlkit
-
     try:
         with open(receipt, encoding="utf-8") as stream:
-            (first, *_) = tomlkit.parse(stream.read()).unwrap()["tool"]["requirements"]
+            (first, *_) = settings_file.parsed(stream.read())["tool"]["requirements"]
         if "git" in first:
             return f"git+{first['git']}"
         source = first.get("directory") or first.get("editable") or first["name"]

@@ -11,6 +11,10 @@ _QUEUED = "compiles queue all that they make for the writable remotes"
 _JQ = "`stats --json` and jq make it: see docs/how-to/summaries.md"
 
 COMMANDS = {
+    "config get": "`nvccache config NAME` shows a setting",
+    "config path": "`nvccache config` shows the path of the file",
+    "config set": "`nvccache config NAME VALUE` changes a setting",
+    "config unset": "`nvccache config --unset NAME` restores the default",
     "completion": "`_NVCCACHE_COMPLETE=bash_source nvccache` prints the script, for zsh and fish likewise",
     "demo": "`sh scripts/demo` in the source tree does it",
     "pack": _NO_PACKS,

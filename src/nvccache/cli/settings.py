@@ -77,7 +77,7 @@ def changing(settings: Config, name: str, value: str = "") -> str:
     variable = config.SETTINGS[name].variable
     if settings.origins[name] == variable:
         return f"export {variable}={value}" if value else f"unset {variable}"
-    return f"nvccache config set {name} {value}" if value else f"nvccache config unset {name}"
+    return f"nvccache config {name} {value}" if value else f"nvccache config --unset {name}"
 
 
 def shown(name: str, value: object) -> object:

@@ -117,4 +117,4 @@ def test_what_draws_and_edits_is_loaded_only_where_it_is_needed(nvccache, cache_
     )
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "nvccache.cli.group" in loaded
-    assert not any(name.startswith(("rich", "tomlkit", "zstandard")) for name in loaded)
+    assert not any(name.startswith(("rich", "tomllib", "zstandard")) for name in loaded)

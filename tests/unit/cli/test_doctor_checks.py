@@ -67,7 +67,7 @@ def test_a_shim_that_is_not_first_is_put_there(programs):
 def test_a_shim_with_no_nvcc_behind_it_is_bad(programs, monkeypatch):
     monkeypatch.setattr("nvccache.toolkit.discovery.find_nvcc", lambda environ: f"{programs}/cuda/nvcc")
     _, found = of_path(programs, "shim", "empty")
-    assert (found.state, found.mend) == (BAD, (f"nvccache config set nvcc {programs}/cuda/nvcc",))
+    assert (found.state, found.mend) == (BAD, (f"nvccache config nvcc {programs}/cuda/nvcc",))
     _, found = of_path(programs, "shim", NVCCACHE_NVCC="/nowhere/nvcc")
     assert (found.state, found.mend) == (BAD, (f"export NVCCACHE_NVCC={programs}/cuda/nvcc",))
     assert len(of_path(programs, "shim", NVCCACHE_NVCC=f"{programs}/cuda/nvcc")) == 1
@@ -176,7 +176,7 @@ def test_two_cache_directories_are_noticed(cache_dir):
     write_settings('dir = "/elsewhere"\n')
     (found,) = of_settings()
     assert found.state == ODD and found.text.startswith("two caches: ")
-    assert found.mend == (f"nvccache config set dir {cache_dir}", "unset NVCCACHE_DIR")
+    assert found.mend == (f"nvccache config dir {cache_dir}", "unset NVCCACHE_DIR")
     write_settings(f'dir = "{cache_dir}"\n')
     assert of_settings() == []
 

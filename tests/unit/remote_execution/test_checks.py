@@ -106,7 +106,7 @@ def test_a_launcher_needs_a_program_and_a_directory(tmp_path):
     assert (finding.state, finding.text) == (BAD, "there is no program `no-such-launcher`")
     assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
     (finding,) = findings("prefix:env")
-    assert (finding.state, finding.mend) == (BAD, ("nvccache config set executor_dir /PATH/ON/ALL/MACHINES",))
+    assert (finding.state, finding.mend) == (BAD, ("nvccache config executor_dir /PATH/ON/ALL/MACHINES",))
     text = f"`env` starts stages, with their files in `{tmp_path}"
     assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path)) == [(GOOD, f"{text}`")]
     assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a/b") == [
@@ -137,7 +137,7 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path):
     file.write_text('# ours\nexecutor = "prefix:no-such-launcher"\n')
     environ = {"HOME": "/nowhere", "XDG_CONFIG_HOME": str(tmp_path)}
     (finding,) = remote_checks.of_executor(config.load(environ))
-    assert finding.mend == ("nvccache config unset executor",)
+    assert finding.mend == ("nvccache config --unset executor",)
     file.write_text('# ours\nexecutor = "http://h"\nexecutor_jobs = "many"\n')
     settings = config.load(environ)
     assert list(remote_checks.of_executor(settings)) == []
