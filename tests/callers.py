@@ -14,7 +14,7 @@ import atexit, os, subprocess, sys
 from nvccache.machine import jobserver, watchdog
 
 def tool(script):
-    environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}
+    environ = {**os.environ, "_NVCCACHE_SCRATCH": f"{scratch}/watched-0"}
     return subprocess.Popen(["sh", "-c", script], env=environ, stdout=subprocess.DEVNULL)
 
 scratch = sys.argv[1]
@@ -92,10 +92,10 @@ def wait_for_end(pid):
 
 
 def processes_of(caller):
-    """Every living process that has the TMPDIR of this caller's tools."""
+    """Every living process that has the mark of this caller's tools."""
     found = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
-            if f"TMPDIR={caller.scratch}/tmp".encode() in stream.read().split(b"\0"):
+            if f"_NVCCACHE_SCRATCH={caller.scratch}/watched-0".encode() in stream.read().split(b"\0"):
                 found.append(int(name))
     return [pid for pid in found if is_alive(pid)]

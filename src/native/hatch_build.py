@@ -237,14 +237,16 @@ def _reports(library: str) -> bool:
     """Whether a program into which the library is loaded writes a log, and nothing else."""
     folder, name = os.path.split(library)
     log = os.path.join(folder, "log")
-    environ = {**os.environ, "LD_PRELOAD": f"./{name}"}  # the folder's own path may have blanks
+    # The folder's own path may have blanks.
+    environ = {**os.environ, "LD_PRELOAD": f"./{name}", "_NVCCACHE_SCRATCH": folder}
+    with open(log, "wb"):
+        pass
     try:
         tried = subprocess.run(["true"], cwd=folder, env=environ, check=False, stderr=subprocess.PIPE)
     except OSError:
         return False
-    is_written = os.path.exists(log)
-    if is_written:
-        os.unlink(log)
+    is_written = os.path.getsize(log) > 0
+    os.unlink(log)
     return is_written and tried.returncode == 0 and not tried.stderr
 
 

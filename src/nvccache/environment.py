@@ -56,7 +56,6 @@ OF_OTHERS = frozenset(
     """.split()
 )
 OWN = ("NVCCACHE_", "_NVCCACHE_")
-_REPLACED = ("TMPDIR",)  # tools get a value of ours
 
 
 def requests_colours(argv: Iterable[str]) -> bool:
@@ -67,11 +66,6 @@ def requests_colours(argv: Iterable[str]) -> bool:
 def is_ignored(name: str) -> bool:
     """Whether no product depends on a variable, unless a program that is no compiler queries it by name."""
     return name in OF_OTHERS or name.startswith(OWN)
-
-
-def is_hidden(name: str) -> bool:
-    """Whether tools do not see the caller's value of a variable."""
-    return name in _REPLACED or name.startswith(OWN)
 
 
 def digest_of(name: str, environ: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay10"
+#define REPLAY_MAGIC "replay11"
 #define SUM 16
 #define DIGEST 32
 #define SUMMED_AFTER 24 /* bytes of a record */
@@ -75,7 +75,7 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
 #define ELEMENT_SIZES {1, 4, 48, 4, 8, 4, 8, 8, 4, 4, 4, 40}
 
-#define REPLAY_BUCKET "replay-v10"
+#define REPLAY_BUCKET "replay-v11"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"

@@ -1,13 +1,16 @@
 /* The log: its format, and how it is written.
 
-   The library lies, as a link, in a directory that belongs to one run of one tool. The tool and all programs that it
-   starts append to the file `log` there, in whole batches:
+   A variable names a directory that belongs to one run of one tool. The tool and all programs that it starts append to
+   the file `log` there, in whole batches:
 
        batch  := '@' pid ' ' bytes '\n' records
        record := kind ( ' ' number )* '\t' text '\0'
 
    A batch is collected in memory and written by one write(2). The file is opened for each: a program may close or
-   reuse any descriptor. A child of vfork shares this memory, so a batch ends when the pid changes. */
+   reuse any descriptor. A child of vfork shares this memory, so a batch ends when the pid changes.
+
+   The log is there before the run and is never created here: a server that outlives the call, and all that it starts
+   later, find it gone and write nothing. */
 
 #include "observer.h"
 
@@ -36,18 +39,17 @@ static __thread char holds_for_fork;
 int observer_phase, observer_has_moved;
 long observer_first_pid;
 
-void observer_set_log(const char *own_path)
+void observer_set_log(const char *directory)
 {
-    const char *slash = strrchr(own_path, '/');
-    size_t length = slash ? (size_t)(slash + 1 - own_path) : 0;
+    size_t length = directory ? strlen(directory) : 0;
 
-    if (!length || length + sizeof "log" > sizeof log_path) {
+    if (!length || length + sizeof "/log" > sizeof log_path) {
         is_full = 1;  /* not armed */
         return;
     }
-    memcpy(log_path, own_path, length);
-    memcpy(log_path + length, "log", sizeof "log");
-    observer_set_rehearsal(own_path, length);
+    memcpy(log_path, directory, length);
+    memcpy(log_path + length, "/log", sizeof "/log");
+    observer_set_rehearsal(log_path, length + 1);
 }
 
 /* Take the lock; false in a signal handler that interrupted a wrapper holding it. */
@@ -128,10 +130,10 @@ static void write_batch(void)
         used = 0;
         return;
     }
-    descriptor = raw_openat(AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CREAT);
+    descriptor = raw_openat(AT_FDCWD, log_path, O_WRONLY | O_APPEND);
     if (descriptor < 0) {
         used = 0;
-        lost = "the log could not be opened";
+        is_full = 1;  /* a log without an end counts as a crash */
         return;
     }
     if (!has_room(descriptor)) {

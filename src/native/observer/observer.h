@@ -68,7 +68,7 @@ void observer_lose(const char *reason);   /* something could not be recorded; th
 void observer_before_fork(void);
 void observer_after_fork(void);
 void observer_end(int status);            /* this process ends: record it, and from now on write at once */
-void observer_set_log(const char *own_path);
+void observer_set_log(const char *directory); /* null if there is none */
 /* Under the lock of the log, for process.c. */
 void observer_compose(char kind, int directory, const char *text, size_t length, int count, const long *numbers);
 void observer_compose_start(void);
@@ -80,7 +80,7 @@ void observer_add_variables(char *const *variables);
 #define OF_NVCC 2                         /* as in observation/observer.py; 1 is of a host compiler */
 extern int observer_rehearses;            /* this is a rehearsal, and of what */
 void observer_set_rehearsal(const char *directory, size_t length);
-void observer_changes(void);              /* this process is about to change a file, or may be */
+void observer_changes(void);              /* this process is about to change a file, or may be, or to stay */
 void observer_opens(const char *path, int flags);
 void observer_takes_input(const struct stat *status);
 void observer_starts(const char *path, char *const *words, char *const *variables);

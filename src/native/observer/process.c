@@ -15,6 +15,8 @@
 extern char **environ;
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
+#define LOG_VARIABLE "_NVCCACHE_SCRATCH=" /* as in machine/watchdog.py */
+
 static const char *own_path = "";
 static uintptr_t main_address;      /* the program's path */
 static dev_t device_of_exe;
@@ -71,14 +73,24 @@ static uint64_t digest_of(const void *from, size_t length, uint64_t value)
     return value;
 }
 
-/* Files that a shell reads before its script. */
-static void add_names_of_variables(void)
+/* The value of a variable, which is given with its `=`; null if it is not set. */
+static const char *value_of(const char *name)
 {
     char **variable;
 
     for (variable = environ; variable && *variable; variable++)
-        if (!strncmp(*variable, "BASH_ENV=", 9))
-            add_name(digest_of(*variable + 9, strlen(*variable + 9), DIGEST_START));
+        if (!strncmp(*variable, name, strlen(name)))
+            return *variable + strlen(name);
+    return NULL;
+}
+
+/* The file that a shell reads before its script. */
+static void add_names_of_variables(void)
+{
+    const char *value = value_of("BASH_ENV=");
+
+    if (value)
+        add_name(digest_of(value, strlen(value), DIGEST_START));
 }
 
 /* The arguments, read in pieces: there may be megabytes of them, and main() has not been called yet. */
@@ -252,7 +264,7 @@ void observer_compose_start(void)
     long length = exe(path), parent = raw_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
 
     dl_iterate_phdr(find_own_path, (void *)(uintptr_t)&observer_compose_start);
-    observer_set_log(own_path);
+    observer_set_log(value_of(LOG_VARIABLE));
     if (length <= 0)
         observer_lose("the program has no path");
     observer_compose('B', NO_PATH, path, length < 0 ? 0 : (size_t)length, 2, (long[]){LOG_VERSION, parent});
@@ -421,11 +433,9 @@ __attribute__((constructor)) static void start(void)
 {
     static char program[PATH_MAX];
     int kept = errno;
-    char **variable;
 
-    for (variable = environ; variable && *variable; variable++)
-        if (!strncmp(*variable, "LD_AUDIT=", 9))
-            observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
+    if (value_of("LD_AUDIT="))
+        observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
     if (exe(program) > 0)
         add_object(program, "/proc/self/exe");
     if (observer_is_compiler(program, program))

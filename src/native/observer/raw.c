@@ -161,6 +161,14 @@ long syscall(long number, ...)
         } \
         return real arguments; \
     }
+/* Nothing that a rehearsal starts may outlive it: no server, by any of these. */
+#define STAYS(name, parameters, arguments) \
+    int name parameters \
+    { \
+        REAL(name, -1) \
+        observer_changes(); \
+        return real arguments; \
+    }
 #define RESOLVES(name, parameters, arguments) \
     struct hostent *name parameters \
     { \
@@ -169,6 +177,9 @@ long syscall(long number, ...)
         return real arguments; \
     }
 
+STAYS(bind, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size))
+STAYS(daemon, (int stays_here, int keeps_streams), (stays_here, keeps_streams))
+STAYS(setsid, (void), ())
 CONNECTS(int, socket, (int domain, int type, int protocol), (domain, type, protocol), domain != AF_UNIX, domain)
 CONNECTS(int, connect, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size), 1,
          address->sa_family)

@@ -1,6 +1,6 @@
 /* A rehearsal: a wrapper is run up to where it starts a compiler, to see which command it becomes.
 
-   The library's directory then has a file `rehearsal`. A process that starts a compiler records its start, as the
+   The directory of the log then has a file `rehearsal`. A process that starts a compiler records its start, as the
    compiler itself would, and ends; from then on (`rehearsed` exists) no other program may be started. Nothing is changed
    before that: a process that is about to make, change or remove a file, or to start a program after the compiler, ends
    silently, and the incomplete log rejects the rehearsal.
@@ -28,7 +28,7 @@ static __attribute__((noreturn)) void leave_without_a_word(int status)
         raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-/* For the library's directory, with a trailing slash. The file says what is looked for, and identifies the
+/* For the directory of the log, with a trailing slash. The file says what is looked for, and identifies the
    descriptors that the caller has opened by their devices and inodes. */
 void observer_set_rehearsal(const char *directory, size_t length)
 {

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import queue
+import signal
 import threading
+import time
 
 from nvccache.machine.process import Handle
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _CLOSING_SECONDS = 0.2  # how long a tool's streams may stay open after its exit
+_CLEANING_SECONDS = 1.0  # how long a tool may take to remove its temporary files
 _LAST = 1 << 30  # after all other work
 
 
@@ -70,18 +73,21 @@ class Jobs:
         self._running.difference_update(found)
         return found
 
-    def stop(self, signum: int, sweep: Callable[[], None]) -> None:
-        """End all tools with a signal, and wait for their threads.
+    def stop(self, is_patient: bool, sweep: Callable[[], None]) -> None:
+        """End all tools and wait for their threads; unless `is_patient`, kill those that take long.
 
         An orphan of a tool that has exited can keep the tool's streams open; `sweep` kills it.
         """
+        kills_at = time.monotonic() + _CLEANING_SECONDS
         for job in self._running:
-            job.handle.end(signum)
+            job.handle.end()
         for job in self._running:
             job.thread.join(_CLOSING_SECONDS)
             while job.thread.is_alive():
                 if job.handle.has_exited:
                     sweep()
+                elif not is_patient and time.monotonic() > kills_at:
+                    job.handle.end(signal.SIGKILL)
                 job.thread.join(_CLOSING_SECONDS)
         self._running.clear()
 

@@ -13,7 +13,7 @@ from nvccache import log
 from nvccache.commandline import host_options
 from nvccache.compile.call import Report
 from nvccache.machine import process, scratch
-from nvccache.machine.watchdog import within_scratch
+from nvccache.machine.watchdog import SCRATCH_VARIABLE, within_scratch
 from nvccache.records import products
 from nvccache.store import directory, events
 from nvccache.store.store import Store
@@ -62,15 +62,13 @@ def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | 
             stream.write(content)
     if products.restore(known, cache) != products.RESTORED:
         return None
-    temporary = scratch.temporary_directory(path)
-    os.mkdir(temporary)
-    environ = {**request.guarded_environ, **transcript.variables_of_commands, "TMPDIR": temporary}
+    environ = {**request.guarded_environ, **transcript.variables_of_commands, SCRATCH_VARIABLE: path}
     completed = process.run(argv, environ)
     if completed.status != 0:
         return None
     report = Report(
-        known.result.stdout + scratch.hide_paths(completed.stdout, path, request.environ),
-        known.result.stderr + scratch.hide_paths(completed.stderr, path, request.environ),
+        known.result.stdout + scratch.hide_paths(completed.stdout, path),
+        known.result.stderr + scratch.hide_paths(completed.stderr, path),
     )
     report.is_linked = True
     report.stages = [stage for stage in map(events.stage_of, known.result.stages) if stage]

@@ -52,18 +52,16 @@ def reason_to_leave(request: Request, cache: Store, watch: Watch) -> str:
 def carry_out(
     request: Request, relocation: Relocation, cache: Store, path: str, watch: Watch, since_ns: int
 ) -> tuple[Report, Run]:
-    """Run nvcc, with its temporary files below `path`; raises OSError."""
-    temporary = scratch.temporary_directory(path)
-    os.mkdir(temporary)
+    """Run nvcc; raises OSError."""
     product = os.path.abspath(request.invocation.output) if request.invocation.output else ""
     existed = bool(product) and os.path.lexists(product)
     completed, log = watch.run(
         [request.nvcc, *request.arguments],
-        {**request.guarded_environ, "TMPDIR": temporary},
+        request.guarded_environ,
     )
     report = Report(
-        scratch.hide_paths(completed.stdout, path, request.environ),
-        scratch.hide_paths(completed.stderr, path, request.environ),
+        scratch.hide_paths(completed.stdout, path),
+        scratch.hide_paths(completed.stderr, path),
     )
     report.status, report.is_query, report.busy = completed.status, True, completed.seconds
     report.product = product
@@ -98,7 +96,9 @@ def _record(run: Run, report: Report) -> None:
         if not object_path.was_written_by(shown, [observation]):
             reason = f"another program writes `{run.product}`"
     content = _content(run)
-    if os.fsencode(run.path) in completed.stdout + completed.stderr + content:
+    answered = completed.stdout + completed.stderr + content
+    temporary = (os.path.basename(path) for path in observation.written if not os.path.lexists(path))
+    if os.fsencode(run.path) in answered or any(os.fsencode(name) in answered for name in temporary):
         reason = "its answer names temporary files"
     if reason:
         raise UnreadableError(reason)

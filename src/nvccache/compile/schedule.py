@@ -13,8 +13,6 @@ right: until then its task is GUESSED, and holds neither slot nor memory.
 
 from __future__ import annotations
 
-import signal
-
 from nvccache.compile import sources
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room
@@ -125,13 +123,12 @@ class Schedule:
 
     def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
         """End running tools, store results, release everything; unless `is_wanted`, drop unstored results."""
-        # SIGTERM lets tools clean up when the user ends the call; a second signal kills them.
-        signum = signal.SIGKILL if is_wanted else signal.SIGTERM
         scratch = self._call.plan.scratch
         if not begins_again:
             for source in self._sources:
                 source.stop()
-        self._jobs.stop(signum, lambda: watchdog.kill_tools(scratch))
+        # Where the user ends the call, a second signal kills tools that do not end.
+        self._jobs.stop(not is_wanted, lambda: watchdog.kill_tools(scratch))
         if not is_wanted:
             watchdog.kill_tools(scratch)  # and children that outlive their tools
         self._background.finish(is_wanted)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
-from nvccache.machine import scratch
 from nvccache.plan.model import Plan
 from nvccache.store.store import Store
 from nvccache.values import dataclass
@@ -38,13 +35,6 @@ class Context:
     ids_choice: str = SETTLED
     ignores_lines: bool = False
     is_in_place: bool = True
-
-
-def environ_of_tools(context: Context) -> dict[str, str]:
-    """The environment for the tools of a call; creates their temporary directory."""
-    temporary = scratch.temporary_directory(context.plan.scratch)
-    os.makedirs(temporary, exist_ok=True)
-    return {**context.environ, "TMPDIR": temporary}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ A rehearsal never replaces the input record of the stage's own run.
 
 from __future__ import annotations
 
-from nvccache.execution.context import environ_of_tools
 from nvccache.files import keys
 from nvccache.observation import process_checks, wrapper_command
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
@@ -52,7 +51,7 @@ class _Rehearsals:
     def __init__(self, context: Context) -> None:
         self.found: list[Rehearsal] = []
         self._context, self._plan, self._store = context, context.plan, context.store
-        self._environ = environ_of_tools(context)
+        self._environ = context.environ
         self._inputs = ObservedInputs(
             context.store, context.cwd, context.plan.scratch, context.since_ns, context.checkout
         )

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import threading
 
-from nvccache.execution.context import environ_of_tools
 from nvccache.execution.seeding import SEEDED, ModuleIds
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
@@ -43,7 +42,7 @@ class StagedCall:
         self.known = Known()
         self.store = context.store
         self.cwd = context.cwd
-        self.environ = environ_of_tools(context)
+        self.environ = context.environ
         self.now = Present(self.environ, context.store)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.workspace = Workspace(plan.scratch, context.store, plan.included, source_paths(plan.stages))
@@ -63,7 +62,7 @@ class StagedCall:
         if os.fsencode(self.plan.scratch) in text:
             for output in (output for _, output in self.outputs.values() if output.destination):
                 text = text.replace(os.fsencode(output.path), os.fsencode(output.destination))
-        return scratch.hide_paths(text, self.plan.scratch, self.context.environ)
+        return scratch.hide_paths(text, self.plan.scratch)
 
     def read_by(self, stage: Stage) -> list[str]:
         """The intermediates a stage reads: those its command names, and files they include."""

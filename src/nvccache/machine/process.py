@@ -102,12 +102,17 @@ def exempt(pid: int) -> None:
 
 
 def process_tree(pid: int) -> list[int]:
-    """A process and all its descendants; the process comes first."""
-    parents = {}
+    """A process and all its descendants; the process comes first.
+
+    Without those in a session of their own: servers that tools have started for later compiles.
+    """
+    parents, session = {}, os.getsid(0)
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
-                parents[int(name)] = int(stream.read().rpartition(b")")[2].split()[1])
+                fields = stream.read().rpartition(b")")[2].split()
+                if int(fields[3]) == session:
+                    parents[int(name)] = int(fields[1])
     tree = [pid]
     for member in tree:
         tree += [child for child, parent in parents.items() if parent == member]
@@ -162,8 +167,11 @@ class Handle:
         self._child: Child | None = None
         self._lock = threading.Lock()
 
-    def end(self, signum: int = signal.SIGKILL) -> None:
-        """End the tool and its descendants, now or as soon as it starts."""
+    def end(self, signum: int = signal.SIGTERM) -> None:
+        """End the tool and its descendants, now or as soon as it starts.
+
+        Compilers remove their temporary files on SIGTERM, but not on SIGKILL.
+        """
         with self._lock:
             self.is_ended = True
             if self._on_end:
@@ -296,7 +304,25 @@ def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> li
         if end >= 0:
             os.close(end)
     child.wait()
+    for descriptor in still_open:
+        _discard_rest(descriptor)
     return [bytes(part) for part in written.values()]
+
+
+def _discard_rest(descriptor: int) -> None:
+    """Have a process read what is still written: without a reader, its next message would end a server."""
+    os.set_blocking(descriptor, True)
+    with contextlib.suppress(OSError):
+        subprocess.run(
+            ["/bin/sh", "-c", "exec 3<&0; cat <&3 >/dev/null &"],
+            env={"PATH": os.defpath},
+            cwd="/",
+            stdin=descriptor,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )
 
 
 def _read_into(written: bytearray, descriptor: int, has_ended: bool) -> bool:

@@ -65,18 +65,8 @@ def is_quotable(path: str) -> bool:
     return _UNQUOTABLE.isdisjoint(path)
 
 
-def temporary_directory(path: str) -> str:
-    """The TMPDIR of the tools: files that they leave there when they fail go with the scratch directory."""
-    return os.path.join(path, "tmp")
-
-
-def hide_paths(text: bytes, path: str, environ: Mapping[str, str]) -> bytes:
-    """Diagnostics without the path of the scratch directory: intermediates appear under their base names.
-
-    Paths of the tools' own temporary files appear in the TMPDIR of `environ`, the user's environment.
-    """
-    users_directory = environ.get("TMPDIR") or "/tmp"
-    text = text.replace(os.fsencode(temporary_directory(path)) + b"/", os.fsencode(users_directory) + b"/")
+def hide_paths(text: bytes, path: str) -> bytes:
+    """Diagnostics without the path of the scratch directory: intermediates appear under their base names."""
     return text.replace(os.fsencode(path) + b"/", b"")
 
 

@@ -3,8 +3,8 @@
 The call reports through a pipe: each token of make's jobserver that it takes or gives back, and finally that
 the watchdog is dismissed. If the pipe ends before that, the call was killed: the watchdog kills its tools,
 removes the scratch directory and gives the tokens back. Does not know stages: it finds the call's tools by
-an environment variable with the scratch directory or a path in it: TMPDIR, the observer's LD_PRELOAD, or
-SCRATCH_VARIABLE. Their children inherit these.
+SCRATCH_VARIABLE, which their children inherit. A process in a session of its own is none of them: it is a
+server that a tool has started for later compiles.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-# Set for dry runs, which have the user's TMPDIR and may run without the observer.
-SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"
+SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"  # the scratch directory, or one below it with the observer's log
 _DISMISSED = b"D."  # MESSAGE_BYTES long, like the messages about tokens
 _KILL_SECONDS = 10.0  # a tool that waits for a dead disk cannot be killed
+_CLEANING_SECONDS = 0.5  # compilers remove their temporary files on SIGTERM
 _PAUSE_SECONDS = 0.02
 
 
@@ -145,29 +145,34 @@ def _is_dismissed(pipe: int, jobserver: Jobserver | None) -> bool:
 
 
 def kill_tools(path: str) -> None:
-    """Kill all tools, until two rounds have found none: a process during exec shows no environment."""
-    name = os.fsencode(path)
-    marks = (name + b"/", name + b"\0")
-    deadline = time.monotonic() + _KILL_SECONDS
+    """End all tools, until two rounds have found none: a process during exec shows no environment."""
+    started = time.monotonic()
+    terminated: set[int] = set()
     empty_rounds = 0
-    while empty_rounds < 2 and time.monotonic() < deadline:
-        empty_rounds = 0 if _kill_marked(marks) else empty_rounds + 1
+    while empty_rounds < 2 and time.monotonic() - started < _KILL_SECONDS:
+        tools = _tools_of(path)
+        is_late = time.monotonic() - started > _CLEANING_SECONDS
+        for pid in tools if is_late else tools - terminated:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL if is_late else signal.SIGTERM)
+        terminated |= tools
+        empty_rounds = 0 if tools else empty_rounds + 1
         time.sleep(_PAUSE_SECONDS)
 
 
-def _kill_marked(marks: tuple[bytes, ...]) -> bool:
-    """Kill all processes with one of these marks in their environment; True if there were any."""
-    is_any = False
+def _tools_of(path: str) -> set[int]:
+    """The processes of this session with the scratch directory, or a path in it, in their environment."""
+    mark = b"\0%s=%s" % (SCRATCH_VARIABLE.encode(), os.fsencode(path))
+    found = set()
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with contextlib.suppress(OSError):
                 with open(f"/proc/{name}/environ", "rb") as stream:
-                    settings = stream.read()
-                is_tool = any(mark in settings for mark in marks)
-                if is_tool:
-                    is_any = True
-                    os.kill(int(name), signal.SIGKILL)
-    return is_any
+                    settings = b"\0" + stream.read()
+                is_marked = mark + b"/" in settings or mark + b"\0" in settings
+                if is_marked and os.getsid(int(name)) == os.getsid(0):
+                    found.add(int(name))
+    return found
 
 
 def within_scratch(path: str, jobserver: Jobserver | None, work: Callable[[], Result]) -> Result:

@@ -178,5 +178,5 @@ def checks_existing_outputs(process: Process) -> bool:
 def is_noise(name: str, kind: str, requests_colours: bool) -> bool:
     """Whether a variable that a program of this kind reads affects none of its results."""
     if kind not in COMPILERS:
-        return environment.is_hidden(name)
+        return name.startswith(environment.OWN)
     return environment.is_ignored(name) or (name in _NOISE and not (requests_colours and name in _COLOURS))

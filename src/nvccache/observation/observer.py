@@ -1,7 +1,8 @@
 """Running the tools of a call with the observer, a preloaded library, and its logs.
 
-Each run has a directory of its own with a link to the library, which writes its log there; see
-observer/log.c. Thus the tools see only one variable. Logs are parsed by observer_log.py.
+The library is loaded from where it is installed: a server that a tool starts keeps it for later compiles.
+Each run has a directory of its own, which a variable names; the library writes its log there, and nothing
+once the log is gone (observer/log.c). Logs are parsed by observer_log.py.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import struct
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from nvccache.files import elf, keys, signatures
 from nvccache.machine import process, watchdog
 from nvccache.machine.process import Completed, Handle
+from nvccache.machine.watchdog import SCRATCH_VARIABLE
 from nvccache.observation import observer_log, process_checks
-from nvccache.observation.observer_log import LINK, Observation
+from nvccache.observation.observer_log import Observation
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
@@ -37,8 +41,8 @@ LONGEST_REHEARSAL = 10  # seconds
 
 def obstacle(directory: str, cache: Store) -> str:
     """Why tools cannot be observed from directories below this one, a clause; empty if they can."""
-    if _SEPARATORS.search(directory):
-        return f"`{directory}` has a character that `{VARIABLE}` cannot have"
+    if _SEPARATORS.search(LIBRARY):
+        return f"`{LIBRARY}` has a character that `{VARIABLE}` cannot have"
     shown = signatures.of(LIBRARY)
     if not shown:
         return "the observer was not built"
@@ -78,13 +82,12 @@ def looks_for_observer(program: str) -> bool:
 def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Create the directory for one run of a tool, and return the environment for it; raises OSError."""
     os.mkdir(watched_directory, 0o700)
-    link = os.path.join(watched_directory, LINK)
-    os.symlink(LIBRARY, link)
     with open(log_in(watched_directory), "xb"):
         pass
     # The user's libraries come first: AddressSanitizer refuses to start otherwise.
     users = environ.get(VARIABLE, "")
-    return {**environ, VARIABLE: f"{users}:{link}" if users else link}
+    preloaded = f"{users}:{LIBRARY}" if users else LIBRARY
+    return {**environ, VARIABLE: preloaded, SCRATCH_VARIABLE: watched_directory}
 
 
 def rehearse(watched_directory: str, inherited_descriptors: Iterable[tuple[int, int]], of_nvcc: bool) -> None:
@@ -102,9 +105,9 @@ def log_in(watched_directory: str) -> str:
     return os.path.join(watched_directory, _LOG)
 
 
-def without_loader_messages(stderr: bytes, watched_directory: str) -> bytes:
+def without_loader_messages(stderr: bytes) -> bytes:
     """A tool's messages without the loader's about the observer, which 32-bit programs cannot load."""
-    message = _MESSAGE % os.fsencode(os.path.join(watched_directory, LINK))
+    message = _MESSAGE % os.fsencode(LIBRARY)
     if message not in stderr:
         return stderr
     return re.sub(re.escape(message) + rb"[^\n]*\n", b"", stderr)
@@ -113,10 +116,11 @@ def without_loader_messages(stderr: bytes, watched_directory: str) -> bytes:
 class Log:
     """The observer's log of one run of `program`; `why_not` is why there is none, a clause, or empty."""
 
-    __slots__ = ("_directory", "_observation", "_program", "_why_not")
+    __slots__ = ("_began_ns", "_directory", "_observation", "_program", "_why_not")
 
-    def __init__(self, directory: str, program: str, why_not: str = "") -> None:
+    def __init__(self, directory: str, program: str, why_not: str = "", began_ns: int = 0) -> None:
         self._directory, self._program, self._why_not = directory, program, why_not
+        self._began_ns = began_ns
         self._observation: Observation | None = None
 
     def read(self) -> Observation:
@@ -124,7 +128,7 @@ class Log:
         if self._why_not:
             return Observation([], set(), self._why_not)
         if self._observation is None:
-            self._observation = observer_log.read(log_in(self._directory), self._program)
+            self._observation = observer_log.read(log_in(self._directory), self._program, self._began_ns)
         return self._observation
 
 
@@ -150,16 +154,20 @@ class Watch:
         """Run a tool to its end; raises OSError when it cannot be started."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
         if self.is_blind or looks_for_observer(program):
-            completed = process.run(argv, environ, handle=handle)
+            marked = {**environ, SCRATCH_VARIABLE: self._scratch}
+            completed = process.run(argv, marked, handle=handle)
             return completed, Log("", argv[0], self.why_not or _MENTIONED)
-        directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
+        directory, began_ns = self._next_directory(), time.time_ns()
         armed = arm(directory, environ)
         completed = process.run(argv, armed, handle=handle)
-        completed.stderr = without_loader_messages(completed.stderr, directory)
-        return completed, Log(directory, program)
+        completed.stderr = without_loader_messages(completed.stderr)
+        return completed, Log(directory, program, began_ns=began_ns)
+
+    def _next_directory(self) -> str:
+        return os.path.join(self._scratch, f"watched-{next(self._numbers)}")
 
     def _end(self, handle: Handle) -> None:
-        handle.end()
+        handle.end(signal.SIGKILL)
         watchdog.kill_tools(self._scratch)  # including orphans
 
     def rehearse(
@@ -169,7 +177,7 @@ class Watch:
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
         if looks_for_observer(program):
             return process.Completed(0, b"", b"", 0.0), Log("", argv[0], _MENTIONED)
-        directory = os.path.join(self._scratch, f"watched-{next(self._numbers)}")
+        directory, began_ns = self._next_directory(), time.time_ns()
         armed = arm(directory, environ)
         rehearse(directory, process_checks.inherited_descriptors(), of_nvcc)
         handle = process.Handle()
@@ -183,4 +191,7 @@ class Watch:
             limit.cancel()
             limit.join()  # or it could end the next run
         why_not = f"it took more than {LONGEST_REHEARSAL} s" if handle.is_ended else ""
-        return completed, Log(directory, program, why_not)
+        log = Log(directory, program, why_not, began_ns)
+        if log.read().incomplete:
+            watchdog.kill_tools(directory)  # what still runs would start no compiler for anybody else either
+        return completed, log

@@ -36,8 +36,7 @@ _COUNTS: dict[str, tuple[int, ...]] = {
     "V": (0, 1),
 }
 _MOST_INODES = (1 << 64) - 1
-_SLACK = 2 * 10**9  # nanoseconds
-LINK = "observer.so"  # next to the log, created just before the run
+_SLACK = 2 * 10**9  # nanoseconds, for coarse timestamps
 
 
 @dataclass(slots=True)
@@ -52,9 +51,9 @@ class Observation:
     images: list[Process] = field(default_factory=list)
 
 
-def read(path: str, program: str) -> Observation:
-    """Parse the log of a run of `program`; for a bad log, the observation is incomplete."""
-    reader = _Reader(program, _began(os.path.dirname(path)))
+def read(path: str, program: str, began_ns: int = 0) -> Observation:
+    """Parse the log of a run of `program` that began then; for a bad log, the observation is incomplete."""
+    reader = _Reader(program, began_ns - _SLACK)
     try:
         with open(path, "rb") as stream:
             log = stream.read(LIMIT + 1)
@@ -66,14 +65,6 @@ def read(path: str, program: str) -> Observation:
     except (ValueError, IndexError):
         reader.fails("its log is damaged")
     return reader.result()
-
-
-def _began(watched_directory: str) -> int:
-    """When the run began, minus slack for coarse timestamps; 0 if unknown."""
-    try:
-        return os.lstat(os.path.join(watched_directory, LINK)).st_ctime_ns - _SLACK
-    except OSError:
-        return 0
 
 
 def _batches(log: bytes) -> Iterator[tuple[int, str]]:

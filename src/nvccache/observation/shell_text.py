@@ -73,7 +73,7 @@ _OF_REMOTE_COMMANDS = (
 _EXPANDED = ("BASH_ENV", "ENV")
 _OF_OTHERS = (
     rb"(?<!\w)(?:"
-    + b"|".join(sorted(name.encode() for name in environment.OF_OTHERS - {"_", "TMPDIR"}))
+    + b"|".join(sorted((name.encode() for name in environment.OF_OTHERS - {"_"}), reverse=True))
     + rb")|(?<=[\"'{])_(?=[\"'}])"
 )
 _LONG_OPTIONS = frozenset(
@@ -162,7 +162,7 @@ def variables_in(texts: Iterable[bytes]) -> set[str]:
     bare = re.sub(_QUOTES, b"", text)
     if re.search(_OLD_DIRECTORY, bare):
         names.add("OLDPWD")
-    names = {name for name in names if not environment.is_hidden(name)}
+    names = {name for name in names if not name.startswith(environment.OWN)}
     if not text or re.search(_DYNAMIC, text) or re.search(_DYNAMIC, bare) or len(names) > _MOST_NAMES:
         return {environment.WHOLE, *filter(environment.is_ignored, names)}
     return names.union(OF_SHELLS, ("HOME",) if re.search(_HOME, text) else ())

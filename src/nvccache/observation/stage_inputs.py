@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nvccache import environment
 from nvccache.files import presence
@@ -207,6 +207,8 @@ class _StageInputs:
             own = [process for process in own if id(process) not in before]
         self._processes = own
         self._written = observation.written
+        self._temporary = _temporary_directories(subject.environ)
+        self._created = frozenset(map(os.path.normpath, observation.written))
         self._in_key = subject.known
         if subject.loaded:
             self._in_key |= {subject.program, os.path.realpath(subject.program), *subject.loaded.files}
@@ -314,12 +316,31 @@ class _StageInputs:
                 kinds.setdefault(path, kind)
 
     def _is_relevant(self, path: str) -> bool:
-        return self._call.is_relevant(path) and path not in self._written and path not in self._in_key
+        is_input = path not in self._written and path not in self._in_key
+        return is_input and self._call.is_relevant(path) and not self._is_temporary(path)
+
+    def _is_temporary(self, path: str) -> bool:
+        """Whether a path is, or is below, a temporary file of the stage, whose name is new each time."""
+        for directory in self._temporary:
+            if path.startswith(directory + "/"):
+                entry = directory + "/" + path[len(directory) + 1 :].partition("/")[0]
+                return entry in self._created and not os.path.lexists(entry)
+        return False
 
     def _was_absent(self, path: str) -> bool:
         """Whether a path that was not found was created and removed again by the stage."""
         is_made = path in self._written and self._call.is_relevant(path)
-        return is_made and not os.path.lexists(path)
+        return is_made and not os.path.lexists(path) and not self._is_temporary(path)
+
+    def _candidates(self, process: Process) -> frozenset[str]:
+        """The directories that a process looks at only to choose one for its temporary files."""
+        is_choosing = process.kind in COMPILERS and "TMPDIR" in process.variables
+        return frozenset(self._temporary if is_choosing else ())
+
+    def _relevance_without(self, paths: frozenset[str]) -> Callable[[str], bool]:
+        if not paths:
+            return self._is_relevant
+        return lambda path: path.rstrip("/") not in paths and self._is_relevant(path)
 
     def _names_of_directory(self) -> frozenset[str]:
         """Paths that a tool may look up to find the name of its working directory.
@@ -355,12 +376,10 @@ class _StageInputs:
         looked = self._call.names.begin(made.files)
         here = self._names_of_directory()
 
-        def is_relevant(path: str) -> bool:
-            return self._is_relevant(path) and path not in here
-
         for process in self._processes:
             distinguishes = known_programs.distinguishes_directories(process)
-            looked.take(process, is_relevant if here else self._is_relevant, distinguishes)
+            irrelevant = here | self._candidates(process)
+            looked.take(process, self._relevance_without(irrelevant), distinguishes)
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
         looked.add_absent(path for known in self._libraries for path in known.absent)
@@ -372,12 +391,19 @@ class _StageInputs:
                 path
                 for process in self._processes
                 for path in process.listed
-                if self._is_relevant(path) and not path.startswith(MADE_WHEN_READ)
+                if self._relevance_without(self._candidates(process))(path)
+                and not path.startswith(MADE_WHEN_READ)
             }
         )
         for directory in listed:
             self._call.files.signature(directory)  # raises if it has changed since
         made.listings = [(directory, presence.digest_of_listing(directory)) for directory in listed]
+
+
+def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where compilers may create temporary files."""
+    named = [environ.get(name, "") for name in ("TMPDIR", "TMP", "TEMP")]
+    return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
 
 
 def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[tuple[str, str]]:

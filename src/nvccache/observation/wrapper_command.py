@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Collection, Mapping
 
+from nvccache.machine.watchdog import SCRATCH_VARIABLE
 from nvccache.observation.observed_process import HOST, INTERPRETER, SHELL, UTILITY, Process
-from nvccache.observation.observer import VARIABLE
-from nvccache.observation.observer_log import LINK, Observation
+from nvccache.observation.observer import LIBRARY, VARIABLE
+from nvccache.observation.observer_log import Observation
 from nvccache.records.rehearsed import CompilerCall
 
-_OF_SHELLS = frozenset(("_", "SHLVL", "OLDPWD", VARIABLE))  # shells set them, compilers ignore them
+_OURS = frozenset((VARIABLE, SCRATCH_VARIABLE))
+_OF_SHELLS = _OURS.union(("_", "SHLVL", "OLDPWD"))  # shells set them, compilers ignore them
 _DESCRIPTOR = re.compile(r"^-$|/dev/(?:fd|std)|/proc/")  # arguments that read an unknown open file
 _OF_CALLER = re.compile(
     r"/dev/(?:fd|std|pts)|/proc/(?:\d+|(?:thread-)?self/(?:task/\d+/)?fd(?:info)?)(?:/|$)"
@@ -61,7 +63,7 @@ def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> CompilerCal
         return "it may check for a terminal"
     own, users = (_preloaded(variables) for variables in (nvcc.environ, environ))
     found = (
-        None if own != users else _compiler_call(observation, nvcc, _changes(nvcc, environ, ("_", VARIABLE)))
+        None if own != users else _compiler_call(observation, nvcc, _changes(nvcc, environ, _OURS.union("_")))
     )
     return found or "the command that it starts is unknown"
 
@@ -134,7 +136,7 @@ def _sees_streams(process: Process, streams: Collection[int]) -> bool:
 
 def _preloaded(environ: Mapping[str, str]) -> list[str]:
     """The user's own preloaded libraries."""
-    return [path for path in environ.get(VARIABLE, "").split(":") if path and os.path.basename(path) != LINK]
+    return [path for path in environ.get(VARIABLE, "").split(":") if path and path != LIBRARY]
 
 
 def _changes(compiler: Process, environ: Mapping[str, str], left_out: Collection[str]) -> dict[str, str]:

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay10"
+MAGIC = b"replay11"
 SUM = 16  # bytes of XXH3 in canonical form
 DIGEST = 32  # bytes of BLAKE3; values of variables are stored as digests, since some are secret
 SUMMED_FROM = len(MAGIC) + SUM

@@ -3,7 +3,7 @@
 Other users with write access may have put links, FIFOs, devices or files of any size where ours belong. So
 each folder is opened relative to its parent, and links are not followed. Files are opened without blocking,
 and must be regular files of a trusted owner. Paths are relative to the directory, such as
-`record-v1/ab/<key>`. The path of the directory itself may contain links, since the user chose it.
+`record-v2/ab/<key>`. The path of the directory itself may contain links, since the user chose it.
 
 The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Does not know what the files
 mean. Part of the hot path.

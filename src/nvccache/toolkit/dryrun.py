@@ -85,8 +85,7 @@ def transcribe(
     `-keep` gives intermediates stable names that show their roles.
     """
     argv = [nvcc, "--dryrun", *arguments, "-keep", "-keep-dir", scratch]
-    # TMPDIR, so that temporary files of a killed nvcc are removed with the directory.
-    completed = run(argv, {**environ, "TMPDIR": scratch})
+    completed = run(argv, environ)
     if completed.status != 0:
         return Bypass("dryrun_failed", f"status {completed.status}")
     if completed.stdout:

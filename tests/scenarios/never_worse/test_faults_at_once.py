@@ -335,7 +335,7 @@ def count_files(directory: Path) -> int:
 def test_a_signal_while_the_scratch_directory_is_removed(workspace: Workspace, toolkit: Path) -> None:
     """There are many files in it, so that this takes long enough to be hit."""
     count = 30000
-    many = f'mkdir "$TMPDIR/many" && (cd "$TMPDIR/many" && seq {count} | xargs touch)'
+    many = f'mkdir "$_NVCCACHE_SCRATCH/many" && (cd "$_NVCCACHE_SCRATCH/many" && seq {count} | xargs touch)'
     precede(toolkit, "fatbinary", many)
     with ending(workspace):
         call = start(workspace, "-c", "a.cu", "-o", "a.o")

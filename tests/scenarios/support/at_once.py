@@ -126,7 +126,9 @@ def tools_of(workspace: Workspace) -> set[tuple[int, str]]:
 
 
 def _seen_tools(workspace: Workspace) -> set[tuple[int, str]]:
-    mark = re.compile(b"\0TMPDIR=" + re.escape(os.fsencode(scratch_of(workspace))) + rb"[^\0]*/nvccache-")
+    mark = re.compile(
+        b"\0_NVCCACHE_SCRATCH=" + re.escape(os.fsencode(scratch_of(workspace))) + rb"[^\0]*/nvccache-"
+    )
     named = {(pid, name_of(pid)) for pid in all_processes()}
     found = {
         (pid, name) for pid, name in named if name in LEAF_TOOLS and mark.search(b"\0" + environ_of(pid))

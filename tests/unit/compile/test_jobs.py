@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import threading
@@ -53,7 +52,7 @@ def test_an_ended_job_ends_its_tool_and_what_that_has_started():
     family: list[int] = []
     while len(family) < 3:
         family = process.process_tree(process.os.getpid())
-    jobs.stop(signal.SIGKILL, lambda: None)
+    jobs.stop(False, lambda: None)
     assert job.result.status < 0
     argv = ["ps", "-o", "stat=", "-p", str(family[-1])]
     left = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -129,7 +128,7 @@ def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch):
     with pytest.raises(RuntimeError, match="new thread"):
         jobs.start(lambda handle: 1)
     assert not jobs.are_running
-    jobs.stop(signal.SIGTERM, lambda: None)
+    jobs.stop(True, lambda: None)
     with pytest.raises(RuntimeError, match="new thread"):
         background.add(0, lambda: None)
     background.finish(is_wanted=False)

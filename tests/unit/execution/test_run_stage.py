@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -64,12 +65,12 @@ def test_a_module_id_that_is_lost_is_made_before_the_stage_that_reads_it() -> No
     assert lost_producers(call, cicc) == [cudafe]
 
 
-def test_a_file_for_temporary_files_is_theirs_and_goes_with_the_call(toolkit: Toolkit) -> None:
+def test_the_directory_for_temporary_files_is_the_callers(toolkit: Toolkit) -> None:
+    """A server that a tool starts keeps it."""
     toolkit.replace_tool("cicc", 'echo x >"$TMPDIR/left"\necho "$TMPDIR" >"$out"\n')
     toolkit.compile()
-    directory = (toolkit.work / "a.cubin").read_text().strip()
-    assert Path(directory).parent.parent == toolkit.folder / "tmp"
-    assert not Path(directory).exists()
+    assert (toolkit.work / "a.cubin").read_text() == f"{toolkit.folder}/tmp\n"
+    assert os.listdir(toolkit.folder / "tmp") == ["left"]
 
 
 def test_a_tool_gets_the_variables_that_nvcc_sets_for_it(toolkit: Toolkit) -> None:

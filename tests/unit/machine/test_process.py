@@ -6,9 +6,11 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
+from callers import wait_until
 from nvccache.machine import process
 from nvccache.machine.process import Completed
 
@@ -74,6 +76,14 @@ def test_what_is_left_behind_is_not_waited_for(tmp_path):
 
 
 @pytest.mark.usefixtures("ending")
+def test_what_is_left_behind_may_go_on_talking(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    talk = f"read line <{tmp_path}/fifo; echo late; echo late >&2; : >{tmp_path}/alive"
+    assert run(f"({talk}) & exit 0") == Completed(0, b"", b"", ANY, ANY)
+    (tmp_path / "fifo").write_text("go on\n")
+    wait_until((tmp_path / "alive").exists)
+
+
 def test_a_tool_that_a_signal_ends():
     assert run("kill -SEGV $$").status == -signal.SIGSEGV
 

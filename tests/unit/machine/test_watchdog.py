@@ -48,7 +48,6 @@ TOOLS = {
     "one": "exec sleep 1000",
     "a family": "sleep 1000 & (sleep 1000; true) & wait",
     "one that minds no signal": "trap '' TERM INT HUP; sleep 1000; sleep 1000",
-    "one that has left its family": "setsid sh -c 'sleep 1000; true' & exit 0",
     "one that is stopped": "kill -STOP $$",
     "one that starts others": "while :; do sleep 0.001 & done",
 }
@@ -74,12 +73,34 @@ def test_nothing_is_left_of_a_killed_caller(start, pipe, script):
 def test_tools_of_others_live_on(start, tmp_path):
     caller = start()
     with subprocess.Popen(
-        ["sleep", "1000"], env={**os.environ, "TMPDIR": f"{caller.scratch}-2/tmp"}
+        ["sleep", "1000"], env={**os.environ, "_NVCCACHE_SCRATCH": f"{caller.scratch}-2"}
     ) as other:
         caller.kill()
         wait_for_end(caller.watchdog)
         assert other.poll() is None
         other.kill()
+
+
+def test_a_server_that_a_tool_has_started_lives_on(start):
+    """Later compiles may be using it."""
+    caller = start()
+    server = caller.ask("globals().setdefault('t', tool('exec setsid sleep 1000')).pid")
+    wait_until(lambda: os.getsid(server) == server)
+    caller.ask("tool('exec sleep 1000').pid")
+    caller.kill()
+    wait_for_end(caller.watchdog)
+    assert processes_of(caller) == [server]
+    os.kill(server, signal.SIGKILL)
+
+
+def test_tools_may_remove_their_temporary_files(start, tmp_path):
+    caller = start()
+    script = f"trap 'rm {tmp_path}/left; exit' TERM; touch {tmp_path}/left; while :; do sleep 0.01; done"
+    caller.ask(f'str(tool("{script}"))')
+    wait_until((tmp_path / "left").exists)
+    caller.kill()
+    wait_for_end(caller.watchdog)
+    assert not (tmp_path / "left").exists()
 
 
 def test_a_caller_killed_without_tools_leaves_nothing(start):

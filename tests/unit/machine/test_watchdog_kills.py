@@ -29,7 +29,7 @@ def tell(signum, frame):
     raise Terminated
 
 def be_called(scratch, found):
-    environ = {**os.environ, "TMPDIR": f"{scratch}/tmp"}
+    environ = {**os.environ, "_NVCCACHE_SCRATCH": scratch}
     held = None
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,9 @@ def run(tmp_path):
     directory.mkdir()
 
     def run(*argv: str, watched: str = "watched", **variables: str) -> tuple[process.Completed, Observation]:
-        place = str(tmp_path / watched)
+        place, began_ns = str(tmp_path / watched), time.time_ns()
         done = process.run(argv, observer.arm(place, {**QUIET, **variables}), cwd=str(directory))
-        return done, observer_log.read(observer.log_in(place), argv[0])
+        return done, observer_log.read(observer.log_in(place), argv[0], began_ns)
 
     run.directory = directory  # type: ignore[attr-defined]
     return run

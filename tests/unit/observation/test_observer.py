@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from subprocess import PIPE
 
 import pytest
 
@@ -354,7 +355,7 @@ def test_other_libraries_stay_and_go_first(run, tmp_path):
     theirs = compile_c(tmp_path / "theirs.c", tmp_path / "theirs.so", "-shared", "-fPIC")
     done, found = run(str(shutil.which("env")), LD_PRELOAD=theirs)
     assert done.stdout.startswith(b"theirs\n") and found.incomplete == ""
-    value = f"{theirs}:{tmp_path}/watched/observer.so"
+    value = f"{theirs}:{observer.LIBRARY}"
     assert f"LD_PRELOAD={value}\n".encode() in done.stdout
     assert theirs in found.processes[0].loaded
 
@@ -365,15 +366,32 @@ def test_two_runs_never_share_a_log(tmp_path):
         observer.arm(str(tmp_path / "one"), {})
 
 
-def test_what_loaders_say_of_the_library_is_taken_out(tmp_path):
+def test_what_loaders_say_of_the_library_is_taken_out(tmp_path, monkeypatch):
     watched = str(tmp_path / "watched")
+    monkeypatch.setattr(observer, "LIBRARY", f"{tmp_path}/none.so")
     environ = observer.arm(watched, {"LD_PRELOAD": "/nowhere/theirs.so", **QUIET})
-    os.unlink(f"{watched}/observer.so")
     messages = process.run([CAT, "/nowhere/file"], environ).stderr
     assert messages.count(b"ERROR: ld.so") == 2
-    left = observer.without_loader_messages(messages, watched).splitlines()
+    left = observer.without_loader_messages(messages).splitlines()
     assert len(left) == 2 and b"/nowhere/theirs.so" in left[0] and b"/nowhere/file" in left[1]
-    assert observer.without_loader_messages(b"own words\n", watched) == b"own words\n"
+    assert observer.without_loader_messages(b"own words\n") == b"own words\n"
+
+
+@pytest.mark.parametrize("what", ["watched", "watched/log"])
+def test_a_server_that_outlives_the_log_works_as_ever_and_leaves_nothing(tmp_path, what):
+    """And so does all that it starts."""
+    environ = observer.arm(str(tmp_path / "watched"), QUIET)
+    (tmp_path / "file").write_text("text")
+    serve = ["sh", "-c", "echo begun; read line; cat file; exec cat file"]
+    with subprocess.Popen(serve, cwd=tmp_path, env=environ, stdin=PIPE, stdout=PIPE, stderr=PIPE) as server:
+        assert server.stdout.readline() == b"begun\n"
+        assert (tmp_path / "watched" / "log").stat().st_size
+        shutil.rmtree(tmp_path / "watched")
+        if what != "watched":
+            (tmp_path / "watched").mkdir()
+        assert server.communicate(b"go on\n") == (b"texttext", b"")
+    assert server.returncode == 0
+    assert not (tmp_path / what).exists()
 
 
 def test_it_is_part_of_what_is_built(wheel, tmp_path):

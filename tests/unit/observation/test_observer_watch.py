@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -46,8 +47,9 @@ def test_here_tools_can_be_observed_which_is_tried_once(scratch, cache, tried):
 
 
 @pytest.mark.parametrize("mark", [" ", ":", "\t", "\n", "$ORIGIN", "$LIB"])
-def test_what_the_loader_takes_for_more_than_a_name_is_an_obstacle(tmp_path, cache, tried, mark):
-    assert "has a character" in observer.obstacle(str(tmp_path / f"a{mark}b"), cache)
+def test_what_the_loader_takes_for_more_than_a_name_is_an_obstacle(scratch, cache, tried, monkeypatch, mark):
+    monkeypatch.setattr(observer, "LIBRARY", f"{scratch}/a{mark}b/observer.so")
+    assert "has a character" in observer.obstacle(scratch, cache)
     assert tried == []
 
 
@@ -117,14 +119,15 @@ def test_each_run_has_a_log_of_its_own(scratch):
         assert {path for path in absent if path.startswith("/never")} == {f"/never/{number}"}
 
 
-def test_what_loaders_say_of_the_library_is_left_out(scratch):
-    link = os.path.join(scratch, "observer.so")
+def test_what_loaders_say_of_the_library_is_left_out():
     ours = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded (wrong ELF class): ignored.\n"
     others = b"ERROR: ld.so: object 'libuser.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
-    messages = b"a.cu:1: warning\n" + ours % os.fsencode(link) + others + ours % b"/another/observer.so"
+    messages = (
+        b"a.cu:1: warning\n" + ours % os.fsencode(observer.LIBRARY) + others + ours % b"/another/observer.so"
+    )
     expected = b"a.cu:1: warning\n" + others + ours % b"/another/observer.so"
-    assert observer.without_loader_messages(messages, scratch) == expected
-    assert observer.without_loader_messages(expected, scratch) == expected
+    assert observer.without_loader_messages(messages) == expected
+    assert observer.without_loader_messages(expected) == expected
 
 
 def test_a_tool_that_is_missing_cannot_be_started(scratch):
@@ -154,6 +157,32 @@ def test_who_is_blind_runs_tools_as_they_are_and_says_why(scratch):
     seen = log.read()
     assert (seen.processes, seen.written, seen.incomplete) == ([], set(), "NVCCACHE_OBSERVE=0 is set")
     assert os.listdir(scratch) == []
+
+
+STAYING = {
+    "a server of its own session": "setsid sleep 1000 >/dev/null 2>&1 & exec gcc -v",
+    "one of its parent's": "sleep 1000 >/dev/null 2>&1 & exec gcc -v",
+}
+
+
+@pytest.mark.parametrize("what", STAYING)
+def test_nothing_of_a_rehearsal_stays(scratch, what):
+    """It would start no compiler for anybody."""
+    with open(f"{scratch}/wrapper", "w") as stream:
+        stream.write(f"#!/bin/sh\n{STAYING[what]}\n")
+    os.chmod(f"{scratch}/wrapper", 0o755)
+    _, log = Watch(scratch, "").rehearse([f"{scratch}/wrapper"], ENVIRON)
+    assert log.read().incomplete
+    assert not processes_with(f"_NVCCACHE_SCRATCH={scratch}")
+
+
+def processes_with(mark: str) -> list[str]:
+    """Living processes with this text in their environment."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
+            found += [name] if os.fsencode(mark) in stream.read() else []
+    return found
 
 
 ASKING = {

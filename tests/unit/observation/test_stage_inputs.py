@@ -24,6 +24,7 @@ from observed_stages import (
     DEVICE,
     ENVIRON,
     FILE,
+    FOLDER,
     LATER,
     asked,
     changes_since,
@@ -147,9 +148,42 @@ def test_duplicates_are_recorded_if_gcc_would_confuse_them(place):
 )
 def test_variables_count_that_were_asked_for(place, name, argv, wanted):
     made = read_by(place, ran(name, *argv, variables={"CPATH", "PATH", "TMPDIR", "NVCCACHE_DIR"}))
-    assert wanted <= asked(made) <= {WHOLE, "CPATH"}
+    of_temporary_files = {"TMPDIR"} if name in ("cat", "wrapper", "python3") else set()
+    assert wanted | of_temporary_files == asked(made)
     assert dict(made.variables) == {name: environment.digest_of(name, ENVIRON) for name, _ in made.variables}
-    assert (WHOLE in asked(made)) == (len(made.variables) == 1), "all of them is all of them"
+    all_of_them = [name for name, _ in made.variables if name not in of_temporary_files]
+    assert (WHOLE in asked(made)) == (all_of_them == [WHOLE])
+
+
+def test_temporary_files_and_where_they_are_are_no_inputs(place):
+    """Their names are new each time, and any directory will do."""
+    environ = {**ENVIRON, "TMPDIR": f"{place}/tmp"}
+    (place / "tmp").mkdir()
+    temporary = f"{place}/tmp/ccXa3Bq9.s"
+    driver = ran(
+        "g++",
+        variables={"TMPDIR"},
+        found={f"{place}/tmp": FOLDER},
+        absent={temporary},
+        listed={f"{place}/tmp"},
+    )
+    driver.written.add(temporary)
+    reader = ran("as", links={temporary}, absent={f"{temporary}.d/x"})
+    written = {temporary, f"{temporary}.d"}
+    made = read_by(place, driver, reader, written=written, of=subject(environ=environ))
+    bare = read_by(place, ran("g++"), ran("as"), of=subject(environ=environ))
+    assert (made.directories, made.names, made.listings) == (bare.directories, bare.names, bare.listings)
+    assert (made.plain, made.links) == (bare.plain, bare.links)
+    other = ran("cc1plus", found={f"{place}/tmp": FOLDER}, absent={f"{place}/tmp/a.h"})
+    names = read_by(place, other, written=written, of=subject(environ=environ)).names
+    assert "-a.h" in {name for listed in names for name in listed}
+
+
+def test_a_temporary_file_that_is_left_is_an_output(place):
+    left = f"{place}/b.h"
+    process = ran("g++", variables={"TMPDIR"}, written={left})
+    with pytest.raises(UnreadableError, match="writes"):
+        read_by(place, process, written={left}, of=subject(environ={**ENVIRON, "TMPDIR": str(place)}))
 
 
 def test_what_the_c_library_heeds_unseen_counts_always(place):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from nvccache.machine.watchdog import SCRATCH_VARIABLE
 from nvccache.observation import wrapper_command
 from nvccache.observation.observed_process import Inherited, Process
+from nvccache.observation.observer import LIBRARY
 from nvccache.observation.observer_log import Observation
 from nvccache.records.rehearsed import CompilerCall
 
 ENVIRON = {"PATH": "/bin", "SITE": "one", "LONG": "x" * 5000}
+ARMED = {"LD_PRELOAD": LIBRARY, SCRATCH_VARIABLE: "/scratch/watched-0"}
 INHERITED = Inherited(1, 2, (3, 4, 5))
 
 
@@ -20,7 +23,7 @@ def shell(*argv: str) -> Process:
 def compiler(
     *argv: str, directory: str = "/work", inherited: Inherited = INHERITED, **changes: str
 ) -> Process:
-    environ = {"PATH": "/bin", "SITE": "one", "LD_PRELOAD": "observer.so", "_": "g++", **changes}
+    environ = {"PATH": "/bin", "SITE": "one", **ARMED, "_": "g++", **changes}
     return Process(
         "/usr/bin/g++-12", ["g++", *argv], directory=directory, inherited=inherited, environ=environ
     )
@@ -95,7 +98,7 @@ def test_what_was_not_observed_in_full_is_not_known() -> None:
 
 
 def nvcc(*argv: str, inherited: Inherited = INHERITED, **changes: str) -> Process:
-    environ = {"PATH": "/bin", "SITE": "one", "LD_PRELOAD": "/scratch/observer.so", "_": "nvcc", **changes}
+    environ = {"PATH": "/bin", "SITE": "one", **ARMED, "_": "nvcc", **changes}
     return Process("/cuda/bin/nvcc", ["nvcc", *argv], directory="/work", inherited=inherited, environ=environ)
 
 
@@ -128,7 +131,7 @@ LEFT_ALONE = {
     "other limits": (shell(), nvcc(inherited=Inherited(2, 2, (3, 4, 5)))),
     "other surroundings": (shell(), nvcc(inherited=Inherited(1, 3, (3, 4, 5)))),
     "another stream": (shell(), nvcc(inherited=Inherited(1, 2, (3, 4, 6)))),
-    "a library": (shell(), nvcc(LD_PRELOAD="/time.so:/scratch/observer.so")),
+    "a library": (shell(), nvcc(LD_PRELOAD=f"/time.so:{LIBRARY}")),
     "two of them": (shell(), nvcc(), nvcc()),
     "none": (shell(),),
     "it looks for a terminal": (asking(4), nvcc()),

@@ -580,7 +580,7 @@ def test_products_of_any_size(launcher, nvcc, cache, size):
 def test_a_readonly_cache_takes_no_record(launcher, nvcc, cache):
     name = launcher.ask(ARGUMENTS).name
     readonly = Store(cache.root, is_readonly=True)
-    readonly.add_record("replay-v10", name, b"x")
+    readonly.add_record("replay-v11", name, b"x")
     assert not launcher.records()
 
 

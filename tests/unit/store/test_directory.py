@@ -45,7 +45,7 @@ def test_an_empty_directory_is_claimed(root, cache, there):
     assert (root / cachedir_tag.NAME).is_file()
 
 
-@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "record-v1", cachedir_tag.NAME, ".hidden"])
+@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "record-v2", cachedir_tag.NAME, ".hidden"])
 def test_another_users_directory_is_neither_read_nor_written(root, there):
     """A cache of another program has a tag, too."""
     root.mkdir()

@@ -266,7 +266,7 @@ def test_a_cache_that_is_only_read_is_not_marked(old):
     assert [os.stat(path).st_mtime for path in _used(old)] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("name", ["CACHEDIR.TAG", "tmp/file", "journal/calls-v3.log", f"record-v1/00/{KEY}"])
+@pytest.mark.parametrize("name", ["CACHEDIR.TAG", "tmp/file", "journal/calls-v3.log", f"record-v2/00/{KEY}"])
 def test_anything_else_is_not_marked_as_used(old, name):
     """An attacker may have written the entries an answer rests on."""
     path = os.path.join(old.root, name)
@@ -275,6 +275,6 @@ def test_anything_else_is_not_marked_as_used(old, name):
         os.utime(path, (1, 1))
     old.mark_used([name])
     assert os.stat(path).st_mtime == 1
-    old.mark_used(["", "/", "../..", "record-v1", "record-v1/ab", name, f"{RECORD}/{KEY[:2]}/{KEY}"])
+    old.mark_used(["", "/", "../..", "record-v2", "record-v2/ab", name, f"{RECORD}/{KEY[:2]}/{KEY}"])
     assert os.stat(path).st_mtime == 1
     assert os.stat(old.path(RECORD, KEY)).st_mtime > 1

@@ -152,7 +152,7 @@ for number in range(60):
     digest = keys.digest_bytes(content)
     cache.add_blob(digest, content, number % 2 == 0)
     cache.add_record(RECORD, keys.digest_bytes(b"key %d" % (number % 20)), digest.encode())
-    cache.add_record("replay-v10", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
+    cache.add_record("replay-v11", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
     found = cache.read_blob(digest)
     assert found == content, number
 assert not cache.fault_message, cache.fault_message
