@@ -63,7 +63,6 @@ NAVIGATION = {
         "reference/outcomes",
         "reference/events",
         "reference/json",
-        "reference/commands-compared",
         "reference/cache-layout",
         "CHANGELOG",
     ],
