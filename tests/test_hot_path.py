@@ -77,7 +77,6 @@ TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]
 OF_REMOTES = ["nvccache.remote_url"]  # whether the setting can be understood; nothing that asks
 OF_SCRIPTS = ["nvccache.records.rehearsed", "nvccache.records.scripted", "nvccache.values"]
-_SAMPLE = 16  # levels.py: one process in so many counts what is in the cache
 
 
 # A Python that tells what it loads; the launcher looks whether it runs at all.
@@ -118,8 +117,7 @@ def bare_modules() -> set[str]:
     return imported(done.stderr)
 
 
-def modules_of_call(workspace: Workspace, words: list[str]) -> set[str] | None:
-    """What a call loads; None if it was one of those that count what is in the cache as well."""
+def modules_of_call(workspace: Workspace, words: list[str]) -> set[str]:
     (workspace.directory / "a.o").unlink()
     started = subprocess.Popen(
         [*words, *LINE], cwd=workspace.directory, env=workspace.environ, stderr=subprocess.PIPE
@@ -127,8 +125,6 @@ def modules_of_call(workspace: Workspace, words: list[str]) -> set[str] | None:
     _, stderr = started.communicate()
     assert started.returncode == 0, stderr.decode()
     assert (workspace.directory / "a.o").exists()
-    if started.pid % _SAMPLE == 0:
-        return None
     return imported(stderr) - bare_modules()
 
 
@@ -146,22 +142,21 @@ def test_a_replay_loads_nothing_of_python(workspace, compiled):
 @pytest.mark.parametrize("remote", ["", "file:///nowhere,rw"], ids=["alone", "with a remote"])
 def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled, remote):
     workspace.environ |= {"NVCCACHE_REMOTE": remote} if remote else {}
-    found = None
-    while found is None:
+    for _ in range(8):
         os.utime(workspace.directory / "a.cu")
         time.sleep(0.3)
         before = direct_hits(workspace)
         found = modules_of_call(workspace, compiled)
         assert direct_hits(workspace) == before + 1
+        if "nvccache.store.eviction" not in found:  # one hit in 16 counts what is in the cache as well
+            break
     of_scripts = OF_SCRIPTS if request.is_script(workspace.nvcc) else []
     assert found == {*DIRECT, *of_scripts, *(OF_REMOTES if remote else ())}
     assert not modules_of_call(workspace, compiled), "it is recorded for the launcher"
 
 
 def test_a_miss_loads_nothing_that_is_slow_to_load(workspace, compiled):
-    found = None
-    while found is None:
-        workspace.write("x.h", f"#pragma once\nint added{time.monotonic_ns()};\n")
-        found = modules_of_call(workspace, compiled)
+    workspace.write("x.h", "#pragma once\nint added;\n")
+    found = modules_of_call(workspace, compiled)
     assert "nvccache.observation.stage_inputs" in found
     assert not found & TOO_SLOW

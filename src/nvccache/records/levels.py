@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nvccache.records.request import Request
     from nvccache.records.tiered_store import TieredStore
 
-_SAMPLE = 16  # one in this many calls accounts for the bytes that hits add, on behalf of all
+_SAMPLE = 16  # one in about this many hits accounts for the bytes that all add
 
 
 def answer(request: Request) -> Answer | Bypass | None:
@@ -134,7 +134,8 @@ def _fronts(request: Request) -> Iterator[Front]:
 
 def _account_for_added(cache: Store, config: Config) -> None:
     """Keep the cache within its size, but not on every hit: the lock costs more than a hit."""
-    if cache.added and os.getpid() % _SAMPLE == 0:
+    # Not by the pid, which may be the same for each call: in a container for one compile, for example.
+    if cache.added and os.urandom(1)[0] % _SAMPLE == 0:
         from nvccache.store import eviction
 
         added = {shard: size * _SAMPLE for shard, size in cache.added.items()}

@@ -21,6 +21,7 @@ are not read.
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import time
@@ -59,6 +60,7 @@ class Store:
     """One cache directory. Cache faults do not raise OSError; they are noted in `fault`."""
 
     __slots__ = (
+        "_counting",
         "_has_stopped",
         "_memos",
         "added",
@@ -77,6 +79,7 @@ class Store:
         self.root = self.directory.path
         self.is_readonly = is_readonly
         self.added: dict[str, int] = {}  # bytes by which folders have grown, by their names such as `ab`
+        self._counting = _thread.allocate_lock()  # threads add to that
         self.fault_message = ""  # why something could not be stored, or was removed: the last, a sentence
         self.fault = ""  # the first fault of the directory, a word of outcomes.STORE_FAULTS
         self.used: dict[str, None] = {}  # the files that this call rests on; paths in the directory
@@ -267,7 +270,8 @@ class Store:
 
     def _count(self, name: str, grown: int) -> None:
         shard = name.split("/")[1]
-        self.added[shard] = self.added.get(shard, 0) + grown
+        with self._counting:
+            self.added[shard] = self.added.get(shard, 0) + grown
 
 
 def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.stat_result]:

@@ -18,7 +18,7 @@ from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.products import Answer
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.request import Request
-from nvccache.store import store
+from nvccache.store import eviction, store
 from nvccache.store.store import Store
 
 LINE = ["-c", "a.cu", "-o", "a.o"]
@@ -31,7 +31,7 @@ def place(tmp_path, monkeypatch):
     """The working directory, with a call recorded as one that read `a.cu`, and its product stored."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr(os, "getpid", lambda: 1)  # the size of the cache is not counted
+    monkeypatch.setattr(levels, "_SAMPLE", 1 << 8)  # the size of the cache is hardly ever counted
     (tmp_path / "work" / "a.cu").write_text("int a;\n")
     cache = Store(str(tmp_path / "cache"))
     cache.add_blob(keys.digest_bytes(OBJECT), OBJECT, compress=False)
@@ -90,6 +90,24 @@ def recorded(monkeypatch) -> list[tuple[InputRecord, Answer]]:
 def settle() -> None:
     """Wait until what was written is old enough for its signature to be trusted."""
     time.sleep(0.15)
+
+
+@pytest.mark.parametrize(("number", "counted"), [(0, 16), (16, 16), (1, 0)])
+def test_some_hits_count_for_all_wherever_they_run(place, monkeypatch, number, counted):
+    """Also in a container for one compile, where each call has the same process id."""
+    counts = []
+    monkeypatch.setattr(levels, "_SAMPLE", 16)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(
+        eviction, "count_and_limit", lambda _, added, *others: counts.append(sum(added.values()))
+    )
+    monkeypatch.setattr(
+        replay, "add_of", lambda *call: call[-1].add_record(store.REPLAY, "ab" * 32, bytes(100))
+    )
+    settle()
+    monkeypatch.setattr(os, "urandom", lambda length: bytes([number]) * length)
+    assert answer(place)
+    assert sum(counts) == counted * 100
 
 
 def test_a_call_is_answered_by_its_meaning_and_recorded_as_it_was_typed(place, recorded):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,33 @@ def test_a_damaged_blob_is_replaced(root, cache, compress, size):
     path.write_bytes(path.read_bytes()[:100])
     Store(str(root)).add_blob(digest, content, compress)
     assert Store(str(root)).read_blob(digest) == content
+
+
+class _Meeting(dict[str, int]):
+    """Two threads that may read a value at the same time do so before either writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.barrier = threading.Barrier(2)
+
+    def get(self, key: str, default: int = 0) -> int:
+        value = super().get(key, default)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self.barrier.wait(0.5)
+        return value
+
+
+def test_bytes_that_two_threads_add_are_all_counted(cache):
+    cache.added = _Meeting()
+    threads = [
+        threading.Thread(target=cache.add_record, args=(REPLAY, key, bytes(100), False))
+        for key in (KEY, KEY[:2] + OTHER_KEY[2:])
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cache.added == {KEY[:2]: 200}
 
 
 @pytest.mark.parametrize("lock", [True, False])
