@@ -29,9 +29,7 @@ local cache first, then one remote after the other. An answer is used after a ch
 locally. nvccache writes to a remote only if its URL ends with `,rw`. All but redis and directories need the
 extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
 
-A remote never fails a compile, nor delays it for long: a call waits at most `NVCCACHE_REMOTE_TIMEOUT` for all
-its remotes together. After a fault, all calls of this user on this machine skip the remote for a minute.
-`nvccache remote status` and `doctor` try all, and end that for those that work.
+[Share a cache with other machines](../how-to/remote.md) shows how to set one up.
 """
 REMOTE_CREDENTIALS = {
     "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`; without any, requests are unsigned",
