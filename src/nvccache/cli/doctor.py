@@ -19,23 +19,20 @@ from typing import Any
 
 import click
 
-from nvccache import config, hints, log, outcomes, real_nvcc, settings_file
+from nvccache import config, log, outcomes, real_nvcc, settings_file
 from nvccache.cli import cache_checks, file_checks, nvcc_checks, remote_checks
-from nvccache.cli.install import adding, counted, launcher, private_launcher
+from nvccache.cli.install import counted, launcher, private_launcher
 from nvccache.cli.output import BAD, GOOD, ODD, Finding, bar, json_option, say_json, show_finding
 from nvccache.cli.settings import changing
 from nvccache.cli.units import format_seconds
 from nvccache.config import PREFIX, Config
-from nvccache.settings_file import Problem
 from nvccache.toolkit import discovery
 
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
-_LINE = re.compile(r"` line (\d+)$")
-_NAME = re.compile(r"\w+", re.ASCII)
 OTHER_CACHES = ("ccache", "sccache")
-_FILE = "CMakeCache.txt"
 _LARGEST = 1 << 24  # bytes
 _ENTRY = re.compile(r"^([A-Za-z0-9_.+-]+):[A-Z]+=(.*)$", re.MULTILINE)
+_OF_CHECKOUTS = (".git", ".hg", ".svn", "CMakeLists.txt")
 _CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 
 
@@ -68,23 +65,19 @@ def _all(
     settings: Config, environ: dict[str, str], build_directory: str, checks_files: bool
 ) -> Iterator[Finding]:
     yield from of_settings(settings, environ)
-    yield from nvcc_checks.of_launcher()
+    yield from nvcc_checks.of_installation(settings)
     yield from nvcc_checks.of_nvcc(settings, environ)
     yield from of_path(settings, environ)
-    yield from of_variables(environ)
+    yield from of_launchers("the environment", environ)
     if build_directory:
         yield from of_build(os.path.abspath(build_directory))
     yield from cache_checks.of_cache(settings)
     if checks_files and settings.dir:
         yield from file_checks.of_files(settings)
     yield from remote_checks.of_remotes(settings)
-    if settings.executor:
-        yield from remote_checks.of_executor(settings)
-    yield from nvcc_checks.of_observer(settings)
-    yield from nvcc_checks.of_machine(settings)
+    yield from remote_checks.of_executor(settings)
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
     if nvcc:
-        yield from nvcc_checks.of_parts(nvcc, environ)
         yield from _compiles(nvcc, environ)
 
 
@@ -135,51 +128,41 @@ def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[floa
 
 
 def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Wrong settings, and two settings that name different caches."""
-    path = config.config_file(environ)
-    taken = {*environ, *settings_file.read(path, config.SETTINGS)[0]}
+    """Wrong settings, those that went, and a base directory with which no call is shared."""
     for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
+        is_variable = problem.where.startswith("`NVCCACHE_")
+        mend = (f"unset {shlex.quote(problem.where.strip('`'))}",) if is_variable else ()
         if problem.setting == "remote":  # without it, nothing would be shared
-            yield Finding(BAD, "settings", text, (f"to fix it: correct the URL in {problem.where}",))
-            continue
-        yield Finding(BAD, "settings", text, (), (_fix_for(problem, taken),))
+            mend = ()
+        details = () if mend else (f"to fix it: correct {problem.where}",)
+        was_removed = bool(settings_file.instead_of(problem.word))
+        yield Finding(ODD if was_removed else BAD, "settings", text, details, mend)
     try:
         if settings.log:
             os.close(log.opened(settings.log))
     except OSError as error:
         text = f"nothing can be written to the log `{settings.log}`: {error.strerror}"
         yield Finding(BAD, "log", text, (), (changing(settings, "log"),))
-    if settings.origins["dir"] == "NVCCACHE_DIR" and path:
-        of_file = config.load({name: value for name, value in environ.items() if name != "NVCCACHE_DIR"})
-        if of_file.origins["dir"] == config.FILE and of_file.dir != settings.dir:
-            text = f"two caches: `NVCCACHE_DIR` is `{settings.dir}`, and `{path}` has `{of_file.dir}`"
-            detail = "calls without the variable, as from an editor or a service, use the other one"
-            named = f"nvccache config dir {shlex.quote(settings.dir)}"
-            yield Finding(ODD, "settings", text, (detail,), (named, "unset NVCCACHE_DIR"))
+    yield from _of_base_dir(settings.base_dir)
 
 
-def _fix_for(problem: Problem, taken: set[str]) -> str:
-    """The command that renames a misspelled setting, or takes a wrong one out of force.
-
-    No line of the file moves, so that the commands for several problems work in any order.
-    """
-    new = hints.new_name(problem.word)
-    is_renamed = bool(new) and new not in taken and bool(_NAME.fullmatch(problem.word))
-    taken.add(new)
-    if problem.where.startswith("`NVCCACHE_"):
-        removal = f"unset {shlex.quote(problem.where.strip('`'))}"
-        return f'export {new}="${problem.word}"; {removal}' if is_renamed else removal
-    file = shlex.quote(config.config_file(os.environ))
-    line = _LINE.search(problem.where)
-    if not line:
-        return f'"${{EDITOR:-vi}}" {file}'
-    edit = f"s/{problem.word}/{new}/" if is_renamed else "s/^/# /"
-    return f"sed -i '{line[1]}{edit}' {file}"
+def _of_base_dir(base: str) -> Iterator[Finding]:
+    if not base:
+        return
+    real = os.path.realpath(base)
+    if real != base:
+        text = f"`base_dir` is `{base}`, which leads through a link to `{real}`: name that one"
+        yield Finding(ODD, "settings", text)
+    if any(os.path.exists(os.path.join(real, name)) for name in _OF_CHECKOUTS):
+        text = f"`base_dir` is a checkout, `{base}`: other checkouts share nothing with it"
+        details = (f"name the directory above all checkouts, `{os.path.dirname(real)}`",)
+        yield Finding(ODD, "settings", text, details)
 
 
 def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Which program `nvcc` is, and which compiler a shim would run."""
-    programs = _programs("nvcc", environ)
+    """Which program `nvcc` is, and whether a shim finds a compiler."""
+    folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
+    programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]
     if not shims:
         text = "`nvcc` is the real one: call `nvccache nvcc`, or see `nvccache install`"
@@ -191,101 +174,55 @@ def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     else:
         yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{shims[0]}`")
     if shims and not real_nvcc.find("", settings.nvcc, environ):
-        yield _nothing_behind(shims[0], settings, environ)
-    for path in programs[:1]:
-        other = os.path.basename(os.path.realpath(path))
-        if other in OTHER_CACHES:
-            text = f"`{path}` is {other}: with nvccache as a launcher, two caches would share one compile"
-            yield Finding(
-                ODD, "on PATH", text, ("remove its directory from PATH, or use only one of the two",)
-            )
+        why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
+        yield Finding(BAD, "shim", f"`{shims[0]}` is nvccache, but there is no nvcc for it to run: {why}")
+    if programs and os.path.basename(os.path.realpath(programs[0])) in OTHER_CACHES:
+        yield Finding(ODD, "on PATH", f"`{programs[0]}` is another cache: use only one of the two")
 
 
-def _nothing_behind(shim: str, settings: Config, environ: Mapping[str, str]) -> Finding:
-    why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
-    found = discovery.find_nvcc(environ)
-    text = f"`{shim}` is nvccache, but there is no nvcc for it to run: {why}"
-    if found or settings.origins["nvcc"] == "NVCCACHE_NVCC":
-        return Finding(
-            BAD, "shim", text, (), (changing(settings, "nvcc", shlex.quote(found) if found else ""),)
-        )
-    return Finding(BAD, "shim", text, (f"`{adding('toolkit')}` installs an nvcc",))
+def of_launchers(where: str, entries: Mapping[str, str]) -> Iterator[Finding]:
+    """CMake's launchers, in the environment or in a build."""
+    for name in _HOST:
+        if _names_nvccache(entries.get(name, "")):
+            text = f"`{name}` of {where} names nvccache for host code, which it does not cache"
+            yield Finding(ODD, "launcher", text, ("for host code, use ccache or sccache",))
+    value = entries.get(_CUDA, "")
+    others = [word for word in value.split(";") if os.path.basename(word) in OTHER_CACHES]
+    if others and _names_nvccache(value):
+        text = f"`{_CUDA}` of {where} is `{value}`, so that two caches share one compile"
+        mend = f"-D{_CUDA}={shlex.quote(launcher() or 'nvccache')}"
+        yield Finding(ODD, "two caches", text, (f"set it to nvccache alone: `{mend}`",))
 
 
-def _programs(name: str, environ: Mapping[str, str]) -> list[str]:
-    folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
-    paths = [os.path.join(folder, name) for folder in folders]
-    return [path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)]
-
-
-def of_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """The environment variables from which CMake takes its launchers."""
-    for variable in _HOST:
-        if names_nvccache(environ.get(variable, "")):
-            yield for_host_code(f"`{variable}` names nvccache", f"unset {variable}")
-    value = environ.get(_CUDA, "")
-    others = other_caches_in(value)
-    if others and names_nvccache(value):
-        yield two_caches(f"`{_CUDA}` is `{value}`", others[0], f"export {_CUDA}=nvccache")
-
-
-def for_host_code(what: str, mend: str) -> Finding:
-    detail = "nvccache caches only nvcc and passes other calls on; for host code, use ccache or sccache"
-    return Finding(ODD, "launcher", f"{what} for host code, which it does not cache", (detail,), (mend,))
-
-
-def two_caches(what: str, other: str, mend: str) -> Finding:
-    details = (f"nvccache caches only an nvcc that it starts itself, and {other} is none",)
-    text = f"{what}, so that {other} and nvccache share one compile"
-    return Finding(ODD, "two caches", text, details, (mend,))
-
-
-def names_nvccache(value: str) -> bool:
+def _names_nvccache(value: str) -> bool:
     return any(os.path.basename(word) in real_nvcc.OWN_NAMES for word in value.split(";"))
 
 
-def other_caches_in(value: str) -> list[str]:
-    return [name for word in value.split(";") if (name := os.path.basename(word)) in OTHER_CACHES]
-
-
 def of_build(directory: str) -> Iterator[Finding]:
-    path = os.path.join(directory, _FILE)
+    """Whether a CMake build directory compiles CUDA through the cache."""
+    path = os.path.join(directory, "CMakeCache.txt")
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(0, "it is not a regular file")  # a FIFO would wait for a writer
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             entries = dict(_ENTRY.findall(stream.read(_LARGEST)))
     except OSError as error:
-        text = f"`{directory}` has no `{_FILE}` that can be read: {error.strerror}"
+        text = f"`{directory}` has no `CMakeCache.txt` that can be read: {error.strerror}"
         yield Finding(BAD, "build", text, ("only CMake build directories can be checked",))
         return
-    quoted = shlex.quote(directory)
-    for name in _HOST:
-        if names_nvccache(entries.get(name, "")):
-            yield for_host_code(f"`{name}` of `{directory}` names nvccache", f"cmake -U {name} {quoted}")
-    if "CMAKE_CUDA_COMPILER" not in entries:
-        yield Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache has nothing to do there")
-        return
-    yield from _of_cuda(directory, entries)
-
-
-def _of_cuda(directory: str, entries: dict[str, str]) -> Iterator[Finding]:
-    compiler, value = entries["CMAKE_CUDA_COMPILER"], entries.get(_CUDA, "")
+    yield from of_launchers(f"`{directory}`", entries)
+    compiler, value = entries.get("CMAKE_CUDA_COMPILER", ""), entries.get(_CUDA, "")
+    first = value.split(";")[0]
     mend = f"cmake -D{_CUDA}={shlex.quote(launcher() or 'nvccache')} {shlex.quote(directory)}"
-    if not os.path.isfile(compiler):
+    if not compiler:
+        yield Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache has nothing to do there")
+    elif not os.path.isfile(compiler):
         text = f"`CMAKE_CUDA_COMPILER` of `{directory}` is `{compiler}`, which does not exist"
-        yield Finding(BAD, "build", text, (), (f"rm {shlex.quote(os.path.join(directory, _FILE))}",))
-        return
-    is_shim = real_nvcc.is_ours(compiler)
-    others = other_caches_in(value)
-    missing = [word for word in value.split(";")[:1] if word and not shutil.which(word)]
-    if missing:
-        text = f"`{_CUDA}` of `{directory}` is `{missing[0]}`, which does not exist: builds fail"
+        yield Finding(BAD, "build", text, (), (f"rm {shlex.quote(path)}",))
+    elif first and not shutil.which(first):
+        text = f"`{_CUDA}` of `{directory}` is `{first}`, which does not exist: builds fail"
         yield Finding(BAD, "build", text, (), (mend,))
-    elif others and (is_shim or names_nvccache(value)):
-        yield two_caches(f"`{_CUDA}` of `{directory}` is `{value}`", others[0], mend)
-    elif names_nvccache(value) or is_shim:
-        how = f"`{_CUDA}`" if not is_shim else f"`{compiler}`, which is nvccache"
-        yield Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache, by {how}")
+    elif _names_nvccache(value) or real_nvcc.is_ours(compiler):
+        yield Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")
     else:
         yield Finding(ODD, "build", f"`{directory}` compiles CUDA without nvccache", (), (mend,))

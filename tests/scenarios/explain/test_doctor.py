@@ -118,22 +118,6 @@ def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:
     assert [path.name for path in (workspace.directory / "theirs").rglob("*")] == ["tmp", "mine"]
 
 
-def test_a_static_host_compiler_is_recognized(workspace: Workspace) -> None:
-    text = '#include <unistd.h>\nint main(int n, char **v) { v[0] = "/usr/bin/g++"; execv(v[0], v); }\n'
-    source = workspace.write("driver.c", text)
-    (workspace.directory / "bin").mkdir()
-    program = workspace.directory / "bin" / "g++"
-    made = workspace.run(["gcc", "-w", "-static", source, "-o", program])
-    if made.status:
-        pytest.skip("no static C library")
-    result, lines = examine(workspace, NVCC_APPEND_FLAGS=f"-ccbin={program}")
-    assert result.status == 0, result.stdout
-    assert lines["host compiler"][1] == (
-        "note", f"`{program}` is statically linked, so no library can be loaded into it",
-    )  # fmt: skip
-    assert lines["and again"][0][0] == "note" and "direct_hit" not in lines["and again"][0][1]
-
-
 def test_as_json_it_is_one_object(workspace: Workspace) -> None:
     workspace.nvcc = str(workspace.directory / "none")
     command = [sys.executable, "-m", "nvccache", "doctor", "--json", "."]
