@@ -117,5 +117,5 @@ def paths_of(known: ObjectRecord, key: str) -> list[str]:
     stems = [os.path.basename(argument).rpartition(".")[0] for argument in inputs]
     products = [*values, "a.out", *(stem + suffix for stem in stems for suffix in _PRODUCTS)]
     paths = [os.path.normpath(os.path.join(directory, argument)) for argument in products if argument]
-    made = [path for path in paths if key in object_record.keys_of(path, known)]
+    made = [path for path in paths if key == object_record.key_of(path)]
     return [*made[:1], *(os.path.normpath(os.path.join(directory, argument)) for argument in inputs)]

@@ -88,7 +88,7 @@ def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     subject = f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
     yield [f"{subject}: {call.outcome.replace('_', ' ')}, because {found.cause}"]
     for detail in found.details:
-        yield [f"  {detail}" if detail.startswith(miss_reason.ADVICE) else f"  also: {detail}"]
+        yield [f"  also: {detail}"]
     if found.is_logged and (age := _rewritten_after(call)):
         yield [
             f"  the object was written again {age} later, by a call that was not counted or another program"

@@ -27,7 +27,6 @@ class Report:
         "output_before_link",
         "product",
         "reason_against_record",
-        "reason_not_shared",
         "record",
         "remote",
         "stages",
@@ -57,7 +56,6 @@ class Report:
         self.to_send: list[tuple[str, str]] = []  # for remotes: bucket and key of each item
         self.record: Pair | None = None  # of this call, which answers it next time
         self.reason_against_record = ""  # why there is none, a clause
-        self.reason_not_shared = ""  # why other checkouts cannot use the record, a clause of record_call.py
         self.cause = ""  # why no record answered the call
 
     @property

@@ -42,14 +42,6 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 1 << 16  # bytes
-ID_HAS_PATHS = "the module id in it depends on paths"
-LINKED_ID_HAS_PATHS = "the module id in it, which device links use, depends on paths"
-DEPENDS_ON_NAMES = "its content depends on its name"
-NAMED_IN_DEBUG_INFO = "its debug or line information names its directory"
-NAMED_IN_TEXT = "its text names its directory, as `__FILE__` and `assert` do"
-NAMED_IN_RESULT = "it, or a message, names its directory"
-NAMED_IN_INPUTS = "a variable or file that its compile reads names a path there"
-READS_BY_RELATIVE_NAME = "it reads files by names relative to its working directory"
 
 
 class Recorder:
@@ -155,41 +147,30 @@ class Recorder:
             return passes.union([self.call.workspace.passes[path].listed for path in step.preprocessed])
         return []
 
-    def scope(self, answer: Answer, inputs: InputRecord) -> tuple[str, str]:
-        """The scope of a call's record, and why it is not wider, a clause."""
+    def scope(self, answer: Answer, inputs: InputRecord) -> str:
+        """How widely the record of a call may be shared, one of direct.py's scopes."""
         # A wrapper may also choose by paths of outputs and directories, some of which a wider key leaves out.
         is_bound = self.known.is_bound or any(known.may_choose for known in self.call.context.rehearsals)
         if is_bound or self._contains_output_names(answer) or answer.intermediates:
-            return direct.SAME_OUTPUTS, (
-                self.known.is_bound and self._reason_not_shared(answer)
-            ) or DEPENDS_ON_NAMES
+            return direct.SAME_OUTPUTS
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages
         naming = [
             each for each in stages if each.tool.names_directory(each.command or each.argv, self.cwd, pwd)
         ]
         if not all(find_stage.is_free_of_directory(self.call, each) for each in naming):
-            return direct.SAME_DIRECTORY, NAMED_IN_DEBUG_INFO
-        reason_not_shared = ""
-        if self.relocation.checkout:
-            reason_not_shared = NAMED_IN_DEBUG_INFO if naming else self._reason_not_shared(answer)
-            if not reason_not_shared and self._inputs_name(self.relocation.checkout, inputs):
-                reason_not_shared = NAMED_IN_INPUTS
-            if not reason_not_shared:
-                return direct.BELOW_BASE, ""
-        reason = self._reason_for_directory(answer, inputs)
-        scope = direct.SAME_DIRECTORY if reason else direct.ANY_DIRECTORY
-        return scope, reason_not_shared or reason
+            return direct.SAME_DIRECTORY
+        if not naming and self._is_free_of_checkout(answer, inputs):
+            return direct.BELOW_BASE
+        return direct.ANY_DIRECTORY if self._is_free_of_directory(answer, inputs) else direct.SAME_DIRECTORY
 
-    def _reason_for_directory(self, answer: Answer, inputs: InputRecord) -> str:
-        """Why the same argv may give another result in another directory, a clause; or empty."""
-        if input_records.follows_directory(inputs):
-            return READS_BY_RELATIVE_NAME
+    def _is_free_of_directory(self, answer: Answer, inputs: InputRecord) -> bool:
+        """Whether the same argv gives the same result in any directory."""
         texts = self._texts(answer)
         if any(os.fsencode(self.cwd) in text or elf.hides_text(text) for text in texts):
-            return NAMED_IN_RESULT
-        is_relative = self.call.context.ids_choice == SHARED
-        return ID_HAS_PATHS if is_relative and self._may_hold_id(answer) else ""
+            return False
+        has_relative_id = self.call.context.ids_choice == SHARED and self._may_hold_id(answer)
+        return not has_relative_id and not input_records.follows_directory(inputs)
 
     def _inputs_name(self, here: str, inputs: InputRecord) -> bool:
         """Whether a variable or file that was read names a path in the directory `here`.
@@ -216,21 +197,17 @@ class Recorder:
         names = [os.fsencode(destination) for destination, _, _ in answer.products]
         return any(name in answer.result.stderr + answer.result.stdout for name in names)
 
-    def _reason_not_shared(self, answer: Answer) -> str:
-        """What in the result may reveal the path of the checkout, a clause; or empty."""
+    def _is_free_of_checkout(self, answer: Answer, inputs: InputRecord) -> bool:
+        """Whether there is a base directory, and nothing reveals the path of the checkout in it."""
         checkout = self.relocation.checkout
-        if not checkout:
-            return ""
+        if not checkout or self._inputs_name(checkout, inputs):
+            return False
         if not all(known.is_free_of(checkout) for known in self.call.workspace.passes.values()):
-            return NAMED_IN_TEXT
+            return False
         needle = os.fsencode(checkout)
         if any(needle in text or elf.hides_text(text) for text in self._texts(answer)):
-            return NAMED_IN_RESULT
-        if self.call.context.ids_choice == SHARED or not self._may_hold_id(answer):
-            return ""
-        plan, pwd = self.call.context.plan, self._environ.get("PWD", self.cwd)
-        is_linked = not ids.may_be_relative(plan, os.path.dirname(checkout), self.cwd, pwd)
-        return LINKED_ID_HAS_PATHS if is_linked else ID_HAS_PATHS
+            return False
+        return self.call.context.ids_choice == SHARED or not self._may_hold_id(answer)
 
     def _texts(self, answer: Answer) -> list[bytes]:
         """The products and messages."""
@@ -286,7 +263,7 @@ def of_compile(recorder: Recorder, report: Report) -> None:
         return
     answer = recorder.answer()
     as_typed, inputs = inputs, recorder.without_option_files(inputs)
-    scope, reason_not_shared = recorder.scope(answer, as_typed)
+    scope = recorder.scope(answer, as_typed)
     relocation = direct.relocation_of(scope, recorder.relocation)
     if scope in (direct.BELOW_BASE, direct.ANY_DIRECTORY):
         input_records.forget_parents_of(recorder.cwd, inputs)
@@ -294,8 +271,6 @@ def of_compile(recorder: Recorder, report: Report) -> None:
     front = direct.front_of(recorder.request, scope, relocation)
     since_ns = recorder.call.context.since_ns
     keep(recorder.request, front, inputs, as_typed, answer, listed, cache, since_ns, report)
-    if report.record:
-        report.reason_not_shared = reason_not_shared
 
 
 def keep(

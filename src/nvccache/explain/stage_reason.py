@@ -40,7 +40,6 @@ _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
 _TEXTS = "said"  # an extra tag of a pass: the digest of each user file's contribution to its text
-_NAMING = ("arguments", "files")  # components that name files
 _OF_PLACES = (
     "files",
     "directory",
@@ -57,15 +56,8 @@ _OTHERS = {
 class StageReasons:
     """Why the stages of one call ran, and the components of their keys for the next compile's record."""
 
-    def __init__(
-        self,
-        call: StagedCall,
-        looked_up: Sequence[Task],
-        now: Present,
-        relocation: Relocation | None = None,
-    ) -> None:
+    def __init__(self, call: StagedCall, looked_up: Sequence[Task], now: Present) -> None:
         self._call = call
-        self._here = self._there = relocation or Relocation("", call.cwd)
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
         self._now = now.in_environment(call.environ)
@@ -79,7 +71,6 @@ class StageReasons:
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """The name of each stage that ran, and why, a clause."""
-        self._there = former.relocation if former else self._here
         self._former = known = {keys.name: keys for keys in former.stages} if former else {}
         self._clauses = clauses = {}
         for one in self._looked_up:
@@ -163,33 +154,14 @@ class StageReasons:
 
     def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
         now = object_record.bounded(self._keys_of(one, former.digest_key).components)
-        different = difference_text.differences(now, self._as_here(before.components))
+        different = difference_text.differences(now, before.components)
         different = [difference for difference in different if difference.tag != _TEXTS]
         found = [clause for difference in different for clause in self._of_component(difference, one.stage)]
         if all(difference.tag in _OF_PLACES for difference in different):
             # Other inputs may have changed, too.
             read = self._of_input_record(before)
             found += [clause for clause in read if clause not in _MISSING or not found]
-        if not found:
-            here, there = self._here.checkout, self._there.checkout
-            found = [f"its command line names `{here}` instead of `{there}`"]
         return list(dict.fromkeys(found))
-
-    def _as_here(self, components: Iterable[Component]) -> list[Component]:
-        """Components of a compile in another checkout, with the paths of this one."""
-        if not self._is_elsewhere:
-            return list(components)
-        here, there = self._here.checkout, self._there.checkout
-        return [
-            (tag, [(shown.replace(there, here), text) for shown, text in parts] if tag in _NAMING else parts)
-            for tag, parts in components
-        ]
-
-    @property
-    def _is_elsewhere(self) -> bool:
-        """Whether the compared compile was in another checkout."""
-        here, there = self._here.checkout, self._there.checkout
-        return bool(here and there and here != there)
 
     def _of_component(self, difference: ComponentDifference, stage: Stage) -> list[str]:
         tag = difference.tag
@@ -271,13 +243,7 @@ class StageReasons:
     def _of_input_record(self, before: StageKeys) -> list[str]:
         """What changed in its input record, as clauses."""
         environ, cache = self._call.environ, self._call.store
-        found = record.named(before.record_name, Relocation("", self._there.cwd), cache)
-        if self._is_elsewhere:
-            moved = found and input_records.as_here(found.input_record, self._there, self._here)
-            files = input_records.files_here(moved, self._now) if moved else []
-            changed = {f"`{path}` changed": path for path, is_same in files if not is_same}
-            self._paths |= changed
-            return list(changed)
+        found = record.named(before.record_name, Relocation("", self._call.cwd), cache)
         if found is None:
             return [LOST if before.record_name else NOT_STORED]
         read = found.input_record

@@ -342,22 +342,6 @@ def differences(
     return found
 
 
-def as_here(input_record: InputRecord, there: Relocation, here: Relocation) -> InputRecord | None:
-    """The record of a compile elsewhere, with paths as here; None if one is above the base directory."""
-    if not there.checkout or not here.checkout:
-        return None
-    try:
-        return decode(encode(input_record, there), here)
-    except ValueError:
-        return None
-
-
-def files_here(input_record: InputRecord, now: Present) -> list[tuple[str, bool]]:
-    """The recorded files that exist, each with whether its content is the recorded one."""
-    files = zip(input_record.files, input_record.digests, strict=True)
-    return [(path, now.digest(path) == digest) for path, digest in files if now.signature(path)]
-
-
 def _each(input_record: InputRecord, now: Present, until: float) -> Iterator[Difference]:
     def of(facts: Iterable[Fact]) -> Iterator[Difference]:
         for fact in facts:

@@ -136,17 +136,6 @@ def test_another_architecture_runs_stages_of_its_own(compiled):
     assert "`--image3=kind=elf,sm=90,file=<input>` was added to its command line" in found["fatbinary"]
 
 
-def test_architectures_that_take_turns_are_compared_with_their_own_last_compile(compiled):
-    other = [option.replace("80", "90") for option in LINE]
-    assert compiled.cached(*other).status == 0
-    assert compiled.cached(*LINE).status == 0  # replayed
-    compiled.write("a.h", "#pragma once\n#define NUMBER 2\n")
-    for line in (LINE, other):
-        assert compiled.cached(*line).status == 0
-        assert set(why(compiled).values()) >= {"`a.h` changed"}
-        assert FIRST not in why(compiled).values()
-
-
 def test_a_variable_is_named(compiled):
     (compiled.directory / "include").mkdir()
     assert compiled.cached(*LINE, CPATH="include").status == 0
@@ -168,21 +157,6 @@ def test_a_compile_that_failed_in_between_makes_no_first_compile(compiled):
     compiled.write("a.h", "#pragma once\n#define NUMBER 3\n")
     assert compiled.cached(*LINE, "-Xptxas", "-O1").status == 0
     assert why(compiled)["ptxas for sm_80"] == f"`-O1` was added to its command line; {OF_CICC}"
-
-
-@pytest.mark.parametrize("number", ["2", "no"])
-def test_a_file_that_was_restored_is_no_cause(compiled, number):
-    """Restored, it is a direct hit, which leaves no record; or what came before did not compile."""
-    header = compiled.directory / "a.h"
-    text = header.read_text()
-    header.write_text(text.replace("1", number))
-    assert (compiled.cached(*LINE).status == 0) == (number == "2")
-    header.write_text(text)
-    assert compiled.cached(*LINE).status == 0
-    compiled.write("a.cu", f'#include "a.h"\n{KERNEL}int host() {{ return 2; }}\n')
-    assert compiled.cached(*LINE).status == 0
-    assert cause(compiled).endswith(", because `a.cu` changed")
-    assert not any("a.h" in clause or clause == FIRST for clause in why(compiled).values())
 
 
 def test_an_evicted_result_is_reported_as_lost(compiled):

@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from nvccache import outcomes
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord, StageKeys
 from nvccache.store import store
@@ -50,62 +49,6 @@ def compiled(cache: Store, command: str, record_name: str = "", outcome: str = "
 
 def bases(cache: Store) -> list[str]:
     return [found.command + found.record_name for found in object_record.bases(PRODUCT, cache)]
-
-
-def test_the_last_compiles_are_kept_newest_first(cache):
-    for number in range(9):
-        compiled(cache, "line ", str(number))
-    assert bases(cache) == [f"line {number}" for number in (8, 7, 6, 5, 4, 3, 2)]
-
-
-def test_of_compiles_that_can_stand_for_each_other_the_last_is_kept(cache):
-    for command, inputs in (("one ", "x"), ("two ", "x"), ("one ", "y"), ("two ", "x"), ("one ", "x")):
-        compiled(cache, command, inputs)
-    assert bases(cache) == ["one x", "two x", "one y"]
-
-
-def test_the_last_compile_of_a_command_line_is_kept_beside_many_of_others(cache):
-    compiled(cache, "one", "x")
-    for number in range(30):
-        compiled(cache, f"line {number}", "x")
-    assert [found.command for found in object_record.bases(PRODUCT, cache, "one")] == ["one"]
-    assert len(list(object_record.bases(PRODUCT, cache, "none"))) == 7
-
-
-def test_a_failed_compile_is_kept_until_the_next(cache):
-    compiled(cache, "broken", outcome=outcomes.FAILED)
-    assert bases(cache) == ["broken"]
-    compiled(cache, "one ", "x")
-    compiled(cache, "broken", outcome=outcomes.FAILED)
-    assert object_record.find(PRODUCT, cache).command == "broken"
-    assert bases(cache) == ["one x"]
-    compiled(cache, "two ", "x")
-    assert bases(cache) == ["two x", "one x"]
-
-
-def test_each_record_can_be_found_by_its_object(cache):
-    compiled(cache, "one", "x")
-    compiled(cache, "two", "x")
-    for found in object_record.bases(PRODUCT, cache):
-        keys_of = object_record.keys_of(PRODUCT, found)
-        assert any(cache.find_record(store.OBJECT, key) == object_record._encode(found) for key in keys_of)
-
-
-def test_a_source_is_found_by_its_place_and_by_its_content(cache):
-    def made_of(source: str, checkout: str, digest: str, product: str) -> None:
-        record = ObjectRecord(source=source, checkout=checkout, source_digest=digest)
-        object_record.note_of_source(record, product, cache)
-
-    made_of("/one/src/a.cu", "/one", "1", "/one/a.o")
-    made_of("/two/a.cu", "/two", "2", "/two/a.o")
-    for source, digest, products in (
-        ("/three/src/a.cu", "3", ["/one/a.o"]),
-        ("/three/b.cu", "1", ["/one/a.o"]),
-        ("/three/a.cu", "1", ["/two/a.o", "/one/a.o"]),
-        ("/three/b.cu", "", []),
-    ):
-        place = object_record.below("/three", source)
-        assert object_record.made_from(place, digest, cache) == products
 
 
 def test_what_stands_for_a_hidden_value_can_be_kept_in_every_locale(cache, monkeypatch):
