@@ -175,6 +175,49 @@ def test_a_library_that_is_elsewhere_is_found_by_trying(environment, tmp_path):
     assert text_of(started, "a b", env={"PATH": "/usr/bin:/bin"}) == f"1 1 {started} a b\n"
 
 
+def loading(tmp_path: Path, *libraries: str) -> dict[str, str]:
+    """Variables with libraries of these names that have nothing in them, and one that is not there."""
+    (tmp_path / "empty.c").write_text("")
+    (tmp_path / "libraries").mkdir()
+    for name in libraries:
+        path = tmp_path / "libraries" / name
+        subprocess.run(["gcc", "-shared", "-o", path, tmp_path / "empty.c"], check=True)
+    return {"LD_LIBRARY_PATH": str(tmp_path / "libraries"), "LAST": "1", "LD_PRELOAD": "/nowhere/none.so"}
+
+
+# Python looks for all of them; the stand-in for nvcc, a shell, does not.
+@pytest.mark.parametrize("library", ["libm.so.6", f"lib{VERSION}.so.1.0"])
+@pytest.mark.parametrize("fault", [None, without_package], ids=["", "that cannot load nvccache"])
+@pytest.mark.parametrize("form", ["program"])
+def test_libraries_of_the_caller_are_for_the_tools(environment, tmp_path, library, fault):
+    if fault:
+        fault(environment)
+    (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\ncat /proc/$$/environ\n")
+    variables = loading(tmp_path, library)
+    done = run(["nvccache", "nvcc", "-c", "-v", "a.cu"], environment, **variables)
+    assert done.returncode == 0
+    entries = done.stdout.decode().split("\0")[:-1]
+    assert entries[2:5] == [f"{name}={value}" for name, value in variables.items()]
+    assert {entry.partition("=")[0] for entry in entries[5:]} <= {"_NVCCACHE_TRIED"}
+    if not fault:
+        assert run(["nvccache", "--version"], environment, **variables).stdout.startswith(b"nvccache ")
+
+
+@pytest.mark.parametrize("form", ["program"])
+def test_a_python_that_needs_libraries_of_the_caller_gets_them(environment, tmp_path):
+    python = environment / "bin" / "python3"
+    real = os.path.realpath(python)
+    python.unlink()
+    python.write_text(f'#!/bin/sh\n[ "$LD_LIBRARY_PATH" ] || exit 127\nexec "{real}" "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / f"lib{VERSION}.so.1.0").symlink_to(BASE / "lib" / f"lib{VERSION}.so.1.0")
+    variables = {"LD_LIBRARY_PATH": f"/nowhere:{tmp_path}/libraries"}
+    (environment / "bin" / "nvccache-python").write_text(REPORT)
+    started = environment / "bin" / "nvccache"
+    assert text_of(started, "a b", env={"PATH": "/usr/bin:/bin", **variables}) == f"1 1 {started} a b\n"
+
+
 @pytest.mark.parametrize("form", ["program"])
 def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
     """By what looks on PATH, as it leads nowhere; its path cannot be run."""

@@ -120,6 +120,7 @@ void digest_of(const void *content, size_t size, unsigned char *digest);
 /* python.c: return if it cannot be started */
 int find_folder(const char *started, char *folder);
 void start_python(const char *folder, const struct call *call);
+void release_loader_variables(void); /* of a Python that could not load nvccache */
 
 /* compiler.c: returns if none can be started */
 void run_compiler(const char *started, char **argv);

@@ -1,5 +1,5 @@
 /* The executable `nvccache`: replays a call that was made before, or starts Python isolated, with its environment
-   unchanged.
+   unchanged but for what would keep it from starting.
 
    A script cannot do that. pip leaves no options on a script's first line, so PYTHONHOME, PYTHONPATH and the
    like would take effect, and a shell in between adds PWD and more to nvcc's environment.
@@ -46,6 +46,7 @@ int main(int argc, char **argv)
     if (fault && argc > 0) {
         fault = strdup(fault);
         unsetenv(FAULT);
+        release_loader_variables();
         run_compiler(started, argv);
         fprintf(stderr, "nvccache: %s\n", fault ? fault : "cannot be loaded");
         return 127;

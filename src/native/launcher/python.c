@@ -8,6 +8,10 @@
    nvccache-python; else `python3` in FOLDER. AS-STARTED is the path that was executed, which a script would find
    in argv[0]: under the name `nvcc` this is a masquerade. NAME is that of the record that was looked for.
 
+   The caller's LD_LIBRARY_PATH, LD_PRELOAD and LD_AUDIT are for the tools: another libz or libpython there (MATLAB,
+   modules of clusters) can keep Python from starting. They are held under other names, which nvccache-python gives back.
+   Where Python itself may need LD_LIBRARY_PATH, it is tried without.
+
    If Python stops before that script runs, nothing runs the compiler. Where that might happen, Python is tried
    first, and SIGINT is held until the script can end by it as nvcc would. */
 
@@ -22,7 +26,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define HELD "_NVCCACHE_HELD_" /* as in nvccache-python */
 #define LAST_WORDS "sys.exit(main())\n" /* nvccache-python's */
+
+extern char **environ;
+
+static void hold_loader_variables(void)
+{
+    static const char *const names[] = {"LD_LIBRARY_PATH=", "LD_PRELOAD=", "LD_AUDIT="};
+    char *held;
+
+    for (char **entry = environ; *entry; entry++)
+        for (size_t index = 0; index < sizeof names / sizeof *names; index++)
+            if (strncmp(*entry, names[index], strlen(names[index])) == 0 && asprintf(&held, HELD "%s", *entry) > 0)
+                *entry = held;
+}
+
+void release_loader_variables(void)
+{
+    for (char **entry = environ; *entry; entry++)
+        if (strncmp(*entry, HELD, sizeof HELD - 1) == 0)
+            *entry += sizeof HELD - 1;
+}
 
 /* The directory of this executable, without a trailing slash; false if it is unknown. */
 int find_folder(const char *started, char *folder)
@@ -169,6 +194,27 @@ static int has_library(const char *python)
     return 0;
 }
 
+/* Whether LD_LIBRARY_PATH leads to a library that an interpreter may be linked with. */
+static int may_find_library(const char *python)
+{
+    static const char *const others[] = {"libz.so.1", "libexpat.so.1", "libcrypt.so.1", "libcrypt.so.2", "libintl.so.8", 0};
+    const char *path = getenv("LD_LIBRARY_PATH");
+    char home[PATH_MAX], name[NAME_MAX], own[NAME_MAX + 16], directory[ROOM];
+
+    find_library(python, home, name);
+    snprintf(own, sizeof own, "lib%s.so.1.0", name);
+    for (const char *entry = path; entry; entry = strpbrk(entry, ":;")) {
+        entry += *entry == ':' || *entry == ';';
+        snprintf(directory, sizeof directory, "%.*s", (int)strcspn(entry, ":;"), entry);
+        if (exists_in(directory, own))
+            return 1;
+        for (const char *const *other = others; *other; other++)
+            if (exists_in(directory, *other))
+                return 1;
+    }
+    return 0;
+}
+
 static int has_room(void)
 {
     static const struct {
@@ -247,10 +293,15 @@ static void add_options(char **argv, const char *python, const struct call *call
 static void start(const char *python, const char *script, const struct call *call)
 {
     char **argv;
-    int count = 0, is_held;
+    int count = 0, is_held, may_need;
 
     if (!is_whole(script) || faccessat(AT_FDCWD, python, X_OK, AT_EACCESS) != 0)
         return;
+    release_loader_variables(); /* another interpreter was tried */
+    may_need = may_find_library(python);
+    hold_loader_variables();
+    if (may_need && !runs(python))
+        release_loader_variables();
     if (!(strchr(python, '/') && has_library(python) && has_room()) && !runs(python))
         return;
     argv = calloc((size_t)call->argc + 10, sizeof *argv);
@@ -269,7 +320,7 @@ static void start(const char *python, const char *script, const struct call *cal
     free(argv);
 }
 
-void start_python(const char *folder, const struct call *call)
+static void start_any(const char *folder, const struct call *call)
 {
     char script[ROOM], neighbour[ROOM], *named;
     int is_environment = exists_in(folder, "../pyvenv.cfg");
@@ -283,4 +334,10 @@ void start_python(const char *folder, const struct call *call)
         start(named, script, call);
     if (!is_environment)
         start(neighbour, script, call);
+}
+
+void start_python(const char *folder, const struct call *call)
+{
+    start_any(folder, call);
+    release_loader_variables();
 }

@@ -53,6 +53,7 @@ _DETACHED = (
 )
 # From make for its own children, which alone may take tokens of its jobserver.
 _CALLER_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CARGO_MAKEFLAGS", "OLDPWD", "PWD")
+_LOADER_VARIABLES = ("LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD")  # this Python may have started without
 _OWN_PREFIX = "_NVCCACHE_"
 _EXEMPT: set[int] = set()
 _POLL_MILLISECONDS = 50
@@ -366,10 +367,11 @@ def start_detached(
     in their process group; the new process does neither. It inherits only the descriptors in `pass_fds`.
     """
     root = os.path.dirname(os.path.dirname(os.path.abspath(nvccache.__file__)))
+    held = _LOADER_VARIABLES if "nvccache-held" in sys._xoptions else ()
     kept = {
         name: value
         for name, value in environ.items()
-        if name not in _CALLER_VARIABLES and not name.startswith(_OWN_PREFIX)
+        if name not in _CALLER_VARIABLES and not name.startswith(_OWN_PREFIX) and name not in held
     }
     try:
         child = subprocess.Popen(

@@ -71,6 +71,15 @@ def test_it_has_nothing_of_its_caller(program, uninstalled, tmp_path):
     assert "" not in found["path"]
 
 
+def test_where_python_started_without_libraries_of_the_caller_so_does_it(
+    program, uninstalled, tmp_path, monkeypatch
+):
+    out = tmp_path / "report"
+    monkeypatch.setitem(sys._xoptions, "nvccache-held", True)
+    assert process.start_detached(program, [str(out), "0"], {**os.environ, "LD_LIBRARY_PATH": "/nowhere"})
+    assert "LD_LIBRARY_PATH" not in report_in(out)["environ"]
+
+
 def test_its_caller_does_not_wait(program, uninstalled, tmp_path):
     out = tmp_path / "report"
     caller = (
