@@ -202,6 +202,8 @@ class Recorder:
         checkout = self.relocation.checkout
         if not checkout or self._inputs_name(checkout, inputs):
             return False
+        if any(stage.grammar.reads_source for stage in self.call.plan.stages):
+            return False  # no pass shows what its text says of the checkout
         if not all(known.is_free_of(checkout) for known in self.call.workspace.passes.values()):
             return False
         needle = os.fsencode(checkout)

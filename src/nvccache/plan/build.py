@@ -204,7 +204,13 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     if may_write_them and writes_dependencies != (invocation.dependencies is not None):
         return Bypass("unexplained", "dependency file")
     wanted = [output.destination for stage in stages for output in stage.outputs if output.destination]
-    wanted += [token for stage in stages if stage.grammar.stays_in_order for token in stage.argv]
+    # A stage with unknown outputs may write it.
+    wanted += [
+        token
+        for stage in stages
+        if stage.grammar.stays_in_order and not stage.grammar.reads_source
+        for token in stage.argv
+    ]
     if not wanted or (invocation.output and invocation.output not in wanted):
         return Bypass("unexplained", "no command writes the product")
     # nvcc turns an object's path into an identifier, which would put the scratch directory into a product.

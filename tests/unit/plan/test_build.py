@@ -278,8 +278,15 @@ def test_a_file_elsewhere_that_nvcc_would_remove_is_not_explained():
     planned(*PIPELINE, "rm /s/a.ptx")
 
 
-def test_a_call_of_the_host_compiler_alone_has_nothing_to_cache():
-    assert _bypass('gcc -c -x c++ -D__NVCC__ "a.cpp" -o "a.o"', argv="-c a.cpp").reason == "nothing_to_cache"
+def test_source_without_device_code_is_one_cached_stage():
+    (stage,) = planned('gcc -c -x c++ -D__NVCC__ "a.cpp" -o "a.o"', argv="-c a.cpp").stages
+    assert (stage.kind, stage.grammar.is_cached, stage.grammar.reads_source) == ("host_compile", True, True)
+    assert [output.destination for output in stage.outputs] == ["a.o"]
+    assert "a.cpp" in stage.possible_files
+    assert not planned(*PIPELINE).stages[-1].grammar.reads_source
+    # nvcc leaves no object of `-ptx a.cpp`.
+    line = 'gcc -c -x c++ -D__NVCC__ "a.cpp" -o "/s/a.o"'
+    assert _bypass(line, argv="-ptx a.cpp").reason == "unexplained"
 
 
 def test_preprocessed_text_is_no_product():

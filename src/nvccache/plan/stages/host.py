@@ -1,4 +1,5 @@
-"""The host compiler: preprocesses for each pass, compiles the output of cudafe++ or nvlink, and links.
+"""The host compiler: preprocesses for each pass, compiles the output of cudafe++ or nvlink, or a source
+without device code, and links.
 
 It can have any name, so that its commands are recognized by the macros that nvcc defines.
 """
@@ -40,7 +41,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
     if is_link(argv):
         return Grammar(kind="host_link", names={"-o": "program"}, is_cached=False, stays_in_order=True)
     if "-c" in argv and any(token.endswith(_STUBS_OF_LINKS) for token in argv):
-        return _compile(argv, sees_names=has_debug_info(argv))
+        return _compile(argv, sees_names=has_debug_info(argv), reads_source=False)
     if not any(token.startswith(_PASS_MACROS) for token in argv):
         return None
     if "-E" in argv:
@@ -54,23 +55,25 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
             is_cached=not any(token.startswith(_UNCACHED) for token in argv[1:]),
             may_include=True,
         )
-    if "-c" in argv and any(token.endswith(".cudafe1.cpp") for token in argv):
-        return _compile(argv, sees_names=True)  # the symbol table contains the file's name
+    if "-c" in argv:
+        is_made = any(token.endswith(".cudafe1.cpp") for token in argv)
+        return _compile(argv, sees_names=True, reads_source=not is_made)  # the object has the file's name
     return None
 
 
-def _compile(argv: Sequence[str], sees_names: bool) -> Grammar:
+def _compile(argv: Sequence[str], sees_names: bool, reads_source: bool) -> Grammar:
     # It writes further files next to the object, which must be at its destination then.
     has_side_outputs = writes_beside_object(argv[1:])
     return Grammar(
         kind="host_compile",
         writes={} if has_side_outputs else {"-o": "object"},
         names={"-o": "program"} if has_side_outputs else {},
-        sees_directory=has_debug_info(argv),
+        sees_directory=has_debug_info(argv) or reads_source,  # as a pass does
         sees_names=sees_names and not has_side_outputs,
         is_cached=not has_side_outputs and not any(token.startswith(_UNCACHED) for token in argv[1:]),
         may_include=True,
-        stays_in_order=has_side_outputs,
+        reads_source=reads_source,
+        stays_in_order=has_side_outputs or reads_source,  # which may include products of earlier stages
     )
 
 

@@ -49,6 +49,7 @@ class Grammar:
     runs_programs: bool = False  # other than its own: the tool's content does not determine the result
     is_cached: bool = True
     may_include: bool = False  # reads headers, which no option names
+    reads_source: bool = False  # compiles a source of the user, without a pass before
     stays_in_order: bool = False  # starts only when all stages before it in nvcc's order are done
 
     def use_of(self, option: str) -> tuple[str, str]:
