@@ -1,10 +1,16 @@
-"""Events as `nvccache events --json` prints them, made up: single ones, and those of builds of any size."""
+"""Events, made up: single ones, and those of builds of any size."""
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
+from collections.abc import Iterable
+from typing import TypeVar
+
+from nvccache.report.calls import Call, call_of
+from nvccache.store import event_line
+from nvccache.store.event_line import HIT, RAN, Event, Record, StageEvent
+
+R = TypeVar("R", bound=Record)
 
 HOSTILE = (
     "</script><script>window.harmed=1</script>\"'<img src=x onerror=window.harmed=1>&amp;"
@@ -24,56 +30,38 @@ _PARTS = (
 _CAUSES = ("`../src/tensor.h` changed", "`../include/config.h` changed", "the option `-O3` is new")
 _WHYS = ("its preprocessed text changed", "it never ran before", "its options changed")
 
-Event = dict[str, object]
 
-
-def stage(**changes: object) -> Event:
-    return {
-        "kind": "cicc",
-        "architecture": "compute_80",
-        "result": "ran",
-        "why": "",
-        "start": 0.1,
-        "seconds": 2.0,
-        "wall": 2.0,
-        "slot": 0,
-        "where": "local",
-    } | changes
+def stage(**changes: object) -> StageEvent:
+    made = StageEvent("cicc", RAN, 2.0, "compute_80")
+    made.start, made.slot = 0.1, 0
+    return _changed(made, changes)
 
 
 AWAY = {"queue": 1, "send": 2, "run": 40, "fetch": 3, "sent_bytes": 2048, "fetched_bytes": 6, "is_cached": 0}
 
 
-def away(is_cached: bool = False, **changes: object) -> Event:
+def away(is_cached: bool = False, **changes: object) -> StageEvent:
     """A stage that ran on another machine, or whose result the engine had."""
-    costs = {"away": {**AWAY, "is_cached": int(is_cached)}, "where": "grpc://host:1"}
-    return stage(**{"slot": -1, "seconds": 40.0, "why_here": ""} | costs | changes)
+    costs = " ".join(map(str, {**AWAY, "is_cached": int(is_cached)}.values()))
+    return stage(**{"slot": -1, "seconds": 40.0, "away": costs, "where": "grpc://host:1"} | changes)
 
 
-def hit(**changes: object) -> Event:
-    return stage(**{"result": "hit", "slot": -1, "where": ""} | changes)
+def hit(**changes: object) -> StageEvent:
+    return stage(**{"result": HIT, "slot": -1, "where": ""} | changes)
 
 
-def call(*stages: Event, **changes: object) -> Event:
-    return {
-        "version": 2,
-        "started": BEGUN,
-        "seconds": 3.0,
-        "outcome": "miss",
-        "reason": "",
-        "directory": "/home/me/build",
-        "sources": ["../src/a.cu"],
-        "product": "/home/me/build/a.o",
-        "cause": "",
-        "pid": 4711,
-        "build": "4700-1",
-        "jobs": 1,
-        "store_fault": "",
-        "wrong_settings": [],
-        "wall_saved": 0.0,
-        "tool_saved": 0.0,
-        "stages": list(stages),
-    } | changes
+def call(*stages: StageEvent, **changes: object) -> Event:
+    made = Event("miss", started=BEGUN)
+    made.seconds, made.directory, made.sources = 3.0, "/home/me/build", ["../src/a.cu"]
+    made.product, made.pid, made.build = "/home/me/build/a.o", 4711, "4700-1"
+    made.stages = list(stages)
+    return _changed(made, changes)
+
+
+def _changed(made: R, changes: dict[str, object]) -> R:
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
 
 
 def bypass(**changes: object) -> Event:
@@ -84,12 +72,12 @@ def hostile() -> list[Event]:
     """Calls with all in them that others could have written, each text another."""
     texts = {name: f"{name} {HOSTILE}" for name in ("reason", "directory", "product", "cause", "store_fault")}
     odd = stage(kind=f"kind {HOSTILE}", architecture=HOSTILE, why=f"why {HOSTILE}", where=f"where {HOSTILE}")
-    odd["why_here"] = f"here {HOSTILE}"
+    here = stage(away=f"here {HOSTILE}")
     return [
-        call(odd, hit(), sources=[f"source {HOSTILE}"], wrong_settings=[HOSTILE], **texts),
-        bypass(**{**texts, "reason": HOSTILE}),
-        call(outcome=HOSTILE, sources=["x" * 100_000]),
-        call(stage(seconds=1e9, start=1e9), seconds=1e9, wall_saved=-1e9, tool_saved=1e9),
+        call(odd, here, hit(), sources=[f"source {HOSTILE}"], wrong_settings=HOSTILE, **texts),
+        bypass(**{**texts, "reason": HOSTILE, "product": ""}),
+        call(outcome=HOSTILE, sources=["x" * 100_000], product=""),
+        call(stage(seconds=1e9, start=1e9), seconds=1e9, tool_saved=1e9),
         call(started=0.0),
     ]
 
@@ -102,14 +90,19 @@ def build(count: int, jobs: int = 8, seed: int = 1) -> list[Event]:
     for number in range(count):
         caller = min(range(jobs), key=callers.__getitem__)
         event = _event(source, number, callers[caller], slots)
-        callers[caller] += float(str(event["seconds"])) + 0.02 * source.random()
+        callers[caller] += event.seconds + 0.02 * source.random()
         made.append(event)
     return made
 
 
-def write(path: Path, events: list[Event]) -> Path:
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    return path
+def calls_of(events: Iterable[Event]) -> list[Call]:
+    """As `report` has them: sorted, and with texts that can be printed."""
+    return [call_of(event) for event in sorted(events, key=lambda event: event.started)]
+
+
+def log(cache: str, events: Iterable[Event]) -> None:
+    for event in events:
+        event_line.append(cache, event)
 
 
 def _event(source: random.Random, number: int, started: float, slots: list[float]) -> Event:
@@ -121,19 +114,20 @@ def _event(source: random.Random, number: int, started: float, slots: list[float
     )
     chance = source.random()
     if chance < 0.55:
-        stages = [hit(kind=kind, architecture=name, start=0, seconds=cost) for kind, name, cost in _PARTS]
-        saved = {"seconds": 0.01 + 0.01 * source.random(), "wall_saved": 10.0, "tool_saved": 12.0}
-        return {**made, **saved, "outcome": "direct_hit", "stages": stages}
+        made.stages = [
+            hit(kind=kind, architecture=name, start=0, seconds=cost) for kind, name, cost in _PARTS
+        ]
+        saved = {"seconds": 0.01 + 0.01 * source.random(), "tool_saved": 12.0}
+        return _changed(made, {**saved, "outcome": "direct_hit"})
     if chance < 0.6:
-        return {**made, "outcome": "bypass", "reason": source.choice(("verbose", "preprocess_only"))}
-    stages, seconds = _stages(source, started, slots)
-    results = {str(each["result"]) for each in stages}
+        return _changed(made, {"outcome": "bypass", "reason": source.choice(("verbose", "preprocess_only"))})
+    made.stages, seconds = _stages(source, started, slots)
+    results = {stage.result for stage in made.stages}
     outcome = "failed" if "failed" in results else "partial_hit" if "hit" in results else "miss"
-    cause = source.choice(_CAUSES)
-    return {**made, "outcome": outcome, "cause": cause, "stages": stages, "seconds": seconds + 0.05}
+    return _changed(made, {"outcome": outcome, "cause": source.choice(_CAUSES), "seconds": seconds + 0.05})
 
 
-def _stages(source: random.Random, started: float, slots: list[float]) -> tuple[list[Event], float]:
+def _stages(source: random.Random, started: float, slots: list[float]) -> tuple[list[StageEvent], float]:
     """Stages one behind the other, and when the last one ended."""
     made, at = [], 0.05
     for kind, architecture, usual in _PARTS:

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 from nvccache import environment, real_nvcc
 from nvccache.files import keys, presence, signatures
-from nvccache.machine import callers, cgroups
 from nvccache.records import facts, output_names, products, replay, replay_layout
 from nvccache.store import cachedir_tag, event_line, store
 
@@ -78,33 +77,22 @@ def _names() -> list[str]:
         "TAG": cachedir_tag.SIGNATURE.decode(),
         "JOURNAL": event_line.FOLDER,
         "LOG": event_line.LOG,
-        "LOG_CLOSED": event_line.CLOSED.decode(),
         "SHIM_MARK": real_nvcc.SHIM_MARK.decode(),
         "TRIED": real_nvcc.TRIED_VARIABLE,
         "BOOT": signatures.BOOT,
-        "CGROUPS": cgroups.MOUNT,
-        "OWN_CGROUP": cgroups.OWN,
     }
-    gaps = {f"GAP_{name.upper()}": ord(letter) for name, letter in event_line.GAPS.items()}
     numbers = {
-        **gaps,
-        "GAP": ord(event_line.GAP),
         "KEY_LENGTH": keys.LENGTH,
         "LARGEST_RECORD": store.LARGEST_RECORD,
         "BLOB_SUMMED_FROM": store.SUMMED_FROM,
         "BLOB_TAIL": store.TAIL,
         "REFRESHED_AFTER": store.REFRESHED_AFTER,
         "LARGE_LOG": event_line.LARGE,
-        "LOG_TAIL": event_line.TAIL,
-        "LOG_BUILD_FIELD": event_line.BUILD_FIELD,
-        "APPEND_TRIES": event_line.APPEND_TRIES,
         "MARK_WITHIN": real_nvcc.MARK_WITHIN,
         "NESTED": real_nvcc.NESTED,
         "WORTH_CLONING": products.WORTH_CLONING,
         "BLOCK": products.BLOCK,
         "LINK_TRIES": products.TRIES,
-        "MOST_ANCESTORS": callers.MOST_ANCESTORS,
-        "MOST_THREADS": callers.MOST_THREADS,
     }
     lines = [f"#define {name} {_quoted(text)}" for name, text in texts.items()]
     lines += [f"#define {name} {number}" for name, number in numbers.items()]
@@ -120,7 +108,6 @@ def _tables() -> list[str]:
         "OWN_NAMES": real_nvcc.OWN_NAMES,
         "STATUS_OF_CALLER": sorted(facts.STATUS_OF_CALLER),
         "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
-        "BUILD_TOOLS": sorted(callers.BUILD_TOOLS),
         "COMPLETE_WORDS": sorted(output_names.COMPLETE),
         "OUTPUT_OPTION": output_names.OUTPUT,
         "DEPFILE_OPTION": output_names.DEPENDENCY_FILE,

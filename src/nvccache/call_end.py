@@ -1,4 +1,4 @@
-"""The end of a call: writes its output, and its event to the event log.
+"""The end of a call: writes its output, and its event to the event log. `began` is by the monotonic clock.
 
 Part of the hot path. Does not know how the result was obtained.
 """
@@ -10,7 +10,7 @@ import time
 
 from nvccache import outcomes
 from nvccache.config import Config
-from nvccache.machine.callers import Callers
+from nvccache.machine import builds
 from nvccache.store import directory, event_line
 from nvccache.store.event_line import Event
 
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
     from nvccache.store.event_line import RemoteUse
 
 
-class Began:
-    """When a call began, by the monotonic clock, and its calling processes at that time."""
-
-    __slots__ = ("at", "callers")
-
-    def __init__(self, config: Config) -> None:
-        self.at = time.monotonic()
-        self.callers = Callers() if config.counts_calls else None
-
-
-def finish_hit(found: Answer, config: Config, began: Began, remote: RemoteUse | None = None) -> None:
+def finish_hit(found: Answer, config: Config, began: float, remote: RemoteUse | None = None) -> None:
     """Report a direct hit and exit; returns only if the output of a query could not be written."""
     result = found.result
     is_answered = found.is_of_query and _write_query(result.stdout, result.stderr)
@@ -42,7 +32,7 @@ def finish_hit(found: Answer, config: Config, began: Began, remote: RemoteUse | 
         record(config, Event(outcomes.BYPASS, "query_streams"), began)
         return
     event.remote = remote
-    event.tool_saved, event.wall_saved = result.seconds, result.wall
+    event.tool_saved = result.seconds
     event.sources, event.replayed = found.sources, result.stages
     named = found.products[0][0] if found.products else ""
     event.product = os.path.abspath(named) if named else ""
@@ -87,7 +77,7 @@ def write(descriptor: int, content: bytes) -> bool:
     return True
 
 
-def event_of(report: Report, sources: list[str], arguments: list[str], began: Began) -> Event:
+def event_of(report: Report, sources: list[str], arguments: list[str], began: float) -> Event:
     """The event of a call that was no direct hit."""
     event = Event(outcomes.BYPASS, report.leave_to_nvcc)
     event.sources = sources
@@ -97,14 +87,14 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: Be
         return event
     event.outcome = report.outcome
     event.stages, event.cause = report.stages, report.cause
-    for stage in event.stages if report.began else ():
-        stage.start += report.began - began.at
+    for stage in event.stages:
+        stage.start = max(0.0, stage.start - began)
     event.reason = outcomes.LINKED if report.is_linked else ""
-    event.tool_saved, event.wall_saved = report.tool_saved, report.wall_saved
+    event.tool_saved = report.tool_saved
     return event
 
 
-def record_bypass(config: Config, reason: str, arguments: list[str], began: Began) -> None:
+def record_bypass(config: Config, reason: str, arguments: list[str], began: float) -> None:
     event = Event(outcomes.BYPASS, reason)
     event.product = _product_named_in(arguments)
     if config.counts_calls:
@@ -122,23 +112,20 @@ def _product_named_in(arguments: list[str]) -> str:
     return ""
 
 
-def record(config: Config, event: Event, began: Began) -> None:
+def record(config: Config, event: Event, began: float) -> None:
     """Append the event of a call to the event log."""
     if config.problems and config.log:
         from nvccache import log
 
         log.write(config.log, *[f"wrong setting: {text}" for text in log.sentences(config)])
-    if began.callers:
+    if config.counts_calls:
         event.wrong_settings = config.wrong_settings
-        event.seconds = time.monotonic() - began.at
+        event.seconds = time.monotonic() - began
         root = directory.Directory(config.journal_root, config.umask)
-        event.build = began.callers.build
-        event.jobs = began.callers.jobs(event_line.most_jobs(root, event.build) if event.build else 0)
-        event.wall_saved = (event.wall_saved - event.seconds) / event.jobs
+        event.build = builds.build_of_call()
         event.started = time.time() - event.seconds
         event.directory = _working_directory()
-        event_line.append(root, event)
-        if event_line.is_large(root):
+        if event_line.append(root, event):
             from nvccache.store import event_totals
 
             event_totals.fold(root)

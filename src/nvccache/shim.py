@@ -12,9 +12,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 
 from nvccache import call_end, outcomes, real_nvcc
-from nvccache.call_end import Began
 from nvccache.config import Config, load
 from nvccache.store.event_line import Event
 
@@ -164,7 +164,7 @@ def _cached_compile(
     from nvccache.records.products import Answer
     from nvccache.records.request import Request
 
-    began = Began(config)
+    began = time.monotonic()
     gc.disable()  # a hit creates a few thousand objects and needs them all
     reason = _reason_to_bypass(typed or "nvcc", config, environ)
     if reason:
@@ -195,7 +195,7 @@ def _reason_to_bypass(typed: str, config: Config, environ: dict[str, str]) -> st
     return "" if config.dir else "no_cache_directory"
 
 
-def _staged_compile(request: Request, began: Began) -> int:
+def _staged_compile(request: Request, began: float) -> int:
     from nvccache.machine import process
 
     process.raise_on_stop_signals()
@@ -210,7 +210,7 @@ def _staged_compile(request: Request, began: Began) -> int:
         return 128 + stop.signum
 
 
-def _compile_request(request: Request, began: Began) -> int:
+def _compile_request(request: Request, began: float) -> int:
     nvcc, arguments, environ, config = request.nvcc, request.arguments, request.environ, request.config
     report, sources = _report_on(request)
     if report.answer:
@@ -286,7 +286,7 @@ def _report_fault(
         text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
         line = redaction.line(arguments)
         log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
-    call_end.record(config, Event(outcomes.FAULT), Began(config))
+    call_end.record(config, Event(outcomes.FAULT), time.monotonic())
 
 
 def _no_compiler(typed: str, configured: str, origin: str, environ: dict[str, str]) -> int:

@@ -10,7 +10,7 @@
    outputs.c    the files that the command line names as outputs, the only ones that are written
    products.c   writing them
    event.c      the line of the event log
-   build.c      the build that the call belongs to, and its number of jobs
+   build.c      the build that the call belongs to
    xxh3.c       checksums, which detect damage
    blake3.c     digests, which name a call and the values of variables
    python.c     finding and starting Python
@@ -101,14 +101,11 @@ int give_products(int top, const struct call *call, const struct record *record)
 int write_all(int file, const char *content, uint64_t size);
 
 /* event.c */
-struct journal { int top, log; mode_t mode; };
-int open_journal(const struct record *record, struct journal *journal);
-void note_event(struct journal *journal, const struct call *call, const struct record *record);
+int open_log(const struct record *record);
+void note_event(int log, const struct call *call, const struct record *record);
 
 /* build.c */
-void find_build(void);
-const char *build_name(void); /* empty if the call belongs to none */
-uint64_t jobs_of_build(uint64_t before);
+void find_build(char *build, size_t size);
 int read_file(const char *path, char *room, size_t size);
 
 /* xxh3.c: SUM bytes of a sum, in canonical form */

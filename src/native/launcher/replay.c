@@ -74,9 +74,10 @@ static int give(int top, const struct call *call, const struct record *record)
     struct sigaction ignore = {.sa_handler = SIG_IGN}, too_large, nobody_reads;
     int is_query = asks_only(call), is_given;
     sigset_t stop, before;
-    struct journal journal;
+    int log;
 
-    if (!open_journal(record, &journal))
+    log = open_log(record);
+    if (log < 0)
         return 0;
     sigemptyset(&stop);
     sigaddset(&stop, SIGHUP);
@@ -87,11 +88,11 @@ static int give(int top, const struct call *call, const struct record *record)
     sigaction(SIGPIPE, &ignore, &nobody_reads);
     is_given = give_products(top, call, record);
     if (is_given && !is_query)
-        note_event(&journal, call, record);
+        note_event(log, call, record);
     sigprocmask(SIG_SETMASK, &before, NULL);
     is_given = is_given && tell(record, is_query);
     if (is_given && is_query)
-        note_event(&journal, call, record);
+        note_event(log, call, record);
     if (!is_given) {
         sigaction(SIGXFSZ, &too_large, NULL);
         sigaction(SIGPIPE, &nobody_reads, NULL);
@@ -120,7 +121,6 @@ void answer_by_record(struct call *call)
         close(top);
         return;
     }
-    find_build();
     if (!give(top, call, &record)) {
         close(top);
         return;

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay11"
+#define REPLAY_MAGIC "replay12"
 #define SUM 16
 #define DIGEST 32
 #define SUMMED_AFTER 24 /* bytes of a record */
@@ -24,7 +24,6 @@ struct replay_head {
     unsigned char environment[32];
     unsigned char host[32];
     unsigned char caller[32];
-    int64_t wall_saved;
     uint64_t log_mode;
     uint32_t boot;
     uint32_t journal;
@@ -38,7 +37,7 @@ struct replay_head {
     uint32_t messages_size;
     struct replay_section sections[SECTIONS];
 };
-_Static_assert(sizeof(struct replay_head) == 216 + SECTIONS * sizeof(struct replay_section), "a gap");
+_Static_assert(sizeof(struct replay_head) == 208 + SECTIONS * sizeof(struct replay_section), "a gap");
 
 struct replay_file {
     uint64_t device;
@@ -75,41 +74,26 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
 #define ELEMENT_SIZES {1, 4, 48, 4, 8, 4, 8, 8, 4, 4, 4, 40}
 
-#define REPLAY_BUCKET "replay-v11"
+#define REPLAY_BUCKET "replay-v12"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 #define JOURNAL "journal"
-#define LOG "calls-v6.log"
-#define LOG_CLOSED "\nclosed\t.\n"
+#define LOG "calls-v7.log"
 #define SHIM_MARK "# The nvcc shim of nvccache."
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
-#define CGROUPS "/sys/fs/cgroup"
-#define OWN_CGROUP "/proc/self/cgroup"
-#define GAP_STARTED 97
-#define GAP_SECONDS 98
-#define GAP_PID 99
-#define GAP_WALL_SAVED 100
-#define GAP_BUILD 101
-#define GAP_JOBS 102
-#define GAP 26
 #define KEY_LENGTH 64
 #define LARGEST_RECORD 67108864
 #define BLOB_SUMMED_FROM 2097152
 #define BLOB_TAIL 98
 #define REFRESHED_AFTER 21600
-#define LARGE_LOG 1048576
-#define LOG_TAIL 8192
-#define LOG_BUILD_FIELD 14
-#define APPEND_TRIES 5
+#define LARGE_LOG 4194304
 #define MARK_WITHIN 8192
 #define NESTED 3
 #define WORTH_CLONING 1048576
 #define BLOCK 512
 #define LINK_TRIES 3
-#define MOST_ANCESTORS 32
-#define MOST_THREADS 64
 
 #define VARIABLES_OF_CALL {"PWD", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", 0}
 
@@ -121,9 +105,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
 #define IGNORED_VARIABLES {"MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "OLDPWD", \
     "SHLVL", "TEMP", "TEMPDIR", "TMP", "TMPDIR", "_", 0}
-
-#define BUILD_TOOLS {"bmake", "buck2", "cmake", "gmake", "make", "meson", "n2", "ninja", "ninja-build", \
-    "samu", "scons", "waf", "xmake", 0}
 
 #define COMPLETE_WORDS {"--Wno-deprecated-declarations", "--Wno-deprecated-gpu-targets", "--compile", \
     "--cubin", "--debug", "--device-c", "--device-debug", "--device-link", "--device-w", \

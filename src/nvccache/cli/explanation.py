@@ -24,7 +24,7 @@ _LINKED = "its device code is unchanged, and the host's link always runs"
 _FAULT = "nvccache had a fault; `NVCCACHE_LOG` has more"
 _ELSEWHERE = "another process ran it meanwhile"
 # Facts in the document: of a call that is in the event log, and of each stage.
-_AMOUNTS = ("started", "seconds", "wall_saved", "tool_saved")
+_AMOUNTS = ("started", "seconds", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
 _CUDA = ".cu"

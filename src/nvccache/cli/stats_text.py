@@ -10,7 +10,7 @@ from typing import Any
 from nvccache import config, outcomes, settings_file
 from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
 from nvccache.store import event_totals, events
-from nvccache.store.event_line import HIT, Event
+from nvccache.store.event_line import Event
 
 Figures = Mapping[str, Any]  # the document of `nvccache stats --json`, or a part: docs/reference/json.md
 
@@ -39,8 +39,8 @@ def build(found: Sequence[Event]) -> Figures:
         "since": totals["since"],
         "until": round(max(event.ended for event in found), 3),
         "calls": len(found),
-        "seconds": totals["seconds"],
-        "wall_seconds_saved": totals["wall_seconds_saved"],
+        "seconds_spent": totals["seconds_spent"],
+        "seconds_saved": totals["seconds_saved"],
         "sent": totals["executor"]["sent"],
     }
 
@@ -91,28 +91,21 @@ def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
     return [(label, str(sum(count for count, _ in found)), ", ".join(kinds))]
 
 
-def format_saved(seconds: float) -> str:
-    """The time saved; negative while a cache is being filled."""
-    spent = f"{format_seconds(-seconds)} spent on filling the cache"
-    return spent if seconds < 0 else f"{format_seconds(seconds)} saved"
-
-
 def _headline(statistics: Figures, cache: Row) -> list[Row]:
     rates, last = statistics["rates"], statistics["last_build"]
     rows = []
     if rates["cacheable"]:
         since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
         rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
-        wall = statistics["wall_seconds_saved"]
-        more = f" {format_seconds(-wall)} more than hits have saved" if wall < 0 else ""
-        cost = f": filling the cache cost{more}" if more else ", less what filling the cache cost"
-        saved = f"of wall time{cost}; {format_seconds(statistics['seconds_saved'])} of tool time"
-        rows.append(("time saved", format_seconds(max(0.0, wall)), saved))
+        saved, spent = statistics["seconds_saved"], statistics["seconds_spent"]
+        share = f"{100 * saved / (saved + spent):.1f} %" if saved + spent else "0.0 %"
+        amounts = f"avoided: {format_seconds(saved)}, and {format_seconds(spent)} spent"
+        rows.append(("compiler time", share, amounts))
     elif not sum(statistics["calls"].values()):
         rows.append(("calls", "0", "none are counted yet"))
     rows.append(cache)
     if last and last["cacheable"]:
-        saved = format_saved(last["wall_seconds_saved"])
+        saved = f"{format_seconds(last['seconds_saved'])} of compiler time avoided"
         ago = format_ago(time.time() - last["until"])
         rows.append(("last build", _share(last), f"{_hits(last)}, {saved}, {ago}"))
     return rows
@@ -170,8 +163,6 @@ def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
             alone.seconds = events.tool_spent(stage)
             if stage.is_hit:
                 alone.tool_saved = stage.cost
-            if stage.result == HIT:
-                alone.wall_saved = stage.wall / event.jobs
             alone.stages = [stage]
             yield stage.architecture, alone
 
@@ -189,20 +180,17 @@ def grouped(found: Iterable[Event], by: str) -> list[Figures]:
     for event in found:
         for name, counted in GROUPS[by](event):
             groups.setdefault(name, []).append(counted)
-    made = [
-        {"name": name, **build(events), "seconds_saved": sum(event.tool_saved for event in events)}
-        for name, events in groups.items()
-    ]
-    return sorted(made, key=lambda group: -group["seconds"])
+    made = [{"name": name, **build(events)} for name, events in groups.items()]
+    return sorted(made, key=lambda group: -group["seconds_spent"])
 
 
 def table(groups: Sequence[Figures], by: str) -> list[str]:
     counted = "stages" if by == "architecture" else "calls"
     is_any_sent = any(group["sent"] for group in groups)
     sent_head = f"{'sent':>9}" if is_any_sent else ""
-    found = [f"{counted:>9}{'hits':>9}{sent_head}{'spent':>14}{'wall saved':>14}  {by}"]
+    found = [f"{counted:>9}{'hits':>9}{sent_head}{'spent':>14}{'avoided':>14}  {by}"]
     for group in groups[:_MOST_GROUPS]:
-        spent, saved = format_seconds(group["seconds"]), format_seconds(max(0.0, group["wall_seconds_saved"]))
+        spent, saved = format_seconds(group["seconds_spent"]), format_seconds(group["seconds_saved"])
         counts = f"{group['calls']:>9}{group['hits']:>9}" + (f"{group['sent']:>9}" if is_any_sent else "")
         found.append(f"{counts}{spent:>14}{saved:>14}  {group['name']}")
     if len(groups) > _MOST_GROUPS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvccache import outcomes
-from nvccache.store.event_line import HIT, RemoteUse, StageEvent
+from nvccache.store.event_line import RemoteUse, StageEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class Report:
         self.output_before_link = (b"", b"")  # stdout and stderr before the host's link, if there is one
         self.product = ""  # the first of its products
         self.is_linked = self.is_query = False  # done by link_only.py, by query.py
-        self.stages: list[StageEvent] = []  # their times count from `began`
-        self.began = 0.0  # by the monotonic clock
-        self.busy = 0.0  # seconds in which a tool ran
+        self.stages: list[StageEvent] = []  # `start` is a time by the monotonic clock
         self.looked_up: list[Task] = []
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
         self.remote: RemoteUse | None = None  # its queries of remotes
@@ -61,11 +59,6 @@ class Report:
     @property
     def tool_saved(self) -> float:
         return sum(stage.cost for stage in self.stages if stage.is_hit)
-
-    @property
-    def wall_saved(self) -> float:
-        """The wall time of the stages that hit, plus the time in which tools ran, also in other processes."""
-        return sum(stage.wall for stage in self.stages if stage.result == HIT) + self.busy
 
     @property
     def outcome(self) -> str:

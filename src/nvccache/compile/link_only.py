@@ -15,7 +15,7 @@ from nvccache.compile.call import Report
 from nvccache.machine import process, scratch
 from nvccache.machine.watchdog import SCRATCH_VARIABLE, within_scratch
 from nvccache.records import products
-from nvccache.store import directory, events
+from nvccache.store import directory, event_line
 from nvccache.store.store import Store
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Command, Transcript
@@ -71,7 +71,7 @@ def _link(request: Request, known: Answer, path: str, cache: Store) -> Report | 
         known.result.stderr + scratch.hide_paths(completed.stderr, path),
     )
     report.is_linked = True
-    report.stages = [stage for stage in map(events.stage_of, known.result.stages) if stage]
+    report.stages = [stage for stage in map(event_line.stage_of, known.result.stages) if stage]
     report.product = next((argv[at + 1] for at, argument in enumerate(argv[:-1]) if argument == "-o"), "")
     return report
 

@@ -63,7 +63,7 @@ def carry_out(
         scratch.hide_paths(completed.stdout, path),
         scratch.hide_paths(completed.stderr, path),
     )
-    report.status, report.is_query, report.busy = completed.status, True, completed.seconds
+    report.status, report.is_query = completed.status, True
     report.product = product
     if completed.status < 0:
         report.leave_to_nvcc = "odd_failure"
@@ -122,7 +122,6 @@ def _answer(run: Run, content: bytes) -> Answer:
     completed, invocation = run.completed, run.request.invocation
     result = Result((), completed.stdout if run.product else b"", completed.stderr)
     result.seconds = completed.cpu or completed.seconds
-    result.wall = completed.seconds
     answer = Answer(result)
     name = invocation.output or output_names.STANDARD_OUTPUT
     answer.products = [(name, keys.digest_bytes(content), False)]

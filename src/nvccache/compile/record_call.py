@@ -125,7 +125,6 @@ class Recorder:
         counted = [stage for stage in report.stages if tool_of(stage.kind).is_counted]
         result = Result((), *written)
         result.seconds = sum(stage.cost for stage in counted)
-        result.wall = sum(stage.wall for stage in counted)
         result.stages = list(map(event_line.text_of_hit, counted))
         answer = Answer(result)
         answer.sources = list(self.invocation.inputs)

@@ -14,8 +14,8 @@ from nvccache import log
 from nvccache.compile import attempts
 from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.call import Report
-from nvccache.compile.schedule import Schedule, cost_of
-from nvccache.compile.tasks import StageClock, State
+from nvccache.compile.schedule import Schedule
+from nvccache.compile.tasks import State
 from nvccache.execution import run_stage
 from nvccache.execution.staged_call import StagedCall
 from nvccache.files import elf
@@ -65,13 +65,12 @@ def run(context: Context, resources: Resources) -> tuple[StagedCall, Report]:
     context = attempts.first(context)
     before = None
     ran: dict[str, StageEvent] = {}
-    clock = StageClock()
     while True:
         call = StagedCall(context, attempts.plan_of(context))
         if before:
             call.workspace.reuse_files_of(before.workspace)
         try:
-            return call, _Attempt(call, resources, ran, clock).carry_out()
+            return call, _Attempt(call, resources, ran).carry_out()
         except BeginAgainError as again:
             resources.progress.note(str(again))
             context, before = again.context, call
@@ -80,13 +79,11 @@ def run(context: Context, resources: Resources) -> tuple[StagedCall, Report]:
 class _Attempt:
     """One attempt at the plan. `ran` are the stages that have run in earlier attempts, by output."""
 
-    def __init__(
-        self, call: StagedCall, resources: Resources, ran: dict[str, StageEvent], clock: StageClock
-    ) -> None:
+    def __init__(self, call: StagedCall, resources: Resources, ran: dict[str, StageEvent]) -> None:
         self._call = call
         self._invocation = resources.invocation
         self._progress = resources.progress
-        self._schedule = Schedule(call, resources.slots, resources.claims, resources.executor, clock)
+        self._schedule = Schedule(call, resources.slots, resources.claims, resources.executor)
         self._tasks = self._schedule.tasks
         self._report = Report(stderr=resources.messages)
         self._next = 0  # the step to deliver next
@@ -122,28 +119,22 @@ class _Attempt:
             self._report.stages.append(task.event)
             if task.stage.tool.is_counted:
                 self._report.looked_up.append(task)
-        self._report.began, self._report.busy = self._schedule.clock.began, self._schedule.clock.busy
         return self._report
 
     def _event_of(self, task: Task) -> StageEvent:
         """The event of a stage. One that ran in an earlier attempt counts as run."""
         assert task.completed
-        clock = self._schedule.clock
-        wall = task.found.result.wall if task.found else 0.0
-        if task.made:
-            wall = clock.share_of(task, cost_of(task.made))
         earlier = self._ran.get(_written_by(task)) if task.is_hit else None
         is_hit = task.is_hit and not earlier
         event = StageEvent(
             task.stage.kind,
             (SHARED if task.ran_elsewhere else HIT) if is_hit else FAILED if task.has_failed else RAN,
             task.completed.seconds,
-            wall,
             model.architecture_of(task.stage, self._call.plan.stages),
             task.completed.cpu,
         )
         event.in_vain = task.in_vain + (earlier.in_vain if earlier else 0.0)
-        event.start, event.slot = clock.start_of(task), -1 if is_hit else task.slot_number
+        event.start, event.slot = task.began, -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None
         if costs:
             event.where, event.slot = costs.where, -1

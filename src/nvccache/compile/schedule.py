@@ -13,16 +13,17 @@ right: until then its task is GUESSED, and holds neither slot nor memory.
 
 from __future__ import annotations
 
+import time
+
 from nvccache.compile import sources
 from nvccache.compile.jobs import Background, Job, Jobs
 from nvccache.compile.sources import Here, OtherProcesses, RemoteCache, Room
-from nvccache.compile.tasks import Promise, Source, StageClock, State, Task, Tasks
+from nvccache.compile.tasks import Promise, Source, State, Task, Tasks
 from nvccache.execution import find_stage, publish_stage, run_stage
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
 from nvccache.records.record import Pair
-from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +35,6 @@ if TYPE_CHECKING:
     from nvccache.store.inflight import Claims
 
 
-def cost_of(made: Made) -> float:
-    """The seconds that a stage would have taken on a CPU of its own, at most those it took.
-
-    Unknown for a run on another machine, which counts with its whole duration.
-    """
-    completed = made.completed
-    return completed.seconds if made.costs else min(completed.cpu, completed.seconds)
-
-
 class Schedule:
     """The stages of one call; for the main thread only."""
 
@@ -52,9 +44,7 @@ class Schedule:
         slots: Slots,
         claims: Claims | None,
         executor: SourceOf | None = None,
-        clock: StageClock | None = None,
     ) -> None:
-        self.clock = clock or StageClock()
         self.tasks = Tasks(call.plan, call.read_by)
         self._call = call
         self._ids = call.module_ids
@@ -144,11 +134,10 @@ class Schedule:
         action, made = task.action, task.made
         if not action or not action.is_cached or not made or task.has_failed:
             return
-        timed = replace(made, wall=self.clock.share_of(task, cost_of(made)))
 
         def publish() -> None:
             try:
-                self._learned.append(publish_stage.publish(self._call, task.stage, action, timed))
+                self._learned.append(publish_stage.publish(self._call, task.stage, action, made))
             finally:
                 self._others.give_up(task)
 
@@ -180,7 +169,7 @@ class Schedule:
         self._call.known.add_found(task.stage, found)
         self._drop_promises(task)
         self._others.give_up(task)
-        self.clock.note(task)
+        task.began = task.began or time.monotonic()
         return True
 
     def _start(self, task: Task) -> None:
@@ -207,7 +196,7 @@ class Schedule:
         if promise.runs_here and task.stage.kind == OPAQUE:
             self._background.finish()  # it may change files that are about to be stored
         if promise.is_timed:
-            self.clock.start(task)
+            task.began = task.began or time.monotonic()
         promise.begin(self._jobs)
         task.promises.append(promise)
         if promise.job:
@@ -231,13 +220,10 @@ class Schedule:
         task.promises.remove(promise)
         has_result = promise.end()
         if task.state == State.DONE:
-            self.clock.end(task)
             return False
         if has_result and not task.winner:
             task.winner = promise
             self._drop_promises(task)
-        if not any(other.is_timed for other in task.promises):
-            self.clock.end(task)
         if task.winner:
             return not task.run and self._take(task)
         if promise.is_wrong:

@@ -5,15 +5,13 @@ Unaware of slots, other processes and the store.
 
 from __future__ import annotations
 
-import time
-
 from nvccache import module_id as ids
 from nvccache.execution import rehearsals
 from nvccache.plan.model import Stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
     from nvccache.compile.jobs import Job, Jobs
     from nvccache.execution.context import Action
@@ -58,6 +56,7 @@ class Task:
         self.ran_elsewhere = False  # whether another process ran it
         self.guesses = False  # whether it guesses the module id, see schedule.py
         self.in_vain = 0.0  # seconds for which its tool ran with a wrong id
+        self.began = 0.0  # when its tool first ran, or it was found, by the monotonic clock
         self.slot_number = -1  # of the slot it ran in
         self.stays_here = False  # whether it must not be sent to another machine again
         self.why_here = ""  # why it ran here although it was sent: a code of the event log
@@ -258,59 +257,3 @@ class Tasks:
         end = min(self._limit + 1, self._plan.end_of_passes(task.number))
         passes = [other for other in self.all if other.stage.is_preprocessor and other.number < end]
         return all(other.state == State.DONE for other in passes)
-
-
-class StageClock:
-    """When the stages of one call ran, and each one's share of the call's wall time.
-
-    Tools that run at the same time share it equally, so that all shares add up to the time in which a tool
-    ran. On a busy machine, a tool waits for a CPU during part of its share. A later hit of the stage saves
-    the rest. In seconds since the call began, by the monotonic clock; for one thread only.
-    """
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self.began = self._last = now()
-        self._running: set[Hashable] = set()
-        self._starts: dict[Hashable, float] = {}
-        self._shares: dict[Hashable, float] = {}  # of wall time
-        self._times: dict[Hashable, float] = {}  # for which each one's tool ran
-
-    def start(self, stage: Hashable) -> None:
-        """A tool begins to run for this stage, perhaps not for the first time."""
-        self._pass()
-        self._running.add(stage)
-        self._starts.setdefault(stage, self._last - self.began)
-
-    def end(self, stage: Hashable) -> None:
-        """It has ended; may be called more than once."""
-        self._pass()
-        self._running.discard(stage)
-
-    def note(self, stage: Hashable) -> None:
-        """It was found now."""
-        self._starts.setdefault(stage, self._now() - self.began)
-
-    def start_of(self, stage: Hashable) -> float:
-        """When its tool first ran, or when it was found; 0 if neither."""
-        return self._starts.get(stage, 0.0)
-
-    def share_of(self, stage: Hashable, cost: float) -> float:
-        """The stage's share of wall time so far, scaled down as if its tool had run for `cost` seconds."""
-        self._pass()
-        ran = self._times.get(stage, 0.0)
-        return self._shares[stage] * min(1.0, cost / ran) if ran > 0 else 0.0
-
-    @property
-    def busy(self) -> float:
-        """The seconds in which a tool ran."""
-        self._pass()
-        return sum(self._shares.values())
-
-    def _pass(self) -> None:
-        now = self._now()
-        for stage in self._running:
-            share = (now - self._last) / len(self._running)
-            self._shares[stage] = self._shares.get(stage, 0.0) + share
-            self._times[stage] = self._times.get(stage, 0.0) + now - self._last
-        self._last = now

@@ -122,7 +122,7 @@ def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Resul
         call.without_scratch(completed.stdout),
         call.without_scratch(completed.stderr),
     )
-    result.seconds, result.cpu, result.wall = completed.seconds, completed.cpu, made.wall
+    result.seconds, result.cpu = completed.seconds, completed.cpu
     result.text = list(action.text)
     if stage.is_preprocessor:
         result.facts = call.workspace.passes[stage.outputs[0].path].encoded()

@@ -63,7 +63,6 @@ class Made:
     logs: Sequence[Log] = ()
     is_reproducible: bool = False  # whether a second run gave the same bytes, see seeding.py
     costs: Costs | None = None  # of a run on another machine
-    wall: float = 0.0  # its share of the call's wall time, in seconds; see tasks.StageClock
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
     existed: frozenset[str] = frozenset()  # those of them that existed before
     path_dependence: str = ""  # why the path of its object may have mattered, a clause; see object_path.py

@@ -43,7 +43,6 @@ _RESULT = sections.Schema(
     ("stderr", sections.BYTES),
     ("seconds", sections.NUMBER),
     ("cpu", sections.NUMBER),
-    ("wall", sections.NUMBER),
     ("facts", sections.BYTES),
     ("text", sections.STRINGS),
     ("listed", sections.PAIRS),
@@ -68,7 +67,6 @@ class Result:
         "stderr",
         "stdout",
         "text",
-        "wall",
     )
 
     def __init__(
@@ -78,7 +76,6 @@ class Result:
         self.stdout, self.stderr = stdout, stderr
         self.seconds = 0.0  # run time of its tools
         self.cpu = 0.0  # CPU time of its tools in seconds; 0 if unknown
-        self.wall = 0.0  # its share of the call's wall time, in seconds; see StageClock
         self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: its encrypted output
         # Of a stage: digests of the preprocessed text, whose line numbers a key may leave out.
         self.text: list[str] = []

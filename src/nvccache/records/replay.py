@@ -377,7 +377,7 @@ def _head(
     event.product = next((os.path.abspath(name) for name, _, _ in answer.products if name), "")
     event.wrong_settings, event.tool_saved = config.wrong_settings, answer.result.seconds
     event.replayed = answer.result.stages
-    line = os.fsencode(event_line.replayed_line(event))
+    line = os.fsencode(event_line.end_of_line(event))
     boot = signatures.of_boot() if input_record.machine else ""
     facts = {
         topic: bytes.fromhex(digest) for topic, _, digest in input_record.machine if topic in _OF_PROCESS
@@ -388,7 +388,6 @@ def _head(
         "event": strings.add(line),
         "event_size": len(line),
         **{topic: facts.get(topic, b"") for topic in _OF_PROCESS},
-        "wall_saved": round(answer.result.wall * 1e6),
         "log_mode": _log_mode(config),
         "first": call.first,
         "rule": answer.rule is not None,

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay11"
+MAGIC = b"replay12"
 SUM = 16  # bytes of XXH3 in canonical form
 DIGEST = 32  # bytes of BLAKE3; values of variables are stored as digests, since some are secret
 SUMMED_FROM = len(MAGIC) + SUM
@@ -39,11 +39,10 @@ HEAD = (
     ("environment", f"{DIGEST}s"),  # digest of the variables, each `NAME=VALUE`, or `NAME` if unset
     ("host", f"{DIGEST}s"),  # the answer of facts.py; zeros if irrelevant, as in the next
     ("caller", f"{DIGEST}s"),
-    ("wall_saved", "q"),  # microseconds
     ("log_mode", "Q"),  # the permissions of a new log
     ("boot", "I"),  # string: the boot in which facts of the machine were recorded; empty if there are none
     ("journal", "I"),  # string: the directory of the event log
-    ("event", "I"),  # string of a stored length: event_line.replayed_line
+    ("event", "I"),  # string of a stored length: event_line.end_of_line
     ("event_size", "I"),
     ("first", "I"),  # the index of nvcc's first argument among those of the launcher
     ("rule", "I"),  # 1 if the first product is a dependency file

@@ -82,7 +82,6 @@ function duration(seconds) {
 
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 const spoken = (text) => text.replaceAll('_', ' ');
-const isStep = (call) => word(calls.outcome, call) === 'other_step';
 const sourceOf = (call) => word(calls.source, call) || word(calls.product, call) || 'a call without a source';
 
 const stageName = (stage) => word(stages.name, stage);
@@ -99,11 +98,10 @@ function linesOf(item) {
   const start = `at ${duration(begun[item])}`;
   const critical = onPath.has(item) && 'on the critical path';
   if (isCall(item)) {
-    const saved = calls.saved[call] * UNIT;
     return [
       sourceOf(call),
       `${spoken(word(calls.outcome, call))}, ${duration(ended[item] - begun[item])}, ${start}`,
-      isStep(call) ? '' : saved < 0 ? `took ${duration(-saved)} longer than nvcc` : `saved ${duration(saved)}`,
+      `avoided ${duration(calls.saved[call] * UNIT)} of compiler time`,
       because(call),
       critical,
     ].filter(Boolean);
@@ -111,9 +109,9 @@ function linesOf(item) {
   const result = word(stages.result, item);
   const seconds = duration(stages.seconds[item] * UNIT);
   const outcome = {
-    hit: `hit, saved ${seconds} of tool time`,
+    hit: `hit, avoided ${seconds} of compiler time`,
     ran: `ran ${seconds}`,
-    shared: `shared with another process that was running it, saved ${seconds} of tool time`,
+    shared: `shared with another process that was running it, avoided ${seconds} of compiler time`,
     failed: `failed after ${seconds}`,
   }[result];
   const place = isFound(item) ? '' : lanes[laneOf(item)].name;

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from nvccache import outcomes
 from nvccache.plan import stages
 from nvccache.plan.stages import shown_name
-from nvccache.report.calls import FAILED, HIT, RAN, SHARED, Call, Stage
-from nvccache.store.events import builds
+from nvccache.report.calls import Call, Stage, elapsed
+from nvccache.store.event_line import FAILED, HIT, RAN, SHARED
 
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 _CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
@@ -24,9 +24,8 @@ class Tally:
     example: str = ""
     count: int = 0
     results: Counter[str] = field(default_factory=Counter)  # of stages
-    wall: float = 0.0  # seconds
-    spent: float = 0.0  # seconds of tool time
-    saved: float = 0.0  # seconds: of wall time in a tally of calls, of tool time in one of stages
+    spent: float = 0.0  # seconds of compiler time
+    saved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +38,7 @@ class SlowStage:
 class Figures:
     calls: int
     by_outcome: dict[str, int]
-    elapsed: float  # seconds from the first call to the last, without pauses between builds
-    wall: float  # seconds of all calls, added up
-    wall_saved: float
+    elapsed: float  # seconds from the start of the first call to the end of the last
     tool_spent: float
     tool_saved: float
     in_vain: float  # seconds of tools that had to run again because of a wrong module id
@@ -82,14 +79,12 @@ def of(calls: Sequence[Call]) -> Figures:
     return Figures(
         calls=len(calls),
         by_outcome=by_outcome,
-        elapsed=sum(max(call.ended for call in build) - build[0].started for build in builds(calls)),
-        wall=sum(call.seconds for call in calls),
-        wall_saved=sum(call.wall_saved for call in calls),
+        elapsed=elapsed(calls),
         tool_spent=sum(call.tool_spent for call in calls),
         tool_saved=sum(call.tool_saved for call in calls),
         in_vain=sum(stage.in_vain for call in calls for stage in call.stages),
         stages=_by_kind(calls),
-        sources=_sorted(_tally((call.source, call) for call in calls if call.source), "wall"),
+        sources=_sorted(_tally((call.source, call) for call in calls if call.source), "spent"),
         slowest_stages=ran[:LONGEST_LIST],
         causes=_sorted(
             _tally((c.cause, c) for c in calls if c.cause and c.outcome != outcomes.BYPASS), "spent"
@@ -101,33 +96,13 @@ def of(calls: Sequence[Call]) -> Figures:
     )
 
 
-def to_json(figures: Figures) -> dict[str, object]:
-    """The figures for scripts: the same names, and lists instead of tables."""
-    numbers = "calls by_outcome hit_rate stage_hit_rate elapsed wall wall_saved tool_spent tool_saved in_vain"
-    made: dict[str, object] = {name: getattr(figures, name) for name in numbers.split()}
-    for name in ("stages", "sources", "causes", "whys", "reasons", "store_faults", "wrong_settings"):
-        tallies: dict[str, Tally] = getattr(figures, name)
-        made[name] = [{"name": key, **_tally_as_json(tally)} for key, tally in tallies.items()]
-    made["slowest_stages"] = [
-        {**asdict(slow.stage), "source": slow.call.source, "product": slow.call.product}
-        for slow in figures.slowest_stages
-    ]
-    return made
-
-
-def _tally_as_json(tally: Tally) -> dict[str, object]:
-    names = ("example", "count", "wall", "spent", "saved")
-    return {name: getattr(tally, name) for name in names} | {"results": dict(tally.results)}
-
-
 def _tally(named: Iterable[tuple[str, Call]]) -> dict[str, Tally]:
     found: dict[str, Tally] = {}
     for name, call in named:
         tally = found.setdefault(name, Tally(call.source or call.product))
         tally.count += 1
-        tally.wall += call.seconds
         tally.spent += call.tool_spent
-        tally.saved += call.wall_saved
+        tally.saved += call.tool_saved
     return found
 
 

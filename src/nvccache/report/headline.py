@@ -20,10 +20,10 @@ def summary(figures: Figures, before: Figures | None) -> str:
     names = {
         "hit rate": "of calls that the cache could answer",
         "stage hit rate": "of stages, including those of direct hits",
-        "wall time saved": "how much shorter builds became, less nvccache's own time",
-        "tool time saved": f"CPU time of tools that did not run; {duration(figures.tool_spent)} was spent",
-        "calls": f"{duration(figures.wall)} in total",
-        "elapsed": "from the first call to the last, without pauses",
+        "compiler time avoided": "CPU time of tools that did not run",
+        "compiler time spent": "CPU time of tools that ran",
+        "calls": "of nvcc",
+        "elapsed": "from the first call to the last",
     }
     earlier = _tiles(before) if before else [""] * len(names)
     return "".join(
@@ -38,8 +38,8 @@ def _tiles(figures: Figures) -> list[str]:
     return [
         percent(figures.hit_rate),
         percent(figures.stage_hit_rate),
-        duration(figures.wall_saved),
         duration(figures.tool_saved),
+        duration(figures.tool_spent),
         f"{figures.calls:,}",
         duration(figures.elapsed),
     ]
@@ -53,14 +53,14 @@ def opening(figures: Figures, verdict: Verdict) -> str:
 
 
 def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
-    """`41 of 44 compiles were hits; 9.3 of 11.2 s of tool time went into …, because …`."""
+    """`41 of 44 compiles were hits; 9.3 of 11.2 s of compiler time went into …, because …`."""
     parts = [hits_of(figures.hits, figures.cacheable, "compile")] if figures.cacheable else []
     for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
         if count := figures.by_outcome[outcome]:
             parts.append(f"{count:,} {what}")
     if most := verdict.costliest:
         spent, total = duration(most.spent), duration(figures.tool_spent)
-        spent = f"all {total} of tool time" if spent == total else f"{spent} of {total} of tool time"
+        spent = f"all {total} of compiler time" if spent == total else f"{spent} of {total} of compiler time"
         where = f"`{most.sources[0]}`" if len(most.sources) == 1 else f"{len(most.sources)} sources"
         parts.append(f"{spent} went into {where}" + (f", because {most.cause}" if most.cause else ""))
     if not parts:
@@ -69,7 +69,7 @@ def verdict_sentence(figures: Figures, verdict: Verdict) -> str:
 
 
 def verdict_facts(verdict: Verdict) -> list[str]:
-    """Facts in addition to the sentence: critical path, idle cores, nvccache's own time, other steps."""
+    """Facts in addition to the sentence: critical path, idle cores, nvccache's own time."""
     facts = []
     if verdict.path:
         parts = list(verdict.path_by_kind.items())[:_MOST_KINDS]
@@ -84,9 +84,4 @@ def verdict_facts(verdict: Verdict) -> list[str]:
     if verdict.own or verdict.waited:
         waited = f"; waits for a core took {duration(verdict.waited)} more" if verdict.waited else ""
         facts.append(f"nvccache itself took {duration(verdict.own)} over all calls{waited}.")
-    if verdict.steps:
-        facts.append(
-            f"{format_count(verdict.steps, 'other step')} of the build took {duration(verdict.steps_spent)}"
-            f" in total; no nvcc ran for {duration(verdict.steps_alone)} of the build."
-        )
     return facts

@@ -1,4 +1,4 @@
-"""The lanes of the timeline: of tools (one for each job slot, more for runs without a slot), steps and calls.
+"""The lanes of the timeline: of tools (one for each job slot, more for runs without a slot) and of calls.
 
 Bars of one lane overlap at most by the inaccuracy of clocks.
 """
@@ -14,7 +14,6 @@ from nvccache.report.calls import Call
 
 TOOLS = "Tools at work"
 CALLS = "Calls of nvcc"
-STEPS = "Other steps of the build"
 LOCAL = ("", "local")
 SLACK = 0.005  # seconds by which the clocks of two calls may differ
 
@@ -59,13 +58,9 @@ def lay_out(calls: Sequence[Call]) -> Lanes:
         for _ in range(max(rows) + 1):
             counts[where] += 1
             lanes.append(Lane(TOOLS, f"job {counts[where]}" + (f" on {where}" if where else ""), where))
-    of_calls = [0] * len(calls)
-    for group, is_step, name in ((STEPS, True, "step"), (CALLS, False, "call")):
-        numbers = [number for number, call in enumerate(calls) if call.is_step == is_step]
-        rows = pack((calls[number].started - first, calls[number].ended - first) for number in numbers)
-        for number, row in zip(numbers, rows, strict=True):
-            of_calls[number] = len(lanes) + row
-        lanes += [Lane(group, f"{name} {row + 1}") for row in range(max(rows, default=-1) + 1)]
+    rows = pack((call.started - first, call.ended - first) for call in calls)
+    of_calls = [len(lanes) + row for row in rows]
+    lanes += [Lane(CALLS, f"call {row + 1}") for row in range(max(rows, default=-1) + 1)]
     for number, stages in enumerate(of_stages):
         of_stages[number] = [of_calls[number] if lane < 0 else lane for lane in stages]
     return Lanes(lanes, of_calls, of_stages)

@@ -6,7 +6,6 @@ const ORDERS = {
   start: (a, b) => calls.start[a] - calls.start[b],
   seconds: (a, b) => calls.seconds[b] - calls.seconds[a],
   saved: (a, b) => calls.saved[b] - calls.saved[a],
-  lost: (a, b) => calls.saved[a] - calls.saved[b],
 };
 
 function element(name, text = '', properties = {}) {
@@ -112,8 +111,8 @@ function stagesOf(call) {
   const inner = element('table');
   inner.append(element('caption', `Stages of ${sourceOf(call)}`));
   const head = inner.createTHead().insertRow();
-  for (const title of ['stage', 'result', 'start', 'tool time', 'row', 'why']) {
-    head.append(element('th', title, { scope: 'col', className: ['start', 'tool time'].includes(title) ? 'n' : '' }));
+  for (const title of ['stage', 'result', 'start', 'compiler time', 'row', 'why']) {
+    head.append(element('th', title, { scope: 'col', className: ['start', 'compiler time'].includes(title) ? 'n' : '' }));
   }
   const body = inner.createTBody();
   for (let stage = firstStage[call]; stage < firstStage[call + 1]; stage++) {

@@ -29,26 +29,12 @@ function repaint() {
   redraw();
 }
 
-function pickBuild(index) {
-  const [from, to] = data.builds[index] || [0, lastEnd / UNIT];
+function showBuild() {
   // A little room, so that what ends last does not touch the edge; and some time, if it took none.
-  const size = Math.max((to - from) * UNIT, 0.01);
-  view.whole = [from * UNIT - size * 0.005, from * UNIT + size * 1.01];
-  view.origin = from * UNIT;
+  const size = Math.max(lastEnd, 0.01);
+  view.whole = [-size * 0.005, size * 1.01];
   choose(-1);
   show(...view.whole);
-}
-
-function fillBuilds() {
-  for (const [index, [from, to, count]] of data.builds.entries()) {
-    const at = new Date((data.begun + from * UNIT) * 1000);
-    const when = Number.isNaN(at.getTime()) ? '' : `${at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}, `;
-    const text = `${when}${counted(count, 'call')} in ${duration((to - from) * UNIT)}`;
-    byId('build').append(element('option', text, { value: index }));
-  }
-  byId('build').value = Math.max(0, data.builds.length - 1);
-  byId('build').parentElement.hidden = data.builds.length < 2;
-  byId('build').addEventListener('change', (event) => pickBuild(event.target.value));
 }
 
 function connectTools() {
@@ -74,10 +60,9 @@ function start() {
   for (const id of ['theme', 'tools', 'chart', 'help', 'pages', 'list']) byId(id).hidden = false;
   byId('chart').hidden = byId('help').hidden = byId('tools').hidden = !callCount;
   const theme = remembered();
-  fillBuilds();
   connectTools();
   setTheme(THEMES.includes(theme) ? theme : 'automatic');
-  pickBuild(data.builds.length - 1);
+  showBuild();
   select();
   listen();
   themeButton.addEventListener('click', () => {

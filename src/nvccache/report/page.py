@@ -20,7 +20,6 @@ from nvccache.plan.stages import shown_name
 from nvccache.report import figures, headline, page_parts, verdict
 from nvccache.report.calls import Call
 from nvccache.report.figures import Figures
-from nvccache.report.kept import Kept
 from nvccache.report.lanes import lay_out
 from nvccache.report.page_parts import text
 from nvccache.report.verdict import Link, Verdict
@@ -32,44 +31,32 @@ _CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
 _STAGE_TEXTS = ("result", "why", "where")
 
 
-def of(
-    builds: Sequence[Sequence[Call]],
-    kept: Kept | None,
-    now: float,
-    before: Sequence[Call] = (),
-    cores: int = 0,
-    project: str = "",
-) -> str:
-    """The page for these builds, oldest first; their calls may include other steps.
-
-    If known: `kept` is the content of the cache, `before` the previous build, `cores` how many the calls
-    could use, and `project` the directory that paths are relative to.
-    """
-    calls = [call for build in builds for call in build]
-    found = figures.of([call for call in calls if not call.is_step])
-    why = verdict.of(builds, cores)
+def of(build: Sequence[Call], now: float, before: Sequence[Call] = (), cores: int = 0) -> str:
+    """The page for a build. If known: `before` is the previous one, `cores` how many the calls could use."""
+    found = figures.of(build)
+    why = verdict.of(build, cores)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
     return string.Template(_part("page.html")).substitute(
         script_hash=_hash(script),
         style=style,
         script=script,
-        title=text(_title(builds)),
-        when=text(_when(calls, project)),
+        title=text(f"Build of {_moment(build[0].started)}" if build else "No calls"),
+        when=text(format_count(len(build), "call")),
         verdict=headline.opening(found, why),
         summary=headline.summary(found, figures.of(before) if before else None),
         outcomes=page_parts.outcome_table(found),
         stages=page_parts.stage_table(found),
-        legend=page_parts.legend(any(call.is_step for call in calls)),
-        shown=text(_shown(len(calls))),
-        sections=_sections(found, why, builds[-1][0].started if builds else 0.0, kept),
-        data=encode(builds, outcomes.REASONS | outcomes.STORE_FAULTS, why.path),
+        legend=page_parts.legend(),
+        shown=text(_shown(len(build))),
+        sections=_sections(found, why, build[0].started if build else 0.0),
+        data=encode(build, outcomes.REASONS | outcomes.STORE_FAULTS, why.path),
         version=text(__version__),
         made=text(_moment(now)),
     )
 
 
-def _sections(found: Figures, why: Verdict, begun: float, kept: Kept | None) -> str:
+def _sections(found: Figures, why: Verdict, begun: float) -> str:
     slowest = (
         page_parts.path_table(why, begun),
         page_parts.source_table(found),
@@ -95,23 +82,7 @@ def _sections(found: Figures, why: Verdict, begun: float, kept: Kept | None) -> 
             "Every call went through the cache.",
         ),
     ]
-    if kept is not None:
-        tables = (page_parts.kind_table(kept), page_parts.age_table(kept))
-        made.append(page_parts.group("kept", "What is kept", tables, ""))
     return "".join(made)
-
-
-def _title(builds: Sequence[Sequence[Call]]) -> str:
-    if not builds:
-        return "No calls"
-    if len(builds) > 1:
-        return f"{len(builds)} builds, {_moment(builds[0][0].started)} to {_moment(builds[-1][0].started)}"
-    return f"Build of {_moment(builds[0][0].started)}"
-
-
-def _when(calls: Sequence[Call], project: str) -> str:
-    counted = format_count(sum(not call.is_step for call in calls), "call")
-    return f"{counted} in {project}" if project else counted
 
 
 def _shown(count: int) -> str:
@@ -133,12 +104,12 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
 
 
-def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Sequence[Link] = ()) -> str:
+def encode(build: Sequence[Call], sentences: dict[str, str], path: Sequence[Link] = ()) -> str:
     """The newest calls as JSON for a script element.
 
     `sentences` explain reasons; `path` is the critical path.
     """
-    calls = sorted((call for build in builds for call in build), key=lambda call: call.started)[-MOST_CALLS:]
+    calls = build[-MOST_CALLS:]
     lanes = lay_out(calls)
     begun = calls[0].started if calls else 0.0
     texts: dict[str, int] = {}
@@ -154,7 +125,7 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Se
         | {
             "start": [_units(call.started - begun) for call in calls],
             "seconds": [_units(call.seconds) for call in calls],
-            "saved": [_units(call.wall_saved) for call in calls],
+            "saved": [_units(call.tool_saved) for call in calls],
             "lane": lanes.of_calls,
             "stages": [len(call.stages) for call in calls],
         },
@@ -172,21 +143,11 @@ def encode(builds: Sequence[Sequence[Call]], sentences: dict[str, str], path: Se
         ],
         "path": [numbers[id(item)] for link in path if id(item := link.stage or link.call) in numbers],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],
-        "builds": _spans(builds, begun),
         "sentences": sentences,
         "texts": list(texts),
     }
     # A source named `</script>` must not end the element, nor `<!--` change where it ends.
     return json.dumps(made, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def _spans(builds: Sequence[Sequence[Call]], begun: float) -> list[list[int]]:
-    """Start, end and number of calls of each build that is drawn, wholly or partly."""
-    return [
-        [max(0, _units(build[0].started - begun)), _units(max(c.ended for c in build) - begun), len(build)]
-        for build in builds
-        if build[-1].started >= begun
-    ]
 
 
 def _units(seconds: float) -> int:

@@ -13,10 +13,10 @@ from nvccache import outcomes
 from nvccache.cli.stats_text import setting_sentences
 from nvccache.cli.units import format_count, format_seconds, format_size
 from nvccache.plan.stages import shown_name
-from nvccache.report.calls import OTHER_STEP, RESULTS, SHARED, Stage
+from nvccache.report.calls import RESULTS, Stage
 from nvccache.report.figures import LONGEST_LIST, Figures, Tally
-from nvccache.report.kept import Kept, Size
 from nvccache.report.verdict import Link, Verdict
+from nvccache.store.event_line import SHARED
 
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed
 _UNKNOWN = "a reason of another version of nvccache"
@@ -35,7 +35,6 @@ SIGNS = {
     "failed": "✕",
     "bypass": "→",
     "fault": "!",
-    "other_step": "□",
     "path": "▁",
 }
 
@@ -143,7 +142,7 @@ def stage_table(figures: Figures) -> str:
         ]
         for kind, tally in figures.stages.items()
     ]
-    note = "Tool time."
+    note = "Compiler time: CPU time of the tools."
     if SHARED in results:
         note += " Shared: another process was running the same stage, and its result was taken."
     if figures.in_vain:
@@ -152,18 +151,17 @@ def stage_table(figures: Figures) -> str:
 
 
 def source_table(figures: Figures) -> str:
-    most = max((tally.wall for tally in figures.sources.values()), default=0.0)
+    most = max((tally.spent for tally in figures.sources.values()), default=0.0)
     rows: list[list[Cell]] = [
         [
             Text(source, code=True),
             Number(f"{tally.count:,}"),
-            _bar(tally.wall, most, "ran"),
-            Number(duration(tally.spent)),
+            _bar(tally.spent, most, "ran"),
             Number(duration(tally.saved)),
         ]
         for source, tally in list(figures.sources.items())[:LONGEST_LIST]
     ]
-    heads = ("source", "calls", "wall time", "tool time", "saved")
+    heads = ("source", "calls", "compiler time", "avoided")
     return table("Slowest sources", heads, rows, _of(len(figures.sources), "source"))
 
 
@@ -204,7 +202,7 @@ def slowest_stage_table(figures: Figures) -> str:
         ]
         for slow in figures.slowest_stages
     ]
-    return table("Slowest stages", ("stage", "tool time", "source", "why it ran"), rows)
+    return table("Slowest stages", ("stage", "compiler time", "source", "why it ran"), rows)
 
 
 def _with_machine(stage: Stage) -> str:
@@ -256,24 +254,14 @@ def setting_table(figures: Figures) -> str:
     return _word_table("Calls with a setting that is wrong", wrong, setting_sentences(wrong))
 
 
-def kind_table(kept: Kept) -> str:
-    return _size_table("Kept, by kind", "kind", kept.kinds, kept.total, "")
-
-
-def age_table(kept: Kept) -> str:
-    note = "Or stored, if not used since."
-    return _size_table("Kept, by last use", "used within", kept.ages, kept.total, note)
-
-
-def legend(has_steps: bool) -> str:
+def legend() -> str:
     """What the colours, patterns and signs of the timeline mean."""
     stages = {"ran": "ran", "failed": "failed", "hit": "hit", "shared": "shared with another process"}
     calls = "direct_hit stage_hit partial_hit miss query_hit query_miss failed bypass fault".split()
-    others = {"path": "critical path"} | ({OTHER_STEP: "not of nvcc"} if has_steps else {})
     return (
         _legend("Stages", stages)
         + _legend("Calls", {word: readable(word) for word in calls})
-        + _legend("Also", others)
+        + _legend("Also", {"path": "critical path"})
     )
 
 
@@ -282,11 +270,10 @@ def readable(word: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Milliseconds below a second; losses with a minus sign."""
-    sign, seconds = ("\N{MINUS SIGN}" if seconds < 0 else ""), abs(seconds)
+    """Milliseconds below a second."""
     if seconds < 0.9995:
-        return f"{sign}{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
-    return sign + format_seconds(seconds)
+        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
+    return format_seconds(seconds)
 
 
 def percent(part: float | None) -> str:
@@ -312,7 +299,7 @@ def _tally_table(title: str, heads: tuple[str, str], tallies: dict[str, Tally], 
         ]
         for cause, tally in list(tallies.items())[:LONGEST_LIST]
     ]
-    return table(title, (heads[0], f"{noun}s", "tool time", heads[1]), rows, _of(len(tallies), "cause"))
+    return table(title, (heads[0], f"{noun}s", "compiler time", heads[1]), rows, _of(len(tallies), "cause"))
 
 
 def _word_table(title: str, tallies: dict[str, Tally], sentences: Mapping[str, str]) -> str:
@@ -326,19 +313,6 @@ def _word_table(title: str, tallies: dict[str, Tally], sentences: Mapping[str, s
         for word, tally in tallies.items()
     ]
     return table(title, ("reason", "calls", "what it means", "for instance"), rows)
-
-
-def _size_table(title: str, head: str, sizes: dict[str, Size], total: Size, note: str) -> str:
-    rows: list[list[Cell]] = [
-        [
-            Text(name),
-            Number(f"{size.files:,}"),
-            Number(format_size(size.bytes), size.bytes / total.bytes if total.bytes else 0.0, "hit"),
-        ]
-        for name, size in sizes.items()
-    ]
-    rows.append([Text("all"), Number(f"{total.files:,}"), Number(format_size(total.bytes))])
-    return table(title, (head, "files", "size"), rows, note)
 
 
 def _legend(title: str, names: dict[str, str]) -> str:

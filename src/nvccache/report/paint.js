@@ -6,7 +6,7 @@ let colours = {};
 const PATTERNS = {
   ran: 'plain', miss: 'plain', hit: 'diamond', direct_hit: 'rails', stage_hit: 'columns', partial_hit: 'halves',
   query_hit: 'rail', query_miss: 'outline', shared: 'square', failed: 'crosses', bypass: 'dots', fault: 'frame',
-  other_step: 'stripes', path: 'underline',
+  path: 'underline',
 };
 
 function resolveColours() {

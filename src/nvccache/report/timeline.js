@@ -8,7 +8,7 @@ const ROW = 20;
 const HEAD = 24;
 const BAR = 14;
 const SHORTEST = 1e-3; // seconds in view
-const view = { from: 0, to: 1, whole: [0, 1], origin: 0, chosen: -1, hovered: -1 };
+const view = { from: 0, to: 1, whole: [0, 1], chosen: -1, hovered: -1 };
 
 // Rows of the chart: a heading before each group of lanes.
 const rows = [];
@@ -180,13 +180,13 @@ function tickStep() {
 
 function* gridTimes() {
   const step = tickStep();
-  const first = Math.ceil((view.from - view.origin) / step);
-  for (let index = first; view.origin + index * step <= view.to; index++) yield [index * step, step];
+  const first = Math.ceil(view.from / step);
+  for (let index = first; index * step <= view.to; index++) yield [index * step, step];
 }
 
 function drawGrid(pen, top, height) {
   pen.fillStyle = colours.line;
-  for (const [time] of gridTimes()) pen.fillRect(Math.round(xOf(view.origin + time)), top, 1, height);
+  for (const [time] of gridTimes()) pen.fillRect(Math.round(xOf(time)), top, 1, height);
 }
 
 function drawAxis(pen, width) {
@@ -197,7 +197,7 @@ function drawAxis(pen, width) {
   pen.textBaseline = 'middle';
   pen.textAlign = 'left';
   for (const [time, step] of gridTimes()) {
-    const x = Math.round(xOf(view.origin + time));
+    const x = Math.round(xOf(time));
     if (x + 8 < width) pen.fillText(axisText(time, step), x + 3, AXIS / 2, width - x - 3);
   }
   pen.fillStyle = colours.line;

@@ -96,12 +96,11 @@ def _of_call(call: Call, begun: float, process: int, thread: int) -> dict[str, A
         "pid": call.pid,
         "store_fault": call.store_fault,
         "wrong_settings": ",".join(call.wrong_settings),
-        "wall_saved": call.wall_saved,
         "tool_saved": call.tool_saved,
     }
     return _complete(
         call.name,
-        "step" if call.is_step else f"call,{call.outcome}",
+        f"call,{call.outcome}",
         (call.started - begun, call.seconds, process, thread),
         args,
     )

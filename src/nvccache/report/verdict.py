@@ -1,17 +1,18 @@
 """Why a build took as long as it did: what cost most, the critical path, idle cores, and nvccache's own time.
 
-Unaware of HTML. Builds include the other steps of their build system, if known.
+Unaware of HTML.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from nvccache import outcomes
-from nvccache.report.calls import SHARED, Call, Stage
+from nvccache.report.calls import Call, Stage, elapsed
 from nvccache.report.lanes import LOCAL
+from nvccache.store.event_line import SHARED
 
 _SLACK = 0.005  # seconds by which clocks of two processes may differ
 _SAME_CALL = 0.05  # seconds between stages of one call that still follow each other
@@ -24,12 +25,12 @@ class Costliest:
 
     cause: str
     sources: tuple[str, ...]
-    spent: float  # seconds of tool time
+    spent: float  # seconds of compiler time
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A piece of the critical path: a stage that ran, or a call or step as a whole."""
+    """A piece of the critical path: a stage that ran, or a call as a whole."""
 
     call: Call
     stage: Stage | None
@@ -45,16 +46,13 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     costliest: Costliest | None
-    path: tuple[Link, ...]  # of the last build
-    cores: int  # that the builds could use
-    elapsed: float  # seconds from the first start to the last end of each build, added up
+    path: tuple[Link, ...]
+    cores: int  # that the build could use
+    elapsed: float  # seconds from the first start to the last end
     busy: float  # seconds that cores ran tools, added up
     one_busy: float  # seconds in which at most one of them did
     own: float  # seconds of calls in which no tool ran for them, though a core was free; added up
     waited: float  # the same while all cores were busy
-    steps: int  # of the build system that were not nvcc's
-    steps_spent: float  # seconds of these, added up
-    steps_alone: float  # seconds in which nothing else ran
 
     @property
     def path_by_kind(self) -> dict[str, float]:
@@ -65,45 +63,22 @@ class Verdict:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def of(builds: Sequence[Sequence[Call]], cores: int = 0) -> Verdict:
+def of(build: Sequence[Call], cores: int = 0) -> Verdict:
     """`cores` is how many of this machine the calls could use; if 0, as many as they used."""
-    calls = [call for build in builds for call in build]
-    cores = cores or max((call.jobs for call in calls), default=0)
-    cores = cores or max(map(_most_at_once, builds), default=0)
-    covered = [_covered(_spans(build)) for build in builds]
-    elapsed = sum(_elapsed(build) for build in builds)
-    waits = [_waits(build, cores) for build in builds]
+    covered = _covered(_spans(build))
+    cores = cores or max(covered, default=0)
+    seconds = elapsed(build)
+    own, waited = _waits(build, cores)
     return Verdict(
-        costliest=_costliest(calls),
-        path=_critical_path(builds[-1]) if builds else (),
+        costliest=_costliest(build),
+        path=_critical_path(build),
         cores=cores,
-        elapsed=elapsed,
-        busy=sum(count * seconds for each in covered for count, seconds in each.items()),
-        one_busy=elapsed - sum(s for each in covered for count, s in each.items() if count > 1),
-        own=sum(own for own, _ in waits),
-        waited=sum(waited for _, waited in waits),
-        steps=sum(call.is_step for call in calls),
-        steps_spent=sum(call.seconds for call in calls if call.is_step),
-        steps_alone=sum(_alone(build) for build in builds),
+        elapsed=seconds,
+        busy=sum(count * spent for count, spent in covered.items()),
+        one_busy=seconds - sum(spent for count, spent in covered.items() if count > 1),
+        own=own,
+        waited=waited,
     )
-
-
-def to_json(verdict: Verdict) -> dict[str, object]:
-    names = "cores elapsed busy one_busy own waited steps steps_spent steps_alone"
-    made: dict[str, object] = {name: getattr(verdict, name) for name in names.split()}
-    made["costliest"] = asdict(verdict.costliest) if verdict.costliest else None
-    made["critical_path"] = [
-        {
-            "kind": link.kind,
-            "architecture": link.stage.architecture if link.stage else "",
-            "name": link.call.name,
-            "started": link.started,
-            "seconds": link.seconds,
-            "waited": link.waited,
-        }
-        for link in verdict.path
-    ]
-    return made
 
 
 def _costliest(calls: Iterable[Call]) -> Costliest | None:
@@ -151,27 +126,12 @@ def _links(build: Iterable[Call]) -> Iterator[Link]:
 
 
 def _spans(build: Iterable[Call]) -> list[_Span]:
-    """When cores of this machine were busy, one each, with a stage, a step, or nvcc without the cache."""
+    """When cores of this machine were busy, one each, with a stage or with nvcc without the cache."""
     return [
         (link.started, link.started + link.seconds)
         for link in _links(build)
         if (link.stage.where in LOCAL if link.stage else not link.call.stages)
     ]
-
-
-def _alone(build: Sequence[Call]) -> float:
-    """The seconds in which steps ran and no call was under way."""
-    calls = [(call.started, call.ended) for call in build if not call.is_step]
-    steps = [(call.started, call.ended) for call in build if call.is_step]
-    return sum(_covered(calls + steps).values()) - sum(_covered(calls).values())
-
-
-def _elapsed(build: Sequence[Call]) -> float:
-    return max(call.ended for call in build) - min(call.started for call in build)
-
-
-def _most_at_once(build: Iterable[Call]) -> int:
-    return max(_covered(_spans(build)), default=0)
 
 
 def _covered(spans: Iterable[_Span]) -> dict[int, float]:

@@ -1,61 +1,66 @@
 """The totals of all calls.
 
     $NVCCACHE_DIR/journal/
-      totals-v1.json         named counters, the last folded log, and since when calls are counted
+      totals-v2.json         counters, the last log in them, and since when calls are counted
 
-A call that finds the log large folds it: closes it, adds it to the totals and keeps it for events.py, which
-draws the rest of the folder. Readers add the logs that are not in the totals yet, and write nothing. Owns
-the format of the totals, and the counters that do not belong to a single field.
+The call that finds the log large renames it, and adds the log renamed before to the totals: nobody writes to
+that one any more. Readers add the logs that are not in the totals yet, and write nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 
 from nvccache import outcomes
 from nvccache.store import directory as directories
-from nvccache.store import events, locks
+from nvccache.store import event_line, events, locks
 from nvccache.store.directory import Directory, UntrustedFileError
-from nvccache.store.event_line import CLOSED, FOLDER, LOG, Event, Record, RemoteUse, StageEvent, open_log
-from nvccache.store.events import KEPT, LARGEST_LOG, JournalError, RemoteCosts, cause, names, where
+from nvccache.store.event_line import FOLDER, LOG, LOGS, Event
+from nvccache.store.events import JournalError, cause, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    Counters = dict[str, float]
 
-_TOTALS = "totals-v1.json"
+_TOTALS = "totals-v2.json"
 # Counters that are not sums: when the first counted call began, and when all were reset.
 _FIRST, _ZEROED = "first", "zeroed"
-_SNAPSHOT_TRIES = 50  # a fold interferes once per MiB of log
+_SNAPSHOT_TRIES = 5
 _LOCK, _LOCK_SECONDS = f"{locks.FOLDER}/journal.lock", 10.0
 _LARGEST_TOTALS = 1 << 24
-_MOST_KEPT = 1 << 25  # bytes of events
-_TABLES: tuple[type[Record], ...] = (RemoteUse, RemoteCosts, StageEvent, Event)
-# All counters except those by kind of stage. The type is that of the sum; `str` has a counter for each word.
+_MOST_KEPT = 1 << 25  # bytes of logs
+# All counters except those by kind of stage: the type of the sum, or `str` for a counter for each word.
 _COUNTERS: dict[str, type] = {
     "calls": str,
     "bypass_reasons": str,
+    "store_faults": str,
+    "wrong_settings": str,
+    "seconds_spent": float,
+    "seconds_saved": float,
     "remote.calls": int,
+    "remote.asked": int,
+    "remote.found": int,
+    "remote.bytes_received": int,
+    "remote.seconds_waited": float,
+    "remote.faults": str,
     "executor.sent": int,
     "executor.came_back": int,
     "executor.ran_here": int,
     "executor.reasons": str,
+    "executor.seconds_queued": float,
+    "executor.seconds_sending": float,
     "executor.seconds_running": float,
+    "executor.seconds_fetching": float,
     "executor.seconds_saved": float,
+    "executor.bytes_sent": int,
+    "executor.bytes_received": int,
+    "executor.from_action_cache": int,
     "in_vain.runs": int,
-    **{
-        field.counter: type(field.default) if isinstance(field.default, (int, float)) else str
-        for record in _TABLES
-        for field in record.FIELDS
-        if field.counter
-    },
-}
-_SUMMED = {
-    table: [(field.name, field.counter) for field in table.FIELDS if field.counter] for table in _TABLES
+    "in_vain.seconds": float,
 }
 _STAGE_COUNTERS = {"hit": int, "miss": int, "replayed": int, "seconds": float, "seconds_saved": float}
 
@@ -80,13 +85,12 @@ def zeros(stages: Iterable[str] = ()) -> dict[str, Any]:
 def reset(cache: str | Directory, stages: Iterable[str] = ()) -> dict[str, Any]:
     """Reset all counters and return the totals until now; raises JournalError."""
     root = directories.at(cache)
-    if not names(root):
-        return _totals({}, stages)
+    if not events.logs(root):
+        return zeros(stages)
     try:
         with locks.held(root, _LOCK, _LOCK_SECONDS):
-            folded, counters = _fold(root)
-            now = time.time()
-            _write_totals(root, folded, {_FIRST: now, _ZEROED: now})
+            counters, now = _counters(root), time.time()
+            _write_totals(root, _read_totals(root)[0], {_FIRST: now, _ZEROED: now})
             return _totals(counters, stages)
     except OSError as error:
         if isinstance(error.__context__, PermissionError):
@@ -104,194 +108,121 @@ def counted(found: Iterable[Event], cache: str | Directory) -> list[Event]:
 
 
 def fold(cache: str | Directory) -> None:
-    """Fold the log, unless another process is doing so."""
+    """Begin another log, and add the one before the last to the totals; not if another process does so."""
     root = directories.at(cache)
-    with contextlib.suppress(OSError), locks.held(root, _LOCK, 0.0):
-        _fold(root)
+    with contextlib.suppress(OSError, JournalError), locks.held(root, _LOCK, 0.0):
+        if root.status(f"{FOLDER}/{LOG}").st_size < event_line.LARGE:
+            return
+        folded, counters = _read_totals(root)
+        renamed = [name for name in events.logs(root) if name != LOG]
+        for name in (name for name in renamed if name > folded):
+            _add_all(counters, events.of_log(root, name))
+            folded = name
+        _write_totals(root, folded, counters)
+        # After all others, even if the clock was set back.
+        last = int(renamed[-1].removeprefix(LOGS)[:16], 16) if renamed else 0
+        root.rename(f"{FOLDER}/{LOG}", f"{LOGS}{max(time.time_ns(), last + 1):016x}.log")
+        _drop_oldest(root, folded)
 
 
 def is_current(name: str) -> bool:
     """Whether a file in the log's folder belongs to this version."""
-    return name in (LOG, _TOTALS) or name.startswith(KEPT)
+    return name == _TOTALS or name.startswith(LOGS)
 
 
 def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> dict[str, Any]:
     """The totals of these events."""
-    counters: dict[str, float] = {}
-    for event in found:
-        _add(counters, event)
+    counters: Counters = {}
+    _add_all(counters, found)
     return _totals(counters, stages)
 
 
-def _fold(root: Directory) -> tuple[str, dict[str, float]]:
-    """Add every complete line to the totals; the lock must be held. Raises OSError.
-
-    Returns the name of the last folded log, and the counters. Both are in one file, so a fold after one that
-    was killed adds what is missing, and nothing twice.
-    """
-    folded, counters = _read_totals(root)
-    with contextlib.suppress(FileNotFoundError):
-        if root.status(f"{FOLDER}/{LOG}").st_size:
-            root.rename(f"{FOLDER}/{LOG}", _name_after(folded))
-    new = _not_in(folded, names(root))
-    for name in new:
-        _add_lines(counters, _close_log(root, name))
-        folded = name
-    if new:
-        _write_totals(root, folded, counters)
-    _drop_oldest(root)
-    return folded, counters
-
-
-def _name_after(folded: str) -> str:
-    """A name that sorts after the last folded log, even if the clock was set back."""
-    try:
-        last = int(_id(folded).partition("-")[0], 16)
-    except ValueError:
-        last = 0
-    return f"{KEPT}{max(time.time_ns(), last + 1):016x}-{os.getpid():x}.log"
-
-
-def _not_in(folded: str, found: Iterable[str]) -> list[str]:
-    """The closed logs that are not in the totals yet."""
-    return [name for name in found if name.startswith(KEPT) and _id(name) > _id(folded)]
-
-
-def _id(name: str) -> str:
-    return name.partition(".")[2]
-
-
-def _drop_oldest(root: Directory) -> None:
-    """Limit the size of closed logs; counting goes on even if one cannot be removed."""
-    kept = 0
+def _drop_oldest(root: Directory, folded: str) -> None:
+    """Limit the size of the logs; those that are not in the totals stay."""
+    size = 0
     for name, status in sorted(root.list(FOLDER), reverse=True):
-        if name.startswith(KEPT):
-            kept += status.st_size
-            if kept > _MOST_KEPT:
-                with contextlib.suppress(OSError):
-                    root.unlink(f"{FOLDER}/{name}")
+        if name.startswith(LOGS):
+            size += status.st_size
+            if size > _MOST_KEPT and name <= folded:
+                root.unlink(f"{FOLDER}/{name}")
 
 
-def _close_log(root: Directory, name: str) -> bytes:
-    """Close a log to writers that still have it open, and return its content; empty if it is not ours."""
-    try:
-        descriptor = open_log(root, f"{FOLDER}/{name}", os.O_RDWR | os.O_APPEND)
-    except UntrustedFileError:
-        return b""
-    with open(descriptor, "rb") as log:
-        if os.write(descriptor, CLOSED) < len(CLOSED):
-            raise OSError("the disk is full")
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        return log.read(LARGEST_LOG).partition(CLOSED)[0]
-
-
-def _counters(root: Directory) -> dict[str, float]:
+def _counters(root: Directory) -> Counters:
     """The counters as of now; writes nothing. Raises OSError and JournalError."""
     for _ in range(_SNAPSHOT_TRIES):
-        before = _read_totals(root), names(root)
-        (folded, known), found = before
-        counters = dict(known)
-        try:
-            for name in [*_not_in(folded, found), *(name for name in found if name == LOG)]:
-                content, _ = root.read(f"{FOLDER}/{name}", LARGEST_LOG)
-                _add_lines(counters, content.partition(CLOSED)[0])
-        except FileNotFoundError:
-            continue  # a concurrent fold renamed it
-        except UntrustedFileError:
-            pass
-        if (_read_totals(root), names(root)) == before:
+        folded, counters = _read_totals(root)
+        found = events.logs(root)
+        for name in (name for name in found if name > folded):
+            _add_all(counters, events.of_log(root, name))
+        if events.logs(root) == found:  # else one was renamed meanwhile, perhaps unread
             break
     return counters
 
 
-def _add_lines(counters: dict[str, float], lines: bytes) -> None:
-    for event in events.parse(lines):
-        _add(counters, event)
-
-
-def _add(counters: dict[str, float], event: Event) -> None:
-    for name, amount in _amounts(event):
-        counters[name] = counters.get(name, 0) + amount
-    if event.started > 0:
-        counters[_FIRST] = min(event.started, counters.get(_FIRST) or event.started)
+def _add_all(counters: Counters, found: Iterable[Event]) -> None:
+    for event in found:
+        if event.ended >= counters.get(_ZEROED, 0):
+            for name, amount in _amounts(event):
+                counters[name] = counters.get(name, 0) + amount
+            counters[_FIRST] = min(event.started, counters.get(_FIRST) or event.started)
 
 
 def _amounts(event: Event) -> Iterator[tuple[str, float]]:
     """The counters that one call adds to, with amounts."""
-    yield from _of_fields(event)
+    yield f"calls.{event.outcome}", 1
+    yield "seconds_saved", event.tool_saved
     if event.outcome == outcomes.BYPASS:
         yield f"bypass_reasons.{event.reason}", 1
-    if event.remote:
-        yield "remote.calls", int(event.remote.asked > 0)
-        yield from _of_fields(event.remote)
-    is_replayed = event.outcome == outcomes.DIRECT_HIT
+    if event.store_fault:
+        yield f"store_faults.{event.store_fault}", 1
+    yield from ((f"wrong_settings.{name}", 1) for name in event.wrong_settings.split(",") if name)
+    if use := event.remote:
+        yield "remote.calls", int(use.asked > 0)
+        yield from (("remote.asked", use.asked), ("remote.found", use.found))
+        yield from (("remote.bytes_received", use.bytes), ("remote.seconds_waited", use.seconds))
+        yield from ((f"remote.faults.{word}", 1) for word in use.faults)
     for stage in event.stages:
+        is_replayed = event.outcome == outcomes.DIRECT_HIT
         result = "replayed" if is_replayed else "hit" if stage.is_hit else "miss"
         yield f"stages.{stage.kind}.{result}", 1
         yield f"stages.{stage.kind}.seconds_saved", stage.cost if stage.is_hit else 0
         yield f"stages.{stage.kind}.seconds", events.tool_spent(stage)
+        yield "seconds_spent", events.tool_spent(stage)
         if stage.in_vain:
-            yield "in_vain.runs", 1
-        yield from _of_fields(stage)
-        if stage.away:
-            yield from _of_executor(stage)
+            yield from (("in_vain.runs", 1), ("in_vain.seconds", stage.in_vain))
+        if reason := events.why_here(stage):
+            yield from (("executor.sent", 1), ("executor.ran_here", 1), (f"executor.reasons.{reason}", 1))
+        if costs := events.remote_costs(stage):
+            yield from (("executor.sent", 1), ("executor.came_back", 1))
+            yield f"executor.seconds_{'saved' if costs.is_cached else 'running'}", costs.run
+            yield from (("executor.seconds_queued", costs.queue), ("executor.seconds_sending", costs.send))
+            yield from (("executor.seconds_fetching", costs.fetch), ("executor.bytes_sent", costs.sent_bytes))
+            yield "executor.bytes_received", costs.fetched_bytes
+            yield "executor.from_action_cache", costs.is_cached
 
 
-def _of_fields(record: Record) -> Iterator[tuple[str, float]]:
-    """The counters of its fields, with amounts."""
-    for name, counter in _SUMMED[type(record)]:
-        value = getattr(record, name)
-        if isinstance(value, (int, float)):
-            if value:
-                yield counter, value
-        else:
-            members = value.split(",") if isinstance(value, str) else value
-            yield from ((f"{counter}.{member}", 1) for member in members if member)
-
-
-def _of_executor(stage: StageEvent) -> Iterator[tuple[str, float]]:
-    """The counters of a stage that was sent to another machine, with amounts; nothing for others."""
-    if reason := events.why_here(stage):
-        yield from (("executor.sent", 1), ("executor.ran_here", 1), (f"executor.reasons.{reason}", 1))
-    if costs := events.remote_costs(stage):
-        yield from (("executor.sent", 1), ("executor.came_back", 1))
-        yield f"executor.seconds_{'saved' if costs.is_cached else 'running'}", costs.run
-        yield from _of_fields(costs)
-
-
-def _read_totals(root: Directory) -> tuple[str, dict[str, float]]:
-    """The last folded log and the counters; empty if the file is damaged. Raises OSError."""
+def _read_totals(root: Directory) -> tuple[str, Counters]:
+    """The last log in the totals and the counters; empty if the file is damaged. Raises OSError."""
     import json
 
     try:
         stored = json.loads(root.read(f"{FOLDER}/{_TOTALS}", _LARGEST_TOTALS)[0])
-        counters = {str(name): _amount(value) for name, value in stored["counters"].items()}
-        return str(stored["folded"]), counters
+        return str(stored["folded"]), {name: float(value) for name, value in stored["counters"].items()}
     except (FileNotFoundError, UntrustedFileError):
         return "", {}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return "", {}
 
 
-def _amount(value: float) -> float:
-    """The value, of unchanged type; raises ValueError or TypeError for what cannot be a sum."""
-    if not -1e15 < value < 1e15:
-        raise ValueError(value)
-    return value
-
-
-def _write_totals(root: Directory, folded: str, counters: dict[str, float]) -> None:
+def _write_totals(root: Directory, folded: str, counters: Counters) -> None:
     import json
 
     text = json.dumps({"folded": folded, "counters": counters}, indent=1, sort_keys=True)
     root.write(f"{FOLDER}/{_TOTALS}", text.encode())
 
 
-def _totals(counters: dict[str, float], stages: Iterable[str]) -> dict[str, Any]:
-    """All counters that this version and the caller know, in the shape that `stats` prints.
-
-    Counters of other versions stay in the file, but are not returned.
-    """
+def _totals(counters: Counters, stages: Iterable[str]) -> dict[str, Any]:
+    """The counters that this version and the caller know, in the shape that `stats` prints."""
 
     def total(name: str, kind: type) -> object:
         if kind is str:
@@ -303,7 +234,6 @@ def _totals(counters: dict[str, float], stages: Iterable[str]) -> dict[str, Any]
     for counter, kind in _COUNTERS.items():
         section, _, name = counter.rpartition(".")
         (made.setdefault(section, {}) if section else made)[name] = total(counter, kind)
-    # Outcomes of other versions are kept, so that `calls` agrees with the event log.
     made["calls"] = {**dict.fromkeys(outcomes.OUTCOMES, 0), **made["calls"]}
     made["stages"] = {
         stage: {name: total(f"stages.{stage}.{name}", kind) for name, kind in _STAGE_COUNTERS.items()}

@@ -1,11 +1,11 @@
 """Reads the event log: one event per call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v6.log           one line per call, appended with a single write (event_line.py)
-      events-v6.<id>.log     closed logs (event_totals.py); the oldest are removed above 32 MiB in all
+      calls-v7.log           one line per call (event_line.py)
+      calls-v7.<time>.log    the logs before, renamed at 4 MiB; the oldest are removed above 32 MiB in all
 
-Owns the JSON form. Other users of the cache may have written anything into a log: lines that are not
-complete and well-formed are skipped.
+Says which calls are one build, and owns the JSON form. Lines that are not complete and well-formed are
+skipped.
 """
 
 from __future__ import annotations
@@ -18,18 +18,15 @@ from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, UntrustedFileError
 from nvccache.store.event_line import (
-    AMOUNT,
-    CLOSED,
     FOLDER,
     LOCAL,
-    LOG,
-    SEPARATOR,
+    LOGS,
     Event,
     Record,
     RemoteUse,
     StageEvent,
+    event_of,
     quote,
-    row,
 )
 
 TYPE_CHECKING = False
@@ -57,10 +54,9 @@ if TYPE_CHECKING:
 
     Call = TypeVar("Call", bound=_Call)
 
-VERSION = 2  # of the JSON form
-KEPT = "events-v6."
-LARGEST_LOG = 1 << 26  # bytes; a log is folded at 1 MiB
-PAUSE_SECONDS = 60.0  # between calls without a build tool, after which a new build begins
+VERSION = 3  # of the JSON form
+_LARGEST_LOG = 1 << 26  # bytes
+_PAUSE_SECONDS = 60.0  # between calls that no process groups, after which a new build begins
 # Bypasses that ask nvcc something and compile nothing.
 _QUERY_REASONS = ("information", "preprocess_only", "query_streams")
 # Where CMake tries the compiler while it configures.
@@ -78,20 +74,18 @@ def read(cache: str | Directory, since: float = 0.0) -> Iterator[Event]:
     A missing log has none. Raises JournalError.
     """
     root = directories.at(cache)
-    for name in _logs(root):
-        for event in parse(_content(root, name)):
-            if event.started >= since:
-                yield event
+    for name in logs(root):
+        yield from (event for event in of_log(root, name) if event.started >= since)
 
 
 def newest(cache: str | Directory, text: str = "") -> Iterator[Event]:
     """The events whose line contains this text, latest first; raises JournalError."""
     root = directories.at(cache)
     wanted = quote(text).encode(errors="surrogateescape")
-    for name in reversed(_logs(root)):
+    for name in reversed(logs(root)):
         content = _content(root, name)
         for line in reversed(content.split(b"\n") if wanted in content else []):
-            event = _event_of(line) if wanted in line else None
+            event = event_of(line) if wanted in line else None
             if event:
                 yield event
 
@@ -102,33 +96,27 @@ def last_call(cache: str | Directory, product: str = "") -> Event | None:
     return next(made, None)
 
 
-def builds(calls: Iterable[Call], pause: float = PAUSE_SECONDS) -> list[list[Call]]:
+def builds(calls: Iterable[Call]) -> list[list[Call]]:
     """The calls grouped by build, both ordered by start time.
 
-    All calls of one run of a build tool are a build, whatever pauses it makes. Among calls without a build
-    tool, a new build begins after `pause` seconds without a running call, or when a product is made again.
+    Calls below one process (machine/builds.py) are a build, whatever pauses it makes. Among the others, a new
+    build begins after a minute without a running call. A product that is made again begins one in any case:
+    all that is done in a nested shell comes from one process.
     """
-    named: dict[str, list[Call]] = {}
     found: list[list[Call]] = []
-    loose: list[Call] = []  # of the current build, without a build tool
-    over = 0.0  # when the last of them ended
-    made: set[str] = set()  # their products
+    latest: dict[str, tuple[list[Call], set[str]]] = {}  # by process: the calls of a build, and its products
+    over = 0.0  # when the last call without a process ended
     # A call recorded under a clock far ahead would belong to the latest build for good.
-    latest = time.time() + _AHEAD_SECONDS
-    past = (call for call in calls if call.started <= latest)
+    past = (call for call in calls if call.started <= time.time() + _AHEAD_SECONDS)
     for call in sorted(past, key=lambda call: (call.started, call.ended)):
-        if call.build:
-            if call.build not in named:
-                named[call.build] = []
-                found.append(named[call.build])
-            named[call.build].append(call)
-            continue
-        if not loose or call.started > over + pause or call.product in made:
-            loose, over, made = [], 0.0, set()
-            found.append(loose)
-        loose.append(call)
-        over = max(over, call.ended)
-        made |= {call.product} - {""}
+        build, products = latest.get(call.build, ([], set()))
+        is_after_pause = not call.build and call.started > over + _PAUSE_SECONDS
+        if not build or is_after_pause or call.product in products:
+            build, products = latest[call.build] = [], set()
+            found.append(build)
+        build.append(call)
+        products |= {call.product} - {""}
+        over = over if call.build else max(over, call.ended)
     return found
 
 
@@ -162,73 +150,16 @@ def _is_configure_check(call: Call) -> bool:
     return any(map(_CONFIGURE_CHECKS.search, paths))
 
 
-def parse(lines: bytes) -> Iterator[Event]:
-    """The events in part of a log."""
-    for line in lines.partition(CLOSED)[0].split(b"\n"):
-        event = _event_of(line)
-        if event:
-            yield event
-
-
-class Follower:
-    """Returns the events appended from now on, even if the log is folded meanwhile."""
-
-    def __init__(self, cache: str | Directory) -> None:
-        self._root = directories.at(cache)
-        self._descriptor = -1
-        self._rest = b""
-        self._open(at_end=True)
-
-    def new(self) -> list[Event]:
-        """The events since the last call of this method; raises OSError."""
-        found = self._read()
-        if self._is_folded():
-            found += self._read()
-            os.close(self._descriptor)
-            self._descriptor, self._rest = -1, b""
-        if self._descriptor < 0 and self._open(at_end=False):
-            found += self._read()
-        return found
-
-    def _open(self, at_end: bool) -> bool:
-        try:
-            self._descriptor, _ = self._root.open(f"{FOLDER}/{LOG}")
-        except (FileNotFoundError, UntrustedFileError):
-            return False
-        os.lseek(self._descriptor, 0, os.SEEK_END if at_end else os.SEEK_SET)
-        return True
-
-    def _read(self) -> list[Event]:
-        if self._descriptor < 0:
-            return []
-        chunks = [self._rest]
-        while chunk := os.read(self._descriptor, 1 << 20):
-            chunks.append(chunk)
-        whole, newline, self._rest = b"".join(chunks).rpartition(b"\n")
-        return list(parse(whole + newline))
-
-    def _is_folded(self) -> bool:
-        if self._descriptor < 0:
-            return False
-        try:
-            named = self._root.status(f"{FOLDER}/{LOG}")
-        except FileNotFoundError:
-            return True
-        ours = os.fstat(self._descriptor)
-        return (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino)
-
-
 class RemoteCosts(Record):
     """The costs of a stage that ran on another machine; StageEvent.away holds them, separated by blanks."""
 
-    MIN_FIELDS = 7
-    queue: float = row(AMOUNT, 0.0, "executor.seconds_queued")
-    send: float = row(AMOUNT, 0.0, "executor.seconds_sending")
-    run: float = row(AMOUNT, 0.0)  # of a result from the action cache: of the original run
-    fetch: float = row(AMOUNT, 0.0, "executor.seconds_fetching")
-    sent_bytes: float = row(AMOUNT, 0, "executor.bytes_sent")
-    fetched_bytes: float = row(AMOUNT, 0, "executor.bytes_received")
-    is_cached: float = row(AMOUNT, 0, "executor.from_action_cache")  # 1 or 0
+    queue: float = 0.0  # seconds
+    send: float = 0.0
+    run: float = 0.0  # of a result from the action cache: of the original run
+    fetch: float = 0.0
+    sent_bytes: float = 0.0
+    fetched_bytes: float = 0.0
+    is_cached: float = 0.0  # 1 or 0
 
 
 def to_json(event: Event) -> dict[str, object]:
@@ -251,7 +182,7 @@ def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
 
 
 def _facts(record: Record) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in record.FIELDS}
+    return {name: getattr(record, name) for name in record.FIELDS}
 
 
 def remote_costs(stage: StageEvent) -> RemoteCosts | None:
@@ -281,12 +212,17 @@ def tool_spent(stage: StageEvent) -> float:
     return 0.0 if stage.is_hit or (costs and costs.is_cached) else stage.cost
 
 
-def names(root: Directory) -> list[str]:
-    """The names of the files in the log's folder; raises JournalError."""
+def logs(root: Directory) -> list[str]:
+    """The names of the logs, newest last: those of renamed ones begin with a time. Raises JournalError."""
     try:
-        return sorted(name for name, _ in root.list(FOLDER))
+        return sorted(name for name, _ in root.list(FOLDER) if name.startswith(LOGS))
     except OSError as error:
         raise JournalError(f"cannot read the counts in `{where(root)}`: {cause(error)}") from None
+
+
+def of_log(root: Directory, name: str) -> Iterator[Event]:
+    """The events of a log, none if it does not exist; raises JournalError."""
+    return filter(None, map(event_of, _content(root, name).split(b"\n")))
 
 
 def where(root: Directory) -> str:
@@ -297,40 +233,10 @@ def cause(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def stage_of(text: str) -> StageEvent | None:
-    """The inverse of event_line.text_of_hit; None if the text is malformed."""
-    try:
-        return StageEvent.of(text.split(SEPARATOR))
-    except ValueError:
-        return None
-
-
-def _logs(root: Directory) -> list[str]:
-    """The logs, newest last: the names of closed ones begin with the time of closing."""
-    found = names(root)
-    return [*(name for name in found if name.startswith(KEPT)), *(name for name in found if name == LOG)]
-
-
 def _content(root: Directory, name: str) -> bytes:
-    """The content of a log; empty if it does not exist or is not ours."""
     try:
-        return root.read(f"{FOLDER}/{name}", LARGEST_LOG)[0].partition(CLOSED)[0]
+        return root.read(f"{FOLDER}/{name}", _LARGEST_LOG)[0]
     except (FileNotFoundError, UntrustedFileError):
         return b""
     except OSError as error:
         raise JournalError(f"cannot read `{where(root)}`: {cause(error)}") from None
-
-
-def _event_of(line: bytes) -> Event | None:
-    *fields, end = os.fsdecode(line).split("\t")
-    if end != ".":
-        return None
-    head = Event.MIN_FIELDS
-    while head < len(fields) and SEPARATOR not in fields[head]:
-        head += 1  # a field that a later version than the first has added, perhaps one newer than this
-    try:
-        event = Event.of(fields[:head])
-        event.stages = [StageEvent.of(field.split(SEPARATOR)) for field in fields[head:]]
-    except ValueError:
-        return None
-    return event

@@ -18,7 +18,7 @@ import pytest
 
 from nvccache.plan.stages import tool_of
 from nvccache.store import event_totals, events
-from nvccache.store.event_line import LOG, Event, StageEvent
+from nvccache.store.event_line import Event, StageEvent
 from scenarios.builds.small_project import System
 from scenarios.support.linking import device_sections
 from scenarios.support.toolkits import CCBIN, light_toolkit_on_path, toolkit_of
@@ -159,8 +159,8 @@ class Build:
 
 def calls_of(workspace: Workspace) -> list[Event]:
     """The calls that were counted since the counts were reset."""
-    path = workspace.cache / "journal" / LOG
-    return list(events.parse(path.read_bytes())) if path.exists() else []
+    cache = str(workspace.cache)
+    return event_totals.counted(events.read(cache), cache)
 
 
 def outcomes(calls: Sequence[Event]) -> dict[str, str]:

@@ -9,8 +9,7 @@ import pytest
 
 import made_builds
 from nvccache import outcomes
-from nvccache.report import calls, kept, page
-from nvccache.store.events import builds as builds_of
+from nvccache.report import page
 
 pytest.importorskip("playwright", reason="needs the extra `browser` (pip install -e '.[browser]')")
 pytest.importorskip("axe_playwright_python", reason="needs the extra `browser`")
@@ -21,9 +20,6 @@ from playwright.sync_api import expect
 import browsers
 
 NONE = "no Chromium or Chrome here; NVCCACHE_TEST_BROWSER can name one"
-SIZES = kept.Kept(
-    {"outputs of stages": kept.Size(3, 4096)}, {"a day": kept.Size(3, 4096)}, kept.Size(3, 4096)
-)
 FAILED = [made_builds.call(made_builds.stage(result="failed"), outcome="failed", cause="`a.cu` changed")]
 BUILDS = {
     "usual": made_builds.build(300),
@@ -31,7 +27,7 @@ BUILDS = {
     "away": [
         made_builds.call(
             made_builds.away(start=0.5, why="its input changed"),
-            made_builds.stage(kind="ptxas", why_here="no_workers"),
+            made_builds.stage(kind="ptxas", away="no_workers"),
             seconds=50.0,
         )
     ],
@@ -39,10 +35,6 @@ BUILDS = {
     "failed": FAILED,
     "hostile": made_builds.hostile(),
     "large": made_builds.build(5000),
-    "several": [
-        *made_builds.build(20),
-        *[made_builds.call(started=made_builds.BEGUN + 9999.0, build="4800-2")] * 3,
-    ],
 }
 
 
@@ -63,8 +55,8 @@ def pages(tmp_path_factory):
     def path_of(name):
         path = folder / f"{name}.html"
         if not path.exists():
-            builds = builds_of(calls.from_json(event) for event in BUILDS[name])
-            path.write_text(page.of(builds, SIZES, time.time()), encoding="utf-8")
+            calls = made_builds.calls_of(BUILDS[name])
+            path.write_text(page.of(calls, time.time()), encoding="utf-8")
         return str(path)
 
     return path_of
@@ -88,7 +80,7 @@ def violations(opened):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["usual", "none", "one", "failed", "hostile", "several"])
+@pytest.mark.parametrize("name", ["usual", "none", "one", "failed", "hostile"])
 def test_nothing_keeps_anybody_from_using_it(browser, pages, name, scheme):
     with browsers.opened(browser, pages(name), scheme) as opened:
         assert violations(opened) == []
@@ -150,7 +142,7 @@ def test_no_script_but_its_own_runs(browser, pages, tmp_path):
 
 
 def test_the_keyboard_reaches_everything_in_the_order_of_the_page(browser, pages):
-    with browsers.opened(browser, pages("several")) as opened:
+    with browsers.opened(browser, pages("usual")) as opened:
         reached = []
         while not reached or reached[-1][1] != "BODY":
             opened.keyboard.press("Tab")
@@ -160,7 +152,6 @@ def test_the_keyboard_reaches_everything_in_the_order_of_the_page(browser, pages
         named = [identifier for identifier, _, _ in reached if identifier]
         wanted = [
             "theme",
-            "build",
             "in",
             "out",
             "earlier",
@@ -303,17 +294,8 @@ def test_the_list_is_filtered_sorted_and_turned(browser, pages):
         assert rows and all("bypass" in row for row in rows)
         opened.select_option("#outcome", "")
         opened.select_option("#order", "seconds")
-        longest = max(BUILDS["usual"], key=lambda event: event["seconds"])
-        assert longest["sources"][0] in opened.locator("#list tbody tr").first.inner_text()
-
-
-def test_a_build_is_picked(browser, pages):
-    with browsers.opened(browser, pages("several")) as opened:
-        assert opened.locator("#build option").count() == 2
-        assert opened.locator("#build").input_value() == "1"
-        last = picture(opened, "#lanes")
-        opened.select_option("#build", "0")
-        assert picture(opened, "#lanes") != last
+        longest = max(BUILDS["usual"], key=lambda event: event.seconds)
+        assert longest.sources[0] in opened.locator("#list tbody tr").first.inner_text()
 
 
 def test_of_many_calls_few_are_elements(browser, pages):

@@ -45,7 +45,7 @@ NAMES = {  # of each pattern of the layout, some that it allows
     "": ["usage-v2", "usage-v1", TAG],
     "tmp": [KEY],
     "journal": ["usage-v4", "calls-v1.log", "calls-v2.log", "calls-v3.log", "calls-v4.log",
-                "calls-v6.log", "recent-v2.log", "recent-v3.log", "totals-v1.json", "folding-v2.1-1.log",
+                "calls-v7.log", "recent-v2.log", "recent-v3.log", "totals-v2.json", "folding-v2.1-1.log",
                 "folding-v6.1-1.log", "events-v6.1-1.log", "totals-v1.json.1"],
     "locks": ["0.lock", "a.lock", "usage.lock", "journal.lock"],
     "locks/running": [KEY, KEY * 2],

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from nvccache.store import events
-from nvccache.store.event_line import LOG, Event
+from nvccache.store import event_totals, events
+from nvccache.store.event_line import Event
 from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Result, Workspace, make_workspace
 
@@ -96,8 +96,8 @@ class Machine(Workspace):
 
     def events(self) -> list[Event]:
         """Of the calls since the counts were reset."""
-        path = self.cache / "journal" / LOG
-        return list(events.parse(path.read_bytes())) if path.exists() else []
+        cache = str(self.cache)
+        return event_totals.counted(events.read(cache), cache)
 
     def forget_all(self) -> None:
         """Empty the cache."""

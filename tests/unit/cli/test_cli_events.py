@@ -13,10 +13,10 @@ from nvccache.store import event_line, events
 
 FIELDS = {
     "version", "started", "seconds", "outcome", "reason", "directory", "sources", "product", "cause", "pid",
-    "build", "jobs", "store_fault", "wrong_settings", "wall_saved", "tool_saved", "stages",
+    "build", "store_fault", "wrong_settings", "tool_saved", "stages",
     "remote",
 }  # fmt: skip
-STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "cpu", "wall", "slot", "where"}
+STAGE_FIELDS = {"kind", "architecture", "result", "why", "start", "seconds", "cpu", "slot", "where"}
 STAGE_FIELDS |= {"away", "why_here", "in_vain"}
 
 
@@ -58,13 +58,10 @@ def test_without_a_cache_there_are_none(nvccache):
     assert nvccache("events").output == ""
 
 
-def test_events_and_counts_agree_on_what_no_call_of_this_version_can_be(nvccache, cache_dir):
-    """An outcome of another version counts as a call, a time before 1970 is damage."""
-    event_line.append(cache_dir, event(outcomes.MISS, started=-5.0))
+def test_an_outcome_of_another_version_counts_as_a_call(nvccache, cache_dir):
     event_line.append(cache_dir, event("of_tomorrow", started=time.time()))
-    assert [json.loads(line)["outcome"] for line in nvccache("events", "--json").output.splitlines()] == [
-        "of_tomorrow"
-    ]
+    (found,) = (json.loads(line) for line in nvccache("events", "--json").output.splitlines())
+    assert found["outcome"] == "of_tomorrow"
     for arguments in ((), ("--since", "1h")):
         calls = nvccache.json("stats", *arguments)["calls"]
         assert {outcome: count for outcome, count in calls.items() if count} == {"of_tomorrow": 1}

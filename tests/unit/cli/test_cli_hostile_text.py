@@ -57,7 +57,7 @@ COMMAND_LINES = {
         ["remote", "status", "--json"],
         ["remote", "push"],
     ],
-    "report": [["report", "-o", "-"], ["report", "--since", HOSTILE], ["report", "--from", HOSTILE]],
+    "report": [["report", "-o", "-"], ["report", "-o", "/"], ["report", "--trace", f"/{HOSTILE}/x"]],
 }
 
 

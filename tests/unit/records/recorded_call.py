@@ -106,7 +106,7 @@ def answer_of_call() -> Answer:
     given.products = [("out/a.o", DIGEST, True)]
     given.dependency_file, given.rule = "out/a.d", b"out/a.o : a.cu \\\n    late/a.h\n"
     given.result.stdout, given.result.stderr = b"out\0\n", b"\xff warning\n"
-    given.result.seconds, given.result.wall = 12.5, 7.25
+    given.result.seconds = 12.5
     given.sources, given.result.stages = ["a.cu"], [event_line.text_of_hit(StageEvent("cicc", "ran", 1.5))]
     return given
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from nvccache.files import keys, presence, signatures
 from nvccache.records import facts, replay
 from nvccache.records.products import Answer
 from nvccache.records.record import Result
-from nvccache.store import events
+from nvccache.store import event_line, events, store
 from nvccache.store.store import Store
 from recorded_call import (
     ARGUMENTS,
@@ -60,7 +61,29 @@ def test_the_event_is_as_python_would_have_it(recorded, place, cache):
     assert (event.sources, event.tool_saved, event.cause, event.reason) == (["a.cu"], 12.5, "", "")
     assert 0 < event.seconds < 5 and abs(event.started - time.time()) < 60
     assert [(stage.kind, stage.seconds, stage.is_hit) for stage in event.stages] == [("cicc", 1.5, True)]
-    assert event.wall_saved == pytest.approx((7.25 - event.seconds) / event.jobs, abs=1e-5)
+
+
+# `call` and `ask` replace themselves by the launcher, and by a Python that prints the build.
+SHELLS = {
+    "typed": 'setsid -w sh -c "./call; ./ask; true"',
+    "below another": """setsid -w sh -c "sh -c './call; ./ask; true'; true" """,
+    "below two": """setsid -w sh -c "sh -c \\"sh -c './call; ./ask; true'; true\\"; true" """,
+    "a session of its own": "setsid -w ./call; setsid -w ./ask",
+}
+
+
+@pytest.mark.parametrize("shells", SHELLS)
+def test_the_build_is_as_python_finds_it(recorded, place, cache, shells):
+    program = "from nvccache.machine.builds import build_of_call as build; print(build())"
+    variables = ["env", "-i", *(f"{name}={value}" for name, value in recorded.environ.items())]
+    call = [*variables, *recorded.front, *ARGUMENTS]
+    for name, argv in (("call", call), ("ask", [sys.executable, "-c", program])):
+        (place / name).write_text(f"#!/bin/sh\nexec {shlex.join(argv)}\n")
+        (place / name).chmod(0o755)
+    done = subprocess.run(["sh", "-c", SHELLS[shells]], env=recorded.environ, capture_output=True, check=True)
+    _, event = events.read(cache.root)
+    assert event.build == done.stdout.split(b"\n")[-2].decode()
+    assert bool(event.build) == ("below" in shells)
 
 
 def test_an_answer_without_a_dependency_file_has_none(launcher, nvcc):
@@ -513,7 +536,7 @@ def test_tight_limits_are_left_to_python(recorded, launcher):
 
 
 def test_a_log_is_made_where_there_is_none_and_its_folder_by_python(recorded, cache):
-    log = Path(f"{cache.root}/journal/calls-v6.log")
+    log = Path(f"{cache.root}/journal/{event_line.LOG}")
     log.unlink()
     assert holds(recorded)
     assert (log.stat().st_mode & 0o777, len(list(events.read(cache.root)))) == (0o600, 1)
@@ -521,14 +544,9 @@ def test_a_log_is_made_where_there_is_none_and_its_folder_by_python(recorded, ca
     assert not holds(recorded)
 
 
-def test_a_log_with_another_name_elsewhere_is_left_alone(recorded, cache, place):
-    os.link(f"{cache.root}/journal/calls-v6.log", place / "backup")
-    assert not holds(recorded)
-
-
 def test_a_large_log_is_pythons_to_fold(recorded, cache):
-    with open(f"{cache.root}/journal/calls-v6.log", "ab") as stream:
-        stream.write(b"\n" * 2**20)
+    with open(f"{cache.root}/journal/{event_line.LOG}", "ab") as stream:
+        stream.truncate(event_line.LARGE)
     assert not holds(recorded)
 
 
@@ -580,7 +598,7 @@ def test_products_of_any_size(launcher, nvcc, cache, size):
 def test_a_readonly_cache_takes_no_record(launcher, nvcc, cache):
     name = launcher.ask(ARGUMENTS).name
     readonly = Store(cache.root, is_readonly=True)
-    readonly.add_record("replay-v11", name, b"x")
+    readonly.add_record(store.REPLAY, name, b"x")
     assert not launcher.records()
 
 

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
 import made_builds
-from made_builds import call, hit, stage
+from made_builds import call, calls_of, hit, stage
 from nvccache.report import lanes
-from nvccache.report.calls import OTHER_STEP, from_json
-from nvccache.store.events import builds
 
 
 def lay_out(*events):
-    return lanes.lay_out(builds([from_json(event) for event in events])[0])
+    return lanes.lay_out(calls_of(events))
 
 
 def test_each_slot_has_a_lane_and_then_the_calls():
@@ -38,14 +35,6 @@ def test_calls_one_after_the_other_share_a_lane():
     assert found.of_calls == [0] * 5
 
 
-def test_other_steps_have_lanes_of_their_own():
-    events = [from_json(call(stage(), started=made_builds.BEGUN + 3.0 * number)) for number in range(2)]
-    step = replace(events[0], outcome=OTHER_STEP, stages=())
-    found = lanes.lay_out([events[0], step, events[1]])
-    assert [lane.group for lane in found.lanes] == [lanes.TOOLS, lanes.STEPS, lanes.CALLS]
-    assert found.of_calls == [2, 1, 2]
-
-
 def test_other_machines_have_slots_of_their_own():
     found = lay_out(call(stage(slot=0), stage(slot=0, where="build7")))
     assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 1 on build7"]
@@ -64,10 +53,8 @@ def test_what_is_away_has_a_lane_until_it_is_back():
 
 
 def test_nothing_overlaps_in_a_lane():
-    events = [from_json(event) for event in made_builds.build(300)]
     # Two at once in one slot, as in a log from two machines.
-    events += [from_json(event) for event in made_builds.build(300, seed=2)]
-    (calls,) = builds(events)
+    calls = calls_of([*made_builds.build(300), *made_builds.build(300, seed=2)])
     found = lanes.lay_out(calls)
     spans, first = {}, calls[0].started
     for call_, lane, of_stages in zip(calls, found.of_calls, found.of_stages, strict=True):

@@ -7,10 +7,8 @@ import json
 import pytest
 
 import made_builds
-from made_builds import call, hit, stage
+from made_builds import call, calls_of, hit, stage
 from nvccache.report import trace
-from nvccache.report.calls import from_json
-from nvccache.store.events import builds
 
 # The reserved words of the format for `cname` that our traces may use.
 COLOURS = {"good", "bad", "terrible", "thread_state_iowait", "thread_state_running"}
@@ -19,8 +17,7 @@ METADATA |= {"thread_name": "name", "thread_sort_index": "sort_index"}
 
 
 def of(*events):
-    calls = [each for build in builds([from_json(event) for event in events]) for each in build]
-    return json.loads(json.dumps(trace.of(calls), allow_nan=False))
+    return json.loads(json.dumps(trace.of(calls_of(events)), allow_nan=False))
 
 
 def check(made):
@@ -87,7 +84,7 @@ def test_stages_are_complete_events_with_what_is_known():
 
 
 def test_what_was_away_lasts_until_it_is_back_and_tells_its_costs():
-    made = of(call(made_builds.away(start=1.0), stage(why_here="no_workers"), seconds=60.0))
+    made = of(call(made_builds.away(start=1.0), stage(away="no_workers"), seconds=60.0))
     check(made)
     away, here = [event for event in made["traceEvents"] if event.get("cat") == "stage,ran"]
     assert (away["ts"], away["dur"]) == (1_000_000, 46_000_000)

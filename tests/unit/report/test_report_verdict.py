@@ -1,21 +1,18 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 import made_builds
-from made_builds import BEGUN, bypass, call, hit, stage
+from made_builds import BEGUN, bypass, call, calls_of, hit, stage
 from nvccache.report import figures, headline, page_parts, verdict
-from nvccache.report.calls import OTHER_STEP, from_json
 
 
 def of(*events):
-    return verdict.of([[from_json(event) for event in events]] if events else [])
+    return verdict.of(calls_of(events))
 
 
 def figures_of(*events):
-    return figures.of([from_json(event) for event in events])
+    return figures.of(calls_of(events))
 
 
 def sentence(*events):
@@ -28,7 +25,7 @@ def test_the_sentence_names_hits_and_the_cause_that_cost_most():
         call(stage(seconds=9.0), sources=["scan.cu"], cause="`scan.h` changed"),
         call(stage(seconds=2.0), sources=["b.cu"], cause="`b.cu` changed"),
     ) == (
-        "1 of 3 compiles was a hit; 9.00 s of 11.00 s of tool time went into `scan.cu`,"
+        "1 of 3 compiles was a hit; 9.00 s of 11.00 s of compiler time went into `scan.cu`,"
         " because `scan.h` changed"
     )
 
@@ -38,12 +35,14 @@ def test_a_cause_of_several_sources_is_weighed_as_one():
     other = call(stage(seconds=4.0), sources=["b.cu"], cause="`b.cu` changed")
     hits_only = call(hit(), outcome="stage_hit", sources=["c.cu"], cause="`a.h` changed")
     assert sentence(*some, other, hits_only).endswith(
-        "; 9.00 s of 13.00 s of tool time went into 3 sources, because `a.h` changed"
+        "; 9.00 s of 13.00 s of compiler time went into 3 sources, because `a.h` changed"
     )
 
 
 def test_a_source_without_a_cause_is_named_alone():
-    assert sentence(call(stage(seconds=2.0))).endswith("; all 2.00 s of tool time went into `../src/a.cu`")
+    assert sentence(call(stage(seconds=2.0))).endswith(
+        "; all 2.00 s of compiler time went into `../src/a.cu`"
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_a_part_without_a_count_is_left_out(events, wanted):
     assert sentence(*events) == wanted
 
 
-def test_cores_are_busy_with_stages_steps_and_bypasses_and_not_with_hits():
+def test_cores_are_busy_with_stages_and_bypasses_and_not_with_hits():
     found = of(
         call(stage(start=0.0, seconds=4.0), hit(), seconds=5.0),
         call(stage(start=1.0, seconds=1.0, slot=1), seconds=2.0),
@@ -67,8 +66,7 @@ def test_cores_are_busy_with_stages_steps_and_bypasses_and_not_with_hits():
         call(hit(), outcome="direct_hit", started=BEGUN + 8.0, seconds=1.0),
         call(made_builds.away(start=0.0), seconds=1.0),
     )
-    assert (found.elapsed, found.busy, found.one_busy, found.cores) == (9.0, 6.0, 8.0, 1)
-    assert of(bypass(jobs=6)).cores == 6
+    assert (found.elapsed, found.busy, found.one_busy, found.cores) == (9.0, 6.0, 8.0, 2)
     assert verdict.of([], 3).cores == 3
 
 
@@ -81,8 +79,8 @@ def test_time_of_nvccache_is_what_no_tool_had_while_a_core_was_free():
         call(stage(start=4.0, seconds=1.0), seconds=6.0),
     ]
     assert (of(*events).own, of(*events).waited) == (1.0, 4.0)
-    events[0]["jobs"] = 2  # there was a second core
-    assert (of(*events).own, of(*events).waited) == (5.0, 0.0)
+    two = verdict.of(calls_of(events), cores=2)
+    assert (two.own, two.waited) == (5.0, 0.0)
 
 
 def test_the_critical_path_leads_from_what_ended_last_to_the_start():
@@ -112,16 +110,11 @@ def test_a_stage_follows_one_of_its_own_call_if_that_ended_just_before():
     assert {link.call.source for link in found.path} == {"../src/a.cu"}
 
 
-def test_other_steps_are_counted_and_so_is_the_time_in_which_only_they_ran():
-    compile_ = from_json(call(stage(start=0.0, seconds=3.0), seconds=3.0))
-    step = replace(compile_, outcome=OTHER_STEP, stages=(), sources=(), product="app", started=BEGUN + 2.0)
-    found = verdict.of([[compile_, step]], 4)
-    assert (found.steps, found.steps_spent, found.steps_alone) == (1, 3.0, 2.0)
-    assert (found.elapsed, found.busy, found.path[-1].call.name) == (5.0, 6.0, "app")
+def test_facts_name_what_finished_last_and_how_busy_the_cores_were():
+    found = verdict.of(calls_of([call(stage(start=0.0, seconds=3.0), seconds=3.0)]), 4)
     assert headline.verdict_facts(found) == [
-        "`app` finished last. On its critical path: other step 3.00 s.",
-        "On average 1.2 of 4 cores had work; for 4.00 s at most one had.",
-        "1 other step of the build took 3.00 s in total; no nvcc ran for 2.00 s of the build.",
+        "`../src/a.cu` finished last. On its critical path: cicc 3.00 s.",
+        "On average 1.0 of 4 cores had work; for 3.00 s at most one had.",
     ]
     assert headline.verdict_facts(of()) == []
 

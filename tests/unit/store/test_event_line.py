@@ -8,34 +8,57 @@ import sys
 
 import pytest
 
-from made_events import event, stages_of
+from made_events import event
 from nvccache import outcomes
 from nvccache.store import event_line, events
+from nvccache.store.event_line import HIT, RAN, RemoteUse, StageEvent
 
 MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
 
 
 def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
     log = os.path.join(cache_dir, "journal", event_line.LOG)
-    event_line.append(cache_dir, MISS)
-    assert not event_line.is_large(cache_dir)
+    assert not event_line.append(cache_dir, MISS)
     monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log))
-    assert event_line.is_large(cache_dir)
-    monkeypatch.setattr(event_line, "LARGE", os.path.getsize(log) + 1)
-    assert not event_line.is_large(cache_dir)
+    assert event_line.append(cache_dir, MISS)
 
 
-def test_the_last_calls_of_a_build_tell_how_many_jobs_it_has(cache_dir):
-    assert event_line.most_jobs(cache_dir, "7-1") == 0
-    for build, jobs in (("7-1", 3), ("7-1", 2), ("8-9", 5), ("", 9)):
-        event_line.append(cache_dir, event(outcomes.MISS, build=build, jobs=jobs, cause="\t7-1\t4\t" * 9))
-    assert [event_line.most_jobs(cache_dir, build) for build in ("7-1", "8-9", "9-1")] == [3, 5, 0]
-    with open(os.path.join(cache_dir, "journal", event_line.LOG), "ab") as log:
-        log.write(b"\n" + b"x\t" * 14 + b"7-1\tmany\t.\n" + b"\n7-1\t.\n")
-    assert event_line.most_jobs(cache_dir, "7-1") == 3
-    with open(os.path.join(cache_dir, "journal", event_line.LOG), "ab") as log:
-        log.write(b"\n" + b"x\t" * 14 + b"7-1\t" + b"9" * 5000 + b"\t.\n")
-    assert event_line.most_jobs(cache_dir, "7-1") == 999_999_999
+@pytest.mark.parametrize("product", ["/a/b.o", "/tab\tbed/a\nb%09.o", "/\xfc\udcff.o"])
+def test_an_event_comes_back_as_it_was(product):
+    made = event(outcomes.PARTIAL_HIT, "linked", started=1000.25, seconds=2.5, product=product, pid=4711)
+    made.directory, made.sources, made.cause = "/cwd\udcff", ["a.cu", "b\x1f\x1e.cu"], "`x.h` changed"
+    made.build, made.tool_saved, made.wrong_settings = "7-1", 3.0, "jobs,max_size"
+    made.remote = RemoteUse(5, 3, 2048, 0.25, ("timeout", "tls"))
+    stage = StageEvent("cicc", RAN, 2.0, "compute_80", 1.5)
+    stage.why, stage.start, stage.slot = "its input\tchanged", 0.125, 3
+    made.stages = [stage, StageEvent("ptxas", HIT, 0.5)]
+    found = event_line.event_of(event_line.line_of(made).strip(b"\n"))
+    assert found.remote.texts() == made.remote.texts()
+    for read, written in zip([found, *found.stages], [made, *made.stages], strict=True):
+        for name in written.FIELDS:
+            assert name == "remote" or getattr(read, name) == getattr(written, name), name
+
+
+def test_a_call_with_very_much_to_tell_is_one_line_of_bounded_length():
+    call = event(outcomes.MISS, product="/a.o", sources=["x" * 100] * 1000, cause="y" * 10_000)
+    line = event_line.line_of(call)
+    assert len(line) < 10_000
+    assert event_line.event_of(line.strip(b"\n")).product == "/a.o"
+
+
+def test_a_line_that_was_cut_off_or_damaged_is_none():
+    line = event_line.line_of(MISS).strip(b"\n")
+    assert event_line.event_of(line)
+    damaged = [line[:end] for end in range(len(line))]
+    damaged += [line.replace(b"2.5", b"x"), line.replace(b"\tmiss", b""), line.replace(b"\x1fran", b"")]
+    assert not any(map(event_line.event_of, damaged))
+
+
+def test_what_a_remote_says_of_stages_ends_no_line():
+    call = event(outcomes.DIRECT_HIT)
+    call.replayed = ["cicc\n", "cicc\t.", event_line.text_of_hit(MISS.stages[0])]
+    found = event_line.event_of(event_line.line_of(call).strip(b"\n"))
+    assert [stage.kind for stage in found.stages] == ["cicc"]
 
 
 @pytest.mark.parametrize(
@@ -54,26 +77,24 @@ def test_only_who_shares_the_cache_may_read_the_log(tmp_path, directory, log):
 def test_unusable_directory_is_silent_for_a_call(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
-    event_line.append(str(in_the_way), MISS)
-    assert not event_line.is_large(str(in_the_way))
+    assert not event_line.append(str(in_the_way), MISS)
     assert in_the_way.read_text() == ""
 
 
-@pytest.mark.parametrize("kind", ["FIFO", "link", "dangling link", "second name"])
-def test_what_was_planted_in_the_place_of_the_log_loses_no_call_and_stays_as_it_is(cache_dir, tmp_path, kind):
+@pytest.mark.parametrize("kind", ["FIFO", "link", "dangling link"])
+def test_what_was_planted_in_the_place_of_the_log_stays_as_it_is(cache_dir, tmp_path, kind):
     outside, log = tmp_path / "outside", tmp_path / "cache" / "journal" / event_line.LOG
     event_line.append(cache_dir, MISS)
     log.unlink()
     if kind == "FIFO":
         os.mkfifo(log)
-    elif kind == "dangling link":
-        log.symlink_to(outside)
     else:
-        outside.write_text("of a user")
-        os.link(outside, log) if kind == "second name" else log.symlink_to(outside)
+        log.symlink_to(outside)
+        if kind == "link":
+            outside.write_text("of a user")
     event_line.append(cache_dir, MISS)
-    assert [stages_of(found) for found in events.read(cache_dir)] == [stages_of(MISS)]
-    assert outside.exists() == (kind in ("link", "second name"))
+    assert list(events.read(cache_dir)) == []
+    assert outside.exists() == (kind == "link")
     assert not outside.exists() or outside.read_text() == "of a user"
 
 

@@ -143,8 +143,9 @@ def test_buckets_of_other_versions_count_and_go_as_this_one_s_do(root):
 @pytest.mark.parametrize(
     ("name", "is_swept"),
     [
-        ("journal/calls-v1.log", True),
-        ("journal/totals-v1.json.4711", True),
+        ("journal/calls-v6.log", True),
+        ("journal/events-v6.1-1.log", True),
+        ("journal/totals-v1.json", True),
         ("journal/recent-v2.log.4711", True),
         ("journal/notes.txt", False),
         ("usage-v1", True),

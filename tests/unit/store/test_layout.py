@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from nvccache.files import keys
-from nvccache.store import events, inflight, layout, store
-from nvccache.store.event_line import FOLDER, LOG
+from nvccache.store import inflight, layout, store
+from nvccache.store.event_line import FOLDER, LOG, LOGS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cache-layout.md"
 DRAWN = re.compile(r"^      ([\w-]+-v\d+)/ab/", re.MULTILINE)
@@ -25,12 +25,12 @@ def test_the_module_draws_them_as_well():
 
 def test_the_page_draws_the_event_log():
     assert f"{FOLDER}/{LOG}" in PAGE.read_text()
-    assert f"{FOLDER}/{events.KEPT}<id>.log" in PAGE.read_text()
+    assert f"{FOLDER}/{LOGS}<time>.log" in PAGE.read_text()
 
 
 def test_every_name_of_this_version_is_one_that_may_be_removed():
     assert all(layout.BUCKET.fullmatch(bucket) for bucket in store.BUCKETS)
-    for name in (LOG, f"{events.KEPT}1-1.log", "totals-v1.json"):
+    for name in (LOG, f"{LOGS}{1:016x}.log", "totals-v2.json"):
         assert layout.OUTSIDE_BUCKETS[FOLDER].fullmatch(name)
 
 

@@ -174,14 +174,14 @@ def test_what_is_not_compressed_raises(content):
 WRITER = """
 import sys
 from nvccache.files import keys
-from nvccache.store.store import RECORD, Store
+from nvccache.store.store import RECORD, REPLAY, Store
 cache = Store(sys.argv[1])
 for number in range(60):
     content = b"%d " % (number % 20) * 500
     digest = keys.digest_bytes(content)
     cache.add_blob(digest, content, number % 2 == 0)
     cache.add_record(RECORD, keys.digest_bytes(b"key %d" % (number % 20)), digest.encode())
-    cache.add_record("replay-v11", keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
+    cache.add_record(REPLAY, keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
     found = cache.read_blob(digest)
     assert found == content, number
 assert not cache.fault_message, cache.fault_message

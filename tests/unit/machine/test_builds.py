@@ -1,0 +1,83 @@
+"""Which build a call belongs to, in process trees made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nvccache.machine.builds import build_of_call
+
+
+class Processes:
+    """A /proc with some processes: the call is a child of the last that was started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.proc = folder
+        self.last = 0
+
+    def start(self, pid: int, session: int, name: str = "sh", parent: int | None = None) -> None:
+        self._write(str(pid), name, self.last if parent is None else parent, session, 10 * pid)
+        self.last = pid
+
+    def build(self, session: int) -> str:
+        self._write("self", "python3", self.last, session, 1)
+        return build_of_call(str(self.proc))
+
+    def _write(self, folder: str, name: str, parent: int, session: int, started: int) -> None:
+        (self.proc / folder).mkdir()
+        rest = " ".join(["0"] * 14)
+        text = f"100 ({name}) S {parent} 7 {session} {rest} 0 {started} 0 0\n"
+        (self.proc / folder / "stat").write_text(text)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Processes:
+    made = Processes(tmp_path)
+    made.start(1, 1, "init")
+    return made
+
+
+def test_a_build_is_what_was_typed_into_the_shell_that_leads_the_session(processes):
+    for pid in (5, 6, 7, 8):
+        processes.start(pid, session=5)
+    assert processes.build(session=5) == "6-60"
+
+
+def test_a_call_that_is_typed_itself_belongs_to_none(processes):
+    processes.start(5, session=5)
+    assert processes.build(session=5) == ""
+
+
+def test_a_session_whose_leader_has_ended_has_a_build_below_process_1(processes):
+    processes.start(6, session=5)
+    processes.start(7, session=5)
+    assert processes.build(session=5) == "6-60"
+
+
+def test_a_call_without_the_leader_among_its_ancestors_belongs_to_none(processes):
+    for pid in (5, 6):
+        processes.start(pid, session=5)
+    assert processes.build(session=100) == ""
+
+
+def test_process_1_of_a_container_leads_the_session(processes):
+    assert processes.build(session=1) == ""
+
+
+def test_ancestors_outside_of_the_container_are_none(processes):
+    processes.start(6, session=0, parent=0)
+    assert processes.build(session=0) == "6-60"
+
+
+def test_an_ancestor_that_cannot_be_read_leaves_no_build(processes):
+    processes.start(5, session=5)
+    processes.start(6, session=5)
+    (processes.proc / "6" / "stat").unlink()
+    assert processes.build(session=5) == ""
+
+
+def test_names_of_processes_may_hold_anything(processes):
+    processes.start(5, session=5)
+    processes.start(6, session=5, name="a) S 1 (make")
+    assert processes.build(session=5) == "6-60"
