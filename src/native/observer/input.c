@@ -21,7 +21,6 @@ static struct {
 } given[LAST - FIRST + 2];
 static unsigned count_of_given;
 static volatile int untold;
-static int probed;  /* as returned by of_caller: the process asked whether this descriptor is open */
 
 static void note(int descriptor)
 {
@@ -57,7 +56,8 @@ void observer_reads(const struct stat *status)
         }
 }
 
-/* Record that an inherited descriptor was used, or, if the number is negative, that it was not open. */
+/* Record that an inherited descriptor was used, or, if the number is negative, that it was not open: no call in which
+   a program other than a compiler does so has a record. */
 static void used(int number)
 {
     unsigned at;
@@ -75,7 +75,7 @@ static int of_caller(int descriptor)
     struct stat status;
     unsigned at;
 
-    if (descriptor < FIRST)
+    if (descriptor < FIRST || descriptor > LAST)
         return 0;
     if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) < 0)
         return -descriptor;
@@ -95,24 +95,6 @@ void observer_uses(int descriptor)
     errno = kept;
 }
 
-/* Shells ask whether a descriptor is open before they reuse or close it, from which they learn nothing. */
-static void probes(int descriptor)
-{
-    int kept = errno, number = of_caller(descriptor), before = __atomic_exchange_n(&probed, number, __ATOMIC_RELAXED);
-
-    if (before != number)
-        used(before);
-    errno = kept;
-}
-
-static void takes(int descriptor)
-{
-    int is_open = descriptor, is_closed = -descriptor;
-
-    if (!__atomic_compare_exchange_n(&probed, &is_open, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        __atomic_compare_exchange_n(&probed, &is_closed, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-
 /* For any descriptor, which may be a copy. */
 static void reads(int descriptor)
 {
@@ -127,7 +109,6 @@ static void reads(int descriptor)
 /* Functions of streams bypass these wrappers, but a stream has a buffer once it has been read. */
 void observer_streams(void)
 {
-    probes(0);
     if (untold && stdin && __fbufsize(stdin) > 0)
         reads(fileno(stdin));
 }
@@ -154,22 +135,21 @@ FILE *fdopen(int descriptor, const char *mode)
         return real arguments; \
     }
 
-#define USE(type, name, parameters, arguments, does) \
+#define USE(type, name, parameters, arguments, descriptor) \
     type name parameters \
     { \
         REAL(name, -1) \
-        does; \
+        observer_uses(descriptor); \
         return real arguments; \
     }
 
-USE(int, dup, (int from), (from), observer_uses(from))
-USE(int, dup2, (int from, int to), (from, to), observer_uses(from); takes(to))
-USE(int, dup3, (int from, int to, int flags), (from, to, flags), observer_uses(from); takes(to))
-USE(int, close, (int descriptor), (descriptor), takes(descriptor))
-USE(ssize_t, write, (int to, const void *text, size_t size), (to, text, size), observer_uses(to))
-USE(off_t, lseek, (int in, off_t place, int whence), (in, place, whence), observer_uses(in))
-USE(off64_t, lseek64, (int in, off64_t place, int whence), (in, place, whence), observer_uses(in))
-USE(int, flock, (int of, int how), (of, how), observer_uses(of))
+USE(int, dup, (int from), (from), from)
+USE(int, dup2, (int from, int to), (from, to), from)
+USE(int, dup3, (int from, int to, int flags), (from, to, flags), from)
+USE(ssize_t, write, (int to, const void *text, size_t size), (to, text, size), to)
+USE(off_t, lseek, (int in, off_t place, int whence), (in, place, whence), in)
+USE(off64_t, lseek64, (int in, off64_t place, int whence), (in, place, whence), in)
+USE(int, flock, (int of, int how), (of, how), of)
 
 #define FCNTL(name) \
     int name(int descriptor, int what, ...) \
@@ -179,9 +159,7 @@ USE(int, flock, (int of, int how), (of, how), observer_uses(of))
         va_start(list, what); \
         void *more = va_arg(list, void *); \
         va_end(list); \
-        if (what == F_GETFD || what == F_DUPFD || what == F_DUPFD_CLOEXEC) \
-            probes(descriptor); \
-        else if (what != F_SETFD) \
+        if (what != F_SETFD) \
             observer_uses(descriptor); \
         return real(descriptor, what, more); \
     }

@@ -14,7 +14,7 @@ from nvccache.environment import OF_ARGUMENTS
 from nvccache.execution import find_stage, run_stage
 from nvccache.execution.context import SHARED
 from nvccache.files import elf, presence, signatures
-from nvccache.observation import process_checks
+from nvccache.observation import written_files
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.stages import tool_of
@@ -95,7 +95,7 @@ class Recorder:
         subject = Subject(self.request.guarded_environ, self.nvcc, known_variables=variables)
         observation = dry_run.log.read()
         inputs = call.inputs.input_record(observation, subject)
-        if not process_checks.appended_file(observation.processes, call.plan.scratch):
+        if not written_files.appended_file(observation.processes, call.plan.scratch):
             dry_run.keep(inputs, call.context.since_ns)
         return inputs
 

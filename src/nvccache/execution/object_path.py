@@ -21,7 +21,7 @@ import re
 import stat
 
 from nvccache.files import keys, signatures
-from nvccache.observation import process_checks, wrapper_command
+from nvccache.observation import judge, wrapper_command, written_files
 from nvccache.plan import stage_key
 from nvccache.values import replace
 
@@ -92,7 +92,7 @@ def path_dependence(stage: Stage, workspace: Workspace, log: Log, is_as_rehearse
         if mode:
             return mode
         for process in wrapper_command.after_compiler(log.read()):
-            if process_checks.may_depend_on(process, output.path):
+            if any(output.path in each for each in process.arguments) and judge.may_choose(process):
                 return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
     return ""
 
@@ -122,7 +122,7 @@ def early_lookup(
     processes = [process for observation in observations for process in observation.processes]
     for path in objects:
         for process in processes:
-            if process_checks.looks_for_product(process, path, existed=path in existed):
+            if written_files.looks_for_product(process, path, existed=path in existed):
                 return f"`{os.path.basename(process.program)}` looks for `{path}`, which it makes"
     return ""
 

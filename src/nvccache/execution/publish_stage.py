@@ -11,7 +11,7 @@ from nvccache.execution.staged_call import Known
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.module_id import ROLE
-from nvccache.observation import process_checks, unchanged_files
+from nvccache.observation import unchanged_files, written_files
 from nvccache.plan import line_table
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
@@ -84,7 +84,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
         return str(error)
     learned.add_input_record(stage, read)
     processes = [process for log in made.logs for process in log.read().processes]
-    grown = process_checks.appended_file(processes, call.plan.scratch)
+    grown = written_files.appended_file(processes, call.plan.scratch)
     if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
         call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)

@@ -16,7 +16,7 @@ A rehearsal never replaces the input record of the stage's own run.
 from __future__ import annotations
 
 from nvccache.files import keys
-from nvccache.observation import process_checks, wrapper_command
+from nvccache.observation import judge, wrapper_command
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import Plan, Stage
@@ -113,7 +113,7 @@ class _Rehearsals:
             made = self._inputs.input_record(observation, Subject(self._environ, stage.argv[0]))
         except UnreadableError:
             return None
-        may_choose = any(map(process_checks.may_choose, wrapper_command.before_compiler(observation)))
+        may_choose = any(map(judge.may_choose, wrapper_command.before_compiler(observation)))
         known = Rehearsal(_with_scratch(became, scratch, _SCRATCH), made, may_choose)
         self.found.append(known)
         rehearsed.add(front, known, self._store, self._context.since_ns)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # What can exist at a path; the prefixes of names in an input record.
 ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
-WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES = "=", "@", "%"  # prefixes of the results of `status_of`
+WHOLE_STATUS = "="  # prefix of the results of `status_of`
 _LIMITS = "/proc/self/limits"
 _MIN_MEMORY = 128 << 20  # bytes
 # Enough for any compile, or the default of most shells. A higher limit does not affect results.
@@ -146,15 +146,6 @@ def duplicate_headers(copies: Iterable[tuple[str, str, Signature]]) -> list[tupl
     ]
 
 
-def _attributes_of(path: str) -> str:
-    """The digest of a file's extended attributes; empty if they cannot be read."""
-    try:
-        found = [os.fsencode(name) + b"=" + os.getxattr(path, name) for name in sorted(os.listxattr(path))]
-        return keys.digest_bytes(b"\0".join(found))
-    except (OSError, ValueError):
-        return ""
-
-
 def date_and_size(path: str) -> str:
     """What a tool that queries a file's date gets; empty if there is no file."""
     try:
@@ -164,16 +155,11 @@ def date_and_size(path: str) -> str:
     return f"{path}:{int(status.st_mtime)}:{status.st_size}"
 
 
-def status_of(path: str, how: str = WHOLE_STATUS) -> str:
-    """What a program that queries a file's status, a link's own status, or attributes gets.
-
-    Empty if there is no file.
-    """
-    if how == ATTRIBUTES:
-        return how + _attributes_of(path)
+def status_of(path: str) -> str:
+    """What a program that queries a file's status gets; empty if there is no file."""
     try:
-        status = os.lstat(path) if how == STATUS_OF_LINK else os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return ""
     numbers = (status.st_dev, status.st_ino, status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
-    return how + " ".join(map(str, (*numbers, status.st_size, status.st_mtime_ns)))
+    return WHOLE_STATUS + " ".join(map(str, (*numbers, status.st_size, status.st_mtime_ns)))

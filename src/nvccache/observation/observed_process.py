@@ -23,19 +23,11 @@ from nvccache.files import elf
 from nvccache.files.signatures import Signature
 from nvccache.values import dataclass, field
 
-HOST, EDG, DEVICE, SHELL, INTERPRETER, UTILITY, UNKNOWN = (
-    "host compiler",
-    "EDG front end",
-    "device tool",
-    "shell",
-    "interpreter",
-    "utility",
-    "unknown",
-)
-COMPILERS = (HOST, EDG, DEVICE)
+HOST, CUDA_TOOL, SHELL, OTHER = "host compiler", "CUDA tool", "shell", "other"
+COMPILERS = (HOST, CUDA_TOOL)
+FRONT_ENDS = frozenset("cudafe++ cicc".split())
 _KINDS = (
-    (EDG, r"cudafe\+\+|cicc"),
-    (DEVICE, r"nvcc|ptxas|fatbinary|nvlink|tileiras|bin2c"),
+    (CUDA_TOOL, r"cudafe\+\+|cicc|nvcc|ptxas|fatbinary|nvlink|tileiras|bin2c"),
     (
         HOST,
         r"(?:[\w.]+-)*(?:gcc|g\+\+|c\+\+|cc|cpp|clang|clang\+\+|cc1|cc1plus|lto1|lto-wrapper|collect2|as"
@@ -43,12 +35,6 @@ _KINDS = (
         r"|ld|ld\.bfd|ld\.gold|ld\.lld|lld)(?:-\d+(?:\.\d+)*)?(?:[-.](?:real|orig|distrib|bin|unwrapped))?",
     ),
     (SHELL, r"sh|dash|bash"),
-    (INTERPRETER, r"python[\d.]*|perl[\d.]*"),
-    (
-        UTILITY,  # does only what its arguments say
-        r"\[|basename|cat|chmod|cmp|cp|cut|dirname|echo|expr|false|e?grep|fgrep|head|ln|ls|mkdir|mktemp|mv|printf|pwd"
-        r"|readlink|realpath|rm|rmdir|sed|sleep|sort|tail|tee|test|touch|tr|true|uniq|wc",
-    ),
 )
 # Paths that mean another directory to each process, or to each with another working directory.
 RENAMED = re.compile(r"/proc/(?:self|thread-self)/(cwd|root)(?![^/])")
@@ -118,16 +104,11 @@ class Process:
     def kind(self) -> str:
         """The kind of its program; for a script, that of its interpreter."""
         name = os.path.basename(self.program)
-        if name == "env" and self.started:  # a script's `#!/usr/bin/env`
-            return UTILITY
+        if name == "env" and self.started:  # a script's `#!/usr/bin/env`: as observed, like a CUDA tool
+            return CUDA_TOOL
         kind = _kind_called(name)
-        is_wrapper = kind == DEVICE and name in map(os.path.basename, self.started)  # an ELF program
-        return UNKNOWN if is_wrapper else kind
-
-    @property
-    def is_open_ended(self) -> bool:
-        """Whether it may use any input for anything."""
-        return self.kind in (UNKNOWN, INTERPRETER)
+        is_wrapper = kind == CUDA_TOOL and name in map(os.path.basename, self.started)  # an ELF program
+        return OTHER if is_wrapper else kind
 
     def take(self, child: Process) -> None:
         """Add what a forked child did."""
@@ -144,7 +125,7 @@ class Process:
 
 @functools.cache
 def _kind_called(name: str) -> str:
-    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, name)), UNKNOWN)
+    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, name)), OTHER)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from nvccache.files import elf, keys, signatures
 from nvccache.machine import process, watchdog
 from nvccache.machine.process import Completed, Handle
 from nvccache.machine.watchdog import SCRATCH_VARIABLE
-from nvccache.observation import observer_log, process_checks
+from nvccache.observation import kernel_files, observer_log
 from nvccache.observation.observer_log import Observation
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
@@ -179,7 +179,7 @@ class Watch:
             return process.Completed(0, b"", b"", 0.0), Log("", argv[0], _MENTIONED)
         directory, began_ns = self._next_directory(), time.time_ns()
         armed = arm(directory, environ)
-        rehearse(directory, process_checks.inherited_descriptors(), of_nvcc)
+        rehearse(directory, kernel_files.inherited_descriptors(), of_nvcc)
         handle = process.Handle()
         # A wrapper may wait forever for a compiler that does not run.
         limit = threading.Timer(LONGEST_REHEARSAL, self._end, (handle,))

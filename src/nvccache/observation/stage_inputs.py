@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nvccache import environment
 from nvccache.files import presence
-from nvccache.files.presence import WHOLE_STATUS
 from nvccache.files.signatures import Signature
-from nvccache.observation import known_programs, process_checks, unchanged_files, wrapper_command
+from nvccache.observation import judge, kernel_files, unchanged_files, wrapper_command, written_files
 from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import (
     COMPILERS,
-    DEVICE,
+    CUDA_TOOL,
     HOST,
     MADE_WHEN_READ,
     Process,
@@ -74,7 +73,7 @@ class ObservedInputs:
         self.scratch = scratch
         self._own = (scratch + "/", os.path.realpath(scratch) + "/")
         # Prefixes of paths that may be irrelevant.
-        self._special = (scratch, self._own[1][:-1], *process_checks.OF_KERNEL)
+        self._special = (scratch, self._own[1][:-1], *kernel_files.OF_KERNEL)
         self.files = UnchangedFiles(cache, cwd, since_ns)
         self._loaded: dict[tuple[str, str], loader.Loaded] = {}
         self.names = CallNames(since_ns)
@@ -163,7 +162,7 @@ class ObservedInputs:
         if not path.startswith(self._special):
             return True
         is_own = path.startswith(self._own) or path in (self.scratch, self._own[1][:-1])
-        return not is_own and process_checks.is_same_for_all(path)
+        return not is_own and kernel_files.is_same_for_all(path)
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
@@ -218,18 +217,18 @@ class _StageInputs:
 
     def input_record(self) -> InputRecord:
         for process in self._processes:
-            process_checks.check(process)
+            judge.check(process)
         made = InputRecord()
         self._add_files(made)
         for process in self._all:
             own = self._subject.intermediates or ()
-            process_checks.check_products(process, self._call.scratch, own)
+            written_files.check_products(process, self._call.scratch, own)
         if self._subject.loaded:
             self._check_neighbours(made)
         self._call.add_machine(made, self._questions(), self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
         self._add_lookups(made)
-        if any(process_checks.reads_null_input(process) for process in self._processes):
+        if any(kernel_files.reads_null_input(process) for process in self._processes):
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 
@@ -237,18 +236,9 @@ class _StageInputs:
         """The facts about the machine and the caller that the stage depends on: topic and argument."""
         if self._libraries:
             yield from questions_of(self._libraries, self._subject)
+        checkout, scratch = self._call.checkout, self._call.scratch
         for process in self._processes:
-            if process_checks.depends_on_processor(process):
-                yield facts.NATIVE, ""
-            if known_programs.queries_machine(process):
-                yield facts.HOST, ""
-            if known_programs.queries_caller(process):
-                yield facts.CALLER, ""
-            checkout, scratch = self._call.checkout, self._call.scratch
-            if checkout and process_checks.reveals_checkout(process, checkout, scratch, self._subject.argv):
-                yield facts.CHECKOUT, checkout
-            if known_programs.queries_directory(process):
-                yield facts.DIRECTORY, ""
+            yield from judge.questions(process, checkout, scratch, self._subject.argv)
 
     def _check_neighbours(self, made: InputRecord) -> None:
         """Raise UnreadableError if a tool that keys identify by content reads other files of its toolkit.
@@ -268,15 +258,10 @@ class _StageInputs:
             self._check_intermediates(process.files)
             self._expect(process.files, kinds, SOURCE)
             self._expect(process.loaded, kinds, LIBRARY)
-            is_compiler = process.kind in COMPILERS  # which use dates only of files they read
-            for path, how in () if is_compiler else process_checks.queried_files(process, opened):
+            for path in judge.files_of_status(process, opened):
                 if self._is_relevant(path) and not path.startswith(MADE_WHEN_READ):
-                    if how == WHOLE_STATUS or os.path.isfile(path):
-                        kinds.setdefault(path, SOURCE)
-                    made.dates.append((path, presence.status_of(path, how)))
-            for path, how in process_checks.queried_directories_and_links(process, self._subject.environ):
-                if self._is_relevant(path):
-                    made.dates.append((path, self._call.files.status(path, how)))
+                    kinds.setdefault(path, SOURCE)
+                    made.dates.append((path, presence.status_of(path)))
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._is_relevant(path))
         called = self._subject.program
@@ -359,25 +344,22 @@ class _StageInputs:
         # A wrapper may add an option for colours.
         is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
-            for name in process.variables:
-                is_noise = known_programs.is_noise(name, process.kind, is_coloured)
-                if name != "PATH" and not is_noise and not self._is_known(name, process):
-                    names.add(name)
-            names |= process_checks.variables_of(process, self._subject.environ)
+            found = judge.variables_of(process, self._subject.environ, is_coloured)
+            names.update(name for name in found if not self._is_known(name, process))
         return names
 
     def _is_known(self, name: str, process: Process) -> bool:
         """Whether the key holds all that a process makes of a variable; nvcc.profile may use it as text."""
-        if process.kind != DEVICE or name not in self._subject.known_variables:
+        if process.kind != CUDA_TOOL or name not in self._subject.known_variables:
             return False
-        return not process_checks.may_name(filter(self._is_relevant, process.files), name)
+        return not judge.may_name(filter(self._is_relevant, process.files), name)
 
     def _add_lookups(self, made: InputRecord) -> None:
         looked = self._call.names.begin(made.files)
         here = self._names_of_directory()
 
         for process in self._processes:
-            distinguishes = known_programs.distinguishes_directories(process)
+            distinguishes = judge.distinguishes_directories(process)
             irrelevant = here | self._candidates(process)
             looked.take(process, self._relevance_without(irrelevant), distinguishes)
             for path in filter(self._was_absent, process.absent):

@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 
-from nvccache.files import keys, presence, signatures, untrusted
+from nvccache.files import keys, signatures, untrusted
 from nvccache.files.signatures import Signature
 from nvccache.observation.looked_up import CLOCK_TICK
 from nvccache.records.input_records import SOURCE, InputRecord, UnreadableError
@@ -66,15 +66,6 @@ class UnchangedFiles:
             self._check(known)
             self._signatures[path] = known
         return known
-
-    def status(self, path: str, how: str) -> str:
-        """The status of any path, such as a directory or link; raises UnreadableError if it has changed."""
-        try:
-            status = os.lstat(path) if how == presence.STATUS_OF_LINK else os.stat(path)
-        except (OSError, ValueError):
-            raise UnreadableError(CHANGED_MEANWHILE) from None
-        self._check(signatures.of_status(status))
-        return presence.status_of(path, how)
 
     def _check(self, found: Signature) -> None:
         if signatures.last_change(found, time.time_ns()) > self._since_ns - CLOCK_TICK:

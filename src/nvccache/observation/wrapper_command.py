@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from nvccache.machine.watchdog import SCRATCH_VARIABLE
-from nvccache.observation.observed_process import HOST, INTERPRETER, SHELL, UTILITY, Process
+from nvccache.observation import judge
+from nvccache.observation.observed_process import HOST, Process
 from nvccache.observation.observer import LIBRARY, VARIABLE
 from nvccache.observation.observer_log import Observation
 from nvccache.records.rehearsed import CompilerCall
@@ -112,14 +113,12 @@ def _is_nvcc(process: Process) -> bool:
 def _sees_streams(process: Process, streams: Collection[int]) -> bool:
     """Whether a process may have found out what the caller's streams are, or which process the caller is.
 
-    An interpreter's queries before it opens its script do not count, nor those of utilities but `test`, which
-    behave the same on a terminal.
+    An interpreter's queries before it opens its script do not count.
     """
-    heeds_terminals = process.kind != UTILITY or os.path.basename(process.program) in ("[", "test")
     queried = {
         number
         for name, number, phase in process.questions
-        if name == "isatty" and heeds_terminals and (phase or process.kind not in (SHELL, INTERPRETER))
+        if name == "isatty" and (phase or not judge.reads_script(process))
     }
     if not queried.isdisjoint(streams):
         return True

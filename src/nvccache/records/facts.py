@@ -15,8 +15,6 @@ import time
 from nvccache import environment
 from nvccache.files import keys, signatures
 from nvccache.files.presence import (
-    ATTRIBUTES,
-    STATUS_OF_LINK,
     WHOLE_STATUS,
     date_and_size,
     digest_of_listing,
@@ -174,8 +172,7 @@ def _dates(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Di
 
 
 def _status_now(path: str, kind: str) -> str:
-    is_status = kind in (WHOLE_STATUS, STATUS_OF_LINK, ATTRIBUTES)
-    return status_of(path, kind) if is_status else date_and_size(path)
+    return status_of(path) if kind == WHOLE_STATUS else date_and_size(path)
 
 
 def _identities(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:

@@ -12,7 +12,7 @@ import pytest
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import keys, presence, signatures
-from nvccache.observation import process_checks, unchanged_files
+from nvccache.observation import judge, unchanged_files, written_files
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import facts
@@ -141,7 +141,7 @@ def test_duplicates_are_recorded_if_gcc_would_confuse_them(place):
     [
         ("cc1plus", [], {"CPATH"}),
         ("ptxas", [], {"CPATH"}),
-        ("cat", [], {"CPATH"}),
+        ("cat", [], {WHOLE}),
         ("wrapper", [], {WHOLE}),
         ("python3", [], {WHOLE}),
     ],
@@ -247,7 +247,7 @@ def test_a_variable_in_the_key_counts_where_a_profile_uses_it_as_text(place, tex
 def test_a_file_that_cannot_be_searched_may_use_a_variable_as_text(place, is_fifo):
     if is_fifo:
         os.mkfifo(place / "gone")
-    assert process_checks.may_name([str(place / "gone")], "NVCC_APPEND_FLAGS")
+    assert judge.may_name([str(place / "gone")], "NVCC_APPEND_FLAGS")
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_what_was_not_there_before_it_was_made_and_removed_again(place):
 
 def test_what_is_appended_to(place):
     def grown(*appended: str) -> str:
-        return process_checks.appended_file([ran("cat", appended={*appended})], f"{place}/scratch")
+        return written_files.appended_file([ran("cat", appended={*appended})], f"{place}/scratch")
 
     assert grown(f"{place}/scratch/log", "/dev/null") == ""
     assert grown(f"{place}/scratch/log", "log") == "log"

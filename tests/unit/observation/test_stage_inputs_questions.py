@@ -25,6 +25,7 @@ __all__ = ["inherited_descriptors", "place"]  # the fixtures
         ("python3", ("time", 0, 1), "`python3` asks for the time"),
         ("wrapper", ("getrandom", 0, 0), "`wrapper` asks for random numbers"),
         ("cat", ("clock_gettime", 0, 0), "`cat` asks for the time"),
+        ("cat", ("getrandom", 0, 0), "`cat` asks for random numbers"),
         ("cc1plus", ("gettimeofday", 0, 1), ""),
         ("cicc", ("time", 0, 1), ""),
         ("ptxas", ("time", 0, 1), ""),
@@ -54,7 +55,7 @@ def test_the_file_that_asks_for_the_time_is_named(place):
         ("/proc/self/environ", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
         ("/proc/self/task/7/environ", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
         ("/proc/self/status", FILE, set()),
-        ("/proc/self/maps", FILE, {"cat"}),
+        ("/proc/self/maps", FILE, set()),
         ("/sys/kernel/notes", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
         ("/proc/cpuinfo", FILE, set()),
         ("/dev/null", DEVICE, set()),
@@ -78,7 +79,7 @@ def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode,
     assert found == objecting
 
 
-def test_grep_may_look_up_its_stack_but_not_read_it_as_an_argument(place):
+def test_a_program_may_look_up_its_stack_but_not_read_it_as_an_argument(place):
     path = "/proc/self/maps"
     assert read_by(place, ran("grep", "maps", "a.h", others={path: FILE}))
     readers = [
@@ -114,7 +115,7 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
         ("a.h", 'const char *s = "-march=native";'),
     ):
         (place / name).write_text(text)
-    answers = read_by(place, process()).machine
+    answers = [row for row in read_by(place, process()).machine if row[0] == facts.NATIVE]
     digest = keys.digest_bytes(processor.describe().encode())
     assert answers == ([(facts.NATIVE, "", digest)] if depends else [])
 
@@ -123,8 +124,9 @@ def test_what_depends_on_the_processor_says_so(place, process, depends):
     ("name", "argv", "topics"),
     [
         ("cc1plus", [], set()),
-        ("cat", [], set()),
+        ("cat", [], {facts.HOST, facts.DIRECTORY, facts.CALLER}),
         ("sh", ["-c", "g++"], {facts.HOST}),
+        ("sh", ["-c", "eval x"], {facts.HOST, facts.DIRECTORY, facts.CALLER}),
         ("sh", ["-c", "g++ -DX=$(pwd)"], {facts.HOST, facts.DIRECTORY}),
         ("wrapper", [], {facts.HOST, facts.DIRECTORY, facts.CALLER}),
         ("sh", ["-c", "g++ -DX=$(umask)"], {facts.HOST, facts.CALLER}),
@@ -203,11 +205,11 @@ def test_what_is_there_for_each_process_decides_nothing(place):
         ("bash", "-c x", {"listed": {"/dev/fd/"}}, "lists `/dev/fd/`"),
         ("wrapper", "", {"listed": {"/proc/self/fd"}}, ""),  # to close all of them
         ("wrapper", "/proc/self/fd", {"listed": {"/proc/self/fd"}}, "lists `/proc/self/fd`"),
-        ("bash", "-c x", {"used": {(0, 0)}}, "uses a descriptor that its caller has not opened"),
-        ("wrapper", "", {"used": {"9"}}, "uses descriptor 9, which its caller opened"),
-        ("xargs", "", {"used": {"9"}}, ""),
+        ("bash", "-c x", {"used": {(0, 0)}}, "uses a descriptor of its caller"),
+        ("wrapper", "", {"used": {"9"}}, "uses a descriptor of its caller"),
+        ("xargs", "", {"used": {"9"}}, "uses a descriptor of its caller"),
         ("cc1plus", "", {"used": {(0, 0), "9"}}, ""),
-        ("wrapper", "", {"used": {(1, 2)}}, ""),
+        ("wrapper", "", {"used": {(1, 2)}}, "uses a descriptor of its caller"),  # a script's own, perhaps
     ],
 )
 def test_a_program_that_looks_which_descriptors_are_open_has_no_input_record(

@@ -23,7 +23,7 @@ def two_stages(place: Path) -> tuple[ObservedInputs, list[InputRecord]]:
     call = inputs(place)
     one = ran(files=["a.h"], absent={"never.h"}, variables={"CPATH"}, links={"linked"})
     other = ran(
-        "cat", files=["b.h"], absent={"other.h"}, variables={"SECRET"}, listed={"bin"}, found={"a.h": FILE}
+        "as", files=["b.h"], absent={"other.h"}, variables={"SECRET"}, listed={"bin"}, found={"a.h": FILE}
     )
     (place / "linked").symlink_to("a.h")
     return call, [call.input_record(Observation([process], set()), subject()) for process in (one, other)]
@@ -31,10 +31,11 @@ def two_stages(place: Path) -> tuple[ObservedInputs, list[InputRecord]]:
 
 def test_a_call_has_read_what_each_of_its_stages_did(place):
     call, parts = two_stages(place)
+    parts[1].dates = [("a.h", presence.status_of("a.h"))]
     made = call.union(parts, ENVIRON, ["copy.h"])
     assert kinds(made) == {
         "a.h": SOURCE, "b.h": SOURCE, "copy.h": SOURCE,
-        "bin/cat": PROGRAM, "bin/cc1plus": PROGRAM, "bin/g++": PROGRAM,
+        "bin/as": PROGRAM, "bin/cc1plus": PROGRAM, "bin/g++": PROGRAM,
     }  # fmt: skip
     assert dict(zip(made.directories, made.names, strict=True))["."] == ["+linked", "-never.h", "-other.h"]
     assert asked(made) == {"CPATH", "SECRET"}
