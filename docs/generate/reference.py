@@ -84,7 +84,6 @@ KIND_TEXTS = {
     config.as_switch: "`1` or `0`; in the file, `true` or `false`",
     config.as_remotes: "URLs",
     config.as_timeout: "seconds",
-    config.as_seconds: "seconds, which may be `0`",
     config.as_executor: "a URL, or `prefix:` and a command",
 }
 STAGE_TEXTS = {

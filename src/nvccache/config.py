@@ -106,19 +106,16 @@ def as_count(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
     return int(text)
 
 
-def as_seconds(raw: object, environ: Mapping[str, str], is_in_file: bool, least: float = 0) -> float:
+def as_timeout(raw: object, environ: Mapping[str, str], is_in_file: bool) -> float:
     text = _text(raw)
     try:
         time = float(text)
-        if not least <= time <= _MOST_SECONDS:  # also refuses nan
+        if not _SHORTEST_TIMEOUT <= time <= _MOST_SECONDS:  # also refuses nan
             raise ValueError
     except ValueError:
-        raise ConfigError(f"`{text}` is not a number of seconds from {least} to {_MOST_SECONDS}") from None
+        least, most = _SHORTEST_TIMEOUT, _MOST_SECONDS
+        raise ConfigError(f"`{text}` is not a number of seconds from {least} to {most}") from None
     return time
-
-
-def as_timeout(raw: object, environ: Mapping[str, str], is_in_file: bool) -> float:
-    return as_seconds(raw, environ, is_in_file, _SHORTEST_TIMEOUT)
 
 
 def as_mask(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
@@ -288,8 +285,6 @@ class Config:
     command runs."""
     executor_jobs: int = setting(as_count, 0, shown_default="`64`")  # 0: the executor's own default
     """How many stages of this user may be on other machines at once."""
-    executor_min_seconds: float = setting(as_seconds, 1.0)
-    """A stage that is expected to take less time runs here."""
 
     origins: dict[str, str]  # setting -> "default", "file" or the environment variable
     problems: list[Problem]

@@ -93,20 +93,11 @@ REMOTE_FAULTS = {
 
 # Why a stage ran here although it was sent to another machine.
 EXECUTOR_FAULTS = {
-    "unreachable": "the engine cannot be reached, the connection broke, or the launcher did not start",
-    "timeout": "the engine or the stage took too long",
-    "tls": "the engine's certificate or encryption cannot be used",
-    "denied": "the engine denies access",
-    "bad_credentials": "the engine rejects the credentials, or their file cannot be read",
-    "full": "the engine or its queue is full",
-    "not_installed": "the client is not installed: `nvccache doctor` says how to install it",
-    "no_workers": "no worker took it from the queue in time",
-    "other_version": "the engine has another API version, or cannot execute",
-    "other_machine": "the worker's processor is of another class",
-    "wrong_result": "the result does not match its digest",
-    "failed": "the tool failed there, or its output cannot be used",
-    "overtaken": "it was also started here, and ended here first",
-    "broken": "the engine's answer cannot be used, or another error occurred",
+    "unreachable": "the engine cannot be reached or does not answer in time, or the launcher did not start",
+    "denied": "the engine denies access, or rejects the credentials",
+    "no_workers": "no worker took it from the queue in time, or the engine is full",
+    "failed": "the tool failed there, or its output is missing",
+    "broken": "the engine or the worker cannot be used: `nvccache doctor` says why",
 }
 
 # Problems with settings that are not counted under a name: that of the setting, or the misspelled one.

@@ -20,7 +20,7 @@ _LONGEST_NAME = 40
 UNKNOWN, FILE = "unknown", "file"  # instead of a setting's name, for a misspelled one and for the file itself
 
 # Settings of earlier versions: what replaces each, a clause. Compiles ignore them.
-REMOVED: dict[str, str] = {}
+REMOVED = {"executor_min_seconds": "`jobs` says how many stages run here before one is sent"}
 
 Found = dict[str, tuple[int, object]]
 

@@ -170,7 +170,6 @@ class Build:
         environ |= {"NVCCACHE_JOBS": str(LOCAL), "PYTHONPATH": str(self.folder / "site")}
         if url:
             environ |= {"NVCCACHE_EXECUTOR": url, "NVCCACHE_LOG": str(self.folder / "log")}
-            environ["NVCCACHE_EXECUTOR_MIN_SECONDS"] = "0"
         argv = [sys.executable, "-m", "nvccache", self._toolkit.nvcc, "-cubin", "-arch=sm_80", "a.cu"]
 
         def compile_one(unit: Path) -> None:

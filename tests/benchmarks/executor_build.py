@@ -38,7 +38,7 @@ LAUNCHER = (sys.executable, "-I", "-m", "nvccache")
 
 def environ_of(work: Path, url: str) -> dict[str, str]:
     settings = {"NVCCACHE_DIR": str(work / "cache"), "NVCCACHE_STRICT": "1", "NVCCACHE_JOBS": "1"}
-    return {**os.environ, **settings, "NVCCACHE_EXECUTOR": url, "NVCCACHE_EXECUTOR_MIN_SECONDS": "0.5"}
+    return {**os.environ, **settings, "NVCCACHE_EXECUTOR": url}
 
 
 def seconds_of(argv: list[str], directory: Path, environ: dict[str, str] | None = None) -> float:

@@ -74,9 +74,3 @@ def test_each_engine_has_files_of_its_own_on_this_machine() -> None:
         "prefix:srun -n1",
     ]
     assert len({endpoint.parse(text).identity for text in texts}) == len(texts)
-
-
-def test_zero_is_a_number_of_seconds_from_which_stages_are_sent() -> None:
-    settings = config.load({"HOME": "/nowhere", "NVCCACHE_EXECUTOR_MIN_SECONDS": "0"})
-    assert (settings.executor_min_seconds, settings.problems) == (0.0, [])
-    assert config.load({"HOME": "/nowhere"}).executor_min_seconds == 1.0

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 
@@ -18,17 +17,13 @@ from nvccache.config import Config
 from nvccache.endpoint import Endpoint
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults, prefix, work
-from nvccache.remote_execution.faults import ExecutorError
+from nvccache.remote_execution.faults import ExecutorError, NotInstalledError
 
 _ADVICE = {
-    faults.UNREACHABLE: "check that the server runs and can be reached from here",
-    faults.TIMEOUT: "check whether the server is overloaded, or a firewall drops the packets",
-    faults.TLS: "set `ca=` in NVCCACHE_EXECUTOR to the file with the certificate of its authority",
-    faults.DENIED: "have the server permit this token or certificate to execute, or name another instance",
-    faults.BAD_CREDENTIALS: "set `token_file=` to a file with a token, or `cert=` and `key=` to certificates",
-    faults.FULL: "wait, or give the server more storage",
-    faults.OTHER_VERSION: "set `instance=` to an instance that executes, or name another server",
-    faults.BROKEN: "check that the address is that of an engine, and that `instance=` is right",
+    faults.UNREACHABLE: "check that the server runs and answers from here, and `ca=` in NVCCACHE_EXECUTOR",
+    faults.DENIED: "set `token_file=`, or `cert=` and `key=`, and have the server permit it to execute",
+    faults.NO_WORKERS: "wait, or give the server more workers or storage",
+    faults.BROKEN: "check that the address is that of an engine, and that `instance=` is one that executes",
 }
 
 
@@ -59,7 +54,7 @@ def _check_engine(where: Endpoint, settings: Config) -> Finding:
 
 def _finding_of(where: Endpoint, error: ExecutorError, settings: Config) -> Finding:
     text = f"`{where.shown}` cannot be used: {error.fault}"
-    if error.fault == faults.NOT_INSTALLED:
+    if isinstance(error, NotInstalledError):
         return Finding(BAD, "executor", text, (str(error),), (adding("exec"),))
     advice = [f"to fix it: {_ADVICE[error.fault]}; or do without"] if error.fault in _ADVICE else []
     return Finding(BAD, "executor", text, (str(error), *advice), (changing(settings, "executor"),))
@@ -79,25 +74,10 @@ def _check_launcher(where: Endpoint, settings: Config) -> Finding:
     if not prefix.PLAIN.fullmatch(folder):
         text = f"`{folder}` has a character that a launcher may interpret"
         return Finding(BAD, "executor", text, (), (elsewhere,))
-    why = _why_not_writable(folder)
-    problem = f"`{folder}` cannot be written to: {why}" if why else prefix.why_unusable(folder)
+    problem = prefix.why_unusable(folder)
     if problem:
         owned = f'sudo install -d -o "$(id -un)" -m 700 {shlex.quote(folder)}'
         return Finding(BAD, "executor", problem, (), (owned, elsewhere))
     text = f"`{program}` starts stages, with their files in `{folder}`"
     later = "" if os.path.isdir(folder) else "; it is made when the first one is sent"
     return Finding(GOOD, "executor", text + later)
-
-
-def _why_not_writable(folder: str) -> str:
-    """Why a launcher's directory cannot be written to, or made; empty if it can.
-
-    Tried by writing, since on a file server permission bits prove nothing. A missing directory is not made.
-    """
-    while not os.path.lexists(folder):
-        folder = os.path.dirname(folder)
-    try:
-        with tempfile.TemporaryDirectory(prefix="doctor-", dir=folder):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)

@@ -25,7 +25,7 @@ _SLOWEST_BYTES = 1 << 20  # per second: extends the timeout of a transfer
 _BATCH_BYTES = 3 << 20  # below gRPC's usual limit of 4 MiB for a message
 _CHUNK = 1 << 20
 _MOST_UPDATES = 10_000  # of one operation
-QUEUED, EXECUTING = (1, 2), 3  # ExecutionStage values; CACHE_CHECK (1) counts as queued
+QUEUED = (1, 2)  # ExecutionStage values; CACHE_CHECK (1) counts as queued
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,13 @@ class Client:
         path, response = "Capabilities/GetCapabilities", messages.ServerCapabilities
         found = self.connection.request(path, request, response, _CALL_SECONDS)
         if not found.low_api_version.major <= _API_VERSION <= (found.high_api_version.major or 2):
-            raise ExecutorError(faults.OTHER_VERSION, "it does not speak version 2 of the API")
+            raise ExecutorError(faults.BROKEN, "it does not speak version 2 of the API")
         cache, execution = found.cache_capabilities, found.execution_capabilities
         if not execution.exec_enabled:
-            raise ExecutorError(faults.OTHER_VERSION, "it executes nothing")
+            raise ExecutorError(faults.BROKEN, "it executes nothing")
         functions = {*cache.digest_functions, *execution.digest_functions, execution.digest_function}
         if _SHA256 not in functions and functions - {0}:
-            raise ExecutorError(faults.OTHER_VERSION, "it does not use SHA-256 digests")
+            raise ExecutorError(faults.BROKEN, "it does not use SHA-256 digests")
         if cache.max_batch_total_size_bytes > 0:
             self._batch_bytes = min(_BATCH_BYTES, cache.max_batch_total_size_bytes)
         self._compresses = _ZSTD in cache.supported_compressors
@@ -116,15 +116,20 @@ class Client:
         request = messages.ExecuteRequest(
             instance_name=self._instance, action_digest=protocol.digest_message(action)
         )
-        names: list[str] = []
-        try:
-            return self._follow("Execution/Execute", request, watch, names, seconds)
-        except ExecutorError as error:
-            if error.fault != faults.UNREACHABLE or not names or self.connection.is_cancelled:
-                raise
-        # The connection broke, but the action may still be running.
-        again = messages.WaitExecutionRequest(name=names[-1])
-        return self._follow("Execution/WaitExecution", again, watch, names, seconds)
+        stream = self.connection.read("Execution/Execute", request, messages.Operation, seconds)
+        for updates, operation in enumerate(stream):
+            if updates > _MOST_UPDATES:  # reading them would slow down local stages
+                raise ExecutorError(faults.BROKEN, f"it sends more than {_MOST_UPDATES} updates")
+            watch(operation)
+            if not operation.done:
+                continue
+            if operation.WhichOneof("result") == "error":
+                raise self.connection.error_of_status(operation.error)
+            response = messages.ExecuteResponse.FromString(operation.response.value)
+            if response.status.code:
+                raise self.connection.error_of_status(response.status)
+            return response
+        raise ExecutorError(faults.UNREACHABLE, "the stream ended before the operation was done")
 
     def cancel_operation(self, operation: str) -> None:
         """Ask the engine to cancel an operation; it may ignore that."""
@@ -153,27 +158,6 @@ class Client:
     def _request_storage(self, method: str, request: Any, seconds: float) -> Any:
         path, response = f"ContentAddressableStorage/{method}", getattr(messages, f"{method}Response")
         return self.connection.request(path, request, response, seconds)
-
-    def _follow(
-        self, path: str, request: Any, watch: Callable[[Any], None], names: list[str], seconds: float
-    ) -> Any:
-        stream = self.connection.read(path, request, messages.Operation, seconds)
-        for updates, operation in enumerate(stream):
-            if updates > _MOST_UPDATES:  # reading them would slow down local stages
-                raise ExecutorError(
-                    faults.BROKEN, f"it sends more than {_MOST_UPDATES} updates of an operation"
-                )
-            names[:] = [operation.name]
-            watch(operation)
-            if not operation.done:
-                continue
-            if operation.WhichOneof("result") == "error":
-                raise self.connection.error_of_status(operation.error)
-            response = messages.ExecuteResponse.FromString(operation.response.value)
-            if response.status.code:
-                raise self.connection.error_of_status(response.status)
-            return response
-        raise ExecutorError(faults.UNREACHABLE, "the stream ended before the operation was done")
 
     def _send_batch(self, request: Any) -> None:
         seconds = _CALL_SECONDS + request.ByteSize() / _SLOWEST_BYTES
@@ -217,7 +201,7 @@ class Client:
             parts.append(message.data)
             received += len(message.data)
             if received > digest[1] + _CHUNK:
-                raise ExecutorError(faults.WRONG_RESULT, "it sends a blob larger than its digest says")
+                raise ExecutorError(faults.BROKEN, "it sends a blob larger than its digest says")
         self.fetched_bytes += received
         content = b"".join(parts)
         return _checked(_decompressed(content, digest[1]) if self._compresses else content, digest)
@@ -238,12 +222,12 @@ class Client:
                 raise self.connection.error_of_status(part.status)
             size = sizes.get(part.digest.hash)
             if size is None:
-                raise ExecutorError(faults.WRONG_RESULT, "it sends a blob that was not requested")
+                raise ExecutorError(faults.BROKEN, "it sends a blob that was not requested")
             self.fetched_bytes += len(part.data)
             content = _decompressed(part.data, size) if part.compressor == _ZSTD else part.data
             found[part.digest.hash] = _checked(content, (part.digest.hash, size))
         if found.keys() != sizes.keys():
-            raise ExecutorError(faults.WRONG_RESULT, "it does not send all requested blobs")
+            raise ExecutorError(faults.BROKEN, "it does not send all requested blobs")
         return found
 
 
@@ -257,10 +241,10 @@ def _decompressed(content: bytes, size: int) -> bytes:
         with zstandard.ZstdDecompressor().stream_reader(content) as reader:
             return reader.read(size + 1)
     except zstandard.ZstdError:
-        raise ExecutorError(faults.WRONG_RESULT, "it sends a blob that cannot be decompressed") from None
+        raise ExecutorError(faults.BROKEN, "it sends a blob that cannot be decompressed") from None
 
 
 def _checked(content: bytes, digest: Digest) -> bytes:
     if protocol.digest_of(content) != digest:
-        raise ExecutorError(faults.WRONG_RESULT, "it sends a blob with another digest")
+        raise ExecutorError(faults.BROKEN, "it sends a blob with another digest")
     return content

@@ -19,7 +19,6 @@ from typing import Any
 
 from nvccache.endpoint import WORKER, Endpoint
 from nvccache.execution.run_stage import Costs
-from nvccache.machine import slots
 from nvccache.remote_execution import client, faults, protocol
 from nvccache.remote_execution.client import Blob, Client
 from nvccache.remote_execution.faults import ExecutorError
@@ -27,8 +26,6 @@ from nvccache.remote_execution.protocol import Digest, messages, serialized
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work, failure
 from nvccache.values import dataclass
 
-_LARGE = 4 << 20  # bytes, from which on only one call at a time sends a blob
-_SLOW_BYTES = 4 << 20  # per second, of the slowest network that is worth using
 _MOST_OUTPUT = 1 << 32
 _MOST_STREAM = 1 << 26  # of standard output or error
 # Where tools are installed on the workers, each has this property with the SHA-256 of each tool.
@@ -40,17 +37,13 @@ _ISA = {"x86_64": "x86-64", "aarch64": "arm-a64"}
 class EngineExecution:
     """One stage; another thread may call `end`."""
 
-    def __init__(self, endpoint: Endpoint, work: Work, locks: str) -> None:
+    def __init__(self, endpoint: Endpoint, work: Work) -> None:
         self._endpoint = endpoint
         self._work = work
-        self._locks = locks  # a directory, or empty
         self._client: Client | None = None
         self._operation = ""
         self._stage = 0
-        self._executing_since = 0.0  # by this machine's monotonic clock
         self._is_queue_timeout = self.is_ended = False
-        self.has_answered = False  # whether the engine has answered at all
-        self.allowance = 0.0  # extra seconds for sending missing blobs
 
     @property
     def is_queued(self) -> bool:
@@ -67,7 +60,7 @@ class EngineExecution:
         self._client = Client(self._endpoint)
         try:
             if self.is_ended:
-                raise ExecutorError(faults.OVERTAKEN)
+                raise ExecutorError(faults.CANCELLED)
             return self._run(self._client)
         finally:
             if self._operation and (self.is_ended or self._is_queue_timeout):
@@ -76,7 +69,6 @@ class EngineExecution:
 
     def _run(self, engine: Client) -> RemoteResult:
         engine.check()
-        self.has_answered = True
         described = describe(self._work, self._endpoint)
         started = time.monotonic()
         result = engine.cached_result(described.digest)
@@ -84,7 +76,7 @@ class EngineExecution:
             try:
                 return self._collect(engine, result, True, 0.0, started)
             except ExecutorError as error:  # its blobs were evicted, or the engine caches failures
-                if error.fault == faults.OVERTAKEN:
+                if error.fault == faults.CANCELLED:
                     raise
         self._send(engine, described)
         sent = time.monotonic()
@@ -92,31 +84,8 @@ class EngineExecution:
         return self._collect(engine, response.result, response.cached_result, sent - started, sent)
 
     def _send(self, engine: Client, described: Described) -> None:
-        digests = [blob.digest for blob in described.blobs.values()]
-        missing = engine.missing(digests)
-        sizes = [size for name, size in digests if name in missing]
-        self.allowance = sum(sizes) / _SLOW_BYTES
-        large = [digest for digest in digests if digest[0] in missing and digest[1] > _LARGE]
-        if large:
-            # Calls that start at the same time would each send the same tool.
-            lock = self._lock(large[0][0])
-            try:
-                engine.send(described.blobs[name] for name in engine.missing(large))
-            finally:
-                if lock:
-                    lock.release()
-        engine.send(
-            blob
-            for blob in described.blobs.values()
-            if blob.digest[0] in missing and blob.digest not in large
-        )
-
-    def _lock(self, name: str) -> slots.PoolSlot | None:
-        pool = slots.Pool(self._locks, range(1), f"send-{self._endpoint.identity}-{name[:16]}-")
-        until = time.monotonic() + self._endpoint.queue
-        while not (lock := pool.take()) and self._locks and not self.is_ended and time.monotonic() < until:
-            time.sleep(0.05)
-        return lock
+        missing = engine.missing([blob.digest for blob in described.blobs.values()])
+        engine.send(blob for name, blob in described.blobs.items() if name in missing)
 
     def _execute(self, engine: Client, described: Described) -> Any:
         timer = threading.Timer(self._endpoint.queue, self._check_queue)
@@ -135,8 +104,6 @@ class EngineExecution:
     def _watch(self, operation: Any) -> None:
         self._operation = operation.name
         self._stage = messages.ExecuteOperationMetadata.FromString(operation.metadata.value).stage
-        if self._stage == client.EXECUTING and not self._executing_since:
-            self._executing_since = time.monotonic()
 
     def _check_queue(self) -> None:
         if self.is_queued and self._client:
@@ -157,7 +124,7 @@ class EngineExecution:
         if any(size > _MOST_OUTPUT for _, size in digests.values()) or any(
             size > _MOST_STREAM for _, size in stream_digests
         ):
-            raise ExecutorError(faults.WRONG_RESULT, "an output is too large")
+            raise ExecutorError(faults.BROKEN, "an output is too large")
         if result.exit_code:
             stderr = result.stderr_raw or engine.fetch(stream_digests).get(result.stderr_digest.hash, b"")
             raise failure(result.exit_code, stderr)
@@ -166,23 +133,17 @@ class EngineExecution:
             raise ExecutorError(faults.FAILED, f"`{missing[0]}` is missing from the result")
         contents = engine.fetch([*stream_digests, *(digests[path] for path in wanted.values())])
         stdout, stderr = (raw or contents.get(digest.hash, b"") for raw, digest in streams)
-        queue, run = self._durations(result.execution_metadata, is_cached, since, done)
+        metadata, passed = result.execution_metadata, 0.0 if is_cached else done - since
+        run = _between(metadata.execution_start_timestamp, metadata.execution_completed_timestamp)
+        if not 0 < run <= (self._endpoint.deadline if is_cached else passed):
+            run = passed  # the engine leaves times out, or its clock was set
+        queue = 0.0 if is_cached else passed - run
         costs = Costs(
             queue, send, run, time.monotonic() - done, engine.sent_bytes, engine.fetched_bytes,
-            result.execution_metadata.worker, is_cached, self._endpoint.shown,
+            metadata.worker, is_cached, self._endpoint.shown,
         )  # fmt: skip
         outputs = {name: contents[digests[path][0]] for name, path in wanted.items()}
         return RemoteResult(stdout, stderr, outputs, costs)
-
-    def _durations(self, metadata: Any, is_cached: bool, since: float, done: float) -> tuple[float, float]:
-        """Seconds queued and executing, by the worker's clock or else by this machine's."""
-        run = _between(metadata.execution_start_timestamp, metadata.execution_completed_timestamp)
-        if is_cached:  # nothing here to check the worker's clock against
-            return 0.0, run if 0 < run <= self._endpoint.deadline else 0.0
-        if run <= 0:
-            run = done - (self._executing_since or since)
-        run = min(run, done - since)
-        return max(0.0, done - since - run), run
 
 
 def _between(start: Any, end: Any) -> float:

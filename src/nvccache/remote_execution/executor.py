@@ -5,9 +5,7 @@ them part of its key. Its dependencies are therefore known without an observer, 
 observer records of a local run.
 
 The pool directory of this user and machine (machine/slots.py) also has a lock file for each stage that runs
-elsewhere, and the breaker (remote/breaker.py). The breaker opens when the engine fails, and when several
-stages in a row got no result: one lost stage may be due to the stage or to one worker, but an engine that
-loses all of them is useless even if it answers.
+elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from nvccache.endpoint import Endpoint
 from nvccache.execution import run_stage
 from nvccache.execution.run_stage import Made
 from nvccache.execution.staged_call import StagedCall
-from nvccache.files import keys
 from nvccache.machine import slots
 from nvccache.machine.process import Completed, Handle
 from nvccache.machine.slots import PoolSlot
@@ -34,13 +31,7 @@ from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work
 from nvccache.values import replace
 
-TYPE_CHECKING = False  # a call loads the one of these that it needs
-if TYPE_CHECKING:
-    from nvccache.remote_execution.engine import EngineExecution
-    from nvccache.remote_execution.prefix import LauncherExecution
-
 _JOBS = 64  # stages that run elsewhere at the same time, by default
-_MIB = 1 << 20
 _SCRATCH_NAME = SCRATCH_NAME.encode()
 _NAMES_SCRATCH = "stub"  # the role whose `#line`s name the file itself; workspace.py removes that
 
@@ -55,35 +46,25 @@ class Executor:
         self.is_strict = config.strict
         self._locks = slots.pool_directory()
         self._outage = outages.OF_EXECUTOR.format(where.identity)
-        self._pool = slots.Pool(self._locks, range(config.executor_jobs or _JOBS), f"away-{where.identity}-")
-        self._is_usable: bool | None = None  # None until the breaker has been checked
+        self._pool = slots.Pool(
+            slots.pool_directory(), range(config.executor_jobs or _JOBS), f"away-{where.identity}-"
+        )
+        self._is_usable = outages.current(self._outage) is None
 
-    def expected_seconds(self, stage: Stage) -> float:
-        """The expected time of a stage, or 0 if it has to run here."""
+    def may_send(self, stage: Stage) -> bool:
+        """Whether another machine may run a stage: it would give the same result, and works now."""
         call = self._call
-        if not self._may_be_used():
-            return 0.0
         may_generate = ids.generates(stage) and not call.module_ids.known_id_of(stage)
         if may_generate and not call.module_ids.takes_seed(stage):
-            return 0.0  # the id would depend on the remote process, and a run here could make another
-        seconds = self._estimated_seconds(stage)
-        is_worth_it = seconds >= self._config.executor_min_seconds
-        if not is_worth_it or work.reason_not_remote(stage, call.environ):
-            return 0.0
-        return seconds
-
-    def remember(self, stage: Stage, seconds: float) -> None:
-        """Remember how long a stage took, for the next estimate."""
-        # For a cached result an engine may leave out the time.
-        if stage.tool.may_run_elsewhere and seconds > 0:
-            self._call.store.add_memo(self._key(stage), f"{seconds:.3f}")
+            return False  # the id would depend on the remote process, and a run here could make another
+        return self._is_usable and not work.reason_not_remote(stage, call.environ)
 
     def take_slot(self) -> PoolSlot | None:
         """One of the slots for stages that run elsewhere, or None if all are taken."""
         return self._pool.take()
 
-    def prepare(self, stage: Stage, handle: Handle) -> EngineExecution | LauncherExecution:
-        """Make the inputs of a stage to send; raises ExecutorError, LostResultError or OSError."""
+    def run(self, stage: Stage, handle: Handle) -> RemoteResult:
+        """Run a stage elsewhere; raises ExecutorError, LostResultError or OSError."""
         call = self._call
         run_stage.make_inputs(call, stage)
         sent = self._work(stage)
@@ -91,12 +72,13 @@ class Executor:
             from nvccache.remote_execution.prefix import LauncherExecution
 
             directory, environ = self._config.executor_dir, call.context.environ
-            return LauncherExecution(self._endpoint, sent, directory, environ, call.store, handle)
+            launcher = LauncherExecution(self._endpoint, sent, directory, environ, call.store, handle)
+            return self.checked(stage, launcher.run())
         from nvccache.remote_execution.engine import EngineExecution
 
-        execution = EngineExecution(self._endpoint, sent, self._locks)
+        execution = EngineExecution(self._endpoint, sent)
         handle.on_end(execution.end)
-        return execution
+        return self.checked(stage, execution.run())
 
     def checked(self, stage: Stage, result: RemoteResult) -> RemoteResult:
         """The result, if a local run would have given the same; raises ExecutorError."""
@@ -120,44 +102,17 @@ class Executor:
         run_stage.take_in(self._call, stage)
         return Made(completed, costs=result.costs)
 
-    def note_success(self) -> None:
-        outages.end(self._outage)
-
-    def note_loss(self) -> None:
-        """Note that a stage ran here after the engine had begun it."""
-        self._begin_outage(faults.FAILED, "a stage failed there or was faster here")
-
     def note_failure(self, error: ExecutorError) -> None:
-        """Note why a stage has to run here; a fault that other stages would meet too opens the breaker."""
-        if error.fault == faults.OVERTAKEN:
+        """Log why a stage has to run here. Nothing is sent for a while, unless its tool failed there."""
+        if error.fault == faults.CANCELLED:
             return
         log.write(self._config.log, f"{self._endpoint.shown}: {error.fault}: {error}")
-        if error.fault in faults.OPEN_BREAKER:
-            self._begin_outage(error.fault, str(error))
+        if error.fault != faults.FAILED:
+            self.begin_outage(error.fault, str(error))
 
-    def _begin_outage(self, fault: str, text: str) -> None:
+    def begin_outage(self, fault: str, text: str) -> None:
         outages.begin(self._outage, fault, text)
         self._is_usable = False
-
-    def _may_be_used(self) -> bool:
-        if self._is_usable is None:
-            self._is_usable = outages.current(self._outage) is None
-        return self._is_usable
-
-    def _estimated_seconds(self, stage: Stage) -> float:
-        """As long as the last time, else by the size of the inputs.
-
-        Remembered by command and input names, not contents: an edit seldom changes the time much.
-        """
-        try:
-            return float(self._call.store.find_memo(self._key(stage)))
-        except ValueError:
-            return stage.tool.seconds_per_mib * self._call.input_bytes(stage) / _MIB
-
-    def _key(self, stage: Stage) -> str:
-        names = tuple(os.path.basename(path) for path in stage.inputs)
-        components = [("argv", stage.key_argv), ("inputs", names), ("directory", (self._call.cwd,))]
-        return keys.key_of("took", components)
 
     def _work(self, stage: Stage) -> Work:
         call = self._call

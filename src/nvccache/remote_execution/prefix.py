@@ -13,7 +13,6 @@ content does: only outputs that match the worker's report are accepted.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shlex
@@ -59,13 +58,15 @@ _swept: set[str] = set()  # directories, by this process
 
 
 def why_unusable(directory: str) -> str:
-    """Why the directory cannot be used, a clause; empty if it can, or does not exist. Raises OSError."""
+    """Why the directory cannot be used, a clause; empty if it can, or does not exist."""
     if not PLAIN.fullmatch(directory):
         return "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
     try:
         status = os.stat(directory)
     except FileNotFoundError:
         return ""
+    except OSError as error:
+        return f"`{directory}` cannot be used: {error.strerror}"
     if not stat.S_ISDIR(status.st_mode):
         return f"`{directory}` is not a directory"
     # Anyone who can write there can run code as this user.
@@ -86,8 +87,6 @@ class LauncherExecution:
     _handle: Handle
     _folder: str = ""  # of the stage, once made
     _why_ended: str = ""
-    has_answered = True  # for a launcher this is unknown
-    allowance = 0.0
 
     @property
     def is_queued(self) -> bool:
@@ -107,8 +106,7 @@ class LauncherExecution:
             _sweep(self._directory, os.stat(self._folder).st_mtime)
             self._write(tools)
         except OSError as error:
-            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            raise ExecutorError(faults.FULL if is_full else faults.BROKEN, str(error)) from None
+            raise ExecutorError(faults.BROKEN, str(error)) from None
         try:
             return self._launch(time.monotonic() - started)
         finally:
@@ -125,7 +123,7 @@ class LauncherExecution:
     def _launch(self, send: float) -> RemoteResult:
         timers = [
             threading.Timer(self._endpoint.queue, self._check_queue),
-            threading.Timer(self._endpoint.deadline, self._end_with, (faults.TIMEOUT,)),
+            threading.Timer(self._endpoint.deadline, self._end_with, (faults.UNREACHABLE,)),
         ]
         for timer in timers:
             timer.daemon = True
@@ -147,7 +145,7 @@ class LauncherExecution:
             for timer in timers:
                 timer.cancel()
         if self._handle.is_ended:
-            raise ExecutorError(self._why_ended or faults.OVERTAKEN)
+            raise ExecutorError(self._why_ended or faults.CANCELLED)
         return self._collect(done.status, done.stderr, send, time.monotonic() - started)
 
     def _check_queue(self) -> None:
@@ -208,7 +206,7 @@ class LauncherExecution:
             _install(tool, folder)
         for file in tool.files:
             if digest_of_file(f"{folder}/{file.name}", self._store) != file.digest:
-                raise ExecutorError(faults.WRONG_RESULT, f"`{folder}/{file.name}` was changed")
+                raise ExecutorError(faults.BROKEN, f"`{folder}/{file.name}` was changed")
         return folder
 
 
@@ -226,7 +224,7 @@ def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
         content = _read_checked(path, _MOST_BYTES)
         if f"{zlib.crc32(content):08x} {len(content)}" != line:
             name = os.path.basename(path)
-            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` differs from the worker's report")
+            raise ExecutorError(faults.BROKEN, f"`{name}` differs from the worker's report")
         contents.append(content)
     return contents
 
@@ -235,7 +233,7 @@ def _read_checked(path: str, most: int) -> bytes:
     name = os.path.basename(path)
     try:
         if os.path.islink(path):
-            raise ExecutorError(faults.WRONG_RESULT, f"`{name}` is a symbolic link")
+            raise ExecutorError(faults.BROKEN, f"`{name}` is a symbolic link")
         return untrusted.read_named(path, most)
     except OSError as error:
         raise ExecutorError(faults.FAILED, f"`{name}` cannot be read: {error.strerror}") from None

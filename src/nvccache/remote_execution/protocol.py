@@ -18,20 +18,17 @@ from typing import Any
 from nvccache.endpoint import Endpoint
 from nvccache.files import untrusted
 from nvccache.remote_execution import faults
-from nvccache.remote_execution.faults import ExecutorError
+from nvccache.remote_execution.faults import ExecutorError, NotInstalledError
 
 _DESCRIPTORS = os.path.join(os.path.dirname(__file__), "reapi.binpb")
 _PREFIX = "/build.bazel.remote.execution.v2."
 # Keeps grpcio from writing to stderr and from installing fork handlers.
 _QUIET = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 _FAULTS = {
-    "UNAVAILABLE": faults.UNREACHABLE,
-    "DEADLINE_EXCEEDED": faults.TIMEOUT,
-    "UNAUTHENTICATED": faults.BAD_CREDENTIALS,
-    "PERMISSION_DENIED": faults.DENIED,
-    "RESOURCE_EXHAUSTED": faults.FULL,
-    "UNIMPLEMENTED": faults.OTHER_VERSION,
-    "CANCELLED": faults.OVERTAKEN,
+    **dict.fromkeys(("UNAVAILABLE", "DEADLINE_EXCEEDED"), faults.UNREACHABLE),
+    **dict.fromkeys(("UNAUTHENTICATED", "PERMISSION_DENIED"), faults.DENIED),
+    "RESOURCE_EXHAUSTED": faults.NO_WORKERS,
+    "CANCELLED": faults.CANCELLED,
 }
 _LONGEST_TEXT = 200
 _LARGEST_FILE = 1 << 20  # of certificates, or of a token
@@ -66,7 +63,7 @@ def _load_messages() -> Any:
 try:
     _grpc, messages = _load_grpc(), _load_messages()
 except ImportError as error:
-    raise ExecutorError(faults.NOT_INSTALLED, f"{error.name or 'a package'} is not installed") from None
+    raise NotInstalledError(faults.BROKEN, f"{error.name or 'a package'} is not installed") from None
 
 
 _NAMES = {code.value[0]: code.name for code in _grpc.StatusCode}  # of `Status.code` in messages
@@ -138,7 +135,7 @@ class Connection:
         try:
             return call.result()
         except _grpc.FutureCancelledError:
-            raise ExecutorError(faults.OVERTAKEN) from None
+            raise ExecutorError(faults.CANCELLED) from None
         except _grpc.RpcError as error:
             if or_none and error.code().name == "NOT_FOUND":
                 return None
@@ -156,8 +153,6 @@ class Connection:
 
     def _error(self, name: str, details: str) -> ExecutorError:
         fault = _FAULTS.get(name, faults.BROKEN)
-        if fault == faults.UNREACHABLE and ("ssl" in details.lower() or "handshake" in details.lower()):
-            fault = faults.TLS
         if self._token:  # some servers quote what they reject
             details = details.replace(self._token, "(token)")
         return ExecutorError(fault, f"{name}: {details[:_LONGEST_TEXT]}")
@@ -196,4 +191,4 @@ def _content_of(files: Mapping[str, str], name: str) -> bytes:
     try:
         return untrusted.read_named(files[name], _LARGEST_FILE)
     except OSError as error:
-        raise ExecutorError(faults.BAD_CREDENTIALS, f"file of `{name}`: {error.strerror}") from None
+        raise ExecutorError(faults.DENIED, f"file of `{name}`: {error.strerror}") from None

@@ -1,35 +1,24 @@
-"""Other machines as a source of results: when a stage is sent, and when it runs here as well.
+"""Other machines as a source of results.
 
 A stage is sent if no core is idle here. Meanwhile it keeps its claim, but no local slot and no memory. If it
-is overdue, or waits for a worker while a core is idle, it also starts here; the first to end wins.
+gets no result, it runs here, and nothing is sent for a while (remote/outages.py).
 """
 
 from __future__ import annotations
 
-import time
-
 from nvccache import endpoint
-from nvccache.compile import sources
 from nvccache.compile.jobs import Jobs
 from nvccache.compile.tasks import Promise, Source, State, Task
 from nvccache.config import Config
 from nvccache.execution.run_stage import LostResultError, Made
-from nvccache.machine.process import Handle
-from nvccache.machine.slots import PoolSlot, Slot
+from nvccache.machine.slots import PoolSlot
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import ExecutorError
-from nvccache.remote_execution.work import RemoteResult
 
-TYPE_CHECKING = False  # a call loads the one of these that it needs
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import SourceOf
-    from nvccache.remote_execution.engine import EngineExecution
-    from nvccache.remote_execution.prefix import LauncherExecution
-
-_PATIENCE = 1.0  # seconds in the queue before an idle core takes over
-_LATE_FACTOR, _LATE_SECONDS = 1.5, 2.0  # overdue is factor * expected + seconds
-_STUCK_SECONDS = 3.0  # without an answer or a worker, after which the breaker opens
 
 
 def of_config(config: Config) -> SourceOf:
@@ -46,23 +35,19 @@ class OtherMachines(Source):
         self._slots: list[PoolSlot] = []
 
     def offer(self, task: Task) -> RemoteRun | None:
-        """A promise for a stage that is worth sending, at most one per stage."""
+        """A promise for a stage that may be sent, at most one per stage."""
         if task.stays_here or any(isinstance(promise, RemoteRun) for promise in task.promises):
             return None
-        expected = self._executor.expected_seconds(task.stage)
-        slot = self._executor.take_slot() if expected else None
+        slot = self._executor.take_slot() if self._executor.may_send(task.stage) else None
         if not slot:
             return None
         self._slots.append(slot)
-        return RemoteRun(task, self._executor, slot, expected)
+        return RemoteRun(task, self._executor, slot)
 
     def note_end(self, task: Task) -> None:
-        """Remember how long a stage took, and count a loss if it failed elsewhere and not here."""
-        completed = task.completed
-        if completed and completed.status == 0:
-            self._executor.remember(task.stage, completed.seconds)
-            if task.why_here == faults.FAILED:
-                self._executor.note_loss()
+        """A stage that failed elsewhere and not here tells of a fault there."""
+        if task.why_here == faults.FAILED and task.completed and task.completed.status == 0:
+            self._executor.begin_outage(faults.FAILED, "a stage failed there and not here")
 
     def close(self) -> None:
         for slot in self._slots:
@@ -72,37 +57,19 @@ class OtherMachines(Source):
 class RemoteRun(Promise):
     """A stage's tool runs on another machine."""
 
-    __slots__ = ("_execution", "_executor", "_expected", "_slot", "_started")
-    poll_seconds = sources.POLL_FOR_SLOTS_SECONDS
-
-    def __init__(self, task: Task, executor: Executor, slot: PoolSlot, expected: float) -> None:
+    def __init__(self, task: Task, executor: Executor, slot: PoolSlot) -> None:
         super().__init__(task)
         self._executor = executor
         self._slot = slot
-        self._expected = expected  # seconds
-        self._started = time.monotonic()
-        self._execution: EngineExecution | LauncherExecution | None = None  # set once the inputs are made
 
     def begin(self, jobs: Jobs) -> None:
-        self.job = jobs.start(self._run)
-
-    def _run(self, handle: Handle) -> RemoteResult:
-        self._execution = self._executor.prepare(self.task.stage, handle)
-        return self._executor.checked(self.task.stage, self._execution.run())
-
-    def admits(self, slot: Slot | None) -> bool:
-        """Whether a local run may start as well: in any slot if overdue, on an idle core if queued."""
-        allowance = self._execution.allowance if self._execution else 0.0
-        if self._seconds > self._expected * _LATE_FACTOR + _LATE_SECONDS + allowance:
-            return True
-        return self._is_queued and self._seconds > _PATIENCE and (slot is None or slot.is_in_pool)
+        self.job = jobs.start(lambda handle: self._executor.run(self.task.stage, handle))
 
     def end(self) -> bool:
         """Raises errors that remote execution did not cause."""
         assert self.job
         self._slot.release()
         if self.job.error is None:
-            self._executor.note_success()
             return True
         error = self._as_executor_error(self.job.error)
         self._executor.note_failure(error)
@@ -120,25 +87,6 @@ class RemoteRun(Promise):
             self.job.handle.end()
         else:
             self._slot.release()
-
-    def lose(self) -> None:
-        """The local run was first."""
-        has_begun = self._execution is not None and self._execution.has_answered and not self._is_queued
-        if has_begun:
-            self._executor.note_loss()
-        elif self._execution and self._seconds > _STUCK_SECONDS:
-            fault = faults.NO_WORKERS if self._is_queued else faults.TIMEOUT
-            self._executor.note_failure(ExecutorError(fault, f"it did not start in {self._seconds:.1f} s"))
-        self.task.why_here = faults.OVERTAKEN
-        self.cancel()
-
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    @property
-    def _is_queued(self) -> bool:
-        return self._execution is not None and self._execution.is_queued
 
     def _as_executor_error(self, error: BaseException) -> ExecutorError:
         """Raises what must surface: LostResultError, interrupts, and bugs if strict."""

@@ -141,10 +141,10 @@ def of_tool(name: str, loaded: Loaded | None, environ: Mapping[str, str], store:
     if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(_PRELOAD_LIST):
         raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
-        raise ExecutorError(faults.NOT_INSTALLED, "class-check was not built: no static C library")
+        raise ExecutorError(faults.BROKEN, "class-check was not built: no static C library")
     checks = processor.checks_of(processor.features(loaded.loader, environ, store, is_of_tool=True))
     if not checks:
-        raise ExecutorError(faults.OTHER_MACHINE, "this machine's processor class is not known")
+        raise ExecutorError(faults.BROKEN, "this machine's processor class is not known")
     program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     named = {f"{_PROGRAMS}/class-check": CHECK, f"{_PROGRAMS}/{os.path.basename(program)}": program}
     for path in loaded.files:
@@ -184,7 +184,7 @@ def digest_of_file(path: str, store: Store) -> tuple[str, int]:
 def failure(status: int, stderr: bytes) -> ExecutorError:
     """The error for a stage that failed; its own messages are dropped, since the local run repeats them."""
     if status == _OTHER_CLASS and CHECK_NAME in stderr:
-        return ExecutorError(faults.OTHER_MACHINE, "the worker's processor class differs")
+        return ExecutorError(faults.BROKEN, "the worker's processor class differs")
     if status == _CANNOT_RUN and CHECK_NAME in stderr:
         return ExecutorError(faults.BROKEN, stderr.decode(errors="replace").strip())
     return ExecutorError(faults.FAILED, f"status {status}")

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.light_by_default,
     pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="class-check was not built"),
 ]
-busy_machine, serve, patient = sent.busy_machine, sent.serve, sent.patient
+busy_machine, serve = sent.busy_machine, sent.serve
 
 
 def printed(workspace, *words):
@@ -44,7 +44,6 @@ def stats(workspace, *words):
     return json.loads(printed(workspace, "stats", "--json", *words))
 
 
-@pytest.mark.usefixtures("patient")
 def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path):
     """Four stages run there, four are in its action cache, and then it is full."""
     workspace.environ["NVCCACHE_STATS_DIR"] = str(tmp_path / "counts")
@@ -61,14 +60,14 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path
     engine.trouble = fake_engine.FULL
     workspace.write("b.cu", sent.SOURCE.replace("1.5", "2.5"))
     assert workspace.cached("-c", "b.cu", "-o", "b.o", *sent.TWO).status == 0
-    sentence = f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS['full']}"
+    sentence = f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS['no_workers']}"
     here = printed(workspace, "explain", "b.o").count(sentence)
     assert here >= 1
     report = stats(workspace)
     found = report["executor"]
     assert found["sent"] == asked(engine) == 8 + here
-    assert (found["came_back"], found["reasons"]) == (8, {"full": here})
-    assert report["executor_outage"]["word"] == "full"
+    assert (found["came_back"], found["reasons"]) == (8, {"no_workers": here})
+    assert report["executor_outage"]["word"] == "no_workers"
     costs = [stage["away"] for stage in events_of(workspace) if stage["away"]]
     for name, part in (("queued", "queue"), ("sending", "send"), ("fetching", "fetch")):
         assert found[f"seconds_{name}"] == pytest.approx(sum(cost[part] for cost in costs), abs=1e-5)
@@ -81,7 +80,6 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path
     assert stats(workspace, "--since", "1h")["executor"] == found
 
 
-@pytest.mark.usefixtures("patient")
 def test_a_stage_sent_before_a_call_began_again_is_reported_with_its_costs(workspace, serve):
     """The host compiler warns about lines that have moved, after cicc's result has come back."""
     engine = serve()
@@ -111,7 +109,6 @@ int f(int x) { return x; }
     assert stats(workspace)["executor"]["sent"] == asked(engine) == before + 3
 
 
-@pytest.mark.usefixtures("patient")
 def test_stages_run_by_a_launcher_are_reported_with_its_program(workspace):
     sent.use_launcher(workspace, 'exec "$@"')
     workspace.write("a.cu", sent.SOURCE)

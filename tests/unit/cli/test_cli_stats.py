@@ -271,7 +271,7 @@ def used_executor(cache_dir, tmp_path, monkeypatch):
         stage.where = "grpc://h:1"
     stages[0].away = "1.500 0.250 2.000 0.500 2048 1024 0"
     stages[1].away = "0.000 0.000 30.000 0.250 0 1024 1"
-    stages[2].away = "overtaken"
+    stages[2].away = "unreachable"
     for sources, made in ((["a.cu"], stages), (["b.cu"], stages[3:])):
         call = event(outcomes.MISS, directory="/build", sources=sources, started=time.time() - 5)
         call.stages = made
@@ -288,7 +288,7 @@ def words_of(result):
 def test_what_became_of_stages_that_were_sent(nvccache, used_executor, since):
     printed = nvccache.json("stats", *since)
     assert printed["executor"] == {
-        "sent": 3, "came_back": 2, "from_action_cache": 1, "ran_here": 1, "reasons": {"overtaken": 1},
+        "sent": 3, "came_back": 2, "from_action_cache": 1, "ran_here": 1, "reasons": {"unreachable": 1},
         "seconds_queued": 1.5, "seconds_sending": 0.25, "seconds_running": 2.0, "seconds_fetching": 0.75,
         "seconds_saved": 30.0, "bytes_sent": 2048, "bytes_received": 2048,
     }  # fmt: skip

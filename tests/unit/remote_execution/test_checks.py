@@ -17,7 +17,6 @@ from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.remote import outages
 from nvccache.remote_execution import checks, faults, work
-from unprivileged import read_only
 
 
 def findings(text, **variables):
@@ -43,10 +42,10 @@ def test_an_engine_that_answers_is_well(serve):
 @pytest.mark.parametrize(
     ("trouble", "word", "detail"),
     [
-        (fake_engine.OTHER_VERSION, faults.OTHER_VERSION, "it does not speak version 2 of the API"),
-        (fake_engine.EXECUTES_NOTHING, faults.OTHER_VERSION, "it executes nothing"),
-        (fake_engine.OTHER_DIGESTS, faults.OTHER_VERSION, "it does not use SHA-256 digests"),
-        (fake_engine.NO_TOKEN, faults.BAD_CREDENTIALS, "UNAUTHENTICATED: no token"),
+        (fake_engine.OTHER_VERSION, faults.BROKEN, "it does not speak version 2 of the API"),
+        (fake_engine.EXECUTES_NOTHING, faults.BROKEN, "it executes nothing"),
+        (fake_engine.OTHER_DIGESTS, faults.BROKEN, "it does not use SHA-256 digests"),
+        (fake_engine.NO_TOKEN, faults.DENIED, "UNAUTHENTICATED: no token"),
     ],
 )
 def test_an_engine_that_cannot_be_used_is_bad(serve, trouble, word, detail):
@@ -65,7 +64,7 @@ def test_an_unreachable_engine_is_reported_in_time(serve):
     assert found(url) == [(BAD, f"`{url}` cannot be used: unreachable")]
     engine = serve(fake_engine.SILENT)
     began = time.monotonic()
-    assert found(engine.url) == [(BAD, f"`{engine.url}` cannot be used: timeout")]
+    assert found(engine.url) == [(BAD, f"`{engine.url}` cannot be used: unreachable")]
     assert time.monotonic() - began < 10
 
 
@@ -80,25 +79,13 @@ def test_a_missing_package_for_engines_is_reported(monkeypatch):
 
 def test_a_missing_certificate_is_reported_with_its_option(tmp_path):
     (finding,) = findings(f"grpcs://127.0.0.1:1?ca={tmp_path}/ca.pem")
-    assert finding.text == "`grpcs://127.0.0.1:1` cannot be used: bad_credentials"
+    assert finding.text == "`grpcs://127.0.0.1:1` cannot be used: denied"
     assert finding.details[0] == "file of `ca`: No such file or directory"
-
-
-def test_each_word_that_can_be_reported_has_advice():
-    """The others concern stages, or have their own command as a fix."""
-    of_stages = {
-        faults.NO_WORKERS,
-        faults.OTHER_MACHINE,
-        faults.WRONG_RESULT,
-        faults.FAILED,
-        faults.OVERTAKEN,
-    }
-    assert {*checks._ADVICE} == {*outcomes.EXECUTOR_FAULTS} - of_stages - {faults.NOT_INSTALLED}
 
 
 def test_each_fault_has_a_sentence():
     words = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
-    assert words == {*outcomes.EXECUTOR_FAULTS} >= faults.OPEN_BREAKER
+    assert words - {faults.CANCELLED} == {*outcomes.EXECUTOR_FAULTS} >= {*checks._ADVICE}
 
 
 def test_a_launcher_needs_a_program_and_a_directory(tmp_path):
@@ -115,20 +102,14 @@ def test_a_launcher_needs_a_program_and_a_directory(tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-def test_a_launchers_directory_has_to_be_one_that_can_be_written_to(tmp_path):
+def test_a_launchers_directory_has_to_be_one(tmp_path):
     (tmp_path / "file").touch()
     (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/file/below")
-    assert finding.text == f"`{tmp_path}/file/below` cannot be written to: Not a directory"
+    assert finding.text == f"`{tmp_path}/file/below` cannot be used: Not a directory"
     assert finding.mend[1] == "export NVCCACHE_EXECUTOR_DIR=/ANOTHER/PATH"
     (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a b")
     assert finding.state == BAD
     assert finding.text.startswith(f"`{tmp_path}/a b` has a character ")
-    (tmp_path / "shared").mkdir()
-    with read_only(str(tmp_path / "shared")) as copy:
-        for folder in (copy, f"{copy}/new"):
-            (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=folder)
-            assert finding.text == f"`{folder}` cannot be written to: Permission denied"
-    assert list((tmp_path / "shared").iterdir()) == []
 
 
 def test_what_the_settings_file_says_is_mended_there(tmp_path):

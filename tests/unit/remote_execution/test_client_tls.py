@@ -79,16 +79,16 @@ def test_certificates_and_a_token_let_us_in(engine, certificates):
 
 
 WITHOUT_TOKEN = {name: file for name, file in RIGHT.items() if name != "token_file"}
-NOT_WELCOME = {faults.TLS, faults.UNREACHABLE}  # the server only closes the connection
+NOT_WELCOME = {faults.UNREACHABLE}  # the server only closes the connection
 
 
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        pytest.param({**RIGHT, "token_file": "wrong-token"}, {faults.BAD_CREDENTIALS}, id="wrong token"),
-        pytest.param(WITHOUT_TOKEN, {faults.BAD_CREDENTIALS}, id="no token"),
-        pytest.param({**RIGHT, "token_file": "nothing"}, {faults.BAD_CREDENTIALS}, id="no such file"),
-        pytest.param({**RIGHT, "ca": "other.pem"}, {faults.TLS}, id="unknown server"),
+        pytest.param({**RIGHT, "token_file": "wrong-token"}, {faults.DENIED}, id="wrong token"),
+        pytest.param(WITHOUT_TOKEN, {faults.DENIED}, id="no token"),
+        pytest.param({**RIGHT, "token_file": "nothing"}, {faults.DENIED}, id="no such file"),
+        pytest.param({**RIGHT, "ca": "other.pem"}, {faults.UNREACHABLE}, id="unknown server"),
         pytest.param({"ca": "own.pem", "token_file": "token"}, NOT_WELCOME, id="no certificate"),
         pytest.param({**RIGHT, "cert": "other.pem", "key": "other.key"}, NOT_WELCOME, id="unknown client"),
     ],
@@ -104,4 +104,4 @@ def test_an_endless_file_is_not_waited_for(engine, certificates, tmp_path, name)
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for file in ("fifo", "zero"):
-        assert word_of(engine, tmp_path, **{**RIGHT, name: file}) == faults.BAD_CREDENTIALS
+        assert word_of(engine, tmp_path, **{**RIGHT, name: file}) == faults.DENIED

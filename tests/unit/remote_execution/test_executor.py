@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -14,8 +13,7 @@ from nvccache.execution import run_stage
 from nvccache.execution.run_stage import Costs
 from nvccache.module_id import ROLE, independent
 from nvccache.plan import stage_key
-from nvccache.plan.stages import tool_of
-from nvccache.remote_execution import executor, faults, work
+from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
@@ -32,7 +30,7 @@ class OfTest(Executor):
             read_by=lambda stage: [*stage.inputs], module_ids=SimpleNamespace(known_id_of=lambda stage: ()),
         )  # fmt: skip
         vars(self.call).update(of_call)
-        variables = {"HOME": "/", "NVCCACHE_LOG": f"{scratch}/log", "NVCCACHE_EXECUTOR_MIN_SECONDS": "0"}
+        variables = {"HOME": "/", "NVCCACHE_LOG": f"{scratch}/log"}
         super().__init__(self.call, endpoint.parse("grpc://engine:1"), config.load(variables))
 
     def stage(self, kind):
@@ -95,65 +93,23 @@ def test_an_id_that_is_made_of_the_process_is_made_here(call, monkeypatch, takes
     """As by cicc of CUDA 11, which accepts no seed."""
     monkeypatch.setattr(ids, "generates", lambda stage: stage.kind == "cicc")
     here = call(module_ids=SimpleNamespace(takes_seed=lambda stage: takes_seed, known_id_of=lambda stage: ()))
-    assert bool(here.expected_seconds(here.stage("cicc"))) == takes_seed
-    assert here.expected_seconds(here.stage("ptxas"))
+    assert here.may_send(here.stage("cicc")) == takes_seed
+    assert here.may_send(here.stage("ptxas"))
 
 
-def test_a_stage_is_expected_to_take_what_it_took_the_last_time(call):
-    here, cicc = call(), call().stage("cicc")
-    by_size = here.expected_seconds(cicc)
-    assert by_size == pytest.approx(4 * tool_of("cicc").seconds_per_mib)
-    here.remember(cicc, 17.5)
-    assert here.expected_seconds(cicc) == 17.5
-    here.remember(cicc, 0.0)  # of a result that an engine has kept
-    assert here.expected_seconds(cicc) == 17.5
-    assert call(cwd="/other").expected_seconds(cicc) == by_size
-    assert here.expected_seconds(here.stage("ptxas")) != 17.5
+@pytest.mark.parametrize(
+    ("fault", "is_sent"), [(faults.UNREACHABLE, False), (faults.BROKEN, False), (faults.FAILED, True)]
+)
+def test_nothing_is_sent_for_a_minute_after_a_fault(call, fault, is_sent):
+    """A tool that fails may do so because of the user's source."""
+    here = call()
+    here.note_failure(ExecutorError(fault, "why"))
+    for each in (here, call()):
+        assert each.may_send(each.stage("cicc")) == is_sent
 
 
-def test_nothing_is_remembered_of_stages_that_are_never_sent(call):
-    here = call(store=None)
-    here.remember(here.stage("cudafe"), 17.5)
-
-
-def test_what_is_short_is_not_sent(call):
-    here, cicc = call(), call().stage("cicc")
-    here._config.executor_min_seconds = 17.5
-    here.remember(cicc, 17.4)
-    assert not here.expected_seconds(cicc)
-    here.remember(cicc, 17.5)
-    assert here.expected_seconds(cicc)
-
-
-def test_looking_at_an_outage_keeps_no_call_from_retrying(call, monkeypatch):
-    outage = call()._breaker.trip("unreachable", "down")
-    cicc = call().stage("cicc")
-    assert not call().expected_seconds(cicc)
-    monkeypatch.setattr(time, "time", lambda: outage.until + 1)
-    monkeypatch.setattr(work, "reason_not_remote", lambda *_: "it has to")
-    assert not call().expected_seconds(cicc)
-    monkeypatch.setattr(work, "reason_not_remote", lambda *_: "")
-    again, other = call(), call()
-    assert other._may_be_used()
-    assert again.expected_seconds(cicc)
-    assert again.expected_seconds(cicc)
-    assert not other.expected_seconds(cicc)
-    again.note_success()
-    assert other.expected_seconds(cicc)
-
-
-def test_an_engine_that_loses_all_it_takes_is_left_alone(call):
-    cicc = call().stage("cicc")
-    for _ in range(executor._MOST_LOST - 1):
-        call().note_loss()
-        assert call().expected_seconds(cicc)
-    call().note_success()
-    for _ in range(executor._MOST_LOST):
-        last = call()
-        assert last.expected_seconds(cicc)
-        last.note_loss()
-    assert not last.expected_seconds(cicc)
-    assert not call().expected_seconds(cicc)
-    outage = call()._breaker.outage()
-    assert outage
-    assert outage.word == faults.FAILED
+def test_cancelled_stage_is_no_fault(call, tmp_path):
+    here = call()
+    here.note_failure(ExecutorError(faults.CANCELLED))
+    assert here.may_send(here.stage("cicc"))
+    assert not (tmp_path / "log").exists()

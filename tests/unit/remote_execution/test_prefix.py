@@ -79,7 +79,7 @@ def test_tools_are_copied_once_and_checked(srun):
     assert program.stat().st_ino == before
     program.unlink()
     program.write_bytes(b"another")
-    assert srun.word() == faults.WRONG_RESULT
+    assert srun.word() == faults.BROKEN
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_tools_are_copied_once_and_checked(srun):
         ("echo 'srun: error: Unable to contact slurm controller' >&2; exit 1", faults.UNREACHABLE),
         ("kill -9 $$", faults.UNREACHABLE),
         ("sleep 30", faults.NO_WORKERS),
-        ('"$@"; sleep 30', faults.TIMEOUT),
-        ('sed -i "s/&\\([0-9a-f]*\\)=/\\&\\1=f/" "$2"; exec "$@"', faults.OTHER_MACHINE),
+        ('"$@"; sleep 30', faults.UNREACHABLE),
+        ('sed -i "s/&\\([0-9a-f]*\\)=/\\&\\1=f/" "$2"; exec "$@"', faults.BROKEN),
         ('sed -i "s/-o \\([^ ]*\\)out.txt/-o \\1other.txt/" "$2"; exec "$@"', faults.FAILED),
         ('sed -i "s/--inhibit-cache.*/--inhibit-cache \\/nowhere/" "$2"; exec "$@"', faults.FAILED),
     ],
@@ -104,7 +104,7 @@ def test_a_full_directory_is_reported(srun, monkeypatch, number):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(shutil, "copyfile", full)
-    assert srun.word() == faults.FULL
+    assert srun.word() == faults.BROKEN
     assert not list(srun.shared.iterdir())
 
 
@@ -180,15 +180,15 @@ def test_the_place_is_taken_out_of_what_comes_back(srun):
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
-        ('truncate -s 1 "$out"', faults.WRONG_RESULT),
-        (': >"$out"', faults.WRONG_RESULT),
-        ('echo x >>"$out"', faults.WRONG_RESULT),
-        ('printf "b\na\n" >"$out"', faults.WRONG_RESULT),
-        ('mv "$out" "$out.x"; ln -s "$out.x" "$out"', faults.WRONG_RESULT),
+        ('truncate -s 1 "$out"', faults.BROKEN),
+        (': >"$out"', faults.BROKEN),
+        ('echo x >>"$out"', faults.BROKEN),
+        ('printf "b\na\n" >"$out"', faults.BROKEN),
+        ('mv "$out" "$out.x"; ln -s "$out.x" "$out"', faults.BROKEN),
         ('rm "$out"; mkfifo "$out"', faults.FAILED),
         ('rm "$out"; mkdir "$out"', faults.FAILED),
         ('rm "$out"', faults.FAILED),
-        ('echo "srun: warning" >>"$folder/stderr"', faults.WRONG_RESULT),
+        ('echo "srun: warning" >>"$folder/stderr"', faults.BROKEN),
         ('rm "$folder/stderr"; mkfifo "$folder/stderr"', faults.FAILED),
         ('rm "$folder/report"', faults.FAILED),
         ('rm "$folder/report"; mkfifo "$folder/report"', faults.FAILED),

@@ -123,7 +123,7 @@ def test_without_the_check_nothing_is_sent(cache, monkeypatch):
     environ = {"PATH": os.environ["PATH"]}
     with pytest.raises(ExecutorError) as caught:
         work.of_tool(SORT, loader.of_program(SORT, environ, cache), environ, cache)
-    assert caught.value.fault == faults.NOT_INSTALLED
+    assert caught.value.fault == faults.BROKEN
 
 
 def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):

@@ -17,7 +17,7 @@ NOTHING = {
 # Of a call of `made`.
 OF_ONE = {
     "sent": 5, "came_back": 2, "from_action_cache": 1, "ran_here": 3,
-    "reasons": {"no_workers": 2, "overtaken": 1},
+    "reasons": {"no_workers": 2, "unreachable": 1},
     "seconds_queued": 0.25, "seconds_sending": 0.125, "seconds_running": 6.5, "seconds_fetching": 0.75,
     "seconds_saved": 40.0, "bytes_sent": 1201, "bytes_received": 5034,
 }  # fmt: skip
@@ -35,7 +35,7 @@ def made(started: float = 1000.0) -> Event:
     call.stages = [
         stage(Costs(0.25, 0.125, 6.5, 0.5, 1200, 34).text()),
         stage(Costs(0.0, 0.0, 40.0, 0.25, 1, 5000, is_cached=True).text()),
-        *(stage(word, LOCAL) for word in ("no_workers", "overtaken", "no_workers")),
+        *(stage(word, LOCAL) for word in ("no_workers", "unreachable", "no_workers")),
         stage("", LOCAL),
         stage("", "", HIT),
         stage("", "", SHARED),
@@ -46,7 +46,7 @@ def made(started: float = 1000.0) -> Event:
 def times(count: int) -> dict[str, object]:
     """The totals of this many such calls."""
     sums: dict[str, object] = {name: value * count for name, value in OF_ONE.items() if name != "reasons"}  # type: ignore[operator]
-    return {**sums, "reasons": {"no_workers": 2 * count, "overtaken": count}}
+    return {**sums, "reasons": {"no_workers": 2 * count, "unreachable": count}}
 
 
 @pytest.fixture

@@ -72,7 +72,6 @@ TOOL = Tool(
         *("AS_SECURE_LOG_FILE", "EDG_BASE", "EDG_MODULES_PATH", "LIBNVVM_DISABLE_CONCURRENT_API"),
         *("LLVM_OVERRIDE_PRODUCER", "NOCOLOR", "NVVMCCWIZ", "NVVM_IR_VER_CHK", "USR_INCLUDE", "bar"),
     ),
-    seconds_per_mib=0.5,
     own_roles=("code", "lto_ir"),
     is_located_anywhere=True,
     folds_mathematics=True,

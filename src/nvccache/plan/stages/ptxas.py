@@ -58,7 +58,6 @@ TOOL = Tool(
     # It reads only the PTX; if line information contains dates of sources, these are in its key.
     may_run_elsewhere=True,
     variables=("DUMP_KNOBS_TO_FILE", "OPENSSL_ia32cap"),
-    seconds_per_mib=1.3,
     own_roles=("cubin",),
     is_located_anywhere=True,
     folds_mathematics=True,

@@ -146,7 +146,6 @@ class Tool:
     may_run_elsewhere: bool = False  # on another machine; the tool's module gives the reasons
     # If it may: the environment variables that it queries. If one of them is set, it runs here.
     variables: tuple[str, ...] = ()
-    seconds_per_mib: float = 0.0  # of input, until it has run once; measured like `memory_factor`
 
     # Its key.
     is_located_anywhere: bool = False  # identified by the contents of tool and libraries, not by path

@@ -30,7 +30,7 @@ def test_no_two_tools_are_called_alike(attribute):
 def test_the_values_of_a_description_are_possible(tool):
     assert WORD.fullmatch(tool.kind) and tool.kind != stages.OPAQUE
     assert "/" not in tool.program
-    assert tool.memory_factor >= 1 and tool.priority >= 0 and 0 <= tool.seconds_per_mib < 1000
+    assert tool.memory_factor >= 1 and tool.priority >= 0
     assert all(tool.own_roles) and all(tool.variables)
     assert all(WORD.fullmatch(tag) and tag not in TAGS for tag in tool.key_components)
 
@@ -41,7 +41,6 @@ def test_the_statements_of_a_description_agree(tool):
     assert isinstance(grammar, Grammar) if tool.program else grammar is None
     assert not grammar or grammar.kind == tool.kind
     assert tool.is_located_anywhere or not tool.may_run_elsewhere, "where it lies counts"
-    assert tool.may_run_elsewhere == bool(tool.seconds_per_mib), "what it takes has to be known there"
     assert not (tool.is_preprocessor and tool.is_found_by_meaning), "which is that of what it makes itself"
     assert not (tool.links_program and tool.is_counted), "it runs each time, and would count as a miss"
 
