@@ -162,7 +162,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     if query:
         return (
             _bypass_of([(query, ("keep",))], options)
-            or _files(line.arguments)
+            or _files(line.arguments, may_discard=False)
             or _environment(environ)
             or _check_removable(line, environ)
             or _build(line, options, query, ())
@@ -173,7 +173,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     if host_flags is None:
         return Bypass("shell_expansion", "-Xcompiler")
     return (
-        _files(line.arguments)
+        _files(line.arguments, may_discard=mode not in LINKS)
         or _tools(line.arguments, host_flags, mode)
         or _bypass_of(_LATE_BYPASSING, options)
         or _environment(environ)
@@ -197,8 +197,15 @@ def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: t
     spelled = [*before, *line.typed, *after]
     invocation.includes_variables = any(argument.name in _REMOVED for argument in (*before, *after))
     kept = spelled if invocation.includes_variables else line.typed
-    kept = [argument for argument in kept if argument.name not in _REMOVED]
-    invocation.dryrun_arguments = tuple(token for argument in kept for token in argument.tokens)
+    threads = [argument for argument in kept if argument.name == "threads"]
+    redefined = {}
+    if len({argument.value for argument in threads}) > 1:  # two: see _check_removable
+        # With one thread in the end, nvcc warns, and its dry run is in order.
+        redefined = dict(zip(map(id, threads), (("-t", "2"), ("-t", "1")), strict=True))
+    kept = [argument for argument in kept if argument.name not in _REMOVED or id(argument) in redefined]
+    invocation.dryrun_arguments = tuple(
+        token for argument in kept for token in redefined.get(id(argument), argument.tokens)
+    )
     invocation.threads = int(last_value(spelled, "threads") or 0)
     has_depfile = mode not in QUERIES and not options.isdisjoint(DEPENDENCY_OPTIONS)
     invocation.dependencies = Dependencies(line.arguments, options) if has_depfile else None
@@ -318,16 +325,23 @@ def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
     return modes[0] if modes else "link"
 
 
-def _files(arguments: Sequence[Argument]) -> Bypass | None:
+def _files(arguments: Sequence[Argument], may_discard: bool) -> Bypass | None:
+    """Bypass for files that are none; `may_discard`: an output may be the null device."""
     for path in _read(arguments):
         if _is_stream(path):
             return Bypass("standard_input", path)  # could not be read again for the real nvcc
     for name in ("output-file", "dependency-output"):
         value = last_value(arguments, name)
+        if value == os.devnull and may_discard:
+            continue
         if value is not None and _is_stream(value):
             return Bypass("standard_output", value)
         if value == "":
             return Bypass("unwritable_output", f"--{name}")
+    asked = {argument.name for argument in arguments}
+    is_discarded = last_value(arguments, "output-file") == os.devnull
+    if is_discarded and "dependency-output" not in asked and not asked.isdisjoint(DEPENDENCY_OPTIONS):
+        return Bypass("standard_output", "a depfile beside it")
     for argument in arguments:
         for token in argument.tokens:
             if any(name in token for name in _DESCRIPTOR_PATHS):
@@ -400,9 +414,10 @@ def _check_removable(line: _CommandLine, environ: Mapping[str, str]) -> Bypass |
     spelled = [argument for argument in (*before, *line.typed, *after) if argument.name in _REMOVED]
     if len(removed) != len(spelled):
         return Bypass("irremovable_option", "in an option file")
-    threads = {argument.value or "" for argument in spelled if argument.name == "threads"}
-    if len(threads) > 1 or not all(len(value) < 5 and value.isdecimal() for value in threads):
-        return Bypass("irremovable_option", "--threads")  # nvcc warns of it, or rejects it
+    threads = [argument.value or "" for argument in spelled if argument.name == "threads"]
+    is_clear = len(threads) <= 2 or len(set(threads)) == 1  # nvcc warns of each that differs
+    if not is_clear or not all(len(value) < 5 and value.isdecimal() for value in threads):
+        return Bypass("irremovable_option", "--threads")
     if len({argument.value for argument in spelled if argument.name == "keep-dir"}) > 1:
         return Bypass("irremovable_option", "--keep-dir")  # nvcc warns of it
     jobserver = any(argument.name == "jobserver" for argument in spelled)

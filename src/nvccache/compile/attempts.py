@@ -20,6 +20,8 @@ the number of attempts: which id an object gets depends on the object alone.
 
 from __future__ import annotations
 
+import os
+
 from nvccache import module_id as ids
 from nvccache.execution import object_path, rehearsals, run_stage, seeding
 from nvccache.execution.context import OWN, SETTLED, SHARED
@@ -77,7 +79,7 @@ def check(call: StagedCall, tasks: Tasks, task: Task) -> bool:
         raise BeginAgainError("the module ids differ: compiling again with nvcc's", context)
     if made and made.path_dependence:
         object_path.remember(stage, call.environ, call.store)
-        if any(output.destination for output in stage.outputs):
+        if any(output.destination not in ("", os.devnull) for output in stage.outputs):
             context = replace(context, is_in_place=True)
             raise BeginAgainError(f"{made.path_dependence}: compiling again with nvcc's path", context)
     elif made and not made.is_as_rehearsed:

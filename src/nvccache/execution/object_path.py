@@ -51,10 +51,15 @@ def is_in_place(context: Context) -> bool:
 
 
 def is_left_to_nvcc(context: Context) -> bool:
-    """Whether an object that nvcc would link is known to name its path."""
+    """Whether the path matters of an object that nvcc would link, or that is to be discarded."""
+    compiles = _host_compiles(context.plan)
+    if os.devnull in context.plan.products and (
+        is_in_place(context) or any(each.becomes for each in compiles)
+    ):
+        return True
     return any(
         _path_matters(stage, context.environ, context.store)
-        for stage in _host_compiles(context.plan)
+        for stage in compiles
         if not any(output.destination for output in stage.outputs)
     )
 

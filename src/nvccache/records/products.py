@@ -69,8 +69,9 @@ def write_all(products: Sequence[Product]) -> None:
     blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         for product in products:
-            pending.append(_Pending(product))
-            pending[-1].prepare()
+            if product.destination != os.devnull:
+                pending.append(_Pending(product))
+                pending[-1].prepare()
         for one in pending:
             one.commit()
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from installations import launcher_of_tree
+from scenarios.support.both_ways import both_ways
 from workspaces import OLD_ENOUGH, Result, Workspace
 
 pytestmark = pytest.mark.light
@@ -74,3 +75,23 @@ def test_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -
     assert result == expected
     assert counters.bypass_reasons == {reason: 1}
     assert not list(workspace.directory.glob("**/a.ptx"))
+
+
+@pytest.mark.parametrize(
+    ("line", "product"),
+    [
+        (("-c", "a.cu", "-o", "/dev/null"), ""),
+        (("-c", "a.cu", "-MD", "-MF", "/dev/null", "-o", "a.o"), "a.o"),
+        (("-ptx", "a.cu", "-t1", "-t=2", "-o", "a.ptx"), "a.ptx"),
+    ],
+    ids=["object", "depfile", "threads"],
+)
+def test_what_is_discarded_or_redefined_is_a_hit(
+    workspace: Workspace, line: tuple[str, ...], product: str
+) -> None:
+    workspace.write("a.cu", SOURCE)
+    mode = os.stat(os.devnull).st_mode
+    assert [both_ways(workspace, *line).outcome for _ in range(3)] == ["miss", "direct_hit", "direct_hit"]
+    assert os.stat(os.devnull).st_mode == mode
+    made = both_ways(workspace, *line[:2], "-o", product or "a.o")  # whose content was kept, too
+    assert made.files
