@@ -107,17 +107,17 @@ static char *put_head(char *records, size_t size)
     return memcpy(records - (end - head), head, (size_t)(end - head));
 }
 
-/* Whether a batch fits into the log; a process that exceeds its limit of file sizes would be killed. */
-static int has_room(long descriptor)
+/* Whether the log may grow by a size, up to this limit; a process that exceeds its own one would be killed. */
+static int has_room(long descriptor, long size, unsigned long most)
 {
     struct stat status;
-    struct rlimit limit = {LIMIT, LIMIT};
+    struct rlimit limit = {most, most};
 
     raw_call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
-    if (limit.rlim_cur > LIMIT)
-        limit.rlim_cur = LIMIT;
+    if (limit.rlim_cur > most)
+        limit.rlim_cur = most;
     return raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0
-           && (unsigned long)(status.st_size + ROOM) <= limit.rlim_cur;
+           && (unsigned long)(status.st_size + size) <= limit.rlim_cur;
 }
 
 static void write_batch(void)
@@ -136,7 +136,7 @@ static void write_batch(void)
         is_full = 1;  /* a log without an end counts as a crash */
         return;
     }
-    if (!has_room(descriptor)) {
+    if (!has_room(descriptor, ROOM, LIMIT)) {
         memcpy(buffer + HEADER, no_room, sizeof no_room);
         used = sizeof no_room;
         is_full = 1;
@@ -144,8 +144,9 @@ static void write_batch(void)
     start = put_head(buffer + HEADER, used);
     length = (buffer + HEADER - start) + (long)used;
     used = 0;
-    if (raw_call(SYS_write, descriptor, (long)start, length, 0, 0, 0) != length)
-        is_full = 1;  /* truncated, which a reader notices */
+    if (!has_room(descriptor, length, RLIM_INFINITY)
+        || raw_call(SYS_write, descriptor, (long)start, length, 0, 0, 0) != length)
+        is_full = 1;  /* truncated or without an end, which a reader notices */
     raw_close((int)descriptor);
 }
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         def end_query(self, report: Report) -> None: ...
 
 
+_NOT_OBSERVABLE = "a program that nvcc starts fails when it is observed"
 _CLOCK_WAS_SET = "the clock was set while it was compiled"
 _CLOCK_SLACK = 10**9  # nanoseconds by which the clocks may drift apart
 
@@ -233,6 +234,11 @@ def _transcribe(request: Request, path: str, watch: Watch, dry_run: DryRun) -> T
         if known:
             return known
         completed, dry_run.log = watch.run(argv, environ)
+        if completed.status != 0 and not watch.is_blind:
+            blind = Watch(path, _NOT_OBSERVABLE)
+            completed, dry_run.log = blind.run(argv, environ)
+            if completed.status == 0:
+                watch.why_not = blind.why_not
         dry_run.stderr = completed.stderr
         return completed
 

@@ -65,7 +65,7 @@ def carry_out(
     )
     report.status, report.is_query = completed.status, True
     report.product = product
-    if completed.status < 0:
+    if completed.status < 0 or (completed.status and log.read().incomplete):  # perhaps since it is observed
         report.leave_to_nvcc = "odd_failure"
     elif not streams.can_be_written(bool(report.stdout), bool(report.stderr)):
         report.leave_to_nvcc = "query_streams"

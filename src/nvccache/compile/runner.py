@@ -205,6 +205,7 @@ class _Attempt:
             # With -t, nvcc returns 255 whatever fails.
             is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
             is_odd |= plan.keeps_intermediates  # nvcc leaves those that it has made before
+            is_odd |= self._may_fail_by_observer(task)
             if is_odd or not _is_source_error(task.stage, completed, plan.scratch):
                 report.leave_to_nvcc = "odd_failure"
         elif _names_intermediates(task.stage, self._call):
@@ -215,6 +216,11 @@ class _Attempt:
             self._tasks.delivered(task)
             return False
         return True
+
+    def _may_fail_by_observer(self, task: Task) -> bool:
+        """Whether the observer may have made a tool fail: one linked with musl, or with AddressSanitizer."""
+        logs = task.made.logs if task.made and not self._call.context.watch.is_blind else ()
+        return any(log.read().incomplete for log in logs)
 
 
 def _written_by(task: Task) -> str:

@@ -360,6 +360,14 @@ def test_other_libraries_stay_and_go_first(run, tmp_path):
     assert theirs in found.processes[0].loaded
 
 
+def test_a_limit_of_file_sizes_ends_no_program(run):
+    """However little of the log is below it."""
+    (run.directory / "file").write_text("text")
+    done, found = run("sh", "-c", "ulimit -f 0; cat file; exec cat file")
+    assert (done.status, done.stdout, done.stderr) == (0, b"texttext", b"")
+    assert found.incomplete
+
+
 def test_two_runs_never_share_a_log(tmp_path):
     observer.arm(str(tmp_path / "one"), {})
     with pytest.raises(FileExistsError):
