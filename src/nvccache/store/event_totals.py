@@ -4,7 +4,8 @@
       totals-v2.json         counters, the last log in them, and since when calls are counted
 
 The call that finds the log large renames it, and adds the log renamed before to the totals: nobody writes to
-that one any more. Readers add the logs that are not in the totals yet, and write nothing.
+that one any more. Logs before that one are removed. Readers add the logs that are not in the totals yet, and
+write nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ _FIRST, _ZEROED = "first", "zeroed"
 _SNAPSHOT_TRIES = 5
 _LOCK, _LOCK_SECONDS = f"{locks.FOLDER}/journal.lock", 10.0
 _LARGEST_TOTALS = 1 << 24
-_MOST_KEPT = 1 << 25  # bytes of logs
 # All counters except those by kind of stage: the type of the sum, or `str` for a counter for each word.
 _COUNTERS: dict[str, type] = {
     "calls": str,
@@ -119,10 +119,11 @@ def fold(cache: str | Directory) -> None:
             _add_all(counters, events.of_log(root, name))
             folded = name
         _write_totals(root, folded, counters)
+        for name in (name for name in renamed if name < folded):
+            root.unlink(f"{FOLDER}/{name}")
         # After all others, even if the clock was set back.
         last = int(renamed[-1].removeprefix(LOGS)[:16], 16) if renamed else 0
         root.rename(f"{FOLDER}/{LOG}", f"{LOGS}{max(time.time_ns(), last + 1):016x}.log")
-        _drop_oldest(root, folded)
 
 
 def is_current(name: str) -> bool:
@@ -135,16 +136,6 @@ def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> dict[str, A
     counters: Counters = {}
     _add_all(counters, found)
     return _totals(counters, stages)
-
-
-def _drop_oldest(root: Directory, folded: str) -> None:
-    """Limit the size of the logs; those that are not in the totals stay."""
-    size = 0
-    for name, status in sorted(root.list(FOLDER), reverse=True):
-        if name.startswith(LOGS):
-            size += status.st_size
-            if size > _MOST_KEPT and name <= folded:
-                root.unlink(f"{FOLDER}/{name}")
 
 
 def _counters(root: Directory) -> Counters:

@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/journal/
       calls-v7.log           one line per call (event_line.py)
-      calls-v7.<time>.log    the logs before, renamed at 4 MiB; the oldest are removed above 32 MiB in all
+      calls-v7.<time>.log    the last two before, renamed at 4 MiB
 
 Says which calls are one build, and owns the JSON form. Lines that are not complete and well-formed are
 skipped.

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from nvccache.store import event_line, event_totals, events
+from nvccache.store import directory, event_line, event_totals, events
 
 WRITER = """
 import os, sys
@@ -36,8 +36,9 @@ def test_every_call_is_counted_once_whichever_is_killed(tmp_path, monkeypatch, p
     """
     cache = str(tmp_path / "cache")
     each = calls // processes
-    monkeypatch.setattr(event_line, "LARGE", 20_000)
-    program = f"from nvccache.store import event_line; event_line.LARGE = 20_000\n{WRITER}"
+    large = 100 * calls  # the log is renamed once: what is written to one that was added to the totals is lost
+    monkeypatch.setattr(event_line, "LARGE", large)
+    program = f"from nvccache.store import event_line; event_line.LARGE = {large}\n{WRITER}"
     children = [
         subprocess.Popen(
             [sys.executable, "-c", program, cache, str(number), str(each)], stdout=subprocess.PIPE
@@ -63,6 +64,7 @@ def test_every_call_is_counted_once_whichever_is_killed(tmp_path, monkeypatch, p
         )
     found = [event.product for event in events.read(cache)]
     assert len(set(found)) == len(found)
+    assert len(events.logs(directory.at(cache))) == 2
     totals = event_totals.read(cache, ["cicc"])
     assert totals["calls"]["miss"] == totals["stages"]["cicc"]["miss"] == len(found)
     assert totals["stages"]["cicc"]["seconds"] == len(found)
