@@ -10,11 +10,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from installations import compile_launcher, launcher_of_tree, shared
 from nvccache import config
@@ -119,38 +117,8 @@ def prepare_journal(cache: str) -> None:
     event_line.append(cache, Event("direct_hit"))
 
 
-def sections_of(record: bytes) -> dict[str, bytes]:
-    """The sections of a record, as they are."""
-    head = replay_layout.FORMATS["head"].size
-    found = {}
-    for index, (name, element) in enumerate(replay_layout.SECTIONS.items()):
-        at = int.from_bytes(record[head + 8 * index : head + 8 * index + 4], sys.byteorder)
-        count = int.from_bytes(record[head + 8 * index + 4 : head + 8 * index + 8], sys.byteorder)
-        found[name] = record[at : at + count * replay_layout.size_of(element)]
-    return found
-
-
-def head_of(record: bytes) -> dict[str, Any]:
-    names = [name for name, _ in replay_layout.HEAD]
-    return dict(zip(names, replay_layout.FORMATS["head"].unpack_from(record), strict=True))
-
-
-def edited(record: bytes, change: Callable[[dict[str, Any], dict[str, bytearray]], None]) -> bytes:
-    """The record with another head or other sections, and the right checksum."""
-    head, sections = head_of(record), {name: bytearray(part) for name, part in sections_of(record).items()}
-    change(head, sections)
-    return replay_layout.joined(head, {name: bytes(part) for name, part in sections.items()})
-
-
-def add_string(sections: dict[str, bytearray], text: bytes) -> int:
-    """Where a further string begins."""
-    at = len(sections["strings"])
-    sections["strings"] += text + b"\0"
-    return at
-
-
 def with_sum(record: bytes) -> bytes:
-    """The record with a corrected checksum, as an attacker would write it."""
+    """The record with a corrected checksum."""
     summed = record[replay_layout.SUMMED_FROM :]
     return replay_layout.MAGIC + keys.sum_bytes(summed) + summed
 

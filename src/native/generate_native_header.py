@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable
 
 from nvccache import environment, real_nvcc
-from nvccache.files import keys, presence, signatures
-from nvccache.records import facts, output_names, products, replay, replay_layout
+from nvccache.files import presence, signatures
+from nvccache.records import facts, products, replay, replay_layout
 from nvccache.store import cachedir_tag, event_line, store
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher", "shared.h")
@@ -59,8 +59,7 @@ def _layout() -> list[str]:
         size = replay_layout.FORMATS[name].size
         added = " + SECTIONS * sizeof(struct replay_section)" if name == "head" else ""
         parts.append(f'_Static_assert(sizeof(struct replay_{name}) == {size}{added}, "a gap");\n')
-    sizes = ", ".join(str(replay_layout.size_of(element)) for element in replay_layout.SECTIONS.values())
-    return [*parts, f"#define ELEMENT_SIZES {{{sizes}}}\n"]
+    return parts
 
 
 def _declaration(field: str, code: str) -> str:
@@ -82,7 +81,6 @@ def _names() -> list[str]:
         "BOOT": signatures.BOOT,
     }
     numbers = {
-        "KEY_LENGTH": keys.LENGTH,
         "LARGEST_RECORD": store.LARGEST_RECORD,
         "BLOB_SUMMED_FROM": store.SUMMED_FROM,
         "BLOB_TAIL": store.TAIL,
@@ -92,6 +90,7 @@ def _names() -> list[str]:
         "NESTED": real_nvcc.NESTED,
         "WORTH_CLONING": products.WORTH_CLONING,
         "BLOCK": products.BLOCK,
+        "MOST_PRODUCTS": replay.MOST_PRODUCTS,
         "LINK_TRIES": products.TRIES,
     }
     lines = [f"#define {name} {_quoted(text)}" for name, text in texts.items()]
@@ -100,7 +99,6 @@ def _names() -> list[str]:
 
 
 def _tables() -> list[str]:
-    modes = {word: output_names.EXTENSIONS[mode] for word, mode in output_names.SPELLINGS_OF_MODES.items()}
     limits = [f"{{{_LIMITS[name]}, {least}}}" for name, least in presence.SUFFICIENT_LIMITS.items()]
     tables = {
         "VARIABLES_OF_CALL": replay.OF_CALL,
@@ -108,25 +106,10 @@ def _tables() -> list[str]:
         "OWN_NAMES": real_nvcc.OWN_NAMES,
         "STATUS_OF_CALLER": sorted(facts.STATUS_OF_CALLER),
         "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
-        "COMPLETE_WORDS": sorted(output_names.COMPLETE),
-        "OUTPUT_OPTION": output_names.OUTPUT,
-        "DEPFILE_OPTION": output_names.DEPENDENCY_FILE,
-        "DIRECTORY_OPTION": output_names.DIRECTORY,
-        "OPTIONS_FILE_OPTION": output_names.OPTIONS_FILE,
-        "DEVICE_LINK_OPTION": output_names.DEVICE_LINK,
-        "TARGET_OPTION": output_names.TARGET,
-        "WITH_DEPENDENCIES": sorted(output_names.WITH_DEPENDENCIES),
-        "GLUED": output_names.GLUED,
-        "QUERIES": sorted(output_names.QUERIES),
-        "MAKE_DIRECTIVES": sorted(word.decode() for word in output_names.DIRECTIVES),
     }
     parts = [_table(name, texts) for name, texts in tables.items()]
-    meant = ", ".join(map(str, sorted(set(output_names.MEANT_FOR_MAKE))))
-    pairs = ", ".join(f'{{"{word}", "{extension}"}}' for word, extension in modes.items())
     return [
         *parts,
-        _folded(f"#define MODES {{{pairs}}}"),
-        _folded(f"#define MEANT_FOR_MAKE {{{meant}}}"),
         _folded(f"#define LEAST_LIMITS {{{', '.join(limits)}}}"),
     ]
 

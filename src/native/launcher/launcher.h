@@ -7,8 +7,7 @@
    cache.c      the cache directory, in which nothing is trusted: tag, folders, files, record
    same.c       whether environment and files are unchanged
    process.c    whether the machine and the properties of this process are
-   outputs.c    the files that the command line names as outputs, the only ones that are written
-   products.c   writing them
+   products.c   writing products
    event.c      the line of the event log
    build.c      the build that the call belongs to
    xxh3.c       checksums, which detect damage
@@ -58,7 +57,6 @@ struct record {
     const unsigned char *start;
     const struct replay_head *head;
     const char *strings;
-    uint32_t strings_size;
 };
 
 /* nvccache.c */
@@ -91,10 +89,6 @@ int is_same_process(const struct record *record);
 int is_same_machine(const struct record *record);
 int has_room_for_temporary_files(void);
 int has_tight_limits(void);
-
-/* outputs.c */
-int asks_only(const struct call *call); /* whether the call compiles nothing */
-int names_its_files(const struct call *call, const struct record *record);
 
 /* products.c */
 int give_products(int top, const struct call *call, const struct record *record);

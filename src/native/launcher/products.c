@@ -18,7 +18,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define MOST_PRODUCTS 2 /* as allowed by `names_its_files` */
 #define CLONE 0x40049409 /* FICLONE of <linux/fs.h> */
 
 struct pending {
@@ -48,12 +47,6 @@ int write_all(int file, const char *content, uint64_t size)
     return 1;
 }
 
-/* Whether a name has only digits and letters, so that it leads nowhere else. */
-static int is_key(const char *name)
-{
-    return strlen(name) == KEY_LENGTH && strspn(name, "0123456789abcdef") == KEY_LENGTH;
-}
-
 /* The content of a blob, if its checksum is right; marks it as used. */
 static int take_blob(int top, const char *name, const struct replay_product *product, const struct timespec *now,
                      struct pending *one)
@@ -63,8 +56,6 @@ static int take_blob(int top, const char *name, const struct replay_product *pro
     struct stat status;
     uint64_t size;
 
-    if (!is_key(name))
-        return 0;
     sprintf(folder, "%s/%.2s", BLOB_BUCKET, name);
     one->blob = open_in(top, folder, name, O_RDONLY, &status);
     if (one->blob < 0)
@@ -84,6 +75,14 @@ static int take_blob(int top, const char *name, const struct replay_product *pro
     return 1;
 }
 
+/* Whether the file has other names: then it matters whether a tool overwrites or replaces it. */
+static int has_other_names(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) == 0 && (S_ISLNK(status.st_mode) || status.st_nlink > 1);
+}
+
 static int take(int top, const struct call *call, const struct record *record, const struct replay_product *product,
                 struct pending *one)
 {
@@ -91,9 +90,9 @@ static int take(int top, const struct call *call, const struct record *record, c
     one->size = product->size;
     one->unlink_first = product->unlink_first != 0;
     if (product->blob)
-        return take_blob(top, string(record, product->blob), product, &call->began, one);
+        return !has_other_names(one->path) && take_blob(top, string(record, product->blob), product, &call->began, one);
     one->content = string(record, product->content);
-    return product->size < record->strings_size && product->content < record->strings_size - product->size;
+    return 1;
 }
 
 /* Put the content into an empty file, as a clone of the blob if the file system can. */

@@ -46,8 +46,8 @@ static int holds(int top, const struct call *call, struct record *record)
 {
     return find_record(top, call, record) && is_same_environment(record) && is_same_reader(record) &&
            has_room_for_temporary_files() && is_same_machine(record) &&
-           is_same_process(record) && (!asks_only(call) || has_suited_streams(record)) &&
-           names_its_files(call, record) && are_same_files(record);
+           is_same_process(record) && (!record->head->is_query || has_suited_streams(record)) &&
+           are_same_files(record);
 }
 
 /* Write to the streams. A compile ignores a closed pipe; a query that cannot be answered in full goes to nvcc,
@@ -72,7 +72,7 @@ static int tell(const struct record *record, int is_query)
 static int give(int top, const struct call *call, const struct record *record)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, too_large, nobody_reads;
-    int is_query = asks_only(call), is_given;
+    int is_query = record->head->is_query != 0, is_given;
     sigset_t stop, before;
     int log;
 

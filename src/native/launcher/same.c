@@ -161,9 +161,9 @@ static int are_same_here(const struct record *record, const struct replay_file *
 {
     uint32_t directories;
     const uint32_t *paths = section(record, IN_DIRECTORIES, &directories);
-    const char *path = file->directory < directories ? string(record, paths[file->directory]) : "";
+    const char *path = string(record, paths[file->directory]);
     char joined[2 * PATH_MAX];
-    int here = count < WORTH_OPENING ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), is_same = *path != 0;
+    int here = count < WORTH_OPENING ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), is_same = 1;
 
     for (uint32_t index = 0; is_same && index < count; index++) {
         const char *name = string(record, file[index].name);
@@ -172,7 +172,7 @@ static int are_same_here(const struct record *record, const struct replay_file *
         if (here < 0 && snprintf(joined, sizeof joined, "%s/%s", path, name) >= PATH_MAX)
             is_same = 0;
         else
-            is_same = *name && *name != '/' && fstatat(here < 0 ? AT_FDCWD : here, here < 0 ? joined : name, &now, 0) == 0 &&
+            is_same = fstatat(here < 0 ? AT_FDCWD : here, here < 0 ? joined : name, &now, 0) == 0 &&
                       is_same_file(&file[index], &now);
     }
     if (here >= 0)

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay12"
+#define REPLAY_MAGIC "replay13"
 #define SUM 16
 #define DIGEST 32
 #define SUMMED_AFTER 24 /* bytes of a record */
@@ -30,7 +30,7 @@ struct replay_head {
     uint32_t event;
     uint32_t event_size;
     uint32_t first;
-    uint32_t rule;
+    uint32_t is_query;
     uint32_t output;
     uint32_t output_size;
     uint32_t messages;
@@ -72,9 +72,7 @@ struct replay_product {
 };
 _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
-#define ELEMENT_SIZES {1, 4, 48, 4, 8, 4, 8, 8, 4, 4, 4, 40}
-
-#define REPLAY_BUCKET "replay-v12"
+#define REPLAY_BUCKET "replay-v13"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
@@ -83,7 +81,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define SHIM_MARK "# The nvcc shim of nvccache."
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"
-#define KEY_LENGTH 64
 #define LARGEST_RECORD 67108864
 #define BLOB_SUMMED_FROM 2097152
 #define BLOB_TAIL 98
@@ -93,6 +90,7 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define NESTED 3
 #define WORTH_CLONING 1048576
 #define BLOCK 512
+#define MOST_PRODUCTS 2
 #define LINK_TRIES 3
 
 #define VARIABLES_OF_CALL {"PWD", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", 0}
@@ -105,53 +103,6 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
 #define IGNORED_VARIABLES {"MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "OLDPWD", \
     "SHLVL", "TEMP", "TEMPDIR", "TMP", "TMPDIR", "_", 0}
-
-#define COMPLETE_WORDS {"--Wno-deprecated-declarations", "--Wno-deprecated-gpu-targets", "--compile", \
-    "--cubin", "--debug", "--device-c", "--device-debug", "--device-link", "--device-w", \
-    "--disable-warnings", "--dlink-time-opt", "--expt-extended-lambda", "--expt-relaxed-constexpr", \
-    "--extended-lambda", "--fatbin", "--forward-unknown-to-host-compiler", "--generate-dependencies", \
-    "--generate-dependencies-with-compile", "--generate-dependency-targets", "--generate-line-info", \
-    "--generate-nonsystem-dependencies", "--generate-nonsystem-dependencies-with-compile", "--help", \
-    "--list-gpu-arch", "--list-gpu-code", "--m64", "--preprocess", "--ptx", "--resource-usage", \
-    "--restrict", "--shared", "--use_fast_math", "--version", "-E", "-G", "-M", "-MD", "-MM", "-MMD", \
-    "-MP", "-O0", "-O1", "-O2", "-O3", "-V", "-Wall", "-Wextra", "-Wno-deprecated-declarations", \
-    "-Wno-deprecated-gpu-targets", "-Wno-unused", "-Wpedantic", "-arch-ls", "-c", "-code-ls", "-cubin", \
-    "-dc", "-dlink", "-dlto", "-dw", "-expt-extended-lambda", "-expt-relaxed-constexpr", \
-    "-extended-lambda", "-fPIC", "-fPIE", "-fatbin", "-fopenmp", "-forward-unknown-to-host-compiler", \
-    "-fpic", "-fpie", "-g", "-h", "-lineinfo", "-m64", "-pipe", "-pthread", "-ptx", "-res-usage", \
-    "-restrict", "-shared", "-use_fast_math", "-w", 0}
-
-#define OUTPUT_OPTION {"--output-file", "-o", 0}
-
-#define DEPFILE_OPTION {"--dependency-output", "-MF", 0}
-
-#define DIRECTORY_OPTION {"--output-directory", "-odir", 0}
-
-#define OPTIONS_FILE_OPTION {"--options-file", "-optf", 0}
-
-#define DEVICE_LINK_OPTION {"--device-link", "-dlink", 0}
-
-#define TARGET_OPTION {"--dependency-target-name", "-MT", 0}
-
-#define WITH_DEPENDENCIES {"--generate-dependencies-with-compile", \
-    "--generate-nonsystem-dependencies-with-compile", "-MD", "-MMD", 0}
-
-#define GLUED {"-D", "-I", "-L", "-U", 0}
-
-#define QUERIES {"--generate-dependencies", "--generate-nonsystem-dependencies", "--help", \
-    "--list-gpu-arch", "--list-gpu-code", "--preprocess", "--version", "-E", "-M", "-MM", "-V", \
-    "-arch-ls", "-code-ls", "-h", 0}
-
-#define MAKE_DIRECTIVES {"-include", "-load", "define", "else", "endef", "endif", "export", "ifdef", \
-    "ifeq", "ifndef", "ifneq", "include", "load", "override", "private", "sinclude", "undefine", \
-    "unexport", "vpath", 0}
-
-#define MODES {{"--compile", ".o"}, {"-c", ".o"}, {"--device-c", ".o"}, {"-dc", ".o"}, {"--device-w", \
-    ".o"}, {"-dw", ".o"}, {"--ptx", ".ptx"}, {"-ptx", ".ptx"}, {"--cubin", ".cubin"}, {"-cubin", \
-    ".cubin"}, {"--fatbin", ".fatbin"}, {"-fatbin", ".fatbin"}}
-
-#define MEANT_FOR_MAKE {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, \
-    24, 25, 26, 27, 28, 29, 30, 31, 36, 59, 61, 127}
 
 #define LEAST_LIMITS {{RLIMIT_STACK, 8388608}, {RLIMIT_AS, 68719476736}, {RLIMIT_DATA, 68719476736}, \
     {RLIMIT_FSIZE, 4294967296}, {RLIMIT_NOFILE, 256}, {RLIMIT_NPROC, 64}, {RLIMIT_CPU, 3600}}

@@ -1,18 +1,14 @@
 """The names of a call's outputs: the only files that a record may make us write.
 
 Part of the hot path. The names follow from the command line by nvcc's rules, never from a record, which may
-be hostile: a record only holds indices into the names found here. Outputs that nvcc names by other rules
-cannot be recorded. The names are found from a parsed call (`of_call`) or, without parsing, from arguments
-whose meaning does not depend on their context (`of_argv`).
+come from a remote: it only holds indices into the names found here. Outputs that nvcc names by other rules
+cannot be recorded. The launcher's records, which are private, hold the names themselves; each is for one
+command line, directory and environment.
 """
 
 from __future__ import annotations
 
 import os
-import stat
-
-from nvccache.commandline.invocation import DEPENDENCY_OPTIONS, QUERY_OPTIONS
-from nvccache.commandline.options import SPELLINGS_OF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,40 +29,6 @@ EXTENSIONS = {
 }
 # In a depfile make would not read these as parts of names: recipes, assignments, functions.
 MEANT_FOR_MAKE = bytes([*range(9), *range(11, 32), 127]) + b"\t;=$"
-DIRECTIVES = frozenset(
-    b"include -include sinclude load -load define endef undefine override export unexport private vpath"
-    b" ifdef ifndef ifeq ifneq else endif".split()
-)
-_MODES = ("compile", "device-c", "device-w", "ptx", "cubin", "fatbin")
-SPELLINGS_OF_MODES = {spelling: name for name in _MODES for spelling in SPELLINGS_OF[name]}
-OUTPUT = SPELLINGS_OF["output-file"]
-DEPENDENCY_FILE = SPELLINGS_OF["dependency-output"]
-DIRECTORY = SPELLINGS_OF["output-directory"]
-OPTIONS_FILE = SPELLINGS_OF["options-file"]
-DEVICE_LINK = SPELLINGS_OF["device-link"]
-TARGET = SPELLINGS_OF["dependency-target-name"]
-WITH_DEPENDENCIES = frozenset(spelling for name in DEPENDENCY_OPTIONS for spelling in SPELLINGS_OF[name])
-QUERIES = frozenset(
-    token for names in QUERY_OPTIONS.values() for name in names for token in SPELLINGS_OF[name]
-)
-# Options without a separate value: the argument after one is never its value.
-_WITHOUT_VALUE = (
-    "generate-dependency-targets debug device-debug generate-line-info disable-warnings m64 dlink-time-opt"
-    " shared use_fast_math restrict extended-lambda expt-extended-lambda expt-relaxed-constexpr"
-    " resource-usage Wno-deprecated-gpu-targets Wno-deprecated-declarations forward-unknown-to-host-compiler"
-)
-# The same; most of these are no options of nvcc, and thus arguments of their own.
-_HOST_OPTIONS = (
-    "-O0 -O1 -O2 -O3 -fPIC -fpic -fPIE -fpie -fopenmp -pthread -pipe -Wall -Wextra -Wpedantic -Wno-unused"
-)
-COMPLETE = WITH_DEPENDENCIES.union(
-    QUERIES,
-    SPELLINGS_OF_MODES,
-    DEVICE_LINK,
-    (spelling for name in _WITHOUT_VALUE.split() for spelling in SPELLINGS_OF[name]),
-    _HOST_OPTIONS.split(),
-)
-GLUED = ("-D", "-I", "-L", "-U")
 
 
 class Outputs:
@@ -187,101 +149,6 @@ def _is_any_of(paths: Iterable[str], others: Iterable[str]) -> bool:
     return any(os.path.abspath(path) in known for path in paths if path)
 
 
-def of_argv(arguments: Sequence[str]) -> Outputs:
-    """The outputs of a call, found without parsing.
-
-    Unknown if an argument is ambiguous. launcher/outputs.c does the same.
-    """
-    output, dependency_file = _value(OUTPUT, arguments), _value(DEPENDENCY_FILE, arguments)
-    if output is None or dependency_file is None or any(_is_of(token, DIRECTORY) for token in arguments):
-        return UNKNOWN
-    dependencies = [index for index, token in enumerate(arguments) if token in WITH_DEPENDENCIES]
-    queries = [index for index, token in enumerate(arguments) if token in QUERIES]
-    if queries:
-        if dependencies or dependency_file or not all(_is_no_value(index, arguments) for index in queries):
-            return UNKNOWN
-        if not output:
-            return Outputs([STANDARD_OUTPUT], [], "")
-    output = output or _default_product(arguments)
-    if not output:
-        return UNKNOWN
-    if dependency_file and not dependencies:
-        return UNKNOWN
-    if not all(_is_no_value(index, arguments) for index in dependencies):
-        return UNKNOWN
-    found = (dependency_file or default_depfile(output)) if dependencies else ""
-    if found is None or any(_may_be_read(path, arguments) for path in (output, found) if path):
-        return UNKNOWN
-    if _has_links(output):
-        return UNKNOWN
-    return Outputs([output], [], found)
-
-
-def _default_product(arguments: Sequence[str]) -> str:
-    """The product's name, made from that of the only source; empty if an argument is ambiguous."""
-    sources = [token for token in arguments if not token.startswith("-")]
-    modes = [SPELLINGS_OF_MODES[token] for token in arguments if token in SPELLINGS_OF_MODES]
-    is_clear = (
-        len(sources) == len(modes) == 1
-        and all(not token.startswith("-") or _is_complete(token) for token in arguments)
-        and not any(_is_of(token, OPTIONS_FILE) or token in DEVICE_LINK for token in arguments)
-        and not os.environ.get("NVCC_PREPEND_FLAGS")
-        and not os.environ.get("NVCC_APPEND_FLAGS")
-    )
-    return _stem(sources[0]) + EXTENSIONS[modes[0]] if is_clear else ""
-
-
-def _value(option: tuple[str, ...], arguments: Sequence[str]) -> str | None:
-    """The value of an option given once, empty if it is not given; None if that is ambiguous."""
-    indices = [index for index, token in enumerate(arguments) if _is_of(token, option)]
-    if not indices:
-        return ""
-    index = indices[0]
-    if len(indices) > 1 or not _is_no_value(index, arguments):
-        return None
-    _, sign, value = arguments[index].partition("=")
-    if not sign:
-        value = arguments[index + 1] if index + 1 < len(arguments) else ""
-    return value if value and not value.startswith("-") else None
-
-
-def _is_of(token: str, option: tuple[str, ...]) -> bool:
-    """Whether an argument is one of an option's spellings, alone or with `=VALUE`."""
-    return token in option or token.partition("=")[0] in option
-
-
-def _is_no_value(index: int, arguments: Sequence[str]) -> bool:
-    """Whether an argument cannot be the value of the option before it."""
-    before = arguments[index - 1] if index else ""
-    return not before.startswith("-") or _is_complete(before)
-
-
-def _is_complete(token: str) -> bool:
-    return token in COMPLETE or bool(token.partition("=")[2]) or (token[:2] in GLUED and len(token) > 2)
-
-
-def _has_links(path: str) -> bool:
-    """Whether a file has other names: then overwriting and replacing it differ, which is up to the tool."""
-    try:
-        found = os.lstat(path)
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISLNK(found.st_mode) or found.st_nlink > 1
-
-
-def _may_be_read(path: str, arguments: Sequence[str]) -> bool:
-    """Whether any argument but those for outputs and the target of the rule names this file."""
-    name = os.path.basename(path)
-    absolute = os.path.abspath(path)
-    return any(
-        token.endswith(name)
-        and not (index and arguments[index - 1] in (*OUTPUT, *DEPENDENCY_FILE, *TARGET))
-        and not _is_of(token, (*OUTPUT, *DEPENDENCY_FILE, *TARGET))
-        and absolute in map(os.path.abspath, (token, token.partition("=")[2]))
-        for index, token in enumerate(arguments)
-    )
-
-
 def are_plain_names(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
     """Whether make takes these names from a record for file names and nothing else.
 
@@ -292,15 +159,3 @@ def are_plain_names(names: Sequence[bytes], read: Iterable[str] = ()) -> bool:
     if b"\n" in text or len(odd) != len(text):
         return False
     return b"=" not in text or {name for name in names if b"=" in name} <= set(map(os.fsencode, read))
-
-
-def is_plain_rule(text: bytes) -> bool:
-    """Whether a depfile from a record only declares dependencies and makes make do nothing else."""
-    if len(text.translate(None, MEANT_FOR_MAKE)) != len(text):
-        return False
-    for line in text.replace(b"\\\n", b" ").split(b"\n"):
-        name, colon, _ = line.partition(b":")
-        name = name.strip(b" ").replace(b"\\ ", b"")
-        if line.strip(b" ") and (not colon or not name or b" " in name or name in DIRECTIVES):
-            return False
-    return True

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 OF_CALL = ("PWD", *OF_ARGUMENTS)  # variables that are part of a call as typed
 _OF_SETTINGS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")  # they locate the cache and the settings file
 _DATE_LIMIT = 1 << 63  # nanoseconds
+MOST_PRODUCTS = 2  # of a call that is replayed, the depfile included
 _MOST_OUTPUT = 1 << 18  # bytes; the dependencies of a TU with 1,600 headers take half of that
 _OF_PROCESS = ("host", "caller")  # topics of facts.py that may change while the machine runs
 
@@ -115,8 +116,6 @@ def add(
 
     if keys.digest_bytes(call.block(environ, config.dir)) != call.name:
         return False
-    if not names_its_files(answer, call.arguments, input_record.files):
-        return False
     checks = _Checks(input_record)
     if not checks.add_search_for_nvcc(call, config, environ) or not checks.add_settings_file(config, environ):
         return False
@@ -151,6 +150,7 @@ def _can_be_answered(
     environ: Mapping[str, str],
 ) -> bool:
     """Whether the launcher can check and do all that this call needs."""
+    made = [destination for destination, _, _ in answer.products]
     needs_python = config.log or config.readonly or config.recache or config.disable
     return not (
         signatures.UNKNOWN in (*input_record.signatures, *input_record.cache_signatures)
@@ -160,6 +160,8 @@ def _can_be_answered(
         or not all(_is_digest(answer) for topic, _, answer in input_record.machine if topic in _OF_PROCESS)
         or (input_record.machine and not signatures.of_boot())
         or answer.intermediates  # a link is still to run
+        or len(answer.products) + (answer.rule is not None) > MOST_PRODUCTS
+        or output_names.are_read([answer.dependency_file, *made], input_record.files)
         or needs_python
         or not (is_private(config.dir) and os.path.exists(config.journal_root))  # and is counted
         or real_nvcc.TRIED_VARIABLE in environ
@@ -180,21 +182,6 @@ def _dates_only_what_it_reads(input_record: InputRecord) -> bool:
         return True
     read = {os.path.abspath(path) for path in input_record.files}
     return all(os.path.abspath(path) in read for path, _ in input_record.dates)
-
-
-def names_its_files(answer: Answer, arguments: Sequence[str], read: Sequence[str]) -> bool:
-    """Whether an answer writes exactly the outputs that the command line names; `read` are the files read.
-
-    Calls whose outputs are named by other rules need a parse and can only be direct hits (direct.py). The
-    launcher checks the same for a record.
-    """
-    made = [destination for destination, _, _ in answer.products]
-    dependency_file = "" if answer.rule is None else answer.dependency_file
-    return (
-        output_names.of_argv(arguments).match(made, dependency_file)
-        and not output_names.are_read([*made, dependency_file], read)
-        and (answer.rule is None or output_names.is_plain_rule(answer.rule))
-    )
 
 
 class _Checks:
@@ -390,7 +377,7 @@ def _head(
         **{topic: facts.get(topic, b"") for topic in _OF_PROCESS},
         "log_mode": _log_mode(config),
         "first": call.first,
-        "rule": answer.rule is not None,
+        "is_query": answer.is_of_query,
         "messages": strings.add(answer.result.stderr),
         "messages_size": len(answer.result.stderr),
     }

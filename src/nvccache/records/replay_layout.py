@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay12"
+MAGIC = b"replay13"
 SUM = 16  # bytes of XXH3 in canonical form
 DIGEST = 32  # bytes of BLAKE3; values of variables are stored as digests, since some are secret
 SUMMED_FROM = len(MAGIC) + SUM
@@ -45,7 +45,7 @@ HEAD = (
     ("event", "I"),  # string of a stored length: event_line.end_of_line
     ("event_size", "I"),
     ("first", "I"),  # the index of nvcc's first argument among those of the launcher
-    ("rule", "I"),  # 1 if the first product is a dependency file
+    ("is_query", "I"),  # 1 if the call compiles nothing
     ("output", "I"),  # string of a stored length: standard output, then standard error
     ("output_size", "I"),
     ("messages", "I"),

@@ -94,10 +94,20 @@ def test_an_answer_without_a_dependency_file_has_none(launcher, nvcc):
     assert not os.path.exists("out/a.d")
 
 
-def test_an_answer_has_the_dependency_file_that_is_asked_for_and_no_other(launcher, nvcc):
+@pytest.mark.parametrize(
+    "arguments", [["-c", "a.cu", "-odir", "out"], ["-unheard-of", "-o", "out/a.o", "-c", "a.cu"]], ids=str
+)
+def test_outputs_that_only_a_parse_can_name_are_replayed(launcher, nvcc, arguments):
     given = answer_of_call()
-    assert not launcher.record(nvcc, ARGUMENTS[:4], input_record_of_call(), given)
     given.dependency_file, given.rule = "", None
+    assert launcher.record(nvcc, arguments, input_record_of_call(), given)
+    assert launcher.ask(arguments).is_answer
+    assert Path("out/a.o").read_bytes() == OBJECT
+
+
+def test_more_files_than_a_product_and_a_depfile_are_left_to_python(launcher, nvcc):
+    given = answer_of_call()
+    given.products += [("out/b.o", digest, unlink) for _, digest, unlink in given.products]
     assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import random
 import shutil
 import signal
 import subprocess
@@ -16,14 +15,10 @@ from pathlib import Path
 import pytest
 
 from nvccache import config
-from nvccache.records import output_names, replay
-from nvccache.records.input_records import InputRecord
-from nvccache.records.products import Answer
-from nvccache.records.record import Result
+from nvccache.records import replay
 from nvccache.store.store import Store
 from recorded_call import (
     ARGUMENTS,
-    DIGEST,
     ENVIRON,
     OBJECT,
     answer_of_call,
@@ -37,7 +32,6 @@ from recorded_call import (
     stored,
 )
 from replays import LEFT_TO_PYTHON, Launcher
-from unit.records.test_output_names import WORDS
 
 __all__ = ["launcher", "nvcc", "place", "places", "recorded", "stored"]  # fixtures
 
@@ -252,39 +246,6 @@ def test_python_gets_the_signals_as_they_were(recorded: Launcher, place: Path, n
     blocked, ignored = (int(line.split(b":")[1], 16) for line in done.stdout.splitlines())
     assert [ignored >> signum - 1 & 1 for signum in (signal.SIGPIPE, signal.SIGXFSZ)] == [1, 0]
     assert [blocked >> signum - 1 & 1 for signum in (signal.SIGHUP, signal.SIGTERM)] == [0, 0]
-
-
-def possible_names(choose: random.Random, line: Sequence[str]) -> tuple[str, str]:
-    names = [word for word in line if word and not word.startswith("-")] + ["a.o", "a.ptx", "p.o", "q.o"]
-    found = output_names.of_argv(line)
-    if found.is_known and choose.random() < 0.7:
-        return found.products[0], found.dependency_file
-    return choose.choice(names), choose.choice(["", "", "d.d", "r.d", "a.d"])
-
-
-def test_words_name_the_same_outputs_for_the_launcher_as_for_python(
-    launcher: Launcher, nvcc: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Records of other outputs are written by a Python that does not parse the arguments."""
-    choose = random.Random(11)
-    names_its_files = replay.names_its_files
-    monkeypatch.setattr(replay, "names_its_files", lambda *_: True)
-    outcomes = []
-    for _ in range(200):
-        line = choose.choices(WORDS, k=choose.randint(1, 6))
-        given = Answer(Result())
-        product, given.dependency_file = possible_names(choose, line)
-        given.products, given.result.stages = [(product, DIGEST, True)], ["x"]
-        given.rule = b"x : y\n" if given.dependency_file else None
-        if not launcher.record(nvcc, line, InputRecord(), given):
-            continue
-        expected = names_its_files(given, line, [])
-        assert launcher.ask(line).is_answer == expected, (line, product, given.dependency_file)
-        outcomes.append(expected)
-        for name in (product, given.dependency_file):
-            if name and os.path.isfile(name):
-                os.unlink(name)
-    assert 5 < sum(outcomes) < len(outcomes) - 5
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
