@@ -21,7 +21,7 @@ NOT_INSTALLED = f"nothing is sent: there is no package `{PACKAGE}`"
 _FILES = ("ca", "cert", "key", "token_file")
 _OPTIONS = ("instance", "toolchain", "queue", "deadline", "property", *_FILES)
 _EXAMPLE = "`grpc://host:port` or `prefix:srun -n1 --`"
-_QUEUE_SECONDS, _DEADLINE_SECONDS = 10.0, 900.0
+_QUEUE_SECONDS, _DEADLINE_SECONDS = 10.0, 300.0  # a worker that hangs holds a build up no longer
 _MOST_SECONDS = 86400
 
 

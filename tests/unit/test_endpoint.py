@@ -74,3 +74,9 @@ def test_each_engine_has_files_of_its_own_on_this_machine() -> None:
         "prefix:srun -n1",
     ]
     assert len({endpoint.parse(text).identity for text in texts}) == len(texts)
+
+
+def test_hung_worker_holds_a_build_up_for_minutes_at_most() -> None:
+    """No stage that was sent is started here meanwhile."""
+    where = endpoint.parse("grpc://h:1")
+    assert where.queue + where.deadline <= 310

@@ -58,12 +58,6 @@ def unseal(content: bytes, bucket: str, key: str, most: int) -> bytes:
     return body
 
 
-def claimed_name(content: bytes) -> tuple[str, str]:
-    """The bucket and key in an envelope; raises ValueError."""
-    sealed = _SEALED.decode(content)
-    return sealed["bucket"], sealed["key"]
-
-
 def _decompress(compressed: bytes, size: int) -> bytes:
     try:
         # zstandard allocates the size that the frame claims, whatever limit it is given.
