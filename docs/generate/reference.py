@@ -80,10 +80,8 @@ KIND_TEXTS = {
     config.as_program: "path",
     config.as_size: "size",
     config.as_count: "number",
-    config.as_mask: "octal digits; in the file, in quotation marks",
     config.as_switch: "`1` or `0`; in the file, `true` or `false`",
     config.as_remotes: "URLs",
-    config.as_timeout: "seconds",
     config.as_executor: "a URL, or `prefix:` and a command",
 }
 STAGE_TEXTS = {
@@ -233,8 +231,7 @@ def outcome_page() -> str:
         "",
         "nvccache left the call to nvcc on purpose, with the same arguments. Two reasons are not counted:",
         "`disabled`, because nvccache then does nothing at all, and `nested`, because the outer call is",
-        "counted. Calls with `NVCCACHE_READONLY`, and those without a cache directory, are counted only if",
-        "`NVCCACHE_STATS_DIR` is set.",
+        "counted. Calls with `NVCCACHE_READONLY`, and those without a cache directory, are not counted.",
         "",
         *entries(outcomes.REASONS),
         "",

@@ -121,7 +121,7 @@ def record(config: Config, event: Event, began: float) -> None:
     if config.counts_calls:
         event.wrong_settings = config.wrong_settings
         event.seconds = time.monotonic() - began
-        root = directory.Directory(config.journal_root, config.umask)
+        root = directory.Directory(config.dir)
         event.build = builds.build_of_call()
         event.started = time.time() - event.seconds
         event.directory = _working_directory()

@@ -28,7 +28,6 @@ UNITS = "`K`, `M`, `G`, `T`, or `B` for bytes"
 OFF = ("0", "false", "no", "off")
 ON = ("1", "true", "yes", "on")
 _MOST_DIGITS = 6  # in a number of jobs
-_SHORTEST_TIMEOUT, _MOST_SECONDS = 0.01, 3600
 
 
 class ConfigError(ValueError):
@@ -104,28 +103,6 @@ def as_count(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
     if not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise ConfigError(f"`{text}` is not a number of jobs")
     return int(text)
-
-
-def as_timeout(raw: object, environ: Mapping[str, str], is_in_file: bool) -> float:
-    text = _text(raw)
-    try:
-        time = float(text)
-        if not _SHORTEST_TIMEOUT <= time <= _MOST_SECONDS:  # also refuses nan
-            raise ValueError
-    except ValueError:
-        least, most = _SHORTEST_TIMEOUT, _MOST_SECONDS
-        raise ConfigError(f"`{text}` is not a number of seconds from {least} to {most}") from None
-    return time
-
-
-def as_mask(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
-    """A file mode creation mask. TOML numbers are refused: they lose the leading zeros that mark octal."""
-    digits = raw.strip().removeprefix("0o") if isinstance(raw, str) else ""
-    if not digits or len(digits) > 4 or digits.strip("01234567"):
-        raise ConfigError(f'`{_text(raw)}` is not a mask in octal digits such as "002" or "077"')
-    if int(digits, 8) & 0o7700:
-        raise ConfigError(f"`{raw}` would deny its owner access to the cache")
-    return int(digits, 8)
 
 
 def as_path(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
@@ -240,10 +217,6 @@ class Config:
     """How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` is no
     limit. The least recently used entries are removed first. A number without a unit is in bytes; one below
     `1048576` is rejected, since its unit was probably forgotten."""
-    umask: int | None = setting(as_mask, None)  # None: that of the process
-    """The file mode creation mask of the cache, in octal digits: `002` if a group shares it, `000` if the
-    whole machine does. Default: a directory that nvccache creates is its user's alone, and new files get the
-    permissions of the directory. It does not apply to the outputs of compiles."""
     base_dir: str = setting(as_path, "")
     """A directory above your checkouts, which then share compiles: paths in a checkout count relative to the
     working directory. Module ids (Thrust, CUTLASS, `static` device variables) are made from relative paths
@@ -257,26 +230,18 @@ class Config:
     log: str = setting(as_path, "")
     """A file to which every call appends what it did; only its owner can read it. Values of macros are
     left out."""
-    stats_dir: str = setting(as_path, "")
-    """Where calls are counted, if not in the cache: for use with `readonly`, or to add up several caches.
-    `stats` and `explain` read from there."""
     # These two make nvccache do less: an invalid value must not turn them off.
     disable: bool = setting(as_switch, False, if_wrong=True)
     """Run nvcc, and do nothing else."""
     readonly: bool = setting(as_switch, False, if_wrong=True)
-    """Use the cache, but change nothing in it. Calls are counted in `stats_dir`, or not at all."""
+    """Use the cache, but change nothing in it. Calls are not counted."""
     recache: bool = setting(as_switch, False)
     """Run every stage, and store its result again."""
     strict: bool = setting(as_switch, False)
     """For tests: on a fault of nvccache, end the call with a traceback instead of running nvcc."""
-    observe: bool = setting(as_switch, True, if_wrong=False)
-    """Watch which files the tools read, through a library that `LD_PRELOAD` loads into them. Without it
-    there are no direct hits."""
     remote: str = setting(as_remotes, "")  # it may have passwords in it
     """Caches to query after the local one: one or more URLs, separated by blanks. A URL that ends with
     `,rw` is also written to. See [remotes](#remotes)."""
-    remote_timeout: float = setting(as_timeout, 2.0)
-    """How long a call waits for all its remotes together, before it goes on without them."""
     executor: str = setting(as_executor, "")
     """Other machines that run cicc and ptxas when no core is idle here: `grpc://HOST:PORT`,
     `grpcs://HOST:PORT` or `prefix:COMMAND`. See [remote execution](../how-to/remote-execution.md)."""
@@ -290,13 +255,8 @@ class Config:
     problems: list[Problem]
 
     @property
-    def journal_root(self) -> str:
-        """The directory of the journal; empty if calls are not counted."""
-        return self.stats_dir or self.dir
-
-    @property
     def counts_calls(self) -> bool:
-        return bool(self.stats_dir or (self.dir and not self.readonly))
+        return bool(self.dir) and not self.readonly
 
     @property
     def wrong_settings(self) -> str:

@@ -54,7 +54,7 @@ _SETTINGS = {
     "maxfiles": _BY_SIZE,
     "memcached": "`NVCCACHE_REMOTE` names servers: redis, not memcached",
     **dict.fromkeys(("remotestorage", "secondarystorage"), "remote"),
-    "statslog": "stats_dir",
+    "statslog": "`nvccache events --json` prints every call",
     # sccache's
     "cachesize": "max_size",
     "errorlog": "log",

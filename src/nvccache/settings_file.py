@@ -20,7 +20,13 @@ _LONGEST_NAME = 40
 UNKNOWN, FILE = "unknown", "file"  # instead of a setting's name, for a misspelled one and for the file itself
 
 # Settings of earlier versions: what replaces each, a clause. Compiles ignore them.
-REMOVED = {"executor_min_seconds": "`jobs` says how many stages run here before one is sent"}
+REMOVED = {
+    "executor_min_seconds": "`jobs` says how many stages run here before one is sent",
+    "observe": "what cannot be observed is not recorded; `NVCCACHE_DISABLE=1` runs plain nvcc",
+    "remote_timeout": "a call waits two seconds for its remotes, then nobody asks them for a minute",
+    "stats_dir": "calls are counted in the cache, and not where that is read-only",
+    "umask": "new files get the permissions of a directory that others may write to, such as mode 2775",
+}
 
 Found = dict[str, tuple[int, object]]
 

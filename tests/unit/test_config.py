@@ -56,7 +56,6 @@ def test_defaults(environ, home):
     assert settings.max_size == 10 * 1024**3
     assert (settings.base_dir, settings.nvcc, settings.log, settings.jobs) == ("", "", "", 0)
     assert not (settings.disable or settings.readonly or settings.recache or settings.strict)
-    assert settings.observe
     assert set(settings.origins) == set(config.SETTINGS)
     assert set(settings.origins.values()) == {"default"}
 
@@ -125,16 +124,14 @@ def test_a_small_number_must_have_a_unit(text):
 )
 def test_switches(environ, value, on):
     assert config.load({**environ, "NVCCACHE_DISABLE": value}).disable is on
-    assert config.load({**environ, "NVCCACHE_OBSERVE": value}).observe is (on or not value)
 
 
 PATHS = (config.as_path, config.as_program)
-DEFAULTS = {"dir": None, "max_size": DEFAULT_SIZE, "jobs": 0, "umask": None}
+DEFAULTS = {"dir": None, "max_size": DEFAULT_SIZE, "jobs": 0}
 WRONG = [
     ("max_size", "ten"), ("max_size", "5"), ("max_size", "-1"), ("max_size", "1e999"),
     ("jobs", "-1"), ("jobs", "two"), ("jobs", "1.5"), ("jobs", "9" * 5000),
-    ("umask", "799"), ("umask", "700"), ("umask", "-1"), ("umask", "rwx"), ("umask", "0o"),
-    ("recache", "maybe"), ("strict", "2"), ("observe", "maybe"),
+    ("recache", "maybe"), ("strict", "2"),
     ("dir", "~nobody-of-that-name/x"), ("log", "~nobody-of-that-name"),
 ]  # fmt: skip
 
@@ -162,20 +159,6 @@ def test_a_switch_that_asks_for_less_stays_on_when_in_doubt(environ, write_file,
         assert getattr(settings, name) is True
         (sentence,) = log.sentences(settings)
         assert sentence.endswith("it counts as on")
-
-
-@pytest.mark.parametrize(("text", "mask"), [("002", 2), ("77", 0o77), ("0o022", 0o22), ("0", 0), (" 7 ", 7)])
-def test_masks(environ, text, mask):
-    assert config.load({**environ, "NVCCACHE_UMASK": text}).umask == mask
-
-
-def test_the_mask_is_that_of_the_process_unless_it_is_set(environ, write_file):
-    assert config.load(environ).umask is None
-    write_file('umask = "002"\n')
-    assert config.load(environ).umask == 2
-    write_file("umask = 22\n")
-    settings = config.load(environ)
-    assert (settings.umask, settings.wrong_settings) == (None, "umask")
 
 
 @pytest.mark.parametrize(
@@ -326,11 +309,9 @@ def test_without_a_home_directory_there_is_no_cache(monkeypatch, home):
     settings = config.load(environ)
     assert (settings.dir, settings.problems, config.config_file(environ)) == ("", [], "")
     assert not settings.counts_calls
-    settings = config.load(
-        {**environ, "NVCCACHE_LOG": "~/log", "NVCCACHE_DIR": "/c", "NVCCACHE_STATS_DIR": "/s"}
-    )
+    settings = config.load({**environ, "NVCCACHE_LOG": "~/log", "NVCCACHE_DIR": "/c"})
     assert (settings.dir, settings.log, settings.wrong_settings) == ("/c", "", "log")
-    assert (settings.journal_root, settings.counts_calls) == ("/s", True)
+    assert settings.counts_calls
 
 
 @pytest.mark.parametrize("home", ["", "relative", "."])

@@ -108,8 +108,7 @@ def _changed(settings: Config) -> dict[str, str]:
     for name in config.SETTINGS:
         if settings.origins[name] != "default":
             value = our_settings.shown(name, getattr(settings, name))
-            shown = f"{value:03o}" if name == "umask" and isinstance(value, int) else _short(str(value))
-            found[name] = f"{shown} ({settings.origins[name]})"
+            found[name] = f"{_short(str(value))} ({settings.origins[name]})"
     for problem in settings.problems:
         if problem.setting in config.SETTINGS:
             found[problem.setting] = f"wrong: {problem.text}"

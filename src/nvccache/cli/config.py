@@ -126,8 +126,6 @@ def _shown(name: str, loaded: Config) -> str:
         return "yes" if value else "no"
     if row.parse is settings.as_size and isinstance(value, int):
         return format_size(value) if value else "no limit"
-    if row.parse is settings.as_mask and isinstance(value, int):
-        return f"{value:03o}"
     return f"{value:g} s" if isinstance(value, float) else str(value or "")
 
 

@@ -22,7 +22,7 @@ def events(as_json: bool) -> None:
     """List every call with its outcome, oldest first."""
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
-    for event in units.events_of(settings.journal_root, None):
+    for event in units.events_of(settings.dir, None):
         say(json.dumps(event_log.to_json(event)) if as_json else _line(event))
 
 

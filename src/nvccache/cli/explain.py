@@ -47,9 +47,9 @@ def explain(path: str, verbose: bool, as_json: bool) -> None:
     """Say why the last compile of FILE was a hit or a miss.
 
     FILE is an object, a source, or the end of the path of one; without it, the most recent compile is
-    explained. The first line is the answer. Below it are further differences from the last compile of FILE that
-    was no direct hit. Then come the stages in nvcc's order: whether each was a hit or ran, the CPU seconds that
-    it took or saved, and why it ran.
+    explained. The first line is the answer. Below it are further differences from the last compile of FILE
+    that was no direct hit. Then come the stages in nvcc's order: whether each was a hit or ran, the CPU
+    seconds that it took or saved, and why it ran.
     """
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
@@ -70,7 +70,7 @@ def explain(path: str, verbose: bool, as_json: bool) -> None:
 
 def _found(settings: Config, path: str) -> Explanation:
     """The compile to explain; raises Failure and events.JournalError."""
-    root = settings.journal_root
+    root = settings.dir
     cache = Store(settings.dir, settings.readonly) if settings.dir else None
 
     def record_of(product: str) -> ObjectRecord | None:

@@ -36,15 +36,15 @@ def refuse_if_wrong(settings: Config, *names: str) -> None:
 def warn_if_not_counted(settings: Config) -> None:
     if not settings.counts_calls:
         warn(why_not_counted(settings))
-    elif obstacle := _obstacle(os.path.join(settings.journal_root, "journal")):
-        why = f"`{settings.journal_root}` {obstacle}"
+    elif obstacle := _obstacle(os.path.join(settings.dir, "journal")):
+        why = f"`{settings.dir}` {obstacle}"
         warn(f"calls are not counted, because {why}: see `nvccache doctor`")
 
 
 def why_not_counted(settings: Config) -> str:
     """Why this user's calls are not counted."""
     why = "`readonly` is on" if settings.readonly and settings.dir else NO_CACHE
-    return f"calls are not counted, because {why}; set `NVCCACHE_STATS_DIR` to count them elsewhere"
+    return f"calls are not counted, because {why}"
 
 
 def _obstacle(path: str) -> str:

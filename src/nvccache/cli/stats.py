@@ -35,7 +35,7 @@ def stats(as_json: bool, since: float | str | None, by: str | None, reset: bool)
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
     if by:
-        groups = stats_text.grouped(_events_of(settings.journal_root, since), by)
+        groups = stats_text.grouped(_events_of(settings.dir, since), by)
         say(*(json.dumps(groups, indent=2).splitlines() if as_json else stats_text.table(groups, by)))
         return
     statistics = _statistics(settings, since, reset)
@@ -47,7 +47,7 @@ def stats(as_json: bool, since: float | str | None, by: str | None, reset: bool)
 
 def _statistics(settings: config.Config, since: float | str | None, reset: bool) -> Figures:
     usage = _usage(settings)
-    root = settings.journal_root
+    root = settings.dir
     if since is not None:
         last = []
         totals: Figures = event_totals.of_events(_events_of(root, since), stages.counted())
@@ -103,21 +103,20 @@ def _events_of(root: str, since: float | str | None) -> list[Event]:
 
 
 def _totals(settings: config.Config, reset: bool) -> Figures:
-    root = settings.journal_root
+    root = settings.dir
     if not root:
         return event_totals.zeros(stages.counted())
     if reset:
-        our_settings.refuse_if_wrong(settings, "dir", "stats_dir")
+        our_settings.refuse_if_wrong(settings, "dir")
         return event_totals.reset(root, stages.counted())
     return event_totals.read(root, stages.counted())
 
 
 def _cache(settings: config.Config, size: Figures) -> stats_text.Row:
-    counted = f"; calls are counted in `{settings.stats_dir}`" if settings.stats_dir else ""
     if not settings.dir:
-        return "cache", "none", our_settings.NO_CACHE + counted
+        return "cache", "none", our_settings.NO_CACHE
     if not os.path.lexists(os.path.join(settings.dir, cachedir_tag.NAME)):
-        return "cache", "none", f"there is no cache in `{settings.dir}` yet{counted}"
+        return "cache", "none", f"there is no cache in `{settings.dir}` yet"
     limit = f"of {format_size(size['max_bytes'])}, " if size["max_bytes"] else ""
     files = format_count(size["entries"], "file")
-    return "cache size", format_size(size["bytes"]), f"{limit}{files} in `{settings.dir}`{counted}"
+    return "cache size", format_size(size["bytes"]), f"{limit}{files} in `{settings.dir}`"

@@ -97,7 +97,7 @@ def _compile(
 ) -> Report:
     started, config = _now(), request.config
     progress = Progress(config.log)
-    watch = Watch(path, observer.obstacle(path, cache) if config.observe else "NVCCACHE_OBSERVE=0 is set")
+    watch = Watch(path, observer.obstacle(path, cache))
     if isinstance(cache, TieredStore):
         # Not earlier: queries start threads, and there must be none when the watchdog is forked.
         levels.prefetch(request, cache)

@@ -78,8 +78,7 @@ def _left_to_script(bypass: Bypass, script: Request) -> Report:
 
 def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
     """The request for the nvcc that a script starts, recorded; or why that is unknown, a clause."""
-    obstacle = observer.obstacle(path, cache) if script.config.observe else "NVCCACHE_OBSERVE=0 is set"
-    watch = Watch(path, obstacle)
+    watch = Watch(path, observer.obstacle(path, cache))
     if watch.is_blind:
         return watch.why_not
     memo_key = _memo_key(script, cache)

@@ -25,21 +25,18 @@ _MAX_BYTES = 1 << 34  # bytes of what a compile may read; archives of several gi
 class Permissions:
     """Which owners are trusted in a directory, and the permissions of new files there."""
 
-    __slots__ = ("_is_exact", "_is_shared", "_owners", "umask")
+    __slots__ = ("_is_shared", "_owners", "_umask")
 
-    def __init__(self, umask: int | None) -> None:
-        self.umask = umask  # None for that of the process
-        self._is_exact = umask is not None  # the process's umask does not apply as well
+    def __init__(self) -> None:
+        self._umask = 0o077
         self._is_shared = False
         self._owners: tuple[int, ...] = ()
 
     def adopt(self, status: os.stat_result) -> None:
-        """Adopt the owner and, unless a umask is set, the permissions of the directory."""
+        """Adopt the owner and the permissions of the directory."""
         self._is_shared = bool(status.st_mode & WRITABLE_BY_OTHERS)
         self._owners = (os.geteuid(), 0, status.st_uid)
-        if self.umask is None:
-            self._is_exact = self._is_shared
-            self.umask = ~status.st_mode & 0o077
+        self._umask = ~status.st_mode & 0o077
 
     def trusts(self, status: os.stat_result) -> bool:
         """Whether the owner in this status is trusted."""
@@ -47,19 +44,18 @@ class Permissions:
 
     def of_file(self, mode: int) -> tuple[int, bool]:
         """The mode of a new file, and whether it is exact, without applying the process's umask."""
-        return mode & ~(self.umask or 0), self._is_exact
+        return mode & ~self._umask, self._is_shared
 
     def of_lock(self) -> tuple[int, bool]:
         """The same for a file that only users who can write it can read."""
-        umask = 0o077 if self.umask is None else self.umask
         mode = 0o600
         for writes, both in ((0o020, 0o060), (0o002, 0o006)):
-            mode |= 0 if umask & writes else both
+            mode |= 0 if self._umask & writes else both
         return mode, True
 
     def apply_to_folder(self, name: str, parent: int) -> None:
         """Set the permissions of a new folder."""
-        if not self._is_exact:
+        if not self._is_shared:
             return
         descriptor = os.open(name, LISTED, dir_fd=parent)
         try:

@@ -65,7 +65,7 @@ def answer_compiled(request: Request, cache: Store) -> Answer | Bypass | None:
     if not config.recache:
         found = _answer_parsed(request, cache)
         _account_for_added(cache, config)
-    if not found and parsed.is_query and not config.remote and (config.readonly or not config.observe):
+    if not found and parsed.is_query and not config.remote and config.readonly:
         return _bypass(parsed.mode)  # its result could not be recorded
     return found
 

@@ -163,7 +163,7 @@ def _can_be_answered(
         or len(answer.products) + (answer.rule is not None) > MOST_PRODUCTS
         or output_names.are_read([answer.dependency_file, *made], input_record.files)
         or needs_python
-        or not (is_private(config.dir) and os.path.exists(config.journal_root))  # and is counted
+        or not (is_private(config.dir) and os.path.exists(config.dir))  # and is counted
         or real_nvcc.TRIED_VARIABLE in environ
         or tight_limits()
     )
@@ -371,7 +371,7 @@ def _head(
     }
     return {
         "boot": strings.add(os.fsencode(boot)),
-        "journal": strings.add(os.fsencode(config.journal_root)),
+        "journal": strings.add(os.fsencode(config.dir)),
         "event": strings.add(line),
         "event_size": len(line),
         **{topic: facts.get(topic, b"") for topic in _OF_PROCESS},
@@ -385,6 +385,6 @@ def _head(
 
 def _log_mode(config: Config) -> int:
     """The permissions of a log that the launcher creates."""
-    permissions = untrusted.Permissions(config.umask)
-    permissions.adopt(os.stat(config.journal_root))
+    permissions = untrusted.Permissions()
+    permissions.adopt(os.stat(config.dir))
     return permissions.of_lock()[0]

@@ -25,6 +25,8 @@ LARGEST = 256 << 20  # bytes of an item on a remote; the device code of a large 
 # The first byte of a blob on a remote: how the sending cache stores it.
 RAW, COMPRESSED = b"r", b"c"
 
+_SECONDS = 2.0  # for which a call waits for all its remotes together
+
 
 class TieredStore(Store):
     """A store whose blobs may also be on remotes, for one call; thread-safe.
@@ -93,7 +95,7 @@ def of(directory: Directory, config: Config, environ: Mapping[str, str]) -> Tier
     from nvccache.remote.tier import Tier
 
     remotes = remote_url.parse(config.remote)
-    tier = Tier(remotes, environ, config.remote_timeout, lambda sentence: log.write(config.log, sentence))
+    tier = Tier(remotes, environ, _SECONDS, lambda sentence: log.write(config.log, sentence))
     return TieredStore(directory, tier, config.readonly)
 
 

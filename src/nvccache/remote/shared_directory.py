@@ -54,7 +54,7 @@ class SharedDirectory(Service):
     def put(self, name: str, content: bytes) -> None:
         temporary = _TEMPORARY + os.urandom(16).hex()
         try:
-            permissions = untrusted.Permissions(None)
+            permissions = untrusted.Permissions()
             with self._folder_of(name, permissions) as (folder, last):
                 untrusted.write_new(temporary, content, folder, *permissions.of_file(0o666))
                 try:

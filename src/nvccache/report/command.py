@@ -40,7 +40,7 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
         raise WrongUsage("`--open` needs a file, not standard output")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
-    root = settings.journal_root
+    root = settings.dir
     builds = events.last_builds(events.read(root)) if root and os.path.lexists(root) else []
     build = _calls(builds[-1]) if builds else []
     before = _before(builds)

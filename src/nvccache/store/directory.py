@@ -10,7 +10,7 @@ mean. Part of the hot path.
 
 A directory that is created is its user's alone. Trusted owners are this user, root and the owner of the
 directory. If group or others may write to it, all owners are trusted. New files get the directory's
-permissions for group and others, so that its users can share them; the setting `umask` overrides this.
+permissions for group and others, so that its users can share them.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ class Directory:
 
     __slots__ = ("_descriptors", "_open_folders", "_permissions", "path", "seconds_waited")
 
-    def __init__(self, path: str, umask: int | None = None) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
         self.seconds_waited = 0.0  # for locks; see locks.py
-        self._permissions = untrusted.Permissions(umask)
+        self._permissions = untrusted.Permissions()
         self._open_folders: dict[str, int] = {}  # descriptors by name; the directory itself is ""
         self._descriptors: list[int] = []  # the same, and those from before the directory was recreated
 
@@ -299,9 +299,6 @@ class Directory:
             if not make:
                 raise
             os.makedirs(self.path, 0o700, exist_ok=True)
-            umask = self._permissions.umask
-            if umask is not None:
-                os.chmod(self.path, 0o777 & ~umask)
             descriptor = os.open(self.path, flags)
         try:
             self._permissions.adopt(os.fstat(descriptor))
@@ -336,9 +333,9 @@ class Directory:
 
 def of(config: Config) -> Directory:
     """The cache directory that the settings name."""
-    if config.umask is None and not config.readonly:
+    if not config.readonly:
         _leave_to_user(config.dir, config.origins["dir"] == "default")
-    return Directory(config.dir, config.umask)
+    return Directory(config.dir)
 
 
 def _leave_to_user(path: str, is_default: bool) -> None:

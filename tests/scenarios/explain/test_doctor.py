@@ -89,12 +89,11 @@ def test_a_cache_directory_that_cannot_be_written(workspace: Workspace, kind: st
 
 def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_path: Path) -> None:
     """Nor do the compiles that it makes show in the user's own counts."""
-    counted = str(tmp_path / "counted")
-    event_line.append(counted, event_line.Event("miss"))
+    event_line.append(str(workspace.cache), event_line.Event("miss"))
     result, lines = examine(
         workspace,
         NVCCACHE_DISABLE="1",
-        NVCCACHE_STATS_DIR=counted,
+        NVCCACHE_UMASK="002",
         NVCCACHE_MAX_SISE="1G",
         NVCCACHE_JOBS="-1",
     )
@@ -102,11 +101,16 @@ def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_
     assert lines["settings"] == [
         ("bad", "`NVCCACHE_JOBS`: `-1` is not a number of jobs; the default is in force"),
         ("bad", "`NVCCACHE_MAX_SISE`: there is no such setting; did you mean `NVCCACHE_MAX_SIZE`?"),
+        (
+            "note",
+            "`NVCCACHE_UMASK`: there is no such setting any more: new files get the permissions of a"
+            " directory that others may write to, such as mode 2775",
+        ),
         ("note", "`disable` is on (NVCCACHE_DISABLE)"),
     ]
     assert lines["and again"][0][1].startswith("direct_hit in ")
-    assert event_totals.read(counted)["calls"]["miss"] == 1
-    assert not any(count for name, count in event_totals.read(counted)["calls"].items() if name != "miss")
+    counts = event_totals.read(str(workspace.cache))["calls"]
+    assert {name: count for name, count in counts.items() if count} == {"miss": 1}
 
 
 def test_a_directory_of_others_is_left_as_it_is(workspace: Workspace) -> None:

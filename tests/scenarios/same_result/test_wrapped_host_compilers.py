@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Callable
 
@@ -15,9 +14,7 @@ from scenarios.support.cases import (
     call,
     check,
     each,
-    made_by_cache,
     made_by_plain,
-    set_up,
     write,
 )
 from scenarios.support.observed_wrappers import WRAPPED, compiled_chooser, script, use_wrapper
@@ -205,10 +202,3 @@ def test_a_compressed_name_of_the_scratch_directory_is_not_kept(workspace: Works
         _, image, counters = compile_into_empty_directory(workspace)
         assert b"nvccache" not in image, "it is not compressed here"
         assert counters.ran()["host_compile"] == 1
-
-
-@pytest.mark.full
-def test_a_wrapper_sees_the_path_where_nothing_is_observed(workspace: Workspace) -> None:
-    which = dataclasses.replace(DEBUG, variables={"NVCCACHE_OBSERVE": "0"})
-    set_up(workspace, Case(files=FILES, prepare=CHOOSERS["the word behind -o"](MORE)))
-    assert made_by_cache(workspace, which) == made_by_plain(workspace, which)

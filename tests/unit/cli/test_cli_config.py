@@ -31,9 +31,8 @@ def test_a_missing_file_is_shown_as_missing(nvccache):
 
 
 def test_values_are_shown_as_they_are_written(nvccache, monkeypatch):
-    result = nvccache("config", NVCCACHE_UMASK="2", NVCCACHE_MAX_SIZE="0", NVCCACHE_JOBS="many")
+    result = nvccache("config", NVCCACHE_MAX_SIZE="0", NVCCACHE_JOBS="many")
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in result.stdout.splitlines() if line}
-    assert rows["umask"] == "002 NVCCACHE_UMASK"
     assert rows["max_size"] == "no limit NVCCACHE_MAX_SIZE"
     assert rows["jobs"] == "- default, because its value is wrong"
     assert result.stderr == (
@@ -67,10 +66,10 @@ def test_a_setting_is_changed_and_all_else_stays(nvccache, file):
 
 def test_a_new_setting_comes_before_any_table(nvccache, file):
     file.write_text(TEXT)
-    for name, value in (("umask", "002"), ("readonly", "on"), ("NVCCACHE_BASE_DIR", "~/src"), ("jobs", "7")):
+    for name, value in (("log", "/l"), ("readonly", "on"), ("NVCCACHE_BASE_DIR", "~/src"), ("jobs", "7")):
         assert nvccache("config", name, value).exit_code == 0
     loaded = config.load({**os.environ, "HOME": "/home/x", "XDG_CONFIG_HOME": str(file.parent.parent)})
-    assert (loaded.umask, loaded.readonly, loaded.base_dir, loaded.jobs) == (2, True, "/home/x/src", 7)
+    assert (loaded.log, loaded.readonly, loaded.base_dir, loaded.jobs) == ("/l", True, "/home/x/src", 7)
     assert file.read_text().endswith("[table]\nmax_size = 1\n") and "# enough" in file.read_text()
 
 
@@ -80,7 +79,6 @@ def test_a_new_setting_comes_before_any_table(nvccache, file):
         ("max_size", "ten", "`ten` is not a size"),
         ("jobs", "many", "`many` is not a number of jobs"),
         ("readonly", "perhaps", "`perhaps` is neither on"),
-        ("umask", "9", "`9` is not a mask"),
         ("dir", "cache", "`cache` is neither an absolute path"),
         ("log", " ", "cannot be empty"),
     ],
@@ -127,7 +125,7 @@ def test_there_need_not_be_a_file(nvccache, cache_dir):
 
 def test_changes_at_once_are_all_kept(nvccache, cache_dir, monkeypatch):
     program = "import sys; from nvccache.cli import main; sys.exit(main(sys.argv[1:]))"
-    values = {"jobs": "2", "max_size": "1G", "readonly": "on", "umask": "002", "recache": "on", "log": "/l"}
+    values = {"jobs": "2", "max_size": "1G", "readonly": "on", "strict": "on", "recache": "on", "log": "/l"}
     started = [
         subprocess.Popen([sys.executable, "-c", program, "config", name, value])
         for name, value in values.items()
@@ -146,11 +144,10 @@ def test_without_a_home_directory_there_is_no_file(nvccache, monkeypatch):
 
 
 def test_as_json_every_setting_has_its_value_and_origin(nvccache, cache_dir):
-    shown = nvccache.json("config", NVCCACHE_JOBS="3", NVCCACHE_UMASK="x")
+    shown = nvccache.json("config", NVCCACHE_JOBS="3", NVCCACHE_MAX_SIZE="x")
     assert shown["settings"].keys() == config.SETTINGS.keys()
     assert shown["settings"]["jobs"] == {"value": 3, "origin": "NVCCACHE_JOBS", "variable": "NVCCACHE_JOBS"}
-    assert shown["settings"]["umask"]["value"] is None
-    assert shown["problems"][0]["setting"] == "umask"
+    assert shown["problems"][0]["setting"] == "max_size"
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -220,11 +217,6 @@ def test_a_wrong_url_is_not_set(nvccache):
     assert "unknown scheme `ftp`" in result.output
     assert "SECRET" not in result.output
     assert config.load(os.environ).remote == ""
-
-
-def test_a_timeout_is_shown_with_its_unit(nvccache):
-    assert "2 s" in nvccache("config").output
-    assert nvccache.json("config")["settings"]["remote_timeout"]["value"] == 2.0
 
 
 def test_one_setting_is_shown(nvccache):

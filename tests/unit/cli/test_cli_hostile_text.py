@@ -83,7 +83,7 @@ def hostile_cache(cache_dir, tmp_path, monkeypatch):
         call.stages[0].architecture, call.stages[0].why = word, HOSTILE
         call.remote = RemoteUse(1, 1, 1, 1.0, (word.replace(",", ""),))
         event_line.append(root, call)
-    for variable in ("NVCCACHE_MAX_SIZE", "NVCCACHE_JOBS", "NVCCACHE_UMASK", f"NVCCACHE_{HOSTILE}"):
+    for variable in ("NVCCACHE_MAX_SIZE", "NVCCACHE_JOBS", "NVCCACHE_STRICT", f"NVCCACHE_{HOSTILE}"):
         monkeypatch.setenv(variable, HOSTILE)
     monkeypatch.setenv("NVCCACHE_NVCC", f"/{HOSTILE}")
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import click
 import pytest
 
-from nvccache.cli import removed
+from nvccache import config, log, settings_file
+from nvccache.cli import doctor, removed
 from nvccache.cli.group import commands
+from nvccache.cli.output import ODD
 
 
 @pytest.mark.parametrize("words", [*removed.COMMANDS, *removed.OPTIONS])
@@ -32,3 +35,23 @@ def test_every_substitute_exists(clause):
                 command = found
             elif word[:2] == "--":
                 assert any(word in parameter.opts for parameter in command.params), line
+
+
+@pytest.mark.parametrize("name", settings_file.REMOVED)
+def test_a_setting_that_went_is_ignored_and_doctor_says_what_replaces_it(cache_dir, nvccache, name):
+    variable = f"NVCCACHE_{name.upper()}"
+    path = config.config_file(os.environ)
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w") as stream:
+        stream.write(f'{name} = "1"\njobs = 2\n')
+    environ = {**os.environ, variable: "1"}
+    settings = config.load(environ)
+    assert (settings.jobs, settings.dir) == (2, cache_dir)
+    clause = f"any more: {settings_file.REMOVED[name]}"
+    assert log.sentences(settings) == [
+        f"`{path}` line 1: there is no setting `{name}` {clause}",
+        f"`{variable}`: there is no such setting {clause}",
+    ]
+    assert [found.state for found in doctor.of_settings(settings, environ)] == [ODD, ODD]
+    result = nvccache("config", name, "1")
+    assert result.exit_code == 2 and f"there is no setting `{name}` {clause}" in result.output

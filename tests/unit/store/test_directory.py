@@ -165,7 +165,7 @@ def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monke
 
 @pytest.mark.parametrize("inner", ["stats", "a/b"])
 def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cache, inner):
-    """Such as NVCCACHE_STATS_DIR below NVCCACHE_DIR; scratch directories may be there as well."""
+    """Such as a cache below another; scratch directories may be there as well."""
     Directory(str(root / inner)).prepare()
     (root / "nvccache-1000").mkdir()
     (root / "nvccache-1000" / "a.ii").write_text("")
@@ -196,16 +196,14 @@ def test_files_of_the_directory_s_owner_are_believed(root):
 
 
 @pytest.mark.parametrize(
-    ("directory_mode", "umask", "of_folders", "of_files"),
+    ("directory_mode", "of_folders", "of_files"),
     [
-        (0o755, None, 0o755, 0o644),  # the directory's own, and the umask of the process
-        (0o2775, None, 0o2775, 0o664),
-        (0o1777, None, 0o777, 0o666),
-        (0o755, 0o002, 0o775, 0o664),
-        (0o2775, 0o077, 0o2700, 0o600),
+        (0o755, 0o755, 0o644),  # the directory's own, and the umask of the process
+        (0o2775, 0o2775, 0o664),
+        (0o1777, 0o777, 0o666),
     ],
 )
-def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_files):
+def test_who_may_use_what_is_stored(root, directory_mode, of_folders, of_files):
     root.mkdir()
     root.chmod(directory_mode)
     if directory_mode & stat.S_ISGID:
@@ -213,7 +211,7 @@ def test_who_may_use_what_is_stored(root, directory_mode, umask, of_folders, of_
         root.chmod(directory_mode)
     previous = os.umask(0o022)
     try:
-        cache = Store(Directory(str(root), umask))
+        cache = Store(Directory(str(root)))
         cache.add_record(RECORD, KEY, b"body")
     finally:
         os.umask(previous)
@@ -277,18 +275,9 @@ def test_own_group_has_users_name_and_no_other_member(tmp_path, monkeypatch, nam
     assert stat.S_IMODE(tmp_path.stat().st_mode) == (0o755 if is_own else 0o775)
 
 
-@pytest.mark.parametrize("variable", ["NVCCACHE_READONLY", "NVCCACHE_UMASK"])
-def test_permissions_are_left_alone_on_request(tmp_path, variable):
+def test_permissions_of_a_cache_that_is_only_read_are_left_alone(tmp_path):
     tmp_path.chmod(0o775)
-    directory.of(
-        config.load(
-            {
-                "NVCCACHE_DIR": str(tmp_path),
-                "HOME": "/",
-                variable: "002" if variable == "NVCCACHE_UMASK" else "1",
-            }
-        )
-    )
+    directory.of(config.load({"NVCCACHE_DIR": str(tmp_path), "HOME": "/", "NVCCACHE_READONLY": "1"}))
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o775
 
 
