@@ -33,34 +33,20 @@ _FIRST, _ZEROED = "first", "zeroed"
 _SNAPSHOT_TRIES = 5
 _LOCK, _LOCK_SECONDS = f"{locks.FOLDER}/journal.lock", 10.0
 _LARGEST_TOTALS = 1 << 24
-# All counters except those by kind of stage: the type of the sum, or `str` for a counter for each word.
+# All counters except those by kind of stage; those of words have one for each word.
+_WORDS = "calls bypass_reasons store_faults wrong_settings remote.faults executor.reasons".split()
+_COUNTS = (
+    "remote.calls remote.asked remote.found remote.bytes_received executor.sent executor.came_back"
+    " executor.ran_here executor.bytes_sent executor.bytes_received executor.from_action_cache in_vain.runs"
+).split()
+_SECONDS = (
+    "seconds_spent seconds_saved remote.seconds_waited executor.seconds_queued executor.seconds_sending"
+    " executor.seconds_running executor.seconds_fetching executor.seconds_saved in_vain.seconds"
+).split()
 _COUNTERS: dict[str, type] = {
-    "calls": str,
-    "bypass_reasons": str,
-    "store_faults": str,
-    "wrong_settings": str,
-    "seconds_spent": float,
-    "seconds_saved": float,
-    "remote.calls": int,
-    "remote.asked": int,
-    "remote.found": int,
-    "remote.bytes_received": int,
-    "remote.seconds_waited": float,
-    "remote.faults": str,
-    "executor.sent": int,
-    "executor.came_back": int,
-    "executor.ran_here": int,
-    "executor.reasons": str,
-    "executor.seconds_queued": float,
-    "executor.seconds_sending": float,
-    "executor.seconds_running": float,
-    "executor.seconds_fetching": float,
-    "executor.seconds_saved": float,
-    "executor.bytes_sent": int,
-    "executor.bytes_received": int,
-    "executor.from_action_cache": int,
-    "in_vain.runs": int,
-    "in_vain.seconds": float,
+    **dict.fromkeys(_WORDS, str),
+    **dict.fromkeys(_COUNTS, int),
+    **dict.fromkeys(_SECONDS, float),
 }
 _STAGE_COUNTERS = {"hit": int, "miss": int, "replayed": int, "seconds": float, "seconds_saved": float}
 
