@@ -36,9 +36,8 @@ def test_every_call_is_counted_once_whichever_is_killed(tmp_path, monkeypatch, p
     """
     cache = str(tmp_path / "cache")
     each = calls // processes
-    large = (
-        100 * calls
-    )  # the log is renamed once: what is written to one that was added to the totals is lost
+    # The log is renamed once: what is written to one that was added to the totals is lost.
+    large = 100 * calls
     monkeypatch.setattr(event_line, "LARGE", large)
     program = f"from nvccache.store import event_line; event_line.LARGE = {large}\n{WRITER}"
     children = [
