@@ -1,4 +1,4 @@
-"""A host compiler linked with gcc's AddressSanitizer, which wants to be first; one linked with musl fails alike."""
+"""A host compiler linked with gcc's AddressSanitizer, which wants to be first; with musl it fails alike."""
 
 from __future__ import annotations
 
