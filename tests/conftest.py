@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,18 +109,16 @@ def launcher(workers_base: Path, wheel: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def uncompiled(workers_base: Path, launcher: Path) -> Path:
+def uncompiled(workers_base: Path) -> Path:
     """As it is where there was no C compiler."""
 
     def make(folder: Path) -> None:
-        built = installations.build(folder.with_name("wheel-for-sh"), CC="/nowhere/cc")
+        built = installations.build(folder.with_name("wheel-without-compiler"), CC="/nowhere/cc")
         assert "-py3-none-linux_" in built.name
-        shutil.copytree(launcher.parents[1], folder, symlinks=True)
-        with zipfile.ZipFile(built) as archive:
-            (name,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
-            (folder / "bin" / "nvccache").write_bytes(archive.read(name))
+        installations.make_environment(folder)
+        installations.install(built, folder)
 
-    return installations.shared(workers_base, "environment-for-sh", make) / "bin" / "nvccache"
+    return installations.shared(workers_base, "environment-without-compiler", make) / "bin" / "nvccache"
 
 
 @pytest.fixture(autouse=True)

@@ -104,15 +104,13 @@ FAULTS = {
         without_interpreter,
     )
 }
-FORMS = ("program", "shell")
 
 
 @pytest.fixture
-def environment(form, launcher, uncompiled, tmp_path):
+def environment(launcher, tmp_path):
     """A copy of a virtual environment with nvccache, a shim in it, and a real nvcc behind it."""
-    started = launcher if form == "program" else uncompiled
     folder = tmp_path / "environment"
-    shutil.copytree(started.parents[1], folder, symlinks=True)
+    shutil.copytree(launcher.parents[1], folder, symlinks=True)
     script = folder / "bin" / "nvccache-python"
     script.write_text(f"#!{folder}/bin/python3\n" + script.read_text().partition("\n")[2])
     text_of(folder / "bin" / "nvccache", "install", folder / "bin")
@@ -143,14 +141,7 @@ def assert_real_nvcc_answers(environment: Path, *before: str) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (7, answer, b""), argv
 
 
-@pytest.mark.by_default(
-    *[f"program-{name}" for name in FAULTS],
-    "shell-without package",
-    "shell-without encodings",
-    "shell-without script",
-)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("form", FORMS)
 def test_the_real_nvcc_answers(fault, environment):
     fault(environment)
     assert_real_nvcc_answers(environment)
@@ -159,12 +150,10 @@ def test_the_real_nvcc_answers(fault, environment):
     assert done.stderr and b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("form", FORMS)
 def test_the_real_nvcc_answers_where_python_has_no_memory(environment):
     assert_real_nvcc_answers(environment, "sh", "-c", 'ulimit -v 9000; exec "$@"', "sh")
 
 
-@pytest.mark.parametrize("form", FORMS)
 def test_a_library_that_is_elsewhere_is_found_by_trying(environment, tmp_path):
     """Without files next to the interpreter, its compiled-in prefix counts."""
     base = make_base(tmp_path / "base")
@@ -188,7 +177,6 @@ def loading(tmp_path: Path, *libraries: str) -> dict[str, str]:
 # Python looks for all of them; the stand-in for nvcc, a shell, does not.
 @pytest.mark.parametrize("library", ["libm.so.6", f"lib{VERSION}.so.1.0"])
 @pytest.mark.parametrize("fault", [None, without_package], ids=["", "that cannot load nvccache"])
-@pytest.mark.parametrize("form", ["program"])
 def test_libraries_of_the_caller_are_for_the_tools(environment, tmp_path, library, fault):
     if fault:
         fault(environment)
@@ -203,7 +191,6 @@ def test_libraries_of_the_caller_are_for_the_tools(environment, tmp_path, librar
         assert run(["nvccache", "--version"], environment, **variables).stdout.startswith(b"nvccache ")
 
 
-@pytest.mark.parametrize("form", ["program"])
 def test_a_python_that_needs_libraries_of_the_caller_gets_them(environment, tmp_path):
     python = environment / "bin" / "python3"
     real = os.path.realpath(python)
@@ -218,7 +205,6 @@ def test_a_python_that_needs_libraries_of_the_caller_gets_them(environment, tmp_
     assert text_of(started, "a b", env={"PATH": "/usr/bin:/bin", **variables}) == f"1 1 {started} a b\n"
 
 
-@pytest.mark.parametrize("form", ["program"])
 def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
     """By what looks on PATH, as it leads nowhere; its path cannot be run."""
     folder = tmp_path / "shims"
@@ -232,14 +218,12 @@ def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
     assert named.returncode == 127
 
 
-@pytest.mark.parametrize("form", FORMS)
 def test_a_strict_call_shows_the_fault(environment):
     without_blake3(environment)
     done = run(["nvccache", "nvcc", "-c", "a.cu"], environment, NVCCACHE_STRICT="1")
     assert done.returncode == 1 and b"ModuleNotFoundError" in done.stderr
 
 
-@pytest.mark.parametrize("form", ["program"])
 def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path, request):
     """At any time of the start: by the signal, and without a word."""
     (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\nexec sleep 20\n")
@@ -279,9 +263,8 @@ def unstartable(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("form", ["program", "shell"])
-def test_a_build_goes_on_where_python_cannot_be_started(form, launcher, uncompiled, unstartable, tmp_path):
-    folder = unstartable(launcher if form == "program" else uncompiled)
+def test_a_build_goes_on_where_python_cannot_be_started(launcher, unstartable, tmp_path):
+    folder = unstartable(launcher)
     (folder / "nvcc").symlink_to("nvccache")
     shim = tmp_path / "shims" / "nvcc"
     real = tmp_path / "real" / "nvcc"
@@ -299,10 +282,9 @@ def test_a_build_goes_on_where_python_cannot_be_started(form, launcher, uncompil
     assert text_of(folder / "nvcc", "x", env=named) == f"{real} x\n"
 
 
-@pytest.mark.parametrize("form", ["program", "shell"])
-def test_a_wrapper_ends_where_python_cannot_be_started(form, launcher, uncompiled, unstartable, tmp_path):
+def test_a_wrapper_ends_where_python_cannot_be_started(launcher, unstartable, tmp_path):
     """One that has nvccache look for nvcc, and is found first."""
-    folder = unstartable(launcher if form == "program" else uncompiled)
+    folder = unstartable(launcher)
     for name, text in (("a", f'exec {folder}/nvccache nvcc "$@"'), ("b", 'echo real "$@"')):
         (tmp_path / name).mkdir()
         (tmp_path / name / "nvcc").write_text(f"#!/bin/sh\n{text}\n")

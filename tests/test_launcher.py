@@ -90,7 +90,7 @@ def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path, cflags):
         assert b"observer: built without CFLAGS and LDFLAGS: " in archive.read("nvccache/native/notes")
 
 
-def test_variables_for_python_have_no_say(launcher, uncompiled, workspace, compiled):
+def test_variables_for_python_have_no_say(launcher, workspace, compiled):
     for name in ("signal", "os", "blake3", "nvccache", "sitecustomize", "click"):
         workspace.write(f"hostile/{name}.py", HOSTILE)
     for name, value in {
@@ -101,12 +101,10 @@ def test_variables_for_python_have_no_say(launcher, uncompiled, workspace, compi
         "PYTHONPLATLIBDIR": "nowhere",
         "PYTHONWARNINGS": "error",
     }.items():
-        for started in (launcher, uncompiled):
-            compile_ = partial(workspace.run, [started, *compiled[1:]], **{name: value})
-            result, counters = workspace.since(compile_)
-            assert (result.status, result.stdout, result.stderr) == (0, b"", b""), name
-            assert counters.outcome == "direct_hit"
-            assert workspace.run([started, "stats"], **{name: value}).status == 0, name
+        result, counters = workspace.since(partial(workspace.run, compiled, **{name: value}))
+        assert (result.status, result.stdout, result.stderr) == (0, b"", b""), name
+        assert counters.outcome == "direct_hit"
+        assert workspace.run([launcher, "stats"], **{name: value}).status == 0, name
 
 
 def test_the_working_directory_has_no_say(launcher, workspace, compiled):
@@ -153,12 +151,10 @@ def test_byte_code_is_there_and_stays_unwritten_on_request(launcher, wheel, tmp_
     assert list(tmp_path.glob("fresh/**/nvccache/**/*.pyc"))
 
 
-@pytest.mark.parametrize("form", ["program", "shell"])
 @pytest.mark.parametrize("name", ["with blank", "it's " + "x" * 150, "é"])
-def test_an_environment_that_was_moved(form, name, launcher, uncompiled, tmp_path):
-    started = launcher if form == "program" else uncompiled
+def test_an_environment_that_was_moved(name, launcher, tmp_path):
     moved = tmp_path / name
-    shutil.copytree(started.parents[1], moved, symlinks=True)
+    shutil.copytree(launcher.parents[1], moved, symlinks=True)
     assert text_of(moved / "bin" / "nvccache", "--version").startswith("nvccache ")
     assert package_of(moved / "bin" / "nvccache") == str(installations.site_packages(moved))
 
@@ -166,18 +162,16 @@ def test_an_environment_that_was_moved(form, name, launcher, uncompiled, tmp_pat
 def test_doctor_says_whether_the_launcher_is_compiled(launcher, uncompiled, workspace):
     for started, state in ((launcher, b"ok    "), (uncompiled, b"note  ")):
         output = workspace.run([started, "doctor"], PATH="/usr/bin:/bin", NVCCACHE_NVCC="/nowhere").stdout
-        (line,) = [line for line in output.splitlines() if b" launcher " in line]
-        assert line.startswith(state + b"launcher       `" + os.fsencode(started))
+        first, *_ = [line for line in output.splitlines() if b" launcher " in line]
+        assert first.startswith(state) and b"launcher       `" + os.fsencode(started) in output
 
 
-@pytest.mark.parametrize("form", ["program", "shell"])
-def test_links_from_other_directories(form, launcher, uncompiled, workspace, tmp_path):
+def test_links_from_other_directories(launcher, workspace, tmp_path):
     """As pipx makes them; and one named nvcc, which is a masquerade."""
-    started = launcher if form == "program" else uncompiled
     workspace.write("a.cu", SOURCE)
     links = tmp_path / "bin of mine"
     links.mkdir()
-    (links / "nvccache").symlink_to(started)
+    (links / "nvccache").symlink_to(launcher)
     (links / "nvcc").symlink_to("nvccache")
     path = f"{links}:{workspace.environ['PATH']}"
     rest = ["-c", workspace.directory / "a.cu", "-o", "a.o"]
@@ -213,15 +207,14 @@ SHEBANGS = {
 }
 
 
-@pytest.mark.parametrize("form", ["program", "shell"])
 @pytest.mark.parametrize("first_lines", SHEBANGS.values(), ids=SHEBANGS)
-def test_first_lines_of_the_script_name_the_interpreter(form, first_lines, launcher, uncompiled, tmp_path):
+def test_first_lines_of_the_script_name_the_interpreter(first_lines, launcher, tmp_path):
     place, other = tmp_path / "bin", tmp_path / "with blank"
     place.mkdir()
     other.mkdir()
     python = os.path.realpath(sys.executable)
     (other / "python").symlink_to(python)
-    shutil.copy(launcher if form == "program" else uncompiled, place)
+    shutil.copy(launcher, place)
     if first_lines in (SHEBANGS["gone"], SHEBANGS["none"]):
         (place / "python3").symlink_to(python)
     report = first_lines.format(python=python, folder=tmp_path) + REPORT
@@ -230,9 +223,8 @@ def test_first_lines_of_the_script_name_the_interpreter(form, first_lines, launc
     assert text_of(started, "a b", "") == f"1 1 {started} a b \n"
 
 
-@pytest.mark.parametrize("form", ["program", "shell"])
-def test_a_launcher_without_python_says_so(form, launcher, uncompiled, tmp_path):
-    alone = shutil.copy(launcher if form == "program" else uncompiled, tmp_path)
+def test_a_launcher_without_python_says_so(launcher, tmp_path):
+    alone = shutil.copy(launcher, tmp_path)
     masquerade = tmp_path / "nvcc"
     masquerade.symlink_to(alone)
     tools = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
@@ -249,22 +241,34 @@ def test_a_launcher_without_python_says_so(form, launcher, uncompiled, tmp_path)
     assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
 
 
-def test_both_forms_know_shims_as_the_package_does():
-    for name in ("shared.h", "nvccache.sh"):
-        text = (installations.NATIVE / "launcher" / name).read_text()
-        for known in (SHIM_MARK.decode(), TRIED_VARIABLE, *OWN_NAMES, "8192"):
-            assert known in text, name
+def test_the_launcher_knows_shims_as_the_package_does():
+    text = (installations.NATIVE / "launcher" / "shared.h").read_text()
+    for known in (SHIM_MARK.decode(), TRIED_VARIABLE, *OWN_NAMES, "8192"):
+        assert known in text
 
 
-def test_closed_streams(launcher, uncompiled, workspace, compiled):
+def test_without_a_compiler_python_itself_is_the_command(uncompiled, workspace, tmp_path):
+    """There are no replays, and a Python that cannot start ends the compile."""
+    workspace.write("a.cu", SOURCE)
+    (tmp_path / "nvcc").symlink_to(uncompiled)
+    path = f"{tmp_path}:{workspace.environ['PATH']}"
+    for argv in ([uncompiled, workspace.nvcc], ["nvcc"]):
+        result, counters = workspace.since(
+            partial(workspace.run, [*argv, "-c", "a.cu", "-o", "a.o"], PATH=path)
+        )
+        assert (result.status, result.stderr) == (0, b"")
+        assert counters.calls["fault"] == 0 and sum(counters.calls.values()) == 1
+
+
+def test_closed_streams(workspace, compiled):
     product = workspace.directory / "a.o"
-    for started in (launcher, uncompiled):
-        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
-            product.unlink()
-            argv = ["sh", "-c", f'exec "$@" {closed}', "sh", started, *compiled[1:]]
-            result, counters = workspace.since(partial(workspace.run, argv))
-            assert (result.status, result.stdout, result.stderr) == (0, b"", b""), closed
-            assert (counters.outcome, product.exists()) == ("direct_hit", True)
+    for closed in (">&-", "2>&-"):
+        product.unlink()
+        result, counters = workspace.since(
+            partial(workspace.run, ["sh", "-c", f'exec "$@" {closed}', "sh", *compiled])
+        )
+        assert (result.status, result.stdout, result.stderr) == (0, b"", b""), closed
+        assert (counters.outcome, product.exists()) == ("direct_hit", True)
 
 
 def test_the_script_by_itself_is_nvccache_too(launcher, workspace, compiled):

@@ -1,7 +1,7 @@
 """Builds what is written in C into the wheel: the launcher, the observer and the class check.
 
-Without a C compiler the launcher is a shell script, and the other two are left out. The class check runs
-before stages on other machines.
+Without a C compiler the script that the launcher runs is the command, and the other two are left out. The
+class check runs before stages on other machines.
 
 The observer is loaded into compilers, so it is built here and installed with the package: a cache that others
 can write to would be no safe place for it.
@@ -59,6 +59,7 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
             return
         native = os.path.join(self.root, "src", "native")
         sources = os.path.join(native, "launcher")
+        script = os.path.join(sources, "nvccache-python")
         trials = {name: Trial() for name in ("launcher", "observer", "class-check")}
         launcher = compiled_launcher(sources, self._folder, trials["launcher"])
         observer = compiled_observer(os.path.join(native, "observer"), self._folder, trials["observer"])
@@ -71,10 +72,13 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["tag"] = f"py3-none-{system}"
         build_data["pure_python"] = False
         if not launcher:
-            self.app.display_warning("the launcher will be a script for sh")
-            launcher = os.path.join(sources, "nvccache.sh")
+            self.app.display_warning(
+                "there is no launcher: no replays, and no compile where Python cannot start"
+            )
+            launcher = shutil.copyfile(script, os.path.join(self._folder, "nvccache"))
+            os.chmod(launcher, 0o755)  # which the script lacks
         build_data["shared_scripts"][launcher] = "nvccache"
-        build_data["shared_scripts"][os.path.join(sources, "nvccache-python")] = "nvccache-python"
+        build_data["shared_scripts"][script] = "nvccache-python"
         if not observer:
             self.app.display_warning("the tools of compiles will not be observed: there are no direct hits")
         if not check:
