@@ -76,11 +76,6 @@ def name_of(call: Event) -> str:
     return " ".join(map(shown_path, sources_of(call))) or call.directory
 
 
-def cause_of(call: Event) -> str:
-    """The cause of a call's outcome, a clause, from the event log alone."""
-    return _cause(call, None)[0]
-
-
 def lines(found: Explanation, is_verbose: bool = False) -> Iterator[Line]:
     """The answer, further differences, and the stages as a tree."""
     call = found.call

@@ -94,9 +94,9 @@ def say_parts(*parts: Part) -> None:
         raise OutputError(error) from None
 
 
-def say_json(document: object, is_one_line: bool = False) -> None:
+def say_json(document: object) -> None:
     """Print one JSON object, in ASCII, so that it does not depend on the locale."""
-    say(*json.dumps(document, indent=None if is_one_line else 2).splitlines())
+    say(*json.dumps(document, indent=2).splitlines())
 
 
 def warn(*lines: str) -> None:

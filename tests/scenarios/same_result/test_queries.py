@@ -417,7 +417,7 @@ def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
     text = inputs.run([sys.executable, "-m", "nvccache", "stats"]).stdout.decode()
     assert re.search(r"^others +4  2 query_hit, 2 query_miss$", text, re.MULTILINE)
     assert "hit rate" not in text
-    output = inputs.run([sys.executable, "-m", "nvccache", "explain"]).stdout.decode()
+    output = inputs.run([sys.executable, "-m", "nvccache", "explain", "a.cu"]).stdout.decode()
     assert output == "`a.cu`: query hit, because nothing it depends on has changed\n"
     append("include/h.h", "// more\n")(inputs)
     inputs.cached("-M", "a.cu", *INCLUDED)
