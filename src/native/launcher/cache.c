@@ -1,4 +1,4 @@
-/* The cache directory, in which nothing is trusted (src/nvccache/store/directory.py), and the record in it. */
+/* The cache directory (src/nvccache/store/directory.py), and the record in it. */
 
 #include "launcher.h"
 
@@ -28,7 +28,7 @@ static int has_tag(int top)
     return has_it;
 }
 
-/* A descriptor of a trusted directory, or -1; if it `is_private`, nobody else may write into it. */
+/* A descriptor of a cache directory, or -1; if it `is_private`, nobody else may write into it. */
 int open_cache(const char *path, int is_private)
 {
     struct stat status;
@@ -41,16 +41,6 @@ int open_cache(const char *path, int is_private)
         return top;
     close(top);
     return -1;
-}
-
-/* Whether the owner of a file with this status is trusted: this user, root, the owner of the directory, and
-   anybody if group or others may write into the directory. */
-static int is_trusted(int top, const struct stat *status)
-{
-    struct stat above;
-
-    return fstat(top, &above) == 0 && (above.st_mode & OF_OTHERS || status->st_uid == geteuid() ||
-                                       status->st_uid == 0 || status->st_uid == above.st_uid);
 }
 
 /* Open a regular file in `BUCKET/SHARD` or `FOLDER`, one directory after the other; -1 if that fails, and errno
@@ -69,12 +59,12 @@ int open_in(int top, const char *folder, const char *name, int flags, struct sta
         return -1;
     }
     inner = slash ? openat(outer, slash + 1, FOLDER_FLAGS) : outer;
-    if (inner >= 0 && fstat(outer, status) == 0 && is_trusted(top, status))
+    if (inner >= 0)
         file = openat(inner, name, flags | FILE_FLAGS), error = errno;
     if (slash && inner >= 0)
         close(inner);
     close(outer);
-    if (file >= 0 && !(fstat(file, status) == 0 && S_ISREG(status->st_mode) && is_trusted(top, status))) {
+    if (file >= 0 && !(fstat(file, status) == 0 && S_ISREG(status->st_mode))) {
         close(file);
         file = -1, error = EINVAL;
     }

@@ -4,7 +4,7 @@
    nvccache.c   the order of steps
    replay.c     the replay, from the record to the streams
    call.c       the call as typed, and the cache that it uses
-   cache.c      the cache directory, in which nothing is trusted: tag, folders, files, record
+   cache.c      the cache directory: tag, folders, files, record
    same.c       whether environment and files are unchanged
    process.c    whether the machine and the properties of this process are
    products.c   writing products

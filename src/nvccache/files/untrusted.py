@@ -23,24 +23,18 @@ _MAX_BYTES = 1 << 34  # bytes of what a compile may read; archives of several gi
 
 
 class Permissions:
-    """Which owners are trusted in a directory, and the permissions of new files there."""
+    """The permissions of new files in a directory."""
 
-    __slots__ = ("_is_shared", "_owners", "_umask")
+    __slots__ = ("_is_shared", "_umask")
 
     def __init__(self) -> None:
         self._umask = 0o077
         self._is_shared = False
-        self._owners: tuple[int, ...] = ()
 
     def adopt(self, status: os.stat_result) -> None:
-        """Adopt the owner and the permissions of the directory."""
+        """Adopt the permissions of the directory."""
         self._is_shared = bool(status.st_mode & WRITABLE_BY_OTHERS)
-        self._owners = (os.geteuid(), 0, status.st_uid)
         self._umask = ~status.st_mode & 0o077
-
-    def trusts(self, status: os.stat_result) -> bool:
-        """Whether the owner in this status is trusted."""
-        return self._is_shared or status.st_uid in self._owners
 
     def of_file(self, mode: int) -> tuple[int, bool]:
         """The mode of a new file, and whether it is exact, without applying the process's umask."""

@@ -1,16 +1,15 @@
-"""Opens everything in the cache directory, which is not trusted.
+"""Opens everything in the cache directory.
 
-Other users with write access may have put links, FIFOs, devices or files of any size where ours belong. So
-each folder is opened relative to its parent, and links are not followed. Files are opened without blocking,
-and must be regular files of a trusted owner. Paths are relative to the directory, such as
+Who may write to it is trusted with what it holds, but not with files outside it: each folder is opened
+relative to its parent, and links are not followed. Files are opened without blocking, and must be regular
+files. Paths are relative to the directory, such as
 `record-v2/ab/<key>`. The path of the directory itself may contain links, since the user chose it.
 
 The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Does not know what the files
 mean. Part of the hot path.
 
-A directory that is created is its user's alone. Trusted owners are this user, root and the owner of the
-directory. If group or others may write to it, all owners are trusted. New files get the directory's
-permissions for group and others, so that its users can share them.
+A directory that is created is its user's alone. New files get the directory's permissions for group and
+others, so that its users can share them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _TRIES = 5  # while other processes create and remove the same file
 
 
 class UntrustedFileError(OSError):
-    """Not a file of ours: a link, a device, too large, or of an owner who is not trusted."""
+    """Not a file of ours: a link, a device, or too large."""
 
 
 class StoreError(Exception):
@@ -139,8 +138,6 @@ class Directory:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise UntrustedFileError(f"`{path}` is not a regular file")
-            if not self._permissions.trusts(status):
-                raise UntrustedFileError(f"`{path}` belongs to another user")
         except OSError:
             os.close(descriptor)
             raise
@@ -276,11 +273,7 @@ class Directory:
         if not folder:
             self._open_folders = {}  # not closed: another thread may be using them
             return self._enter_top(make)
-        descriptor = self._enter_below(folder, self._enter("", make), make)
-        if not self._permissions.trusts(os.fstat(descriptor)):
-            os.close(descriptor)
-            raise UntrustedFileError(f"`{folder}` belongs to another user")
-        return self._keep(folder, descriptor)
+        return self._keep(folder, self._enter_below(folder, self._enter("", make), make))
 
     def _still_exists(self, folder: str, descriptor: int) -> bool:
         return bool(os.fstat(descriptor).st_nlink) and (folder != "" or cachedir_tag.is_in(descriptor))

@@ -1,4 +1,4 @@
-"""The cache directory is not trusted: its owner, the files that are opened, and their permissions."""
+"""The cache directory: who may use it, the files that are opened, and their permissions."""
 
 from __future__ import annotations
 
@@ -171,28 +171,6 @@ def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cac
     (root / "nvccache-1000" / "a.ii").write_text("")
     cache.prepare()
     assert (root / cachedir_tag.NAME).is_file()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="files of another user are made by root alone")
-@pytest.mark.parametrize(("mode", "is_believed"), [(0o755, False), (0o775, True), (0o1777, True)])
-def test_files_of_others_are_believed_where_others_may_write(root, mode, is_believed):
-    Directory(str(root)).write(NAME, b"content")
-    os.chown(root / NAME, unprivileged.NOBODY, unprivileged.NOBODY)
-    root.chmod(mode)
-    cache = Directory(str(root))
-    if is_believed:
-        assert cache.read(NAME, 100)[0] == b"content"
-    else:
-        with pytest.raises(UntrustedFileError, match="another user"):
-            cache.read(NAME, 100)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="files of another user are made by root alone")
-def test_files_of_the_directory_s_owner_are_believed(root):
-    Directory(str(root)).write(NAME, b"content")
-    for path in (root, root / NAME):
-        os.chown(path, unprivileged.NOBODY, unprivileged.NOBODY)
-    assert Directory(str(root)).read(NAME, 100)[0] == b"content"
 
 
 @pytest.mark.parametrize(
