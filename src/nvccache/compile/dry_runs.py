@@ -2,10 +2,9 @@
 
 Most misses repeat the argv of an earlier call with another source, which a dry run does not read. A dry run
 is stored like a rehearsal (rehearsals.py), with a placeholder for the scratch directory, and only by a call
-that is recorded itself: a script that may behave differently next time has no record. It is not sent to
-remotes, since running nvcc takes less time than a query. It is used only from a cache that no other user can
-write, since its commands are run. A record of a call may be valid in several environments; a dry run only in
-one, since its transcript repeats PATH and other variables for the tools.
+that is recorded itself: a script that may behave differently next time has no record. It is used only from a
+cache that no other user can write, since its commands are run. A record of a call may be valid in several
+environments; a dry run only in one, since its transcript repeats PATH and other variables for the tools.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class DryRun:
     A stored one has an `input_record`; one that was run has the observer's `log`.
     """
 
-    __slots__ = ("_cache", "_front", "_path", "input_record", "log", "stderr")
+    __slots__ = ("_cache", "_key", "_path", "input_record", "log", "stderr")
 
     def __init__(self, request: Request, path: str, cache: Store) -> None:
         self.stderr = b""
@@ -44,7 +43,7 @@ class DryRun:
         cwd = os.getcwd()
         self._cache, self._path = cache, os.fsencode(path)
         invocation = request.invocation
-        self._front = keys.key_and_secret(
+        self._key = keys.key_of(
             "dry run",
             [
                 ("nvcc", (request.nvcc,)),
@@ -64,15 +63,15 @@ class DryRun:
         """
         now = Present(request.guarded_environ, self._cache)
         is_private = directory.is_private(request.config.dir)
-        found = record.find_hidden(self._front, self._cache, now) if is_private else None
-        if not found or not found[0].result.is_made_here:
+        found = record.find_private(self._key, self._cache, now) if is_private else None
+        if not found:
             return None
-        pair, stderr = found
-        self.stderr, self.input_record = stderr.replace(_SCRATCH, self._path), pair.input_record
+        self.input_record, stderr = found
+        self.stderr = stderr.replace(_SCRATCH, self._path)
         return Completed(0, b"", self.stderr, 0.0)
 
     def keep(self, made: InputRecord, since_ns: int) -> None:
         """Store the transcript of a call that began at `since_ns`, with the record of its inputs."""
         if _SCRATCH not in self.stderr:
             stderr = self.stderr.replace(self._path, _SCRATCH)
-            record.add_hidden(self._front, made, stderr, self._cache, since_ns, is_sent=False)
+            record.add_private(self._key, made, stderr, self._cache, since_ns)

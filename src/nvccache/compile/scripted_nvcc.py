@@ -104,7 +104,7 @@ def _rehearse(script: Request, path: str, cache: Store) -> Request | str:
         if script.is_waiting:  # and may do something else after nvcc
             return str(error)
     else:
-        rehearsed.add(scripted.front(script), Rehearsal(found, made, False), cache, since_ns)
+        rehearsed.add(scripted.front_key(script), Rehearsal(found, made, False), cache, since_ns)
         script.input_record = made
     return scripted.request_for(found, script) or "nvcc cannot be started the same way"
 

@@ -99,8 +99,8 @@ class _Rehearsals:
         tool = tuple(stage_key.tool_parts(stage, self._environ, self._store))
         shown = tuple(argument.replace(scratch, _SCRATCH) for argument in argv)
         directory = (self._context.cwd, self._environ.get("PWD", ""))
-        front = keys.key_and_secret("rehearsal", [("tool", tool), ("argv", shown), ("directory", directory)])
-        found = rehearsed.find(front, self._store, self._now)
+        front_key = keys.key_of("rehearsal", [("tool", tool), ("argv", shown), ("directory", directory)])
+        found = rehearsed.find(front_key, self._store, self._now)
         if found:
             self.found.append(found)
             return _with_scratch(found.call, _SCRATCH, scratch)
@@ -116,7 +116,7 @@ class _Rehearsals:
         may_choose = any(map(judge.may_choose, wrapper_command.before_compiler(observation)))
         known = Rehearsal(_with_scratch(became, scratch, _SCRATCH), made, may_choose)
         self.found.append(known)
-        rehearsed.add(front, known, self._store, self._context.since_ns)
+        rehearsed.add(front_key, known, self._store, self._context.since_ns)
         return became
 
 

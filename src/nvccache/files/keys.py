@@ -18,12 +18,11 @@ from nvccache.files import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
 
 LENGTH = 64  # characters of a digest, and of a key
-_NONCE = 32  # bytes
 _CHUNK = 1 << 20
 _LARGE = 1 << 14  # bytes of a part that is hashed on its own, instead of copied into a buffer with others
 
@@ -81,32 +80,3 @@ def key_of(kind: str, components: Iterable[KeyComponent]) -> str:
                 framed.clear()
     state.update(b"".join(framed))
     return state.hexdigest()
-
-
-def key_and_secret(kind: str, components: Sequence[KeyComponent]) -> tuple[str, str]:
-    """The key of these components, and a secret, which can be computed only from the components."""
-    return key_of(kind, components), key_of(f"what {kind} hides", components)
-
-
-def encrypt(content: bytes, secret: str) -> bytes:
-    """Encrypt a content with a secret: nonce, then the content XORed with a BLAKE3 stream.
-
-    The nonce is a keyed digest of the content, so that no two contents share a stream.
-    """
-    key = bytes.fromhex(secret)
-    nonce = blake3(content, key=key).digest()
-    return nonce + _xor(content, blake3(nonce, key=key).digest(length=len(content)))
-
-
-def decrypt(encrypted: bytes, secret: str) -> bytes:
-    """The inverse of `encrypt`; raises ValueError if the secret is another one."""
-    key, nonce, rest = bytes.fromhex(secret), encrypted[:_NONCE], encrypted[_NONCE:]
-    content = _xor(rest, blake3(nonce, key=key).digest(length=len(rest)))
-    if blake3(content, key=key).digest() != nonce:
-        raise ValueError("encrypted with another secret")
-    return content
-
-
-def _xor(content: bytes, stream: bytes) -> bytes:
-    mixed = int.from_bytes(content, "little") ^ int.from_bytes(stream, "little")
-    return mixed.to_bytes(len(content), "little")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nvccache.records.input_records import InputRecord
     from nvccache.store.store import Store
 
-_KIND = "record-1"
+_KIND, _KIND_OF_PRIVATE = "record-1", "private-1"
 _MOST_PAIRS, _MOST_PAIRS_REMOTE = 8, 16  # more on a remote, where checkouts in many states meet
 _MOST_BYTES = 1 << 25  # of a record; the inputs of a TU with 1,600 headers take 300,000
 _RESULT = sections.Schema(
@@ -48,7 +48,6 @@ _RESULT = sections.Schema(
     ("listed", sections.PAIRS),
     ("stages", sections.STRINGS),
     ("basis", sections.STRINGS),
-    ("is_made_here", sections.FLAG),
 )
 
 
@@ -59,7 +58,6 @@ class Result:
         "basis",
         "cpu",
         "facts",
-        "is_made_here",
         "listed",
         "outputs",
         "seconds",
@@ -76,7 +74,7 @@ class Result:
         self.stdout, self.stderr = stdout, stderr
         self.seconds = 0.0  # run time of its tools
         self.cpu = 0.0  # CPU time of its tools in seconds; 0 if unknown
-        self.facts = b""  # of a pass: passes.py; of a rehearsal or a dry run: its encrypted output
+        self.facts = b""  # of a pass: passes.py
         # Of a stage: digests of the preprocessed text, whose line numbers a key may leave out.
         self.text: list[str] = []
         # Of a call: the entries of its depfile, (path, "1" for a system header); the stages it saves, as
@@ -84,7 +82,6 @@ class Result:
         self.listed: list[tuple[str, str]] = []
         self.stages: list[str] = []
         self.basis: list[str] = []
-        self.is_made_here = True  # not received from another cache
 
 
 class Front:
@@ -174,30 +171,28 @@ def _holds_in_time(inputs: InputRecord, now: Present) -> bool:
         now.patience -= time.monotonic() - began
 
 
-def find_hidden(front: tuple[str, str], cache: Store, now: Present) -> tuple[Pair, bytes] | None:
-    """The pair and plain text stored by `add_hidden` in this directory, if the inputs are unchanged."""
-    key, secret = front
-    pair = find(Front(key, Relocation("", os.getcwd())), cache, now)
-    try:
-        return (pair, keys.decrypt(pair.result.facts, secret)) if pair else None
-    except ValueError:
+def find_private(key: str, cache: Store, now: Present) -> tuple[InputRecord, bytes] | None:
+    """The inputs and content stored by `add_private` in this directory, if the inputs are unchanged."""
+    stored = cache.find_record(store.PRIVATE, key)
+    if stored is None:
         return None
+    try:
+        read, content = sections.unpack_all(_KIND_OF_PRIVATE, stored)
+        inputs = input_records.decode(read, Relocation("", os.getcwd()))
+    except (ValueError, IndexError):
+        cache.remove_damaged(store.PRIVATE, key)
+        return None
+    return None if input_records.differences(inputs, now, is_one_enough=True) else (inputs, content)
 
 
-def add_hidden(
-    front: tuple[str, str],
-    inputs: InputRecord,
-    shown: bytes,
-    cache: Store,
-    looked_at_ns: int,
-    *,
-    is_sent: bool = True,
-) -> None:
-    """Store what a run has shown, encrypted: reading it takes the arguments of keys.key_and_secret."""
-    key, secret = front
-    result = Result()
-    result.facts = keys.encrypt(shown, secret)
-    add(Pair(Front(key, Relocation("", os.getcwd())), inputs, result), cache, looked_at_ns, is_sent=is_sent)
+def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, looked_at_ns: int) -> None:
+    """Store what a run has shown, which may repeat secrets of a command line: only this user can read it.
+
+    It is never sent.
+    """
+    input_records.forget_unsettled(inputs, looked_at_ns)
+    read = input_records.encode(inputs, Relocation("", os.getcwd()))
+    cache.add_record(store.PRIVATE, key, sections.pack(_KIND_OF_PRIVATE, [read, content]), lock=False)
 
 
 def all_pairs(front: Front, cache: Store) -> Iterator[Pair]:
@@ -212,11 +207,8 @@ def named(name: str, relocation: Relocation, cache: Store) -> Pair | None:
     return next(_pairs(parts, Front(front_key, relocation)), None)
 
 
-def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) -> None:
-    """Store a pair as the newest under its front key; its inputs were observed from `looked_at_ns` on.
-
-    If not `is_sent`, it is not sent to remotes.
-    """
+def add(pair: Pair, cache: Store, looked_at_ns: int) -> None:
+    """Store a pair as the newest under its front key; its inputs were observed from `looked_at_ns` on."""
     input_records.forget_unsettled(pair.input_record, looked_at_ns)
     relocation = pair.front.relocation
     made = (pair.key, input_records.encode(pair.input_record, relocation), _encoded(pair.result, relocation))
@@ -225,7 +217,7 @@ def add(pair: Pair, cache: Store, looked_at_ns: int, *, is_sent: bool = True) ->
     def changed() -> bytes:
         return _joined([made, *(other for other in _parts_here(front_key, cache) if other[0] != pair.key)])
 
-    cache.add_record(store.RECORD, front_key, changed, is_received=pair.is_received or not is_sent)
+    cache.add_record(store.RECORD, front_key, changed, is_received=pair.is_received)
 
 
 def adopt(pair: Pair, cache: Store, now: Present) -> None:
@@ -333,5 +325,5 @@ def _decoded(made: bytes, relocation: Relocation | None = None) -> Result:
 def _portable(made: bytes) -> bytes:
     """Raises ValueError."""
     fields = _RESULT.sections_of(made)
-    fields["basis"] = fields["is_made_here"] = b""
+    fields["basis"] = b""
     return _RESULT.joined(fields)

@@ -47,23 +47,23 @@ class Rehearsal:
     may_choose: bool
 
 
-def find(front: tuple[str, str], cache: Store, now: Present) -> Rehearsal | None:
-    """The valid rehearsal of a wrapper; for `front` see keys.key_and_secret."""
-    found = record.find_hidden(front, cache, now)
+def find(front_key: str, cache: Store, now: Present) -> Rehearsal | None:
+    """The valid rehearsal of a wrapper."""
+    found = record.find_private(front_key, cache, now)
     if not found:
         return None
-    pair, shown = found
+    inputs, shown = found
     try:
         values = _BECOMES.decode(shown)
         (program,) = values["program"]
     except ValueError:
         return None
     call = CompilerCall(program, tuple(values["argv"]), tuple(values["variables"]))
-    return Rehearsal(call, pair.input_record, values["may_choose"])
+    return Rehearsal(call, inputs, values["may_choose"])
 
 
-def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -> None:
-    """Store a rehearsal that was observed from `since_ns` on, encrypted: argv and variables may be secret."""
+def add(front_key: str, known: Rehearsal, cache: Store, since_ns: int) -> None:
+    """Store a rehearsal that was observed from `since_ns` on."""
     call = known.call
     shown = _BECOMES.encode(
         {
@@ -73,4 +73,4 @@ def add(front: tuple[str, str], known: Rehearsal, cache: Store, since_ns: int) -
             "may_choose": known.may_choose,
         }
     )
-    record.add_hidden(front, known.input_record, shown, cache, since_ns)
+    record.add_private(front_key, known.input_record, shown, cache, since_ns)

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 _DIGEST = "digest "  # replaces a value that is too long (observer/process.c)
 
 
-def front(script: Request) -> tuple[str, str]:
-    """The front key of a script's rehearsal, and the key that encrypts what it has shown."""
+def front_key(script: Request) -> str:
+    """The front key of a script's rehearsal."""
     directory = (os.getcwd(), script.environ.get("PWD", ""))
     argv = (script.nvcc, *script.arguments)
-    return keys.key_and_secret("scripted nvcc", [("argv", argv), ("directory", directory)])
+    return keys.key_of("scripted nvcc", [("argv", argv), ("directory", directory)])
 
 
 def known(script: Request, cache: Store) -> Request | None:
     """The call that a script makes, from a valid rehearsal, whose inputs become `script.input_record`."""
     now = Present(script.environ, cache)
-    found = rehearsed.find(front(script), cache, now)
+    found = rehearsed.find(front_key(script), cache, now)
     if not found:
         return None
     record.take_signatures(found.input_record, now)

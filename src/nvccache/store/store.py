@@ -3,9 +3,10 @@
     $NVCCACHE_DIR/
       CACHEDIR.TAG
       replay-v13/ab/<key>        a call as typed: stat signatures of its inputs, and its result
-      record-v3/ab/<key>         observed inputs of a call or stage, and its result (record.py)
+      record-v4/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
+      private-v1/ab/<key>        output of a dry run, or the command that a wrapper starts; never sent
       memo-v1/ab/<key>           can be computed again, such as the digests of the files in a directory
       object-v5/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
@@ -35,11 +36,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v3", "memo-v1", "replay-v13", "object-v5"
-BUCKETS = (BLOB, RECORD, MEMO, REPLAY, OBJECT)
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v4", "memo-v1", "replay-v13", "object-v5"
+PRIVATE = "private-v1"
+BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
 # Readable by their user only: they hold command lines or values of environment variables.
-_PRIVATE = frozenset((OBJECT, REPLAY))
+_PRIVATE = frozenset((OBJECT, REPLAY, PRIVATE))
 _SELF_CHECKED = frozenset((REPLAY,))  # with their own checksums, for the launcher: records/replay_layout.py
 LARGEST_RECORD = 1 << 26  # bytes; the record of a TU with 1 600 headers has 300 000
 _BLOCK = 1 << 12  # bytes; compressing a smaller file saves no disk space

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import kept_records
-from nvccache.records import record
 from nvccache.store import store
-from nvccache.store.store import Store
 from scenarios.support.both_ways import both_ways
 from workspaces import Workspace
 
@@ -50,15 +47,6 @@ def test_an_edited_source_needs_no_dry_run(calls):
     assert calls.is_known()
 
 
-def test_one_that_came_from_another_cache_or_a_pack_is_not_believed(calls):
-    """Its commands would be run."""
-    cache = Store(str(calls.workspace.cache))
-    for key, body in kept_records.bodies_of(calls.workspace.cache).items():
-        cache.add_record(store.RECORD, key, record.without_hints(body), is_received=True)
-    assert not calls.is_known()
-    assert calls.is_known(), "our own is kept now"
-
-
 def test_another_command_line_needs_one(calls):
     assert not calls.is_known("-arch=sm_80", "-DSTEP=4", "-c", "a.cu", "-o", "a.o")
     assert not calls.is_known("-arch=sm_80", "-DSTEP=3", "-lineinfo", "-c", "a.cu", "-o", "a.o")
@@ -94,7 +82,7 @@ def test_a_host_compiler_that_is_found_first_now_needs_one(calls, tmp_path):
 
 
 def test_what_cannot_be_read_is_asked_again(calls):
-    for path in Path(calls.workspace.cache).glob(f"{store.RECORD}/*/*"):
+    for path in Path(calls.workspace.cache).glob(f"{store.PRIVATE}/*/*"):
         path.write_bytes(path.read_bytes()[:-1])
     assert not calls.is_known()
     assert calls.is_known()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -225,6 +226,28 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
     assert keys_in(encoded(cache)) == [third, second, first]
 
 
+# What may repeat secrets of a command line.
+
+
+def test_what_is_private_is_only_for_its_user_and_never_sent(header, cache):
+    inputs, key = read(header), "1" * 64
+    record.add_private(key, inputs, b"-DTOKEN=secret", cache, time.time_ns() + 60 * 10**9)
+    (path,) = Path(cache.root, store.PRIVATE).rglob(key)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert cache.published == {}
+    found = record.find_private(key, cache, Answering(answer="an answer"))
+    assert found and (found[0].files, found[1]) == (inputs.files, b"-DTOKEN=secret")
+    header.write_text("changed")
+    assert record.find_private(key, cache, Answering(answer="an answer")) is None
+
+
+def test_a_private_record_that_is_damaged_is_removed(header, cache):
+    key = "1" * 64
+    cache.add_record(store.PRIVATE, key, b"no record")
+    assert record.find_private(key, cache, Answering(answer="an answer")) is None
+    assert not [*Path(cache.root, store.PRIVATE).rglob(key)]
+
+
 # Damage.
 
 
@@ -345,7 +368,7 @@ def test_what_tells_of_this_machine_does_not_leave_it(cache, tmp_path):
     assert made.reader == ""
     assert str(os.stat(tmp_path / "x.h").st_ino).encode() not in sent
     ((its_key, its_result, _),) = record.results_in(sent)
-    result.basis, result.is_made_here = [], False
+    result.basis = []
     assert (its_key, values_of(its_result)) == (key, values_of(result))
     assert (made.files, made.digests) == ([str(tmp_path / "x.h")], [keys.digest_bytes(b"int x;\n")])
     assert made.names == [[input_records.ABSENT + "none.h"]]
@@ -373,12 +396,6 @@ def test_records_of_two_caches_together_have_ours_first_and_an_end(cache, tmp_pa
     assert len(keys_in(record.merged(many, many))) == 16
     assert keys_in(record.merged(ours, many)) == [second, first, *(f"{number:064x}" for number in range(14))]
     assert keys_in(record.merged(many, body_of(key, *rest))) == [f"{number:064x}" for number in range(16)]
-
-
-def test_what_is_for_this_machine_alone_is_not_sent(header, cache):
-    record.add(Pair(FRONT, read(header), Result()), cache, time.time_ns(), is_sent=False)
-    assert found(cache)
-    assert list(cache.published) == []
 
 
 def test_each_pair_names_the_programs_that_ran(cache, header, tmp_path):

@@ -76,11 +76,11 @@ def test_what_a_record_holds_is_not_run(nvcc: Path, typed: Path, tmp_path: Path)
     script = called(typed, {"NVCCACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)})
     cache = Store(directory.of(script.config))
     known = Rehearsal(CompilerCall(str(nvcc), (str(nvcc), "-c", "b.cu"), ()), InputRecord(), False)
-    rehearsed.add(scripted.front(script), known, cache, time.time_ns())
+    rehearsed.add(scripted.front_key(script), known, cache, time.time_ns())
     assert levels.answer(script) is None
     assert not hasattr(script, "invocation") and not script.program
     known = Rehearsal(CompilerCall(str(nvcc), (str(nvcc), "--dryrun"), ()), InputRecord(), False)
-    rehearsed.add(scripted.front(script), known, cache, time.time_ns())
+    rehearsed.add(scripted.front_key(script), known, cache, time.time_ns())
     found = levels.answer(script)
     assert isinstance(found, Bypass) and found.reason == "information"
 
