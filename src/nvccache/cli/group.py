@@ -122,7 +122,7 @@ def _sentence_of(error: click.UsageError) -> str:
         command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
         words = f"{command} {error.option_name}".lstrip()
         near = hints.did_you_mean(next(iter(error.possibilities or ()), ""))
-        hint = removed.instead_of(words, removed.OPTIONS) or near or hints.for_option(words)
+        hint = removed.instead_of(words, removed.OPTIONS) or near
         return f"no such option `{error.option_name}`{hint}"
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param:

@@ -231,6 +231,8 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
 
 def test_what_is_private_is_only_for_its_user_and_never_sent(header, cache):
     inputs, key = read(header), "1" * 64
+    Path(cache.root).mkdir(exist_ok=True)
+    Path(cache.root).chmod(0o2775)  # a shared cache
     record.add_private(key, inputs, b"-DTOKEN=secret", cache, time.time_ns() + 60 * 10**9)
     (path,) = Path(cache.root, store.PRIVATE).rglob(key)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
