@@ -36,6 +36,16 @@ _WRITES_BESIDE_OBJECT = (
     "-fstack-usage",
     "-fcallgraph-info",
 )
+# Those of which the names of the files are known: the object's, with another suffix.
+_SIDE_FILES = {
+    "-gsplit-dwarf": ".dwo",
+    "--coverage": ".gcno",
+    "-coverage": ".gcno",
+    "-ftest-coverage": ".gcno",
+    "-fprofile-arcs": "",
+    "-fstack-usage": ".su",
+}
+_OBJECT_SUFFIX = ".o"
 _READS = tuple(
     """
     @ -specs -wrapper -B -prefix -fplugin -fpass-plugin -load -fauto-profile -fbranch-probabilities
@@ -102,6 +112,15 @@ def writes_beside_object(argv: Iterable[str]) -> bool:
     return any(
         ("-" + option.lstrip("-")).startswith(_WRITES_BESIDE_OBJECT) for option in argv if option[:1] == "-"
     )
+
+
+def side_files(argv: Iterable[str], product: str) -> list[str]:
+    """The files that the host compiler writes beside an object; empty if not all of their names are known."""
+    options = [option for option in argv if writes_beside_object([option])]
+    if not product.endswith(_OBJECT_SUFFIX) or not _SIDE_FILES.keys() >= set(options):
+        return []
+    suffixes = dict.fromkeys(filter(None, map(_SIDE_FILES.get, options)))
+    return [product.removesuffix(_OBJECT_SUFFIX) + suffix for suffix in suffixes]
 
 
 def is_link(argv: Iterable[str]) -> bool:

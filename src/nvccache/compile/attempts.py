@@ -79,7 +79,8 @@ def check(call: StagedCall, tasks: Tasks, task: Task) -> bool:
         raise BeginAgainError("the module ids differ: compiling again with nvcc's", context)
     if made and made.path_dependence:
         object_path.remember(stage, call.environ, call.store)
-        if any(output.destination not in ("", os.devnull) for output in stage.outputs):
+        is_discarded = os.devnull in [output.destination for output in stage.outputs]
+        if any(output.destination for output in stage.outputs) and not (is_discarded or context.is_in_place):
             context = replace(context, is_in_place=True)
             raise BeginAgainError(f"{made.path_dependence}: compiling again with nvcc's path", context)
     elif made and not made.is_as_rehearsed:

@@ -45,7 +45,7 @@ _DERIVED_NAME = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 def is_in_place(context: Context) -> bool:
     """Whether the first attempt writes in place: an unknown wrapper, or the path is known to matter."""
     compiles = _host_compiles(context.plan)
-    if not all(stage.command for stage in compiles):
+    if not all(stage.command and not stage.grammar.writes_beside for stage in compiles):
         return True
     return any(_path_matters(stage, context.environ, context.store) for stage in compiles)
 
@@ -76,6 +76,9 @@ def plan_of(plan: Plan) -> Plan:
 
 def path_dependence(stage: Stage, workspace: Workspace, log: Log, is_as_rehearsed: bool) -> str:
     """Why the path of an object may have mattered, a clause; empty if it did not. Raises OSError."""
+    for output in stage.outputs:
+        if stage.grammar.writes_beside and not (output.is_in_place and workspace.knows(output.path)):
+            return f"{stage.kind} writes no `{output.path}`"
     for output in _objects(stage):
         content = workspace.content_of(output.path) or b""
         if output.is_in_place:
@@ -164,7 +167,8 @@ def _in_place(stage: Stage) -> Stage:
     """The stage with nvcc's own argv, if its object is or becomes a regular file."""
     argv, outputs = stage.argv, []
     for output in stage.outputs:
-        if output in _objects(stage) and output.destination and _may_become_file(output.destination):
+        is_written = output in _objects(stage) or stage.grammar.writes_beside
+        if is_written and output.destination and _may_become_file(output.destination):
             argv = tuple(output.destination if arg == output.path else arg for arg in argv)
             outputs.append(replace(output, path=output.destination))
         else:

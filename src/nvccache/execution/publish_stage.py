@@ -43,7 +43,11 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
         return made.path_dependence
     if not made.is_as_rehearsed:
         return f"{stage.kind} has started another command than before"
-    contents = list(_contents(call, stage).values())
+    # Files beside an object name intermediates, under nvcc with paths that are as random.
+    of_objects = {
+        out.path for out in stage.outputs if out.role == "object" or not stage.grammar.writes_beside
+    }
+    contents = [content for path, content in _contents(call, stage).items() if path in of_objects]
     directory = os.fsencode(call.plan.scratch)
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
@@ -65,7 +69,9 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     if not is_own or find_stage.front_key(call, stage) != action.front_key:
         return unchanged_files.CHANGED_MEANWHILE
     modes = [object_path.unusual_mode(path, stage.kind, call.plan.scratch) for path in made.in_place]
-    return next(filter(None, modes), object_path.early_lookup(made.in_place, made.existed, observations))
+    # objcopy, which gcc runs, looks whether the file for split debug information exists.
+    sought = [path for path in made.in_place if not path.endswith(".dwo")]
+    return next(filter(None, modes), object_path.early_lookup(sought, made.existed, observations))
 
 
 def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:

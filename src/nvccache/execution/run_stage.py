@@ -213,6 +213,8 @@ def _adopt_changes(call: StagedCall, stage: Stage, before: dict[str, str]) -> No
 def take_in(call: StagedCall, stage: Stage) -> None:
     """Read a stage's outputs into the workspace, with the facts about its text; raises OSError."""
     for output in stage.kept_outputs:
+        if stage.grammar.writes_beside and not os.path.exists(output.path):
+            continue  # see object_path.path_dependence
         content = call.workspace.read_written(output)
         if stage.is_preprocessor:
             directories = [call.context.checkout] if call.context.checkout else []

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from nvccache.commandline import host_options
 from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.plan.model import APPENDED, OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
@@ -109,6 +110,8 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
             possible_files += _possible_files(piece.prefix)
         argv.append(piece.prefix + value + piece.suffix)
         key_argv.append(piece.prefix + shown + piece.suffix)
+    if grammar.writes_beside:
+        outputs += _beside(outputs[-1], command.argv)
     return Stage(
         grammar,
         tuple(argv),
@@ -126,6 +129,16 @@ def _output(role: str, path: str, scratch: str, number: int) -> Output:
         return Output(role, path)
     # Not directly at its destination: another process could change it before it is stored.
     return Output(role, f"{scratch}/product-{number}/{os.path.basename(path)}", path)
+
+
+def _beside(product: Output, argv: Sequence[str]) -> list[Output]:
+    """The files that a host compiler writes beside an object."""
+    paths = host_options.side_files(argv[1:], product.path)
+    destinations = host_options.side_files(argv[1:], product.destination or product.path)
+    return [
+        Output(os.path.splitext(path)[1], path, destination)
+        for path, destination in zip(paths, destinations, strict=True)
+    ]
 
 
 def _reading_product(piece: Piece, products: Mapping[str, str]) -> Piece:

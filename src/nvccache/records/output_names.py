@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 
+from nvccache.commandline import host_options
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,6 +91,8 @@ def of_call(invocation: Invocation) -> Outputs:
             optional = [_named_after(path, ".ltoir", invocation) for path in invocation.inputs]
     else:
         return UNKNOWN
+    for product in tuple(products) if EXTENSIONS.get(invocation.mode) == ".o" else ():
+        products += host_options.side_files(invocation.host_flags, product)
     if _is_any_of([*products, *optional, dependency_file], _read_by(invocation)):
         return UNKNOWN
     found = Outputs(products, optional, dependency_file)

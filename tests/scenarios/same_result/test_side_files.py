@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+from scenarios.support.both_ways import by_cache, by_plain, rebuild
 from scenarios.support.cases import (
     DEFAULT,
     OLD_ENOUGH,
@@ -198,3 +200,59 @@ def test_debug_information_names_the_intermediates_that_are_kept(workspace: Work
         (workspace.directory / "a.o").unlink()
         assert workspace.cached(*options).status == 0
         assert (workspace.directory / "a.o").read_bytes() == expected
+
+
+SIDE_FILES = {
+    "split debug information": ("-g -Xcompiler -gsplit-dwarf", ("dwo",)),
+    "coverage": ("-Xcompiler --coverage,-frandom-seed=a", ("gcno",)),
+    "coverage, in two options": (
+        "-Xcompiler -fprofile-arcs,-ftest-coverage -Xcompiler -frandom-seed=a",
+        ("gcno",),
+    ),
+    "stack usage": ("-Xcompiler -fstack-usage", ("su",)),
+    "all of them": (
+        "-g -Xcompiler -gsplit-dwarf,--coverage,-fstack-usage,-frandom-seed=a",
+        ("dwo", "gcno", "su"),
+    ),
+}
+
+
+@pytest.mark.by_default("coverage", "all of them")
+@pytest.mark.parametrize("what", SIDE_FILES)
+def test_files_that_gcc_writes_beside_a_host_object_are_outputs(workspace: Workspace, what: str) -> None:
+    options, suffixes = SIDE_FILES[what]
+    workspace.write("a.cpp", "int f(int i) { return i + 1; }\n")
+    (workspace.directory / "out").mkdir()
+    expected = ["miss", "direct_hit", "stage_hit", "miss"]
+    for product, outcome in zip(["a.o", "a.o", "a.o", "out/b.c.o"], expected, strict=True):
+        if outcome == "stage_hit":
+            workspace.forget_calls()
+        made = rebuild(workspace, *options.split(), "-c", "a.cpp", product=product)
+        assert made.outcome == outcome
+        stem = product.removesuffix(".o")
+        assert set(made.files) == {product, *(f"{stem}.{suffix}" for suffix in suffixes)}
+
+
+@pytest.mark.parametrize("what", ["all of them"])
+def test_files_that_gcc_writes_beside_an_object_are_outputs(workspace: Workspace, what: str) -> None:
+    """They name intermediates of nvcc, whose paths are never the same."""
+    options, suffixes = SIDE_FILES[what]
+    workspace.write("a.cu", DEFAULT)
+    line = (*options.split(), "-arch=sm_75", "-c", "a.cu", "-o", "a.o")
+    plain = by_plain(workspace, *line)
+    first = by_cache(workspace, *line)
+    assert first.files.keys() == plain.files.keys() == {"a.o", *(f"a.{suffix}" for suffix in suffixes)}
+    time.sleep(OLD_ENOUGH)
+    hit = by_cache(workspace, *line)
+    assert (hit.outcome, hit.files) == ("direct_hit", first.files)
+    modes = [{name: mode for name, (mode, _) in made.files.items()} for made in (plain, first, hit)]
+    assert modes[0] == modes[1] == modes[2]
+    usage = [re.sub(rb"^/\S*/\S*a\.cudafe1", b"", made["a.su"], flags=re.MULTILINE) for made in (plain, hit)]
+    assert usage[0] == usage[1]
+
+
+def test_missing_file_beside_an_object_leaves_the_compile_to_nvcc(workspace: Workspace) -> None:
+    """Without debug information there is nothing to split."""
+    workspace.write("a.cpp", "int f(int i) { return i + 1; }\n")
+    line = ("-Xcompiler", "-gsplit-dwarf,-g0", "-c", "a.cpp", "-o", "a.o")
+    assert by_cache(workspace, *line).files == by_plain(workspace, *line).files

@@ -3,6 +3,7 @@
 import pytest
 
 from nvccache import outcomes
+from nvccache.commandline.host_options import side_files
 from nvccache.commandline.invocation import Bypass, Invocation, parse
 
 
@@ -41,6 +42,14 @@ HOST = {
     "host_hides_sources": ["-P", "-Wp\\,-P", "-Xpreprocessor,-P", "--no-line-commands"],
     "time_report": ["-ftime-report", "-time", "-time=x", "-Q", "-fmem-report"],
 }
+
+
+def test_side_files_have_the_name_of_the_object():
+    assert side_files(["-O2", "-gsplit-dwarf", "-fstack-usage"], "o/a.c.o") == ["o/a.c.dwo", "o/a.c.su"]
+    assert side_files(["-fprofile-arcs", "-ftest-coverage", "--coverage"], "a.o") == ["a.gcno"]
+    assert side_files(["--coverage"], "a.obj") == side_files(["--coverage"], "/dev/null") == []
+    assert side_files(["-fprofile-arcs"], "a.o") == side_files(["-O2"], "a.o") == []
+    assert side_files(["--coverage", "-fprofile-use"], "a.o") == []
 
 
 @pytest.mark.parametrize("value", ["--coverage", "-fprofile-use=x", "-gsplit-dwarf", "-fstack-usage"])

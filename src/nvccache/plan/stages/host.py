@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nvccache.commandline.host_options import is_link, writes_beside_object
+from nvccache.commandline.host_options import is_link, side_files, writes_beside_object
 from nvccache.plan.stages import line_options
 from nvccache.plan.stages.tool import Grammar, Tool, never
 
@@ -63,7 +63,8 @@ def grammar_of(argv: Sequence[str]) -> Grammar | None:
 
 def _compile(argv: Sequence[str], sees_names: bool, reads_source: bool) -> Grammar:
     # It writes further files next to the object, which must be at its destination then.
-    has_side_outputs = writes_beside_object(argv[1:])
+    writes_beside = bool(side_files(argv[1:], argv[-1]))
+    has_side_outputs = writes_beside_object(argv[1:]) and not writes_beside
     return Grammar(
         kind="host_compile",
         writes={} if has_side_outputs else {"-o": "object"},
@@ -72,6 +73,7 @@ def _compile(argv: Sequence[str], sees_names: bool, reads_source: bool) -> Gramm
         sees_names=sees_names and not has_side_outputs,
         is_cached=not has_side_outputs and not any(token.startswith(_UNCACHED) for token in argv[1:]),
         may_include=True,
+        writes_beside=writes_beside,
         reads_source=reads_source,
         stays_in_order=has_side_outputs or reads_source,  # which may include products of earlier stages
     )

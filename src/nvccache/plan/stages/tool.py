@@ -50,6 +50,7 @@ class Grammar:
     is_cached: bool = True
     may_include: bool = False  # reads headers, which no option names
     reads_source: bool = False  # compiles a source of the user, without a pass before
+    writes_beside: bool = False  # further files beside its object, see host_options.side_files
     stays_in_order: bool = False  # starts only when all stages before it in nvcc's order are done
 
     def use_of(self, option: str) -> tuple[str, str]:
