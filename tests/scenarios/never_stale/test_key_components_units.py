@@ -144,15 +144,15 @@ def test_the_content_of_what_is_read_counts(stages: Stages) -> None:
     [
         (["-g"], HOST),
         (["-Xcompiler", "-ggdb3"], HOST),
-        (["-G"], {"cicc"}),
-        (["-lineinfo"], {"cicc"}),
+        (["-G"], {"cicc", *PASSES}),
+        (["-lineinfo"], {"cicc", *PASSES}),
         (["-g", "-lineinfo"], {"cicc", *HOST}),
-        (["-Xcompiler", "-g0"], set()),
-        ([], set()),
+        (["-Xcompiler", "-g0"], PASSES),
+        ([], PASSES),
     ],
 )
 @pytest.mark.parametrize("is_pwd", [False, True])
-def test_the_working_directory_counts_for_debug_information(
+def test_the_working_directory_counts_for_passes_and_for_debug_information(
     stages: Stages, options: list[str], kinds: set[str], is_pwd: bool
 ) -> None:
     planned, environ = stages.plan("-c", "a.cu", *options)

@@ -123,7 +123,8 @@ def test_as_much_is_found_as_behind_the_compiler(workspace: Workspace, kind: str
     compiled(workspace, *line, cwd=workspace.directory / "one")
     assert compiled(workspace, *line, cwd=workspace.directory / "one").outcome == "direct_hit"
     ran = compiled(workspace, *line, cwd=workspace.directory / "two").ran()
-    assert ran == ({**PASSES, "host_compile": 1} if kind in KNOWS_DIRECTORY else {}), "another directory"
+    further = {"host_compile": 1} if kind in KNOWS_DIRECTORY else {}
+    assert ran in ({}, PASSES | further), "another directory"
     ran = compiled(workspace, *line[:-1], "b.o", cwd=workspace.directory / "two").ran()
     assert ran == {}, "another name"
     workspace.write("a.cu", "// one\n// two\n" + SOURCE)

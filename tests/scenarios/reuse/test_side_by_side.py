@@ -47,8 +47,8 @@ def check_made(calls: list[Call], paths: list[Path], expected: bytes) -> None:
         assert path.read_bytes() == expected
 
 
-@pytest.mark.by_default("working directories")
-@pytest.mark.parametrize("where", ["names", "folders", "working directories"])
+@pytest.mark.by_default("folders")
+@pytest.mark.parametrize("where", ["names", "folders"])
 def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str) -> None:
     write(workspace, SOURCE)
     expected = object_by_plain(workspace, "a.cu", *BOTH)
@@ -57,12 +57,8 @@ def test_what_all_need_runs_once(workspace: Workspace, toolkit: Path, where: str
     paths = [workspace.directory / (name if where == "names" else f"in-{name}/a.o") for name in NAMES]
     for path in paths:
         path.parent.mkdir(exist_ok=True)
-    source = workspace.directory / "a.cu"
     with ending(workspace):
-        if where == "working directories":
-            calls = [start(workspace, "-c", source, "-o", "a.o", *BOTH, cwd=path.parent) for path in paths]
-        else:
-            calls = [start(workspace, "-c", source, "-o", path, *BOTH) for path in paths]
+        calls = [start(workspace, "-c", workspace.directory / "a.cu", "-o", path, *BOTH) for path in paths]
         check_made(calls, paths, expected)
         check_nothing_is_left(workspace, calls)
     counters = workspace.counters()

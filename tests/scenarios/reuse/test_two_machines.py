@@ -244,7 +244,6 @@ def test_a_processor_of_another_class_shares_what_it_does_not_reach(tmp_path: Pa
     counters, _ = second.compile(*ARCHITECTURES)
     assert {"cicc", "ptxas"} <= counters.ran().keys()
     assert "cudafe" not in counters.ran()
-    assert "because the processor is of another class" in second.explained()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can put a library in the place of the system's")
@@ -261,7 +260,6 @@ def test_another_libm_shares_what_it_does_not_reach(tmp_path: Path, nvcc: str) -
     counters, _ = second.compile(*ARCHITECTURES, "--no-compress")
     assert {"cicc", "ptxas"} <= counters.ran().keys()
     assert "cudafe" not in counters.ran()
-    assert re.search("because the mathematics library `.*` changed", second.explained())
 
 
 def own_libraries() -> list[str]:
