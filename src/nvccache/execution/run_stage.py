@@ -84,9 +84,11 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
             shutil.copyfile(output.begins_as, output.path)
 
     logs: list[Log] = []
+    # NVIDIA's tools leave temporary files if they fail, and start no servers that would outlive them.
+    own = {"TMPDIR": call.plan.scratch} if stage.tool.program else {}
 
     def carry_out(argv: Sequence[str]) -> Completed:
-        completed, log = call.context.watch.run(argv, call.environ, handle)
+        completed, log = call.context.watch.run(argv, {**call.environ, **own}, handle)
         logs.append(log)
         return completed
 
