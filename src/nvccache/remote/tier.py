@@ -28,6 +28,7 @@ class RemoteClient:
         self.remote = remote
         self.fault = ""  # a word of outcomes.REMOTE_FAULTS, after which it is not used
         self.has_answered = False
+        self.first_query = float("inf")  # when it began
         self._connect: Callable[[], Service] = lambda: connect(remote, environ, seconds)
         self._service: Service | None = None
         self._connecting = threading.Lock()
@@ -37,6 +38,7 @@ class RemoteClient:
 
     def fetch(self, bucket: str, key: str, most: int) -> tuple[bytes | None, int]:
         """The body under a key, or None, and the bytes received; raises ServiceError."""
+        self.first_query = min(self.first_query, time.monotonic())
         try:
             with self._connecting:
                 self._service = self._service or self._connect()
@@ -155,7 +157,7 @@ class Tier:
         return None
 
     def _answer(self, name: Name) -> tuple[bytes, int] | None:
-        """Wait for an answer; if the time runs out, a remote that has not answered at all is at fault."""
+        """Wait for an answer; a remote that had most of the time without an answer is at fault."""
         self._request(name)
         with self._changed:
             if not self._waiting:
@@ -172,7 +174,7 @@ class Tier:
             if name in self._answers or self._is_closed:
                 return self._answers.get(name)
             late = self._tried[name]
-        if not late.has_answered:
+        if not late.has_answered and time.monotonic() > late.first_query + self._limit / 2:
             self._note_fault(late, ServiceError("timeout"))
         return None
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,8 @@ import faulty_server
 from faulty_server import FaultyServer, says
 from nvccache import remote_url
 from nvccache.remote import envelope, outages
+from nvccache.remote import tier as tier_module
+from nvccache.remote.service import ServiceError
 from nvccache.remote.shared_directory import SharedDirectory
 from nvccache.remote.tier import Tier
 from opened_remotes import NO_CREDENTIALS
@@ -142,6 +145,29 @@ def test_next_call_uses_the_remote_after_one_that_hangs(place):
         text = f"{server.url}/p {place.two}"
         get(place.tier(text))
         assert get(place.tier(text)) == BODY
+
+
+def test_remote_that_was_queried_too_late_is_not_at_fault(place, monkeypatch):
+    """The first remote uses up the time of the call; the second is still thinking when it is over."""
+    now = [100.0]
+    monkeypatch.setattr(tier_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    is_over = threading.Event()
+
+    def slow(name, most):
+        while not tier._waiting:
+            time.sleep(0.01)
+        now[0] += 0.5
+        raise ServiceError("timeout")
+
+    def late(name, most):
+        is_over.wait(60)
+
+    services = {place.one: slow, place.two: late}
+    monkeypatch.setattr(tier_module, "connect", lambda remote, *_: SimpleNamespace(get=services[str(remote)]))
+    tier = place.tier(f"{place.one} {place.two}")
+    assert get(tier) is None
+    is_over.set()
+    assert [remote.fault for remote in tier._remotes] == ["timeout", ""]
 
 
 def test_absence_is_no_fault_and_bad_credentials_are(place):
