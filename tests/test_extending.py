@@ -64,11 +64,11 @@ def run(package: Path, tmp_path: Path) -> Run:
 
 
 def test_a_setting_has_a_default_and_a_variable(run):
-    setting = {"value": 1.5, "origin": "default", "variable": "NVCCACHE_GREETING_TIMEOUT"}
-    shown = json.loads(run("-m", "nvccache", "config", "--json"))["settings"]["greeting_timeout"]
+    setting = {"value": 2, "origin": "default", "variable": "NVCCACHE_GREETINGS"}
+    shown = json.loads(run("-m", "nvccache", "config", "--json"))["settings"]["greetings"]
     assert shown == setting
-    code = "import os; from nvccache import config; print(config.load(os.environ).greeting_timeout)"
-    assert run("-c", code, NVCCACHE_GREETING_TIMEOUT="7") == "7.0\n"
+    code = "import os; from nvccache import config; print(config.load(os.environ).greetings)"
+    assert run("-c", code, NVCCACHE_GREETINGS="7") == "7\n"
 
 
 def test_a_command_prints_what_it_has_to_say(run, tmp_path):
@@ -84,9 +84,9 @@ def test_the_reference_and_the_manual_page_have_both(run):
         "r.REMOTE_CREDENTIALS['sqlite'] = 'none'; print(r.setting_page(), r.command_page(), manual.page())"
     )
     text = run("-c", code)
-    facts = "Value: seconds. Default: `1.5`. Name in the file: `greeting_timeout`."
-    assert f"\n## NVCCACHE_GREETING_TIMEOUT\n\n{facts}\n\nHow long a call waits for a greeting" in text
-    assert "\n.B NVCCACHE_GREETING_TIMEOUT\n" in text
+    facts = "Value: number. Default: `2`. Name in the file: `greetings`."
+    assert f"\n## NVCCACHE_GREETINGS\n\n{facts}\n\nHow many greetings a call may wait for" in text
+    assert "\n.B NVCCACHE_GREETINGS\n" in text
     assert "\n## nvccache hello\n\n    nvccache hello [OPTIONS]\n\nSay which cache is in use.\n" in text
     assert '\n.SS "nvccache hello ' in text
 

@@ -38,7 +38,7 @@ def page() -> str:
             "With a path or name of an nvcc first, `nvccache` compiles through the cache: the results are"
             " nvcc's, taken from the cache when they are certain to be the same. Started under the name"
             " `nvcc`, it finds the real nvcc further on PATH. With a command first, it runs that command.\n\n"
-            "Every command takes `--json` and then prints JSON, for scripts."
+            "Every command but `report` takes `--json` and then prints JSON, for scripts."
         ),
         ".SH COMMANDS",
     ]

@@ -29,7 +29,7 @@ from nvccache.store.eviction import Amount
 )
 @click.option("--zero", "--reset", "reset", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(as_json: bool, since: float | str | None, by: str | None, reset: bool) -> None:
-    """Show the hit rate, the compiler time avoided and the size of the cache."""
+    """Show how much was reused, and the size of the cache."""
     if reset and (since is not None or by):
         raise WrongUsage("`--zero` resets all counts: it cannot be combined with `--since` or `--by`")
     settings = our_settings.load()

@@ -93,8 +93,8 @@ def test_settings_that_keep_it_from_working_are_named(workspace: Workspace, tmp_
     result, lines = examine(
         workspace,
         NVCCACHE_DISABLE="1",
-        NVCCACHE_UMASK="002",
         NVCCACHE_MAX_SISE="1G",
+        NVCCACHE_UMASK="002",
         NVCCACHE_JOBS="-1",
     )
     assert result.status == 1
