@@ -31,7 +31,6 @@ REASONS = {
 }
 # How many of the commands are unknown tools; none unless listed here.
 NOT_UNDERSTOOD = {
-    "the name of what the host compiler reads": 1,
     "cudafe++ renamed": 1,
     "cicc renamed": 1,
     "ptxas renamed": 1,

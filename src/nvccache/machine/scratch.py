@@ -37,6 +37,8 @@ def choose(environ: Mapping[str, str], cache: str) -> str:
     """
     first = os.path.abspath(environ.get("TMPDIR") or "/tmp")
     parents = [first, environ.get("XDG_RUNTIME_DIR", ""), cache] if os.path.isdir(first) else []
+    with contextlib.suppress(OSError):
+        os.makedirs(cache, 0o700, exist_ok=True)  # the first call of a user creates it
     safe = [parent for parent in parents if os.path.isabs(parent) and _is_safe(_of_user(parent))]
     return os.path.join(_of_user((*safe, first)[0]), new_name())
 

@@ -490,7 +490,6 @@ RECORDED = {
 }
 
 
-@pytest.mark.by_default("a log that grows", "a temporary file elsewhere")
 @pytest.mark.parametrize("what", RECORDED)
 def test_who_leaves_nothing_behind_is_recorded(workspace: Workspace, what: str) -> None:
     use_wrapper(workspace, RECORDED[what], files={"log": "x\n"})
