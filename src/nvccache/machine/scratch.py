@@ -36,11 +36,13 @@ def choose(environ: Mapping[str, str], cache: str) -> str:
     Where others could exchange it in TMPDIR, it is in XDG_RUNTIME_DIR or in the cache directory.
     """
     first = os.path.abspath(environ.get("TMPDIR") or "/tmp")
-    parents = [first, environ.get("XDG_RUNTIME_DIR", ""), cache] if os.path.isdir(first) else []
-    with contextlib.suppress(OSError):
-        os.makedirs(cache, 0o700, exist_ok=True)  # the first call of a user creates it
-    safe = [parent for parent in parents if os.path.isabs(parent) and _is_safe(_of_user(parent))]
-    return os.path.join(_of_user((*safe, first)[0]), new_name())
+    parent = first
+    if os.path.isdir(first) and not _is_safe(_of_user(first)):
+        with contextlib.suppress(OSError):
+            os.makedirs(cache, 0o700, exist_ok=True)  # it may be the user's first call
+        others = [path for path in (environ.get("XDG_RUNTIME_DIR", ""), cache) if os.path.isabs(path)]
+        parent = next((path for path in others if _is_safe(_of_user(path))), first)
+    return os.path.join(_of_user(parent), new_name())
 
 
 def _of_user(parent: str) -> str:

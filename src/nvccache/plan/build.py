@@ -209,7 +209,13 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     problem = _problem_of_flow(stages, plan.included)
     if problem:
         return problem
-    if not any(stage.grammar.is_cached and not stage.is_preprocessor for stage in stages):
+    # Of a source without device code nvcc makes an object that it drops if PTX or the like is wanted.
+    if not any(
+        stage.grammar.is_cached
+        and not stage.is_preprocessor
+        and (not stage.grammar.reads_source or any(output.destination for output in stage.outputs))
+        for stage in stages
+    ):
         return Bypass("nothing_to_cache")
     writes_dependencies = bool(plan.dependency_files)
     # Without preprocessing nvcc writes no depfile, even if one is requested.

@@ -48,7 +48,7 @@ SEARCHED = {
 }
 
 
-@pytest.mark.by_default("another checkout", "an included file")
+@pytest.mark.by_default("call-another checkout", "stage-another checkout", "call-an included file")
 @pytest.mark.parametrize("searched", SEARCHED)
 @pytest.mark.parametrize("further", [(), ("-Xptxas", "-O2")], ids=["call", "stage"])
 def test_system_headers_of_another_directory(

@@ -286,7 +286,7 @@ def test_source_without_device_code_is_one_cached_stage():
     assert not planned(*PIPELINE).stages[-1].grammar.reads_source
     # nvcc leaves no object of `-ptx a.cpp`.
     line = 'gcc -c -x c++ -D__NVCC__ "a.cpp" -o "/s/a.o"'
-    assert _bypass(line, argv="-ptx a.cpp").reason == "unexplained"
+    assert _bypass(line, argv="-ptx a.cpp").reason == "nothing_to_cache"
 
 
 def test_preprocessed_text_is_no_product():
