@@ -140,7 +140,7 @@ POSITION_READERS = {
 }
 
 
-@pytest.mark.by_default("a use that no name shows")
+@pytest.mark.by_default("a use that no name shows--isystem")
 @pytest.mark.parametrize("flag", ["-isystem", "-I"])
 @pytest.mark.parametrize("name", POSITION_READERS)
 def test_text_that_can_ask_for_its_line_is_keyed_with_lines(
