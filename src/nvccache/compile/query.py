@@ -100,6 +100,8 @@ def _record(run: Run, report: Report) -> None:
     temporary = (os.path.basename(path) for path in observation.written if not os.path.lexists(path))
     if os.fsencode(run.path) in answered or any(os.fsencode(name) in answered for name in temporary):
         reason = "its answer names temporary files"
+    if completed.is_cut_short:
+        reason = "a process that it started may still print messages"
     if reason:
         raise UnreadableError(reason)
     made = inputs.union([read], request.environ, request.invocation.option_files)

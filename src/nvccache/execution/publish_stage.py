@@ -41,6 +41,8 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     """Why a result is specific to this call, or may not belong to its keys; empty if neither."""
     if made.path_dependence:
         return made.path_dependence
+    if made.completed.is_cut_short:
+        return f"a process that {stage.kind} started may still print messages"
     if not made.is_as_rehearsed:
         return f"{stage.kind} has started another command than before"
     # Files beside an object name intermediates, under nvcc with paths that are as random.

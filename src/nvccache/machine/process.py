@@ -36,6 +36,7 @@ class Completed:
     stderr: bytes
     seconds: float
     cpu: float = 0.0  # seconds, including children that it waited for; 0 if unknown
+    is_cut_short: bool = False  # whether a process that it started can still write to its streams
 
 
 class Interrupted(BaseException):
@@ -236,11 +237,13 @@ def run(
                 handle.attach(child)
             assert child.stdout
             assert child.stderr
-            written = _read_output(child, (child.stdout.fileno(), child.stderr.fileno()), max_output)
+            streams = (child.stdout.fileno(), child.stderr.fileno())
+            written, is_cut_short = _read_output(child, streams, max_output)
         except BaseException:
             child.terminate()
             raise
-    return Completed(child.returncode, written[0], written[1], time.monotonic() - started, child.cpu)
+    seconds = time.monotonic() - started
+    return Completed(child.returncode, written[0], written[1], seconds, child.cpu, is_cut_short)
 
 
 def _start(
@@ -276,8 +279,10 @@ def _start(
     return start(["/bin/sh", script, *argv[1:]], None)  # a script without #!, as nvcc's shell runs it
 
 
-def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> list[bytes]:
-    """The output of a tool until it ends; of each stream only the last `max_bytes`, unless that is 0.
+def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> tuple[list[bytes], bool]:
+    """The output of a tool until it ends, and whether a process it started can still write more.
+
+    Of each stream only the last `max_bytes` are kept, unless that is 0.
 
     Like nvcc, does not wait for the end of the streams: processes that the tool started, such as a compile
     server, may keep them open.
@@ -307,7 +312,7 @@ def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> li
     child.wait()
     for descriptor in still_open:
         _discard_rest(descriptor)
-    return [bytes(part) for part in written.values()]
+    return [bytes(part) for part in written.values()], bool(still_open)
 
 
 def _discard_rest(descriptor: int) -> None:
