@@ -6,11 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-import time
 
-import pytest
-
-from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.toolkits import CCBIN, SOURCE
 from workspaces import Workspace
 
@@ -65,24 +61,3 @@ def test_a_server_that_a_call_has_started_serves_others(workspace: Workspace) ->
     finally:
         with contextlib.suppress(OSError):
             os.kill(int((directory / "pid").read_text()), signal.SIGKILL)
-
-
-@pytest.mark.parametrize("line", [("-c", "a.cu", "-o", "a.o"), ("-E", "a.cu")], ids=["compile", "query"])
-def test_what_may_still_print_messages_is_not_recorded(workspace: Workspace, line: tuple[str, ...]) -> None:
-    """The messages so far would be replayed, and the ones that come later never."""
-    compiler = CCBIN or "/usr/bin/g++"
-    text = f'#!/bin/sh\nsleep 600 </dev/null & echo $! >>{workspace.directory}/pids\nexec {compiler} "$@"\n'
-    workspace.write("g++", text).chmod(0o755)
-    workspace.write("a.cu", SOURCE)
-    try:
-        outcomes = []
-        for _ in range(3):
-            time.sleep(OLD_ENOUGH)
-            result, counters = workspace.since(lambda: workspace.cached("-ccbin", "./g++", *line))
-            assert result.status == 0
-            outcomes.append(counters.outcome)
-        assert not {"direct_hit", "query_hit"} & set(outcomes)
-    finally:
-        for pid in (workspace.directory / "pids").read_text().split():
-            with contextlib.suppress(OSError):
-                os.kill(int(pid), signal.SIGKILL)

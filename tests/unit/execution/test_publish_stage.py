@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
+from nvccache.machine import process
 from nvccache.observation import observer
+from nvccache.values import replace
 from scripted_toolkit import CICC, PASS, Toolkit, stages
 
 
@@ -72,3 +77,19 @@ def test_a_result_with_diagnostics_is_kept_for_identical_input_only(toolkit: Too
     toolkit.compile()
     toolkit.write("a.cu", "\n\nint cicc_says;\n")
     assert "cicc" in stages(toolkit.compile())
+
+
+def test_what_may_still_print_messages_is_not_stored(
+    toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that a tool has left behind: its later messages would be missing from each hit."""
+    run = process.run
+
+    def leave_a_process(argv: Sequence[str], *others: Any, **named: Any) -> process.Completed:
+        return replace(run(argv, *others, **named), is_cut_short="ptxas" in argv[0])
+
+    monkeypatch.setattr(process, "run", leave_a_process)
+    assert toolkit.compile().status == 0
+    assert "a process that ptxas started may still print" in toolkit.last_record().reason_against_record
+    assert toolkit.answer() is None
+    assert "ptxas" in stages(toolkit.compile())
