@@ -87,9 +87,9 @@ def arguments_of(kind: str) -> list[str]:
 def watch(workspace, argv) -> tuple[int, observer_log.Observation, set[str], set[str]]:
     """The status, the observation, and what strace saw read, by programs and by loaders."""
     watched, trace = workspace.directory / "watched", workspace.directory / "trace"
-    preload = observer.arm(str(watched), {})[observer.VARIABLE]
+    armed = [f"-E{name}={value}" for name, value in observer.arm(str(watched), {}).items()]
     tracing = ["strace", "-f", "-y", "-qq", "-s", "9999", "-o", str(trace), "-e", f"trace={traces.CALLS}"]
-    done = workspace.run([*tracing, "-E", f"{observer.VARIABLE}={preload}", *argv])
+    done = workspace.run([*tracing, *armed, *argv])
     found = observer_log.read(observer.log_in(str(watched)), argv[0])
     return done.status, found, *traces.read(trace, str(workspace.directory), watched)
 
@@ -112,6 +112,7 @@ def missing(found: observer_log.Observation, read: set[str], loaded: set[str], d
     sought = {name for process in found.processes for name in process.sought}
     sought |= {os.path.basename(path) for process in found.processes for path in process.loaded}
     of_loader = {path for path in loaded - known if not path.startswith(("/etc/ld.so.", "/proc/self/"))}
+    of_loader.discard(observer.LIBRARY)
     left = {path for path in read - known if not traces.is_documented(path, walked, sought)}
     return sorted(left | of_loader)
 
