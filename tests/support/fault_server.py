@@ -143,7 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(207, text.encode(), Content_Type="application/xml")
 
     def _go_wrong(self, fault: str, content: bytes) -> None:
-        self.close_connection = True
+        # An answer that looks right keeps its connection: closing it would be a fault of another kind.
+        self.close_connection = fault not in ("wrong bytes", "other bytes")
         if fault == "hang":
             self.server.is_over.wait()
         elif fault == "drip headers":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -93,7 +94,9 @@ def test_a_process_group_may_be_killed_at_any_moment(
         share = choose.random() if number % 4 else choose.choice([0.05, 0.95]) + choose.uniform(-0.05, 0.05)
         ran = killed(workspace, longest * share, signum)
         wait_for_all(tmp_path)
-        assert os.listdir(tmp_path / "tmp") == [], (number, ran)
+        # What gcc, killed with the call, leaves in its TMPDIR, it leaves under nvcc, too.
+        left = [name for name in os.listdir(tmp_path / "tmp") if not re.fullmatch(r"cc\w{6}\.\w+", name)]
+        assert left == [], (number, ran)
         assert set(os.listdir(out)) <= {"a.cu", "a.o", "a.d"}, (number, ran)
         after = {name: (out / name).read_bytes() for name in ("a.o", "a.d") if (out / name).exists()}
         assert workspace.cached(*LINE).status == 0

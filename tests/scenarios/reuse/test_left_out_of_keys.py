@@ -120,7 +120,7 @@ def test_temporary_directories(warm: Workspace, tmp_path: Path) -> None:
         check(warm, TMPDIR=str(tmp_path / name))
         assert not list((tmp_path / name).iterdir())
     warm.cached(*argv(warm, "-o", "again.o"), cwd=tmp_path)
-    check(warm, cwd=tmp_path, TMPDIR="plain")
+    check(warm, cwd=tmp_path, TMPDIR="plain", preprocesses=True)  # as it does in each new directory
 
 
 @pytest.mark.by_default(
