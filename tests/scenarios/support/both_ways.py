@@ -9,19 +9,22 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import shlex
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from scenarios.support.toolkits import HOST_OPTIONS
-from workspaces import Counters, Result, Workspace
+from workspaces import REFERENCE_KEEP_DIRECTORY, Counters, Result, Workspace
 
 Files = Mapping[str, tuple[int, bytes]]  # name -> mode and content
 
 _TEMPORARY = re.compile(rb"(?:/tmp/)?tmpxft_[0-9a-f]{8}_[0-9a-f]{8}-\d+_")
 _ANYWHERE = re.compile(rb"(?:/[^\s:;'\"]*/)?tmpxft_[0-9a-f]{8}_[0-9a-f]{8}(?:-\d+_)?|/[^\s:;'\"]*/cc\w{6}\.s")
 _MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
+_SYSTEM = ("/usr/", "/bin", "/lib", "/nowhere")  # nothing here changes while a test runs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +76,58 @@ def both_ways(
     is_bypassed = bool(found.counters.calls["bypass"])
     keep = keep or keep_of(workspace)
     plain = by_plain(workspace, *argv, cwd=cwd, keep=None if is_bypassed else keep, **variables)
-    for stream in ("stderr", "stdout"):
-        assert readable(getattr(found, stream), keep) == readable(getattr(plain, stream), keep), argv
-    assert found.status == plain.status
-    assert found.files.keys() == plain.files.keys(), argv
-    if not is_bypassed:  # nvcc alone may write the time and its own process id
-        differing = [name for name in found.files if found.files[name] != plain.files[name]]
-        assert not differing, f"{differing} differ for {argv}"
+    if is_bypassed:  # nvcc alone may write the time and its own process id
+        shown, wanted = (
+            dataclasses.replace(made, files=dict.fromkeys(made.files, (0, b""))) for made in (found, plain)
+        )
+    else:
+        shown, wanted = found, plain
+    differing = differences(readable_result(shown, keep), readable_result(wanted, keep))
+    assert not differing, described(workspace, argv, differing, cwd, **variables)
     return found
+
+
+def differences(found: Made, expected: Made) -> list[str]:
+    """In which parts two results differ, with what each has."""
+    parts = [
+        f"{part}: {ours!r}, and by nvcc {theirs!r}"
+        for part in ("status", "stdout", "stderr")
+        if (ours := getattr(found, part)) != (theirs := getattr(expected, part))
+    ]
+    names = sorted(found.files.keys() | expected.files.keys())
+    return parts + [
+        f"`{name}`: {_file_words(found, name)}, and by nvcc {_file_words(expected, name)}"
+        for name in names
+        if found.files.get(name) != expected.files.get(name)
+    ]
+
+
+def _file_words(made: Made, name: str) -> str:
+    mode, content = made.files.get(name, (0, b""))
+    return f"mode {mode:o} and {len(content)} bytes" if name in made.files else "missing"
+
+
+def described(
+    workspace: Workspace,
+    argv: Collection[str | Path],
+    differing: list[str],
+    cwd: Path | None = None,
+    **variables: str,
+) -> str:
+    """A failure: both command lines as one can type them, what differs, and what `explain` says."""
+    place = cwd or workspace.directory
+    line = shlex.join(map(str, (workspace.nvcc, *_with_host_compiler(argv))))
+    own = {"NVCCACHE_DIR": str(workspace.cache), **variables}
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in own.items())
+    asked = [sys.executable, "-m", "nvccache", "explain"]
+    explained = workspace.run(asked, cwd=place, **variables).stdout.decode()
+    lines = (f"cd {place}", f"{settings} {line}", f"{settings} nvccache {line}")
+    return "\n".join(("differs from nvcc:", *differing, "", *lines, "", explained))
+
+
+def readable_result(made: Made, keep: Path) -> Made:
+    streams = {part: readable(getattr(made, part), keep) for part in ("stdout", "stderr")}
+    return dataclasses.replace(made, **streams)
 
 
 def rebuild(
@@ -130,13 +177,61 @@ def by_plain(
     makes: Collection[str] = (),
     **variables: str,
 ) -> Made:
-    """Compile with plain nvcc; with `keep`, its names for intermediates are the same on every run."""
+    """Compile with plain nvcc; with `keep`, its names for intermediates are the same on every run.
+
+    A result is remembered as long as nothing below the test's directory changes that nvcc could read.
+    """
     kept: tuple[str | Path, ...] = ()
     if keep:
         keep.mkdir(exist_ok=True)
         kept = ("-keep", "-keep-dir", keep)
     line = (*_with_host_compiler(argv), *kept)
-    return _made(workspace, cwd, makes, lambda: workspace.plain(*line, cwd=cwd, **variables))
+    state = _state(workspace, line, cwd, makes, variables) if keep else None
+    if state is None or state not in _results_of_nvcc:
+        made = _made(workspace, cwd, makes, lambda: workspace.plain(*line, cwd=cwd, **variables))
+        if state is None or state != _state(workspace, line, cwd, makes, variables):
+            return made
+        _results_of_nvcc[state] = made
+    return _results_of_nvcc[state]
+
+
+State = tuple[object, ...]
+_results_of_nvcc: dict[State, Made] = {}
+
+
+def _state(
+    workspace: Workspace,
+    line: Collection[str | Path],
+    cwd: Path | None,
+    makes: Collection[str],
+    variables: Mapping[str, str],
+) -> State | None:
+    """All that a compile by plain nvcc depends on; None where it may depend on what lies elsewhere."""
+    root = workspace.directory.parent
+    place = cwd or workspace.directory
+    products = {os.path.normpath(place / name) for name in makes}
+    own = (str(root), str(REFERENCE_KEEP_DIRECTORY), workspace.nvcc)
+    text = "\n".join([*map(str, line), *variables.values()])
+    words = re.findall(r"(?:^|[=,:I])(/[^,:=\n]+)", text, re.MULTILINE)
+    if not all(word.startswith((*own, *_SYSTEM)) for word in words):
+        return None
+    found: list[tuple[object, ...]] = []
+    for folder, folders, names in os.walk(root):
+        if folder == str(root):  # the caches, and what only tests read
+            folders[:] = [name for name in folders if name != "keep" and "cache" not in name]
+            names[:] = {*names} - {"log", "trace"}
+        for path in [os.path.join(folder, name) for name in (*folders, *names)]:
+            status = os.lstat(path)
+            moments = status.st_mtime_ns, status.st_ctime_ns
+            if stat.S_ISDIR(status.st_mode):  # some change by what a compile makes in them
+                is_changed = path in (str(workspace.directory), os.path.normpath(place))
+                found.append((path, status.st_mode, () if is_changed else status.st_mtime_ns))
+            elif path not in products:
+                found.append((path, status.st_mode, status.st_ino, status.st_size, moments))
+    mask = os.umask(0)
+    os.umask(mask)
+    environ = {**workspace.environ, **variables}.items()
+    return (workspace.nvcc, *map(str, line), str(place), mask, *sorted(environ), *sorted(found))
 
 
 def object_by_plain(workspace: Workspace, *argv: str | Path) -> bytes:

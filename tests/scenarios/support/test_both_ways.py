@@ -43,7 +43,7 @@ def test_what_differs_is_seen(kernel: Workspace, monkeypatch: pytest.MonkeyPatch
         return FAULTS[fault](self.directory, result) or result
 
     monkeypatch.setattr(Workspace, "cached", cached)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"differs from nvcc:(.|\n)* nvccache .*nvcc -ptx a.cu"):
         both_ways(kernel, *LINE)
 
 
@@ -63,3 +63,27 @@ def test_what_fails_or_is_left_to_nvcc_is_no_rebuild(kernel: Workspace, argv: tu
     both_ways(kernel, *argv, "-o", "a.o")
     with pytest.raises(AssertionError):
         rebuild(kernel, *argv)
+
+
+def test_nvcc_runs_again_for_whatever_it_could_read(
+    kernel: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, run = [], Workspace.plain
+
+    def plain(self: Workspace, *argv: str | Path, **how: str) -> Result:
+        runs.append(argv)
+        return run(self, *argv, **how)
+
+    monkeypatch.setattr(Workspace, "plain", plain)
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: kernel.write("inc/a.h", ""),
+        (kernel.directory / "a.cu").touch,
+        lambda: (kernel.directory / "inc").chmod(0o700),
+        lambda: kernel.environ.update(SITE="1"),
+    ]
+    for number, change in enumerate(changes, start=1):
+        change()
+        for _ in range(2):
+            both_ways(kernel, *LINE)
+            assert len(runs) == number
