@@ -94,7 +94,7 @@ class _UntouchedDirectory(Directory):
 
     __slots__ = ()
 
-    def touch(self, descriptor: int, status: os.stat_result) -> None:
+    def touch(self, descriptor: int) -> None:
         pass
 
 

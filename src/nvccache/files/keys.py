@@ -45,7 +45,7 @@ def sum_bytes(content: bytes) -> bytes:
     return xxh3_128_digest(content)
 
 
-def digest_file(path: str, max_bytes: int = 0) -> str:
+def digest_file(path: str, max_bytes: int = untrusted.MAX_BYTES) -> str:
     """The digest of a file; raises OSError, also if it is not a regular file or exceeds `max_bytes`."""
     descriptor = untrusted.open_named(path, max_bytes)
     try:
@@ -57,8 +57,11 @@ def digest_file(path: str, max_bytes: int = 0) -> str:
 def digest_descriptor(descriptor: int) -> str:
     """The digest of an open file from its offset; raises OSError, also if it goes on after its size."""
     state = blake3()
-    for chunk in untrusted.chunks_of(descriptor, _CHUNK):
+    rest = os.fstat(descriptor).st_size
+    while rest > 0 and (chunk := os.read(descriptor, min(rest, _CHUNK))):
         state.update(chunk)
+        rest -= len(chunk)
+    untrusted.check_at_end(descriptor)
     return state.hexdigest()
 
 

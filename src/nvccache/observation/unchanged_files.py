@@ -113,8 +113,7 @@ class UnchangedFiles:
         descriptor = untrusted.open_named(path)
         try:
             if signature[2] <= _LARGEST_SOURCE:
-                content = untrusted.read_all(descriptor, signature[2])
-                untrusted.check_at_end(descriptor)
+                content = untrusted.read_whole(descriptor)
                 digest = keys.digest_bytes(content)
                 compares_dates = bool(_COMPARES_DATES.search(_SPLICE.sub(b"", content)))
             else:

@@ -385,6 +385,4 @@ def _head(
 
 def _log_mode(config: Config) -> int:
     """The permissions of a log that the launcher creates."""
-    permissions = untrusted.Permissions()
-    permissions.adopt(os.stat(config.dir))
-    return permissions.of_lock()[0]
+    return untrusted.mode_for_writers(os.stat(config.dir).st_mode)

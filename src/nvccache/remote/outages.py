@@ -48,13 +48,13 @@ def begin(identity: str, word: str, text: str) -> None:
     temporary = f"{_path(identity)}.{os.getpid()}.{os.urandom(4).hex()}"
     content = f"{word}\n{text}\n".encode(errors="replace")
     with contextlib.suppress(OSError):
-        untrusted.write_new(temporary, content, None, 0o600, is_exact=True)
+        untrusted.write_new(temporary, content, 0o600)
         os.rename(temporary, _path(identity))
 
 
 def end(identity: str) -> None:
     """The remote works again."""
-    untrusted.remove(_path(identity), None)
+    untrusted.remove(_path(identity))
 
 
 def to_json(outage: Outage | None) -> dict[str, object] | None:

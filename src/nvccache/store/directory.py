@@ -1,15 +1,10 @@
-"""Opens everything in the cache directory.
+"""Opens everything in the cache directory. Paths are relative to it, such as `record-v4/ab/<key>`.
 
-Who may write to it is trusted with what it holds, but not with files outside it: each folder is opened
-relative to its parent, and links are not followed. Files are opened without blocking, and must be regular
-files. Paths are relative to the directory, such as
-`record-v2/ab/<key>`. The path of the directory itself may contain links, since the user chose it.
-
-The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Does not know what the files
-mean. Part of the hot path.
+The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Who may write to it is trusted
+with what it holds. But no file is opened through a link in its place, nor so that opening it blocks.
 
 A directory that is created is its user's alone. New files get the directory's permissions for group and
-others, so that its users can share them.
+others, so that its users can share them. Does not know what the files mean. Part of the hot path.
 """
 
 from __future__ import annotations
@@ -30,14 +25,7 @@ if TYPE_CHECKING:
     from nvccache.config import Config
 
 TEMPORARY = "tmp"
-# From opening a link, a folder, a socket or a device without a driver.
-_NOT_REGULAR = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
 _FOREVER = float("inf")
-_TRIES = 5  # while other processes create and remove the same file
-
-
-class UntrustedFileError(OSError):
-    """Not a file of ours: a link, a device, or too large."""
 
 
 class StoreError(Exception):
@@ -52,57 +40,26 @@ class LockTimeoutError(StoreError):
     """Another process holds a lock for longer than a call waits."""
 
 
-def is_private(path: str) -> bool:
-    """Whether only this user can write to a cache directory."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not status.st_mode & untrusted.WRITABLE_BY_OTHERS
-
-
-class _Folder:
-    """An open folder: closed at the end of a `with` block, unless it is kept open for later ones."""
-
-    __slots__ = ("_descriptor", "_is_kept")
-
-    def __init__(self, descriptor: int, is_kept: bool) -> None:
-        self._descriptor = descriptor
-        self._is_kept = is_kept
-
-    def __enter__(self) -> int:
-        return self._descriptor
-
-    def __exit__(self, *_: object) -> None:
-        if not self._is_kept:
-            os.close(self._descriptor)
-
-
 class Directory:
-    """One cache directory. All methods raise OSError; FileNotFoundError if something does not exist.
+    """One cache directory. All methods raise OSError; FileNotFoundError if something does not exist."""
 
-    The directory and its top-level folders are opened once and stay open.
-    """
-
-    __slots__ = ("_descriptors", "_open_folders", "_permissions", "path", "seconds_waited")
+    __slots__ = ("_mode", "path", "seconds_waited")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.seconds_waited = 0.0  # for locks; see locks.py
-        self._permissions = untrusted.Permissions()
-        self._open_folders: dict[str, int] = {}  # descriptors by name; the directory itself is ""
-        self._descriptors: list[int] = []  # the same, and those from before the directory was recreated
-
-    def __del__(self) -> None:
-        for descriptor in self._descriptors:
-            try:  # noqa: SIM105
-                os.close(descriptor)
-            except OSError:
-                pass
+        self._mode = 0  # the directory's permissions, once it is known to be ours
 
     def prepare(self) -> None:
         """Create the directory if it does not exist, and claim it if it is empty."""
-        self._enter("", make=True)
+        if self._mode and self._has_tag():
+            return
+        try:
+            self._check()
+        except FileNotFoundError:
+            os.makedirs(self.path, 0o700, exist_ok=True)
+            cachedir_tag.add(self.path, 0o666 & stat.S_IMODE(os.stat(self.path).st_mode))
+            self._check()
 
     def problem(self, folders: tuple[str, ...]) -> str:
         """Why compiles should not use this cache, a word of outcomes.REASONS; or empty.
@@ -111,16 +68,16 @@ class Directory:
         those costs more than it saves.
         """
         try:
-            top = self._enter("")
-            for folder in folders:
-                if not _can_be_read(folder, top):
-                    return "unusable_cache"
+            self._check()
         except FileNotFoundError:
             return ""  # it will be created
         except ForeignDirectoryError:
             return "foreign_directory"
         except OSError:
             return "unusable_cache"
+        for folder in (f"{self.path}/{folder}" for folder in folders):
+            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
+                return "unusable_cache"
         return ""
 
     def open(
@@ -130,17 +87,27 @@ class Directory:
 
         With `for_writers` the new file can be read only by those who can write it.
         """
-        folder, _, name = path.rpartition("/")
-        with self._within(folder, make) as within:
-            mode = self._permissions.of_lock() if for_writers else self._permissions.of_file(0o666)
-            descriptor = self._open(name, flags, within, mode if make else None)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise UntrustedFileError(f"`{path}` is not a regular file")
-        except OSError:
+        if make:
+            self._make_folder(os.path.dirname(path))
+        full = self._full(path)
+        while True:
+            try:
+                # Without O_CREAT, which Linux refuses for files of other users in directories like /tmp.
+                descriptor = os.open(full, flags | untrusted.FILE)
+                break
+            except FileNotFoundError:
+                if not make:
+                    raise
+            mode = untrusted.mode_for_writers(self._mode) if for_writers else 0o666 & self._mode
+            try:
+                untrusted.write_new(full, b"", mode)
+            except FileExistsError:  # another call has just created it
+                continue
+            self._remove_unless_tagged(full)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise
+            raise OSError(errno.EINVAL, "not a regular file", full)
         return descriptor, status
 
     def read(self, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
@@ -148,43 +115,41 @@ class Directory:
         descriptor, status = self.open(path)
         try:
             if status.st_size > max_bytes:
-                raise UntrustedFileError(f"`{path}` is larger than any file of ours")
+                raise OSError(errno.EFBIG, "larger than any file of nvccache", path)
             content = untrusted.read_all(descriptor, status.st_size)
-            self.touch(descriptor, status)
+            self.touch(descriptor)
             return content, status
         finally:
             os.close(descriptor)
 
-    def touch(self, descriptor: int, status: os.stat_result) -> None:
-        """Mark an open file as used; raises nothing."""
-        untrusted.touch(descriptor, status)
+    def touch(self, descriptor: int) -> None:
+        """Mark an open file as used by its modification time, which eviction goes by; raises nothing."""
+        try:  # noqa: SIM105
+            os.utime(descriptor)
+        except OSError:
+            pass  # it belongs to another user
 
     def mark_used(self, path: str) -> None:
         """Mark a file as used that is needed but not read; raises nothing."""
         try:
-            descriptor, status = self.open(path)
+            descriptor, _ = self.open(path)
         except OSError:
             return
-        self.touch(descriptor, status)
+        self.touch(descriptor)
         os.close(descriptor)
 
     def write(self, path: str, content: bytes, mode: int = 0o666) -> None:
         """Write a file atomically, replacing any older one."""
-        folder, _, name = path.rpartition("/")
-        temporary = os.urandom(16).hex()
-        temporary_folder = self._enter(TEMPORARY, make=True)
-        untrusted.write_new(temporary, content, temporary_folder, *self._permissions.of_file(mode))
+        self._make_folder(TEMPORARY)
+        self._make_folder(os.path.dirname(path))
+        temporary, full = self._full(f"{TEMPORARY}/{os.urandom(16).hex()}"), self._full(path)
+        untrusted.write_new(temporary, content, mode & self._mode)
         try:
-            with self._within(folder, make=True) as within:
-                os.rename(temporary, name, src_dir_fd=temporary_folder, dst_dir_fd=within)
-                try:
-                    self._check_tag()
-                except FileNotFoundError:
-                    untrusted.remove(name, within)
-                    raise
+            os.rename(temporary, full)
         except BaseException:
-            untrusted.remove(temporary, temporary_folder)
+            untrusted.remove(temporary)
             raise
+        self._remove_unless_tagged(full)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file that can be opened for reading."""
@@ -196,20 +161,13 @@ class Directory:
 
     def status(self, path: str) -> os.stat_result:
         """The status of a directory entry; links are not followed."""
-        folder, _, name = path.rpartition("/")
-        with self._within(folder) as within:
-            return os.stat(name, dir_fd=within, follow_symlinks=False)
+        return os.lstat(self._full(path))
 
     def unlink(self, path: str) -> None:
-        folder, _, name = path.rpartition("/")
-        with self._within(folder) as within:
-            os.unlink(name, dir_fd=within)
+        os.unlink(self._full(path))
 
-    def rename(self, path: str, name: str) -> None:
-        """Rename a file within its folder."""
-        folder, _, old = path.rpartition("/")
-        with self._within(folder) as within:
-            os.rename(old, name, src_dir_fd=within, dst_dir_fd=within)
+    def rename(self, path: str, new_path: str) -> None:
+        os.rename(self._full(path), self._full(new_path))
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
         """Names in a folder with their status, links not followed; empty if the folder does not exist."""
@@ -218,110 +176,51 @@ class Directory:
     def each(self, folder: str, until: float = _FOREVER) -> Iterator[tuple[str, os.stat_result | None]]:
         """The same, lazily; the status is None for entries reached after `until`, of the monotonic clock."""
         try:
-            with self._within(folder) as within:
-                descriptor = os.open(".", untrusted.LISTED, dir_fd=within)
+            entries = os.scandir(self._full(folder))
         except FileNotFoundError:
             if not folder:
                 raise
             return
-        try:
-            with os.scandir(descriptor) as entries:
-                yield from _with_status(entries, until)
-        finally:
-            os.close(descriptor)
+        with entries:
+            for entry in entries:
+                try:
+                    is_late = time.monotonic() > until
+                    yield entry.name, None if is_late else entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # just removed
 
-    def _open(self, name: str, flags: int, within: int, mode: tuple[int, bool] | None) -> int:
-        """Open a file; create a missing one with `mode` (see Permissions.of_file), unless that is None."""
-        for _ in range(_TRIES):
-            try:
-                # Without O_CREAT, which Linux refuses for files of other users in directories like /tmp.
-                return os.open(name, flags | untrusted.FILE, dir_fd=within)
-            except FileNotFoundError:
-                if not mode:
-                    raise
-            except OSError as error:
-                if error.errno in _NOT_REGULAR:
-                    raise UntrustedFileError(f"`{name}` is not a regular file") from None
-                raise
-            try:
-                untrusted.write_new(name, b"", within, *mode)
-            except FileExistsError:
-                continue
-            try:
-                self._check_tag()
-            except FileNotFoundError:
-                untrusted.remove(name, within)
-                raise
-        raise UntrustedFileError(f"`{name}` is created and removed all the time")
+    def _full(self, path: str) -> str:
+        if not self._mode:
+            self._check()
+        return f"{self.path}/{path}"
 
-    def _within(self, folder: str, make: bool = False) -> _Folder:
-        """A folder, open for the length of a `with` block."""
-        first, slash, second = folder.partition("/")
-        parent = self._enter(first, make)
-        if not slash:
-            return _Folder(parent, True)
-        return _Folder(self._enter_below(second, parent, make), False)
+    def _check(self) -> None:
+        """Raise FileNotFoundError if there is no cache, and ForeignDirectoryError if it is not ours."""
+        if not cachedir_tag.is_in(self.path):
+            is_free = cachedir_tag.is_free(self.path)
+            if not cachedir_tag.is_in(self.path):  # another call may have claimed it just now
+                if is_free:
+                    raise FileNotFoundError(errno.ENOENT, "not a cache yet", self.path)
+                raise ForeignDirectoryError(
+                    f"`{self.path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
+                )
+        self._mode = stat.S_IMODE(os.stat(self.path).st_mode)
 
-    def _enter(self, folder: str, make: bool = False) -> int:
-        """The descriptor of the directory itself (`""`) or of a top-level folder; it is kept open."""
-        if make and folder:
-            self._enter("", make)
-        known = self._open_folders.get(folder)
-        # If the cache is removed during a build, open folders are unlinked, and the directory loses its tag.
-        if known is not None and (not make or self._still_exists(folder, known)):
-            return known
-        if not folder:
-            self._open_folders = {}  # not closed: another thread may be using them
-            return self._enter_top(make)
-        return self._keep(folder, self._enter_below(folder, self._enter("", make), make))
+    def _has_tag(self) -> bool:
+        return os.path.lexists(f"{self.path}/{cachedir_tag.NAME}")
 
-    def _still_exists(self, folder: str, descriptor: int) -> bool:
-        return bool(os.fstat(descriptor).st_nlink) and (folder != "" or cachedir_tag.is_in(descriptor))
+    def _remove_unless_tagged(self, full: str) -> None:
+        """Remove a new file if the cache was removed meanwhile: it would make the directory a foreign one."""
+        if not self._has_tag():
+            untrusted.remove(full)
+            raise FileNotFoundError(errno.ENOENT, "has been removed", self.path)
 
-    def _check_tag(self) -> None:
-        """Raise FileNotFoundError if the cache was removed while something was written to it."""
-        top = self._open_folders.get("")  # None while another thread is reopening it
-        if top is None or not cachedir_tag.is_in(top):
-            raise FileNotFoundError(f"`{self.path}` has been removed")
-
-    def _enter_top(self, make: bool) -> int:
-        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-        try:
-            descriptor = os.open(self.path, flags)
-        except FileNotFoundError:
-            if not make:
-                raise
-            os.makedirs(self.path, 0o700, exist_ok=True)
-            descriptor = os.open(self.path, flags)
-        try:
-            self._permissions.adopt(os.fstat(descriptor))
-            self._claim(descriptor, make)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return self._keep("", descriptor)
-
-    def _keep(self, folder: str, descriptor: int) -> int:
-        self._descriptors.append(descriptor)
-        self._open_folders[folder] = descriptor
-        return descriptor
-
-    def _claim(self, top: int, make: bool) -> None:
-        """With `make`, tag an empty directory; without, raise FileNotFoundError. Or ForeignDirectoryError."""
-        if cachedir_tag.is_in(top):
-            return
-        if not cachedir_tag.is_free(top):
-            if cachedir_tag.is_in(top):  # another call has just claimed it
-                return
-            raise ForeignDirectoryError(
-                f"`{self.path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
-            )
-        if not make:
-            raise FileNotFoundError(f"`{self.path}` is not a cache yet")
-        cachedir_tag.add(top, *self._permissions.of_file(0o666))
-
-    def _enter_below(self, name: str, parent: int, make: bool) -> int:
-        return untrusted.open_folder(name, parent, self._permissions if make else None)
+    def _make_folder(self, folder: str) -> None:
+        self.prepare()
+        path = self.path
+        for name in folder.split("/"):
+            path = f"{path}/{name}"
+            untrusted.make_folder(path, 0o777 & self._mode)
 
 
 def of(config: Config) -> Directory:
@@ -346,28 +245,15 @@ def _leave_to_user(path: str, is_default: bool) -> None:
         pass
 
 
+def is_private(path: str) -> bool:
+    """Whether only this user can write to a cache directory."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & untrusted.WRITABLE_BY_OTHERS
+
+
 def at(cache: str | Directory) -> Directory:
     """The Directory for a path; a Directory is returned as it is."""
     return Directory(cache) if isinstance(cache, str) else cache
-
-
-def _can_be_read(folder: str, top: int) -> bool:
-    """Whether a folder can be listed and searched, or does not exist; raises OSError."""
-    try:
-        status = os.stat(folder, dir_fd=top, follow_symlinks=False)
-    except FileNotFoundError:
-        return True
-    return not stat.S_ISDIR(status.st_mode) or os.access(
-        folder, os.R_OK | os.X_OK, dir_fd=top, effective_ids=True
-    )
-
-
-def _with_status(
-    entries: Iterator[os.DirEntry[str]], until: float
-) -> Iterator[tuple[str, os.stat_result | None]]:
-    for entry in entries:
-        try:
-            is_late = time.monotonic() > until
-            yield entry.name, None if is_late else entry.stat(follow_symlinks=False)
-        except OSError:
-            continue  # just removed

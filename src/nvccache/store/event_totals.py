@@ -16,7 +16,7 @@ import time
 from nvccache import outcomes
 from nvccache.store import directory as directories
 from nvccache.store import event_line, events, locks
-from nvccache.store.directory import Directory, UntrustedFileError
+from nvccache.store.directory import Directory
 from nvccache.store.event_line import FOLDER, LOG, LOGS, Event
 from nvccache.store.events import JournalError, cause, where
 
@@ -109,7 +109,7 @@ def fold(cache: str | Directory) -> None:
             root.unlink(f"{FOLDER}/{name}")
         # After all others, even if the clock was set back.
         last = int(renamed[-1].removeprefix(LOGS)[:16], 16) if renamed else 0
-        root.rename(f"{FOLDER}/{LOG}", f"{LOGS}{max(time.time_ns(), last + 1):016x}.log")
+        root.rename(f"{FOLDER}/{LOG}", f"{FOLDER}/{LOGS}{max(time.time_ns(), last + 1):016x}.log")
 
 
 def is_current(name: str) -> bool:
@@ -185,7 +185,7 @@ def _read_totals(root: Directory) -> tuple[str, Counters]:
     try:
         stored = json.loads(root.read(f"{FOLDER}/{_TOTALS}", _LARGEST_TOTALS)[0])
         return str(stored["folded"]), {name: float(value) for name, value in stored["counters"].items()}
-    except (FileNotFoundError, UntrustedFileError):
+    except FileNotFoundError:
         return "", {}
     except (ValueError, KeyError, TypeError, AttributeError):
         return "", {}

@@ -16,7 +16,7 @@ import time
 
 from nvccache import outcomes
 from nvccache.store import directory as directories
-from nvccache.store.directory import Directory, UntrustedFileError
+from nvccache.store.directory import Directory
 from nvccache.store.event_line import (
     FOLDER,
     LOCAL,
@@ -236,7 +236,7 @@ def cause(error: OSError) -> str:
 def _content(root: Directory, name: str) -> bytes:
     try:
         return root.read(f"{FOLDER}/{name}", _LARGEST_LOG)[0]
-    except (FileNotFoundError, UntrustedFileError):
+    except FileNotFoundError:
         return b""
     except OSError as error:
         raise JournalError(f"cannot read `{where(root)}`: {cause(error)}") from None

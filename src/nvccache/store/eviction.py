@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+from nvccache.files import flock
 from nvccache.store import cachedir_tag, inflight, layout, locks, store
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, LockTimeoutError, NoCacheError, StoreError
@@ -262,7 +263,8 @@ def _remove(
     until = time.monotonic() + seconds
     for shard, files in _batches(doomed):
         try:
-            with locks.briefly(root, shard, _LOCK_SECONDS) if is_hurried else locks.to_remove(root, shard):
+            waiting = _LOCK_SECONDS if is_hurried else None
+            with locks.hold(root, shard, waiting, flock.take if is_hurried else locks.with_filelock):
                 removed += [file for file in files if _unlink_if_unused_since(root, file)]
         except LockTimeoutError:
             if not is_hurried:

@@ -161,7 +161,7 @@ class Count:
 @contextlib.contextmanager
 def count_for_update(root: Directory) -> Iterator[Count]:
     """The count, locked for a `with` block and then written. Raises LockTimeoutError and OSError."""
-    with locks.briefly(root, _LOCK, _LOCK_SECONDS):
+    with locks.hold(root, _LOCK, _LOCK_SECONDS):
         count = read_count(root)
         yield count
         _write_count(root, count)

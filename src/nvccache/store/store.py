@@ -242,7 +242,7 @@ class Store:
             else:
                 from nvccache.store import locks
 
-                with locks.to_publish(self.directory, shard):
+                with locks.hold(self.directory, shard):
                     self._write(name, content(), most, mode)
             self.used[name] = None
         except (OSError, StoreError) as error:
@@ -282,7 +282,7 @@ def raw_blob(root: Directory, name: str, digest: str) -> tuple[bytes | None, os.
     try:
         content = _read_checked(descriptor, status.st_size, digest)
         if content is not None:
-            root.touch(descriptor, status)
+            root.touch(descriptor)
         return content, status
     finally:
         os.close(descriptor)

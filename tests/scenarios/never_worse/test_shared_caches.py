@@ -29,7 +29,7 @@ HOLDER = """
 import sys, time
 from nvccache.store import locks
 from nvccache.store.directory import Directory
-with locks.to_publish(Directory(sys.argv[1]), sys.argv[2]):
+with locks.hold(Directory(sys.argv[1]), sys.argv[2]):
     print("held", flush=True)
     time.sleep(600)
 """

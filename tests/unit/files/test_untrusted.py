@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nvccache.files import keys, untrusted
+from nvccache.files import keys
 
 ENDLESS = (
     "/proc/self/pagemap",
@@ -36,15 +36,3 @@ def test_a_file_that_goes_on_behind_its_size_has_no_digest():
             keys.digest_descriptor(descriptor)
     finally:
         os.close(descriptor)
-
-
-def test_what_a_file_holds_comes_piecemeal(tmp_path):
-    content = os.urandom(1000)
-    (tmp_path / "file").write_bytes(content)
-    descriptor = untrusted.open_named(str(tmp_path / "file"))
-    try:
-        chunks = list(untrusted.chunks_of(descriptor, 300))
-    finally:
-        os.close(descriptor)
-    assert list(map(len, chunks)) == [300, 300, 300, 100]
-    assert b"".join(chunks) == content

@@ -368,10 +368,10 @@ def test_calls_do_not_wait_for_a_call_that_evicts(root, monkeypatch):
     """Nor does it wait for them: the files of a locked shard stay until next time."""
     digests = [_add(root, number, age=100) for number in range(8)]
     there = Directory(str(root))
-    with locks.to_publish(there, digests[0][0]):
+    with locks.hold(there, digests[0][0]):
         assert eviction.count_and_limit(str(root), {}, max_bytes=1) == ""
     assert _left(root, digests) == [digest[0] == digests[0][0] for digest in digests]
-    with locks.to_publish(there, "usage"):
+    with locks.hold(there, "usage"):
         assert eviction.count_and_limit(str(root), {}, max_bytes=1) == ""
 
 

@@ -9,8 +9,9 @@ import sys
 import filelock
 import pytest
 
+from nvccache.files import flock
 from nvccache.store import event_line, event_totals, eviction, locks
-from nvccache.store.directory import Directory, LockTimeoutError, UntrustedFileError
+from nvccache.store.directory import Directory, LockTimeoutError
 from nvccache.store.event_line import Event
 from nvccache.store.store import RECORD, Store
 
@@ -27,26 +28,29 @@ def patience(monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
 
 
-@pytest.mark.parametrize("first", [locks.to_publish, locks.to_remove])
-@pytest.mark.parametrize("second", [locks.to_publish, locks.to_remove])
+@pytest.mark.parametrize("first", [flock.take, locks.with_filelock])
+@pytest.mark.parametrize("second", [flock.take, locks.with_filelock])
 def test_adding_and_removing_exclude_each_other(directory, first, second):
     """Even though one uses flock and the other filelock."""
-    with first(directory, "a"):
+    with locks.hold(directory, "a", take=first):
         other = Directory(directory.path)
-        with pytest.raises(LockTimeoutError, match=r"holds the lock `.*/locks/a\.lock`"), second(other, "a"):
+        with (
+            pytest.raises(LockTimeoutError, match=r"holds the lock `.*/locks/a\.lock`"),
+            locks.hold(other, "a", take=second),
+        ):
             pass
         assert other.seconds_waited >= 0.05
-        with second(Directory(directory.path), "b"):
+        with locks.hold(Directory(directory.path), "b", take=second):
             pass
-    with second(Directory(directory.path), "a"):
+    with locks.hold(Directory(directory.path), "a", take=second):
         pass
 
 
 def test_a_lock_of_any_program_that_uses_filelock_counts(directory):
-    with locks.to_publish(directory, "a"):
+    with locks.hold(directory, "a"):
         pass
     theirs = filelock.FileLock(f"{directory.path}/locks/a.lock")
-    with theirs, pytest.raises(LockTimeoutError), locks.to_publish(Directory(directory.path), "a"):
+    with theirs, pytest.raises(LockTimeoutError), locks.hold(Directory(directory.path), "a"):
         pass
 
 
@@ -61,20 +65,11 @@ def test_one_that_is_waited_for_by_itself_ends_in_a_timeout(directory):
         pass
 
 
-@pytest.mark.parametrize("take", [locks.to_publish, locks.to_remove])
-def test_a_link_in_the_place_of_a_lock_is_not_followed(directory, tmp_path, take):
-    directory.prepare()
-    os.mkdir(f"{directory.path}/locks")
-    os.symlink(tmp_path / "made", f"{directory.path}/locks/a.lock")
-    with pytest.raises(UntrustedFileError), take(directory, "a"):
-        pass
-    assert not (tmp_path / "made").exists()
-
-
 def test_only_removing_and_folding_load_filelock(directory):
     """Loading it makes a miss a tenth slower."""
     script = """
 import sys
+from nvccache.files import flock
 from nvccache.files import flock
 from nvccache.store import event_line, event_totals, eviction, locks, store
 cache = store.Store(sys.argv[1])
@@ -102,7 +97,7 @@ def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory, 
     monkeypatch.setattr(event_line, "LARGE", 1)
     other = Directory(directory.path)
     log = f"{directory.path}/journal/{event_line.LOG}"
-    with locks.to_publish(directory, KEY[0]), pytest.raises(LockTimeoutError):
+    with locks.hold(directory, KEY[0]), pytest.raises(LockTimeoutError):
         eviction.clear(other)
     assert cache.find_record(RECORD, KEY) == b"body"
     with locks.held(directory, f"{locks.FOLDER}/journal.lock", 0.0):

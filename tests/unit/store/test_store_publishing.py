@@ -71,13 +71,13 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
 
 def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.to_publish(Directory(str(root)), KEY[0]):
+    with locks.hold(Directory(str(root)), KEY[0]):
         cache.add_record(RECORD, KEY, b"body")
         assert "holds the lock" in cache.fault_message
         assert cache.fault == "lock_timeout"
         with (
             pytest.raises(StoreError, match="holds the lock"),
-            locks.to_publish(Directory(str(root)), KEY[0]),
+            locks.hold(Directory(str(root)), KEY[0]),
         ):
             pass
     assert cache.find_record(RECORD, KEY) is None
@@ -85,7 +85,7 @@ def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monke
 
 def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.to_publish(Directory(str(root)), KEY[0]):
+    with locks.hold(Directory(str(root)), KEY[0]):
         for body in (b"first", b"second"):
             cache.add_record(REPLAY, KEY, body, lock=False)
             assert cache.find_record(REPLAY, KEY) == body
