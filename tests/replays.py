@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +21,14 @@ from nvccache.files import keys
 from nvccache.records import replay, replay_layout
 from nvccache.records.input_records import InputRecord
 from nvccache.records.products import Answer
-from nvccache.records.replay import Call
+from nvccache.records.request import Request
 from nvccache.store import store
 from nvccache.store.store import Store
 
 LEFT_TO_PYTHON = 99
 _PYTHON = f"#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit {LEFT_TO_PYTHON}\n"
 _SCRIPT = 'if __name__ == "__main__":\n    sys.exit(main())\n'
-_NAME = re.compile(r"nvccache-replay=([0-9a-f]{64})\n")
+_NAME = re.compile(r"nvccache-replay=([0-9a-f]{32})\n")
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,19 @@ class Launcher:
         is_answer = done.returncode == 0
         return Reply(is_answer, name[1] if name and not is_answer else "", done.stdout, done.stderr)
 
-    def call(self, nvcc: str, arguments: Sequence[str], **changed: str | None) -> Call:
-        """The call as the launcher passes it to Python; the launcher must not have a record of it."""
-        name = self.ask(arguments, **changed).name
-        return Call(name, self.front[0], [*self.front[1:], *arguments], nvcc, arguments)
-
-    def record(self, nvcc: str, arguments: Sequence[str], made: InputRecord, given: Answer) -> bool:
+    def record(
+        self, nvcc: str, arguments: Sequence[str], made: InputRecord, given: Answer, since_ns: int = 0
+    ) -> bool:
         """Record a call, as is done at the end of a compile; whether there is a record then."""
-        cache = Store(self.environ["NVCCACHE_DIR"])
         self.forget()
-        settings = config.load(self.environ)
+        request = Request(nvcc, list(arguments), self.environ, config.load(self.environ))
+        cache = Store(request.config.dir)
         cache.directory.prepare()
-        return replay.add(self.call(nvcc, arguments), made, given, settings, self.environ, cache)
+        name, argv = self.ask(arguments).name, [*self.front, *arguments]
+        return replay.add(name, argv, request, made, given, cache, since_ns or time.time_ns())
 
     def records(self) -> list[Path]:
-        return sorted(Path(self.environ["NVCCACHE_DIR"]).glob(f"{store.REPLAY}/*/*"))
+        return sorted(Path(config.load(self.environ).dir).glob(f"{store.REPLAY}/*/*"))
 
     def forget(self) -> None:
         for path in self.records():

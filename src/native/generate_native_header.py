@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable
 
 from nvccache import environment, real_nvcc
-from nvccache.files import presence, signatures
+from nvccache.files import signatures
 from nvccache.records import facts, products, replay, replay_layout
 from nvccache.store import cachedir_tag, event_line, store
 
@@ -27,15 +27,6 @@ _HEAD = """\
 #include <stdint.h>
 """
 _TYPES = {"Q": "uint64_t", "q": "int64_t", "I": "uint32_t"}
-_LIMITS = {
-    "stack size": "RLIMIT_STACK",
-    "address space": "RLIMIT_AS",
-    "data size": "RLIMIT_DATA",
-    "file size": "RLIMIT_FSIZE",
-    "open files": "RLIMIT_NOFILE",
-    "processes": "RLIMIT_NPROC",
-    "cpu time": "RLIMIT_CPU",
-}
 
 
 def header() -> str:
@@ -46,7 +37,6 @@ def header() -> str:
 def _layout() -> list[str]:
     parts = [f'#define REPLAY_MAGIC "{replay_layout.MAGIC.decode()}"']
     parts.append(f"#define SUM {replay_layout.SUM}")
-    parts.append(f"#define DIGEST {replay_layout.DIGEST}")
     parts.append(f"#define SUMMED_AFTER {replay_layout.SUMMED_FROM} /* bytes of a record */\n")
     numbers = ", ".join(f"IN_{name.upper()}" for name in replay_layout.SECTIONS)
     parts += [f"enum {{ {numbers}, SECTIONS }};\n".replace(", IN_PLAIN", ",\n    IN_PLAIN")]
@@ -99,7 +89,6 @@ def _names() -> list[str]:
 
 
 def _tables() -> list[str]:
-    limits = [f"{{{_LIMITS[name]}, {least}}}" for name, least in presence.SUFFICIENT_LIMITS.items()]
     tables = {
         "VARIABLES_OF_CALL": replay.OF_CALL,
         "OWN_PREFIXES": environment.OWN,
@@ -107,11 +96,7 @@ def _tables() -> list[str]:
         "STATUS_OF_CALLER": sorted(facts.STATUS_OF_CALLER),
         "IGNORED_VARIABLES": sorted(environment.OF_OTHERS),
     }
-    parts = [_table(name, texts) for name, texts in tables.items()]
-    return [
-        *parts,
-        _folded(f"#define LEAST_LIMITS {{{', '.join(limits)}}}"),
-    ]
+    return [_table(name, texts) for name, texts in tables.items()]
 
 
 def _table(name: str, texts: Iterable[str]) -> str:

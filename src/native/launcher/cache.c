@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define OF_OTHERS (S_IWGRP | S_IWOTH)
+/* Files are opened without blocking, and never as our terminal. */
+#define FILE_FLAGS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 #define LARGE_PAGE (1 << 21) /* bytes */
 
 static int has_tag(int top)
@@ -28,48 +30,32 @@ static int has_tag(int top)
     return has_it;
 }
 
-/* A descriptor of a cache directory, or -1; if it `is_private`, nobody else may write into it. */
-int open_cache(const char *path, int is_private)
+/* A descriptor of a cache directory into which nobody else may write, or -1. So what it holds is trusted. */
+int open_cache(const char *path)
 {
     struct stat status;
     int top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     if (top < 0)
         return -1;
-    if (fstat(top, &status) == 0 && (!is_private || (status.st_uid == geteuid() && !(status.st_mode & OF_OTHERS))) &&
-        has_tag(top))
+    if (fstat(top, &status) == 0 && status.st_uid == geteuid() && !(status.st_mode & OF_OTHERS) && has_tag(top))
         return top;
     close(top);
     return -1;
 }
 
-/* Open a regular file in `BUCKET/SHARD` or `FOLDER`, one directory after the other; -1 if that fails, and errno
-   is ENOENT only if the folder has no such file. */
-int open_in(int top, const char *folder, const char *name, int flags, struct stat *status)
+/* Open a regular file of ours in the cache, or -1; `flags` may create it for this user alone. */
+int open_in(int top, const char *path, int flags, struct stat *status)
 {
-    char first[64];
-    const char *slash = strchr(folder, '/');
-    int length = (int)(slash ? slash - folder : (long)strlen(folder)), outer, inner, file = -1, error = EINVAL;
+    int file = openat(top, path, flags | FILE_FLAGS, 0600);
 
-    if (snprintf(first, sizeof first, "%.*s", length, folder) >= (int)sizeof first)
+    if (file < 0)
         return -1;
-    outer = openat(top, first, FOLDER_FLAGS);
-    if (outer < 0) {
-        errno = EINVAL;
-        return -1;
-    }
-    inner = slash ? openat(outer, slash + 1, FOLDER_FLAGS) : outer;
-    if (inner >= 0)
-        file = openat(inner, name, flags | FILE_FLAGS), error = errno;
-    if (slash && inner >= 0)
-        close(inner);
-    close(outer);
-    if (file >= 0 && !(fstat(file, status) == 0 && S_ISREG(status->st_mode))) {
-        close(file);
-        file = -1, error = EINVAL;
-    }
-    errno = error;
-    return file;
+    if (fstat(file, status) == 0 && S_ISREG(status->st_mode) && status->st_uid == geteuid() &&
+        !(status->st_mode & OF_OTHERS))
+        return file;
+    close(file);
+    return -1;
 }
 
 /* The first `size` bytes of a file, or NULL. They are read and not mapped: if a mapped file is truncated or its
@@ -116,6 +102,7 @@ const char *string(const struct record *record, uint32_t at)
 static int is_of_call(struct record *record, uint64_t size, const struct call *call)
 {
     unsigned char sum[SUM];
+    const char *block;
     uint32_t count;
 
     record->head = (const struct replay_head *)record->start;
@@ -125,23 +112,23 @@ static int is_of_call(struct record *record, uint64_t size, const struct call *c
     if (memcmp(sum, record->head->sum, SUM) != 0)
         return 0;
     record->strings = section(record, IN_STRINGS, &count);
-    return memcmp(record->head->call, call->digest, DIGEST) == 0 && record->head->first == (uint32_t)call->first;
+    block = section(record, IN_CALL, &count);
+    return count == call->block_size && memcmp(block, call->block, count) == 0;
 }
 
 int find_record(int top, const struct call *call, struct record *record)
 {
-    char folder[sizeof REPLAY_BUCKET + 3];
+    char path[sizeof REPLAY_BUCKET + NAME_ROOM + 4];
     struct stat status;
     uint64_t size;
     int file, is_found = 0;
 
-    sprintf(folder, "%s/%.2s", REPLAY_BUCKET, call->name);
-    file = open_in(top, folder, call->name, O_RDONLY, &status);
+    sprintf(path, "%s/%.2s/%s", REPLAY_BUCKET, call->name, call->name);
+    file = open_in(top, path, O_RDONLY, &status);
     if (file < 0)
         return 0;
     size = (uint64_t)status.st_size;
-    if (status.st_uid == geteuid() && status.st_nlink == 1 && !(status.st_mode & 077) &&
-        size >= sizeof *record->head && size <= LARGEST_RECORD && !is_stale(&status, &call->began)) {
+    if (size >= sizeof *record->head && size <= LARGEST_RECORD && !is_stale(&status, &call->began)) {
         record->start = content_of(file, size);
         is_found = record->start && is_of_call(record, size, call);
     }

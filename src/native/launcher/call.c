@@ -1,7 +1,7 @@
 /* The call as typed, and the cache that it uses, as far as that can be known without Python.
 
-   Both are in the digest that names a record. So the cache directory may be a guess: if Python finds another
-   one, it makes no record under this name. */
+   Both are in the block of bytes that identifies the call: its sum names the record, which holds the block. So
+   the cache directory may be a guess: if Python finds another one, it makes no record of this call. */
 
 #include "launcher.h"
 
@@ -30,7 +30,7 @@ static int add(const char *text)
 }
 
 /* An absolute path without `.`, `..` and repeated slashes, as os.path.abspath makes it. */
-int make_absolute(const char *path, const char *cwd, char *absolute)
+static int make_absolute(const char *path, const char *cwd, char *absolute)
 {
     char joined[2 * PATH_MAX], *end = absolute;
     int length = snprintf(joined, sizeof joined, "%s/%s", *path == '/' ? "" : cwd, path);
@@ -128,10 +128,10 @@ static int arguments_before(const struct call *call)
 int describe_call(struct call *call)
 {
     static const char *const variables[] = VARIABLES_OF_CALL;
+    unsigned char sum[SUM];
     char text[32];
 
-    call->first = arguments_before(call);
-    if (call->first >= call->argc || !getcwd(call->cwd, sizeof call->cwd) || !guess_cache(call))
+    if (arguments_before(call) >= call->argc || !getcwd(call->cwd, sizeof call->cwd) || !guess_cache(call))
         return 0;
     sprintf(text, "%d", call->argc - 1);
     if (!add(call->started) || !add(text))
@@ -154,8 +154,9 @@ int describe_call(struct call *call)
     }
     if (!add(call->cache))
         return 0;
-    digest_of(block, block_size, call->digest);
-    for (int index = 0; index < DIGEST; index++)
-        sprintf(call->name + 2 * index, "%02x", call->digest[index]);
+    call->block = block, call->block_size = block_size;
+    sum_of(block, block_size, sum);
+    for (int index = 0; index < SUM; index++)
+        sprintf(call->name + 2 * index, "%02x", sum[index]);
     return 1;
 }

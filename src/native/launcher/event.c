@@ -4,43 +4,55 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-/* Create the log if there is none, as after it was renamed. */
-static void make_log(int top, mode_t mode)
-{
-    int folder = openat(top, JOURNAL, FOLDER_FLAGS), log;
+#define MOST_ANCESTORS 64
 
-    if (folder < 0)
-        return;
-    log = openat(folder, LOG, O_WRONLY | O_CREAT | O_EXCL | FILE_FLAGS, 0600);
-    if (log >= 0) {
-        fchmod(log, mode);
-        close(log);
-    }
-    close(folder);
-}
-
-/* Open the log in the directory of statistics; -1 also where Python has to begin another one. */
-int open_log(const struct record *record)
+/* Open the log, or create it as after it was renamed; -1 where Python has to begin another one. */
+int open_log(int top)
 {
-    int top = open_cache(string(record, record->head->journal), 0), log;
     struct stat status;
+    int log = open_in(top, JOURNAL "/" LOG, O_WRONLY | O_APPEND | O_CREAT, &status);
 
-    if (top < 0)
-        return -1;
-    log = open_in(top, JOURNAL, LOG, O_WRONLY | O_APPEND, &status);
-    if (log < 0) {
-        make_log(top, record->head->log_mode & 0666);
-        log = open_in(top, JOURNAL, LOG, O_WRONLY | O_APPEND, &status);
-    }
-    close(top);
     if (log >= 0 && status.st_size >= LARGE_LOG) {
         close(log);
         log = -1;
     }
     return log;
+}
+
+/* The parent of a process, its session, and its start in ticks. */
+static int look_at(const char *pid, long *parent, long *session, unsigned long long *started)
+{
+    char path[64], text[4096], *end;
+
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    end = read_file(path, text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
+    return end && sscanf(end, ") %*c %ld %*d %ld %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                         parent, session, started) == 3;
+}
+
+/* The build that this call belongs to (src/nvccache/machine/builds.py): PID and start of the topmost ancestor below
+   the session's leader; empty if there is none. */
+static void find_build(char *build, size_t size)
+{
+    char pid[32] = "self";
+    long parent, session, of_session;
+    unsigned long long started;
+
+    *build = '\0';
+    if (!look_at(pid, &parent, &session, &started))
+        return;
+    for (int count = 0; count < MOST_ANCESTORS; count++) {
+        if (parent == session || parent <= 1)
+            return;
+        snprintf(pid, sizeof pid, "%ld", parent);
+        if (!look_at(pid, &parent, &of_session, &started) || of_session != session)
+            break;
+        snprintf(build, size, "%s-%llu", pid, started);
+    }
+    *build = '\0';
 }
 
 static double seconds_since(const struct timespec *began)

@@ -17,21 +17,6 @@
 
 #define FAULT "_NVCCACHE_FAULT" /* nvccache-python's */
 
-const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-int is_one_of(const char *word, const char *const *list)
-{
-    for (; *list; list++)
-        if (strcmp(word, *list) == 0)
-            return 1;
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     static struct call call;

@@ -50,33 +50,16 @@ static int holds(int top, const struct call *call, struct record *record)
            are_same_files(record);
 }
 
-/* Write to the streams. A compile ignores a closed pipe; a query that cannot be answered in full goes to nvcc,
-   which fails in its own way. */
-static int tell(const struct record *record, int is_query)
-{
-    struct stat status;
-    off_t place = -1;
-
-    if (is_query && fstat(1, &status) == 0 && S_ISREG(status.st_mode))
-        place = lseek(1, 0, SEEK_CUR);
-    if (!print_to(1, record->strings + record->head->output, record->head->output_size) && is_query) {
-        if (place >= 0 && ftruncate(1, status.st_size) == 0)
-            lseek(1, place, SEEK_SET);
-        return 0;
-    }
-    print_to(2, record->strings + record->head->messages, record->head->messages_size);
-    return 1;
-}
-
-/* Write the products and count the call; no signal may end us between files, nor a limit of file sizes. */
+/* Write the products, then the messages, and count the call; no signal may end us between files, nor a limit of
+   file sizes. A compile ignores a closed pipe; a query's answer that cannot be written is left to nvcc, to fail in
+   its own way. */
 static int give(int top, const struct call *call, const struct record *record)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, too_large, nobody_reads;
-    int is_query = record->head->is_query != 0, is_given;
+    const struct replay_head *head = record->head;
+    int log = open_log(top), is_given;
     sigset_t stop, before;
-    int log;
 
-    log = open_log(record);
     if (log < 0)
         return 0;
     sigemptyset(&stop);
@@ -87,17 +70,16 @@ static int give(int top, const struct call *call, const struct record *record)
     sigaction(SIGXFSZ, &ignore, &too_large);
     sigaction(SIGPIPE, &ignore, &nobody_reads);
     is_given = give_products(top, call, record);
-    if (is_given && !is_query)
-        note_event(log, call, record);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    is_given = is_given && tell(record, is_query);
-    if (is_given && is_query)
+    if (is_given && (print_to(1, record->strings + head->output, head->output_size) || !head->is_query)) {
+        print_to(2, record->strings + head->messages, head->messages_size);
         note_event(log, call, record);
-    if (!is_given) {
-        sigaction(SIGXFSZ, &too_large, NULL);
-        sigaction(SIGPIPE, &nobody_reads, NULL);
+        return 1;
     }
-    return is_given;
+    close(log);
+    sigaction(SIGXFSZ, &too_large, NULL);
+    sigaction(SIGPIPE, &nobody_reads, NULL);
+    return 0;
 }
 
 /* Whether the standard streams are open, so that no other file has their numbers. */
@@ -112,18 +94,12 @@ void answer_by_record(struct call *call)
     int top;
 
     call->name[0] = '\0';
-    if (getauxval(AT_SECURE) || has_tight_limits() || !has_streams() || !describe_call(call))
+    if (getauxval(AT_SECURE) || !has_streams() || !describe_call(call))
         return;
-    top = open_cache(call->cache, 1);
+    top = open_cache(call->cache);
     if (top < 0)
         return;
-    if (!holds(top, call, &record)) {
-        close(top);
-        return;
-    }
-    if (!give(top, call, &record)) {
-        close(top);
-        return;
-    }
-    _exit(0);
+    if (holds(top, call, &record) && give(top, call, &record))
+        _exit(0);
+    close(top);
 }

@@ -11,7 +11,6 @@
 
 #define WORTH_OPENING 4 /* files of one directory that are worth opening it */
 #define MOST_GROUPS 1024
-#define MOST_IDENTITIES 4096
 
 extern char **environ;
 
@@ -97,7 +96,7 @@ int is_same_environment(const struct record *record)
     uint32_t count;
     const uint32_t *variables = section(record, IN_VARIABLES, &count);
     const char **found = calloc((size_t)count + 1, sizeof *found);
-    unsigned char digest[DIGEST];
+    unsigned char sum[SUM];
     size_t size = 0, length;
     char *text = NULL;
     int is_same = found && find_entries(record, found);
@@ -113,8 +112,8 @@ int is_same_environment(const struct record *record)
         memcpy(text + size, found[index], length);
     }
     if (text)
-        digest_of(text, size, digest);
-    is_same = text && memcmp(digest, record->head->environment, DIGEST) == 0;
+        sum_of(text, size, sum);
+    is_same = text && memcmp(sum, record->head->environment, SUM) == 0;
     free(text);
     free(found);
     return is_same;
@@ -240,28 +239,17 @@ static int are_links_same(const struct record *record)
     return 1;
 }
 
-/* Whether the same paths still name one directory: each is compared with the first that did. A missing one equals
-   none of the others. */
+/* Whether paths still name the same directories, or none. */
 static int are_identities_same(const struct record *record)
 {
-    static struct { dev_t device; ino_t inode; } known[MOST_IDENTITIES];
     uint32_t count;
     const struct replay_identity *identities = section(record, IN_IDENTITIES, &count);
+    struct stat now;
 
-    if (count > MOST_IDENTITIES)
-        return 0;
     for (uint32_t index = 0; index < count; index++) {
-        const char *path = string(record, identities[index].path);
-        uint32_t first = 0;
-        struct stat now;
-        int is_there = stat(path, &now) == 0;
-
-        known[index].device = is_there ? now.st_dev : 0;
-        known[index].inode = is_there ? now.st_ino : 0;
-        while (first < index && (is_there ? known[first].device != now.st_dev || known[first].inode != now.st_ino
-                                          : known[first].inode || strcmp(path, string(record, identities[first].path))))
-            first++;
-        if (first != identities[index].first)
+        if (stat(string(record, (uint32_t)identities[index].path), &now) != 0)
+            now.st_dev = 0, now.st_ino = 0;
+        if (now.st_dev != identities[index].device || now.st_ino != identities[index].inode)
             return 0;
     }
     return 1;

@@ -6,12 +6,11 @@
 
 #include <stdint.h>
 
-#define REPLAY_MAGIC "replay13"
+#define REPLAY_MAGIC "replay14"
 #define SUM 16
-#define DIGEST 32
 #define SUMMED_AFTER 24 /* bytes of a record */
 
-enum { IN_STRINGS, IN_DIRECTORIES, IN_FILES, IN_ABSENT, IN_PRESENT,
+enum { IN_CALL, IN_STRINGS, IN_DIRECTORIES, IN_FILES, IN_ABSENT, IN_PRESENT,
     IN_PLAIN, IN_LINKS, IN_IDENTITIES, IN_VARIABLES, IN_PREFIXES, IN_READER, IN_PRODUCTS, SECTIONS };
 
 struct replay_section { uint32_t at, count; };
@@ -20,16 +19,12 @@ struct replay_head {
     unsigned char magic[8];
     unsigned char sum[16];
     uint64_t size;
-    unsigned char call[32];
-    unsigned char environment[32];
-    unsigned char host[32];
-    unsigned char caller[32];
-    uint64_t log_mode;
+    unsigned char environment[16];
+    unsigned char host[16];
+    unsigned char caller[16];
     uint32_t boot;
-    uint32_t journal;
     uint32_t event;
     uint32_t event_size;
-    uint32_t first;
     uint32_t is_query;
     uint32_t output;
     uint32_t output_size;
@@ -37,7 +32,7 @@ struct replay_head {
     uint32_t messages_size;
     struct replay_section sections[SECTIONS];
 };
-_Static_assert(sizeof(struct replay_head) == 208 + SECTIONS * sizeof(struct replay_section), "a gap");
+_Static_assert(sizeof(struct replay_head) == 112 + SECTIONS * sizeof(struct replay_section), "a gap");
 
 struct replay_file {
     uint64_t device;
@@ -57,10 +52,11 @@ struct replay_present {
 _Static_assert(sizeof(struct replay_present) == 8, "a gap");
 
 struct replay_identity {
-    uint32_t path;
-    uint32_t first;
+    uint64_t device;
+    uint64_t inode;
+    uint64_t path;
 };
-_Static_assert(sizeof(struct replay_identity) == 8, "a gap");
+_Static_assert(sizeof(struct replay_identity) == 24, "a gap");
 
 struct replay_product {
     unsigned char sum[16];
@@ -72,7 +68,7 @@ struct replay_product {
 };
 _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
-#define REPLAY_BUCKET "replay-v13"
+#define REPLAY_BUCKET "replay-v14"
 #define BLOB_BUCKET "blob-v3"
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
@@ -103,8 +99,5 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 
 #define IGNORED_VARIABLES {"MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "OLDPWD", \
     "SHLVL", "TEMP", "TEMPDIR", "TMP", "TMPDIR", "_", 0}
-
-#define LEAST_LIMITS {{RLIMIT_STACK, 8388608}, {RLIMIT_AS, 68719476736}, {RLIMIT_DATA, 68719476736}, \
-    {RLIMIT_FSIZE, 4294967296}, {RLIMIT_NOFILE, 256}, {RLIMIT_NPROC, 64}, {RLIMIT_CPU, 3600}}
 
 #endif

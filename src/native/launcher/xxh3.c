@@ -1,5 +1,5 @@
 /* XXH3 with 128 bits, seed 0 and the default secret, by its specification (doc/xxhash_spec.md of xxHash 0.8.2).
-   `keys.sum_bytes` makes the same sums by the package `xxhash`. */
+   `keys.sum_bytes` makes the same sums by the package `xxhash`. For 64 bits and little-endian, as CUDA is. */
 
 #include "launcher.h"
 
@@ -36,22 +36,12 @@ static const unsigned char secret[192] = {
     0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e,
 };
 
-static uint32_t swapped32(uint32_t word)
-{
-    return word << 24 | (word & 0xff00) << 8 | (word >> 8 & 0xff00) | word >> 24;
-}
-
-static uint64_t swapped64(uint64_t word)
-{
-    return (uint64_t)swapped32((uint32_t)word) << 32 | swapped32((uint32_t)(word >> 32));
-}
-
 static uint32_t read32(const unsigned char *at)
 {
     uint32_t word;
 
     memcpy(&word, at, sizeof word);
-    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? swapped32(word) : word;
+    return word;
 }
 
 static uint64_t read64(const unsigned char *at)
@@ -59,17 +49,15 @@ static uint64_t read64(const unsigned char *at)
     uint64_t word;
 
     memcpy(&word, at, sizeof word);
-    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? swapped64(word) : word;
+    return word;
 }
 
 /* The full 128-bit product. */
 static struct pair product(uint64_t one, uint64_t other)
 {
-    uint64_t low = (one & 0xffffffff) * (other & 0xffffffff), first = (one >> 32) * (other & 0xffffffff);
-    uint64_t second = (one & 0xffffffff) * (other >> 32), high = (one >> 32) * (other >> 32);
-    uint64_t middle = (low >> 32) + (first & 0xffffffff) + second;
+    __extension__ unsigned __int128 whole = (unsigned __int128)one * other;
 
-    return (struct pair){middle << 32 | (low & 0xffffffff), high + (first >> 32) + (middle >> 32)};
+    return (struct pair){(uint64_t)whole, (uint64_t)(whole >> 64)};
 }
 
 static uint64_t folded(uint64_t one, uint64_t other)
@@ -100,7 +88,7 @@ static uint64_t secret_at(size_t at)
 static struct pair of_1_to_3(const unsigned char *input, size_t size)
 {
     uint32_t low = (uint32_t)input[0] << 16 | (uint32_t)input[size / 2] << 24 | input[size - 1] | (uint32_t)size << 8;
-    uint32_t swapped = swapped32(low), high = swapped << 13 | swapped >> 19;
+    uint32_t swapped = __builtin_bswap32(low), high = swapped << 13 | swapped >> 19;
 
     return (struct pair){
         avalanche64(low ^ (uint64_t)(read32(secret) ^ read32(secret + 4))),
@@ -127,7 +115,7 @@ static struct pair of_9_to_16(const unsigned char *input, size_t size)
     mixed.low += (uint64_t)(size - 1) << 54;
     high ^= secret_at(48) ^ secret_at(56);
     mixed.high += high + (high & 0xffffffff) * (PRIME32_2 - 1);
-    mixed.low ^= swapped64(mixed.high);
+    mixed.low ^= __builtin_bswap64(mixed.high);
     hash = product(mixed.low, PRIME64_2);
     return (struct pair){avalanche(hash.low), avalanche(hash.high + mixed.high * PRIME64_2)};
 }
@@ -222,9 +210,7 @@ static struct pair hash_of(const unsigned char *input, size_t size)
 void sum_of(const void *content, size_t size, unsigned char *sum)
 {
     struct pair hash = hash_of(content, size);
+    uint64_t words[] = {__builtin_bswap64(hash.high), __builtin_bswap64(hash.low)};
 
-    for (size_t index = 0; index < 8; index++) {
-        sum[index] = (unsigned char)(hash.high >> (56 - 8 * index));
-        sum[8 + index] = (unsigned char)(hash.low >> (56 - 8 * index));
-    }
+    memcpy(sum, words, sizeof words);
 }

@@ -300,5 +300,5 @@ def keep(
     pair = Pair(front, inputs, result)
     record.add(pair, cache, since_ns)
     input_records.forget_unsettled(as_typed, since_ns)
-    replay.add_of(request, as_typed, answer, cache)
+    replay.add_of_process(request, as_typed, answer, cache, since_ns)
     report.record = pair

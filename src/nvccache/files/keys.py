@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     KeyComponent = tuple[str, tuple[str | bytes, ...]]  # a tag, and the parts under it
 
 LENGTH = 64  # characters of a digest, and of a key
+SUM_LENGTH = 32  # characters of a sum, which also names a call as typed
 _CHUNK = 1 << 20
 _LARGE = 1 << 14  # bytes of a part that is hashed on its own, instead of copied into a buffer with others
 
@@ -32,7 +33,7 @@ def digest_bytes(content: bytes) -> str:
 
 
 def sum_of(content: bytes) -> str:
-    """A sum; only for large contents, since loading xxhash takes as long as BLAKE3 of 2 MB."""
+    """A sum; to check large contents only, since loading xxhash takes as long as BLAKE3 of 2 MB."""
     from xxhash import xxh3_128_hexdigest
 
     return xxh3_128_hexdigest(content)

@@ -286,34 +286,31 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     """The digest of the current answer; empty if the question is unknown or cannot be answered.
 
     A replay repeats most of these questions only after a reboot.
-
-    The subject may come from a forged record: it must not decide what is run nor, except for loaders and
-    their caches, what is read.
     """
-    if topic == NATIVE:
-        found = processor.describe()
-    elif topic == HOST:
-        found = " ".join([*os.uname(), str(os.cpu_count())])
-    elif topic == CALLER:
-        found = _state_of_caller()
-    elif topic == DIRECTORY:
-        found = f"{os.getcwd()}\0{environ.get('PWD', '')}"
-    elif topic == CHECKOUT:
-        found = "inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else ""
-    elif topic == FEATURES:
-        found = processor.features(subject, environ, cache)
-    elif topic == LIBRARIES:
+    if topic == LIBRARIES:
         return _libraries_named(subject, cache)
+    if topic in (HOST, CALLER):
+        found = text_of(topic)
+    elif topic == NATIVE:
+        found = os.fsencode(processor.describe())
+    elif topic == DIRECTORY:
+        found = os.fsencode(f"{os.getcwd()}\0{environ.get('PWD', '')}")
+    elif topic == CHECKOUT:
+        found = b"inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else b""
+    elif topic == FEATURES:
+        found = os.fsencode(processor.features(subject, environ, cache))
     else:
         return ""
-    return keys.digest_bytes(found.encode(errors="surrogateescape")) if found else ""
+    return keys.digest_bytes(found) if found else ""
+
+
+def text_of(topic: str) -> bytes:
+    """The answer about HOST or CALLER, as launcher/process.c puts it together; empty if there is none."""
+    return os.fsencode(" ".join([*os.uname(), str(os.cpu_count())]) if topic == HOST else _state_of_caller())
 
 
 def _state_of_caller() -> str:
-    """Kernel state of this process that children inherit; empty if /proc cannot be read.
-
-    launcher/process.c builds the same text.
-    """
+    """Kernel state of this process that children inherit; empty if /proc cannot be read."""
     try:
         status, limits = (_text_of_kernel(f"/proc/self/{name}") for name in ("status", "limits"))
     except OSError:

@@ -104,7 +104,7 @@ def _answer_parsed(
             return _bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
         input_records.add_files(pair.input_record, request.invocation.option_files)
         record.take_signatures(pair.input_record, now)
-        replay.add_of(request, pair.input_record, answer, cache)
+        replay.add_of_process(request, pair.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
         # The entries it rests on count as used, too: the next call after an edit needs them. The launcher
         # leaves calls to us whose record has not been used for long.

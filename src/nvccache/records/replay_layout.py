@@ -1,6 +1,7 @@
 """The layout of a replay record, which Python writes and the launcher, written in C, reads.
 
     head        struct replay_head: magic, checksum, table of sections
+    call        all that identifies the call, compared byte for byte: its sum names the record
     strings     NUL-terminated, the first one empty; other sections refer to them by offset
     directories strings; directories that hold the `files`
     files       struct replay_file, grouped by directory: their signatures (signatures.py)
@@ -8,7 +9,7 @@
     present     struct replay_present: paths with their expected state (presence.py)
     plain       strings; directories that must not be links
     links       pairs of strings: a path, and the path it must resolve to
-    identities  struct replay_identity: directories, each with the index of the first that is the same one
+    identities  struct replay_identity: directories, which must be the same as before
     variables   strings, sorted: the names of relevant variables, and of all NVCCACHE_ variables set
     prefixes    strings: no other variables with these prefixes may be set
     reader      numbers: effective user and group, then the supplementary groups, sorted
@@ -26,25 +27,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAGIC = b"replay13"
+MAGIC = b"replay14"
 SUM = 16  # bytes of XXH3 in canonical form
-DIGEST = 32  # bytes of BLAKE3; values of variables are stored as digests, since some are secret
 SUMMED_FROM = len(MAGIC) + SUM
 # Fields of the structures: a name and a format code of `struct`, ordered so that there is no padding.
 HEAD = (
     ("magic", "8s"),
     ("sum", f"{SUM}s"),  # of all that follows this field
     ("size", "Q"),  # of the whole record, bytes
-    ("call", f"{DIGEST}s"),  # digest of the call as typed, which names the record
-    ("environment", f"{DIGEST}s"),  # digest of the variables, each `NAME=VALUE`, or `NAME` if unset
-    ("host", f"{DIGEST}s"),  # the answer of facts.py; zeros if irrelevant, as in the next
-    ("caller", f"{DIGEST}s"),
-    ("log_mode", "Q"),  # the permissions of a new log
+    ("environment", f"{SUM}s"),  # sum of the variables, each `NAME=VALUE`, or `NAME` if unset
+    ("host", f"{SUM}s"),  # sum of the answer of facts.py; zeros if irrelevant, as in the next
+    ("caller", f"{SUM}s"),
     ("boot", "I"),  # string: the boot in which facts of the machine were recorded; empty if there are none
-    ("journal", "I"),  # string: the directory of the event log
     ("event", "I"),  # string of a stored length: event_line.end_of_line
     ("event_size", "I"),
-    ("first", "I"),  # the index of nvcc's first argument among those of the launcher
     ("is_query", "I"),  # 1 if the call compiles nothing
     ("output", "I"),  # string of a stored length: standard output, then standard error
     ("output_size", "I"),
@@ -61,7 +57,7 @@ FILE = (
     ("directory", "I"),  # index
 )
 PRESENT = (("path", "I"), ("state", "I"))
-IDENTITY = (("path", "I"), ("first", "I"))  # string, index
+IDENTITY = (("device", "Q"), ("inode", "Q"), ("path", "Q"))  # zeros for a missing directory; string
 PRODUCT = (
     ("sum", f"{SUM}s"),  # of the content
     ("size", "Q"),  # of the content, bytes
@@ -71,37 +67,25 @@ PRODUCT = (
     ("unlink_first", "I"),  # 1 if an existing file is replaced
 )
 STRUCTURES = {"head": HEAD, "file": FILE, "present": PRESENT, "identity": IDENTITY, "product": PRODUCT}
-# The element type of each section: bytes, numbers (plain, or offsets of strings), pairs of them, or
-# structures.
+FORMATS = {name: struct.Struct("=" + "".join(code for _, code in row)) for name, row in STRUCTURES.items()}
+# The bytes of an element of each section: a byte, a number (plain, or the offset of a string), a pair of
+# them, or a structure.
 SECTIONS = {
-    "strings": "bytes",
-    "directories": "number",
-    "files": "file",
-    "absent": "number",
-    "present": "present",
-    "plain": "number",
-    "links": "pair",
-    "identities": "identity",
-    "variables": "number",
-    "prefixes": "number",
-    "reader": "number",
-    "products": "product",
+    "call": 1,
+    "strings": 1,
+    "directories": 4,
+    "files": FORMATS["file"].size,
+    "absent": 4,
+    "present": FORMATS["present"].size,
+    "plain": 4,
+    "links": 8,
+    "identities": FORMATS["identity"].size,
+    "variables": 4,
+    "prefixes": 4,
+    "reader": 4,
+    "products": FORMATS["product"].size,
 }
-_SIMPLE = {"bytes": 1, "number": 4, "pair": 8}
 _TABLE = struct.Struct(f"={2 * len(SECTIONS)}I")  # for each section its offset and number of elements
-_PRODUCT_AT = list(SECTIONS).index("products")
-
-
-def format_of(fields: Iterable[tuple[str, str]]) -> str:
-    return "=" + "".join(code for _, code in fields)
-
-
-FORMATS = {name: struct.Struct(format_of(fields)) for name, fields in STRUCTURES.items()}
-
-
-def size_of(element: str) -> int:
-    """Bytes of an element of a section."""
-    return _SIMPLE.get(element) or FORMATS[element].size
 
 
 class Strings:
@@ -134,9 +118,9 @@ def joined(head: Mapping[str, int | bytes], sections: Mapping[str, bytes]) -> by
     at = FORMATS["head"].size + _TABLE.size
     table: list[int] = []
     body: list[bytes] = []
-    for name, element in SECTIONS.items():
+    for name, size in SECTIONS.items():
         content = sections[name]
-        table += (at, len(content) // size_of(element))
+        table += (at, len(content) // size)
         padded = content + bytes(-len(content) % 8)
         body.append(padded)
         at += len(padded)
@@ -150,24 +134,12 @@ def blobs_in(record: bytes) -> list[str]:
     """The digests of the blobs that a record restores; raises ValueError if it is damaged or none."""
     from nvccache.files import keys
 
-    if (
-        record[: len(MAGIC)] != MAGIC
-        or keys.sum_bytes(record[SUMMED_FROM:]) != record[len(MAGIC) : SUMMED_FROM]
-    ):
+    is_whole = record.startswith(MAGIC + keys.sum_bytes(record[SUMMED_FROM:]))
+    if not is_whole or len(record) < FORMATS["head"].size + _TABLE.size:
         raise ValueError("no replay record, or damaged")
-    try:
-        return _blobs_in(record)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from None
-
-
-def _blobs_in(record: bytes) -> list[str]:
     table = _TABLE.unpack_from(record, FORMATS["head"].size)
-    at, count = table[2 * _PRODUCT_AT : 2 * _PRODUCT_AT + 2]
-    strings = table[2 * list(SECTIONS).index("strings")]
-    found = []
-    for index in range(count):
-        *_, blob, _, _ = FORMATS["product"].unpack_from(record, at + index * size_of("product"))
-        end = record.index(b"\0", strings + blob)
-        found.append(record[strings + blob : end].decode("ascii"))
+    places = {name: table[2 * index : 2 * index + 2] for index, name in enumerate(SECTIONS)}
+    strings, (at, count) = places["strings"][0], places["products"]
+    products = FORMATS["product"].iter_unpack(record[at : at + count * SECTIONS["products"]])
+    found = [record[strings + blob :].partition(b"\0")[0].decode() for *_, blob, _, _ in products]
     return [digest for digest in found if digest]

@@ -2,7 +2,7 @@
 
     $NVCCACHE_DIR/
       CACHEDIR.TAG
-      replay-v13/ab/<key>        a call as typed: stat signatures of its inputs, and its result
+      replay-v14/ab/<sum>        a call as typed: stat signatures of its inputs, and its result
       record-v4/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
@@ -36,7 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v4", "memo-v1", "replay-v13", "object-v5"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v4", "memo-v1", "replay-v14", "object-v5"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"
@@ -192,7 +192,7 @@ class Store:
 
     def name(self, bucket: str, name: str) -> str:
         """The path of a record or blob in the directory; a malformed name becomes all zeros."""
-        if len(name) != keys.LENGTH or not name.isalnum() or not name.isascii():
+        if len(name) not in (keys.LENGTH, keys.SUM_LENGTH) or not name.isalnum() or not name.isascii():
             name = "0" * keys.LENGTH  # a name from a malicious record must not lead out of the cache
         return f"{bucket}/{name[:2]}/{name}"
 

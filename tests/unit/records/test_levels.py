@@ -83,7 +83,7 @@ def answer(place, argv=LINE, **settings: str) -> Answer | Bypass | None:
 def recorded(monkeypatch) -> list[tuple[InputRecord, Answer]]:
     """What is to be recorded for the launcher."""
     found: list[tuple[InputRecord, Answer]] = []
-    monkeypatch.setattr(replay, "add", lambda _, made, given, *others: found.append((made, given)))
+    monkeypatch.setattr(replay, "add_of_process", lambda _, made, given, *others: found.append((made, given)))
     return found
 
 
@@ -102,7 +102,7 @@ def test_some_hits_count_for_all_wherever_they_run(place, monkeypatch, number, c
         eviction, "count_and_limit", lambda _, added, *others: counts.append(sum(added.values()))
     )
     monkeypatch.setattr(
-        replay, "add_of", lambda *call: call[-1].add_record(store.REPLAY, "ab" * 32, bytes(100))
+        replay, "add_of_process", lambda *call: call[3].add_record(store.REPLAY, "ab" * 16, bytes(100))
     )
     settle()
     monkeypatch.setattr(os, "urandom", lambda length: bytes([number]) * length)

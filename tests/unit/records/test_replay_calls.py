@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import config
-from nvccache.records import replay
 from nvccache.store.store import Store
 from recorded_call import (
     ARGUMENTS,
@@ -107,7 +105,7 @@ def test_settings_in_a_file(launcher: Launcher, place: Path, nvcc: str) -> None:
     time.sleep(0.15)
     del launcher.environ["NVCCACHE_DIR"]
     launcher.environ["HOME"] = str(place / "home")
-    assert launcher_records(launcher, nvcc, place)
+    assert record(launcher, nvcc)
     assert holds(launcher)
     settings.write_text(settings.read_text() + "readonly = true\n")
     assert not holds(launcher)
@@ -118,13 +116,12 @@ def test_settings_that_changed_meanwhile(launcher: Launcher, place: Path, nvcc: 
     settings = place / "home/.config/nvccache/config.toml"
     settings.parent.mkdir(parents=True)
     launcher.environ["HOME"] = str(place / "home")
-    call, before = launcher.call(nvcc, ARGUMENTS), config.load(launcher.environ)
+    began = time.time_ns()
     settings.write_text("max_size = '1G'\n")
     time.sleep(0.15)
-    others = (launcher.environ, Store(launcher.environ["NVCCACHE_DIR"]))
-    assert not replay.add(call, input_record_of_call(), answer_of_call(), before, *others)
-    now = config.load(launcher.environ)
-    assert replay.add(call, input_record_of_call(), answer_of_call(), now, *others)
+    given = (input_record_of_call(), answer_of_call())
+    assert not launcher.record(nvcc, ARGUMENTS, *given, since_ns=began)
+    assert launcher.record(nvcc, ARGUMENTS, *given)
 
 
 def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, nvcc: str) -> None:
@@ -136,13 +133,6 @@ def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, 
     assert record(masquerade, str(place / "parts/nvcc"))
 
 
-def launcher_records(launcher: Launcher, nvcc: str, place: Path) -> bool:
-    settings = config.load(launcher.environ)
-    call = launcher.call(nvcc, ARGUMENTS)
-    cache = Store(settings.dir)
-    return replay.add(call, input_record_of_call(), answer_of_call(), settings, launcher.environ, cache)
-
-
 @pytest.mark.parametrize("spelling", ["{cache}/", "{cache}/../cache/.", "~/cache", "cache"])
 def test_spellings_of_the_directory(launcher: Launcher, nvcc: str, place: Path, spelling: str) -> None:
     cache = launcher.environ["NVCCACHE_DIR"]
@@ -150,7 +140,7 @@ def test_spellings_of_the_directory(launcher: Launcher, nvcc: str, place: Path, 
     if spelling == "cache":
         (place / "cache").symlink_to(cache)
     launcher.environ["NVCCACHE_DIR"] = spelling.format(cache=cache)
-    assert launcher_records(launcher, nvcc, place)
+    assert record(launcher, nvcc)
     assert holds(launcher)
 
 
@@ -160,7 +150,7 @@ def test_the_default_directory(launcher: Launcher, nvcc: str, place: Path, store
     for name, value, where in cases:
         launcher.environ[name] = f"{place}/{value}"
         shutil.copytree(stored.root, place / where / "nvccache")
-        assert launcher_records(launcher, nvcc, place)
+        assert record(launcher, nvcc)
         assert holds(launcher)
         del launcher.environ[name]
 

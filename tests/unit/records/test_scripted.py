@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -89,12 +90,13 @@ def test_a_record_for_the_launcher_has_what_a_script_depends_on(
     nvcc: Path, typed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     added: list[InputRecord] = []
-    monkeypatch.setattr(replay, "add", lambda call, made, *others: added.append(made))
+    monkeypatch.setitem(sys._xoptions, "nvccache-replay", "name")
+    monkeypatch.setattr(replay, "add", lambda name, argv, request, made, *others: added.append(made))
     script = called(typed, {})
     compiled = Request(str(nvcc), [], {}, script.config, script)
     for known in (None, InputRecord()):
         script.input_record = known
         if known:
             known.variables = [("SITE", "")]
-        replay.add_of(compiled, InputRecord(), Answer(Result()), Store("/nowhere"))
+        replay.add_of_process(compiled, InputRecord(), Answer(Result()), Store("/nowhere"), 0)
     assert [made.variables for made in added] == [[("SITE", "")]]
