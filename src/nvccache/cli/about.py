@@ -62,7 +62,7 @@ def facts_of(settings: Config) -> dict[str, str]:
         "system": _system(),
         "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
         "libc": " ".join(platform.libc_ver()) or "?",
-        "cores": str(cgroups.Share().cores),
+        "cores": str(len(cgroups.usable_cores())),
         "cache": _short(settings.dir) or our_settings.NO_CACHE,
         "file_system": _file_system(settings.dir),
     }

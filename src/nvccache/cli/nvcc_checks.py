@@ -34,7 +34,7 @@ def of_installation(settings: Config) -> Iterator[Finding]:
     path = launcher()
     text = f"`{path}`" if path else "not installed as a program: start it with `python -I -m nvccache`"
     yield Finding(GOOD if path else ODD, "launcher", text, _notes("launcher"))
-    cores, pool = cgroups.Share().cores, slots.pool_directory()
+    cores, pool = len(cgroups.usable_cores()), slots.pool_directory()
     text = f"all calls together run up to {settings.jobs or cores} stages, on {cores} cores"
     text = text if pool else "no directory for the pool: each call runs one stage at a time"
     yield Finding(GOOD if pool else ODD, "at once", text)

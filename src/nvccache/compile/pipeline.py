@@ -86,10 +86,10 @@ def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
 
 def _slots(request: Request, tokens: jobserver.Jobserver | None) -> slots.Slots:
     """The slots of the call: as many as `-t` says, unless make's jobserver decides."""
-    share = cgroups.Share()
+    cores = cgroups.usable_cores()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
-    own = 1 if tokens else max(1, share.cores if wants_all else request.invocation.threads)
-    return slots.Slots(own, slots.pool_of(share, slots.pool_directory(), request.config.jobs), tokens)
+    own = 1 if tokens else max(1, len(cores) if wants_all else request.invocation.threads)
+    return slots.Slots(own, slots.pool_of(cores, slots.pool_directory(), request.config.jobs), tokens)
 
 
 def _compile(

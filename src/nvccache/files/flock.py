@@ -11,10 +11,10 @@ import fcntl
 import os
 
 
-def take(descriptor: int, shared: bool = False) -> bool:
+def take(descriptor: int) -> bool:
     """Lock an open file or directory, unless it is locked; raises OSError if locks do not work there."""
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -12,6 +12,24 @@ MOUNT = "/sys/fs/cgroup"
 OWN = "/proc/self/cgroup"
 
 
+def usable_cores(own: str = OWN, mount: str = MOUNT) -> list[int]:
+    """The numbers of the cores in this process's affinity mask: as many as its CPU quota allows."""
+    affinity = sorted(os.sched_getaffinity(0))
+    quotas = filter(None, map(_quota, directories("cpu", own, mount)))
+    return affinity[: min([len(affinity), *quotas])]
+
+
+def _quota(directory: str) -> int | None:
+    """The quota of one group, in cores, rounded up; None if there is none."""
+    fields = read(f"{directory}/cpu.max").split()
+    if not fields:
+        fields = read(f"{directory}/cpu.cfs_quota_us").split()
+        fields += read(f"{directory}/cpu.cfs_period_us").split()
+    if len(fields) != 2 or not fields[0].isdecimal() or not fields[1].isdecimal() or not int(fields[1]):
+        return None
+    return max(1, -(-int(fields[0]) // int(fields[1])))
+
+
 def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator[str]:
     """Where the limits of a controller (`cpu`, `memory`) may be: the process's group and all above it.
 
@@ -25,41 +43,6 @@ def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator
             yield from _upwards((mount, f"{mount}/unified"), path)
         elif controller in controllers.split(","):
             yield from _upwards(dict.fromkeys((f"{mount}/{controller}", f"{mount}/{controllers}")), path)
-
-
-class Share:
-    """The cores that this process may use, and the control group that limits them."""
-
-    __slots__ = ("affinity", "cores", "group")
-
-    def __init__(self, own: str = OWN, mount: str = MOUNT) -> None:
-        self.affinity = sorted(os.sched_getaffinity(0))
-        self.group = ""  # with the lowest quota, if that is below the affinity; an inode and `-`
-        self.cores = len(self.affinity)  # at least 1
-        for directory in directories("cpu", own, mount):
-            quota = _quota(directory)
-            if quota is not None and quota < self.cores:
-                self.cores = max(1, quota)
-                self.group = _name(directory)
-
-
-def _name(directory: str) -> str:
-    """Identifies a group by its inode, since the groups of different containers can have the same path."""
-    try:
-        return f"{os.stat(directory).st_ino}-"
-    except OSError:
-        return ""
-
-
-def _quota(directory: str) -> int | None:
-    """The quota of one group, in cores, rounded up."""
-    fields = read(f"{directory}/cpu.max").split()
-    if not fields:
-        fields = read(f"{directory}/cpu.cfs_quota_us").split()
-        fields += read(f"{directory}/cpu.cfs_period_us").split()
-    if len(fields) != 2 or not fields[0].isdecimal() or not fields[1].isdecimal() or not int(fields[1]):
-        return None
-    return -(-int(fields[0]) // int(fields[1]))
 
 
 def _upwards(mounts: Iterable[str], path: str) -> Iterator[str]:

@@ -131,31 +131,24 @@ class Child(subprocess.Popen[bytes]):
         super().__init__(argv, **options)
 
     def poll(self) -> int | None:
-        """Its status; None if it is running, or while another thread waits for it."""
-        if self.returncode is None and self._reaping.acquire(blocking=False):
-            try:
-                self._reap(os.WNOHANG)
-            finally:
-                self._reaping.release()
-        return self.returncode
+        return self._reap(os.WNOHANG)
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until it ends; `timeout` is ignored."""
-        with self._reaping:
-            self._reap(0)
-        return self.returncode
+        status = self._reap(0)
+        assert status is not None
+        return status
 
-    def _reap(self, options: int) -> None:
-        if self.returncode is not None:
-            return
-        try:
-            pid, status, usage = os.wait4(self.pid, options)
-        except ChildProcessError:  # SIGCHLD is ignored, so children leave no status
-            _ = super().poll() if options else super().wait()
-            return
-        if pid == self.pid:
-            self.cpu = usage.ru_utime + usage.ru_stime
-            self.returncode = os.waitstatus_to_exitcode(status)
+    def _reap(self, options: int) -> int | None:
+        if self._reaping.acquire(blocking=not options):  # else another thread waits for it
+            try:
+                pid, status, usage = os.wait4(self.pid, options) if self.returncode is None else (0, 0, None)
+                if usage and pid == self.pid:
+                    self.cpu = usage.ru_utime + usage.ru_stime
+                    self.returncode = os.waitstatus_to_exitcode(status)
+            finally:
+                self._reaping.release()
+        return self.returncode
 
 
 class Handle:
@@ -254,29 +247,18 @@ def _start(
     stdin: int | None,
 ) -> Child:
     """Start a tool with the descriptors that it would inherit from nvcc; raises OSError."""
-
-    def start(argv: Sequence[str], executable: str | None) -> Child:
-        # Files that this process has opened are closed on exec; those it inherited are for the tools too.
-        return Child(
-            argv,
-            executable=executable,
-            env=dict(environ),
-            cwd=cwd,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            close_fds=False,
-        )
-
+    # Files that this process has opened are closed on exec; those it inherited are for the tools too.
+    options: dict[str, Any] = {"env": dict(environ), "cwd": cwd, "stdin": stdin, "close_fds": False}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
-        return start(argv, executable)
+        return Child(argv, executable=executable, **options)
     except OSError as error:
         import shutil
 
         script = executable or shutil.which(argv[0], path=environ.get("PATH", ""))
         if error.errno != errno.ENOEXEC or not script:
             raise
-    return start(["/bin/sh", script, *argv[1:]], None)  # a script without #!, as nvcc's shell runs it
+    return Child(["/bin/sh", script, *argv[1:]], **options)  # a script without #!, as nvcc's shell runs it
 
 
 def _read_output(child: Child, descriptors: Sequence[int], max_bytes: int) -> tuple[list[bytes], bool]:

@@ -1,12 +1,10 @@
 """The scratch directory of a call, and the removal of stale ones.
 
-If a call and its watchdog are both killed, the next call that creates a directory removes theirs. A directory
-in use is locked by its call; the kernel releases the locks of dead processes. Locks are known only to the
-machine, until it reboots, so the name includes a hash of its boot id; directories of other machines are
-removed when they are old.
+If a call and its watchdog are both killed, a call on a later day removes their directory. One in use is
+locked by its call; the kernel releases the locks of dead processes.
 
-    $TMPDIR/nvccache-<uid>/                      the user's; removed with the last directory in it
-    $TMPDIR/nvccache-<uid>/<machine><random>/    one call's
+    $TMPDIR/nvccache-<uid>/             the user's; removed with the last directory in it
+    $TMPDIR/nvccache-<uid>/<random>/    one call's
 
 The tools load a library from there, so others must not be able to exchange these directories.
 """
@@ -20,12 +18,11 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 
-from nvccache.files import flock, keys, untrusted
+from nvccache.files import flock, untrusted
 
-_NAME = r"([0-9a-f]{6})[0-9a-f]{10}"
+_NAME = r"[0-9a-f]{16}"
 _STALE_SECONDS = 24 * 3600.0  # without a new file
-_SWEEP_SECONDS = 0.1  # a call waits at its end for the sweep
-_TRIES, _PAUSE_SECONDS = 100, 0.002
+_TRIES = 100
 # nvcc and its tools write file names into commands and C text, and do not quote these correctly.
 _UNQUOTABLE = frozenset('\\"$`\n')
 
@@ -43,6 +40,10 @@ def choose(environ: Mapping[str, str], cache: str) -> str:
         others = [path for path in (environ.get("XDG_RUNTIME_DIR", ""), cache) if os.path.isabs(path)]
         parent = next((path for path in others if _is_safe(_of_user(path))), first)
     return os.path.join(_of_user(parent), new_name())
+
+
+def new_name() -> str:
+    return os.urandom(8).hex()
 
 
 def _of_user(parent: str) -> str:
@@ -82,20 +83,6 @@ def is_mentioned(path: str, text: bytes) -> bool:
     return re.search(rb"(?<![\w.+-])%s(?![\w+-]|\.\w)" % re.escape(name), text) is not None
 
 
-def new_name() -> str:
-    """A new name for a directory on this machine."""
-    return _boot() + os.urandom(5).hex()
-
-
-def _boot() -> str:
-    """Identifies this boot of this machine; the same in all its containers."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as stream:
-            return keys.digest_bytes(stream.read())[:6]
-    except OSError:
-        return os.urandom(3).hex()  # matches no machine, so that only age makes it stale
-
-
 def make(path: str) -> int:
     """Create a directory that is locked until the returned descriptor is closed; raises OSError."""
     parent = os.path.dirname(path)
@@ -104,46 +91,32 @@ def make(path: str) -> int:
             os.mkdir(parent, 0o700)
         if not _is_safe(parent):
             raise OSError(f"other users could exchange `{parent}`")
-        with contextlib.suppress(FileExistsError, FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # another call has just removed the empty parent
             os.mkdir(path, 0o700)
-        descriptor = _lock(path)
-        if descriptor >= 0:
-            return descriptor
-        # Another call took it for a stale one, before it was locked, or removed the empty parent.
-        time.sleep(_PAUSE_SECONDS)
-    raise OSError(f"cannot lock `{path}`")
-
-
-def _lock(path: str) -> int:
-    """Lock a directory and return its descriptor; -1 if another call has removed it or is doing so."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return -1
-    try:
-        is_ours = flock.take(descriptor, shared=True)
-        if is_ours and os.path.samestat(os.stat(path), os.fstat(descriptor)):
-            return descriptor
-    except FileNotFoundError:
-        pass
-    except OSError:
-        return descriptor  # a file system without locks, where no call can take it for a stale one either
-    os.close(descriptor)
-    return -1
+            break
+    descriptor = os.open(path, untrusted.FOLDER)
+    with contextlib.suppress(OSError):  # a file system without locks, where no call can take it for stale
+        flock.take(descriptor)
+    return descriptor
 
 
 def sweep(parent: str, excluded: str) -> None:
-    """Remove stale scratch directories from `parent`, until time is up."""
-    machine = _boot()
-    ends_at = time.monotonic() + _SWEEP_SECONDS
+    """Remove stale scratch directories from `parent`."""
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            match = re.fullmatch(_NAME, entry.name) if entry.name != excluded else None
-            if match:
+            if entry.name != excluded and re.fullmatch(_NAME, entry.name):
                 with contextlib.suppress(OSError):
-                    _remove_if_stale(entry.path, is_from_here=match[1] == machine)
-            if time.monotonic() > ends_at:
-                return
+                    _remove_if_stale(entry.path)
+
+
+def _remove_if_stale(path: str) -> None:
+    """Raises OSError if it is not a directory."""
+    descriptor = os.open(path, untrusted.FOLDER)
+    try:
+        if time.time() - os.fstat(descriptor).st_mtime > _STALE_SECONDS and flock.take(descriptor):
+            remove(path)
+    finally:
+        os.close(descriptor)
 
 
 def remove(path: str) -> None:
@@ -165,16 +138,3 @@ def remove(path: str) -> None:
 def _try(removing: Callable[..., None], name: str, descriptor: int | None) -> None:
     with contextlib.suppress(OSError):
         removing(name, dir_fd=descriptor)
-
-
-def _remove_if_stale(path: str, is_from_here: bool) -> None:
-    """Raises OSError if it is not a directory."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        found = os.fstat(descriptor)
-        if not is_from_here and time.time() - found.st_mtime < _STALE_SECONDS:
-            return
-        if flock.take(descriptor):
-            remove(path)
-    finally:
-        os.close(descriptor)

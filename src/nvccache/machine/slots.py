@@ -1,12 +1,10 @@
 """How many tools may run in parallel: slots of the user's pool and of a call, and memory for one more tool.
 
 All calls of one user on one machine share a pool with one slot per core, numbered like the cores, so that
-calls confined to other cores (`taskset`, a batch system) use other slots. Calls under a CPU quota share as
-many slots as it allows, only among themselves. A slot is a file that is locked while in use, so that the
-kernel frees it when its holder dies:
+calls confined to other cores (`taskset`, a batch system) use other slots. A slot is a file that is locked
+while in use, so that the kernel frees it when its holder dies:
 
     /dev/shm/nvccache-<uid>/slot-<core>
-    /dev/shm/nvccache-<uid>/slot-<inode of the control group that has the quota>-<core>
 
 Another tool must not drive the machine into swapping. Its memory is estimated from the size of its input; for
 heavy tools it is at least that of the largest tool that has ended in this call. Free memory is the least of
@@ -20,11 +18,10 @@ import contextlib
 import os
 import resource
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from nvccache.files import flock
 from nvccache.machine import cgroups
-from nvccache.machine.cgroups import Share
 from nvccache.machine.jobserver import Jobserver
 
 # Not TMPDIR or the cache: both may differ between calls, and machines may share the cache.
@@ -37,7 +34,8 @@ LOAD = "/proc/loadavg"  # the fourth field is RUNNABLE/ALL, of the machine now (
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
     """The directory of this user's pool on this machine, created if missing; empty if none can be trusted."""
-    for directory in _candidates(bases):
+    for base in bases:
+        directory = f"{base}/nvccache-{os.geteuid()}"
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory, 0o700)
@@ -45,28 +43,6 @@ def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
                 return directory
     return ""
-
-
-def unusable_directories(bases: tuple[str, ...] = _BASES) -> Iterator[tuple[str, int]]:
-    """Paths for the pool that belong to another user or are not directories, with their owners."""
-    for directory in _candidates(bases):
-        with contextlib.suppress(OSError):
-            found = os.lstat(directory)
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-                yield directory, found.st_uid
-
-
-def _candidates(bases: tuple[str, ...]) -> Iterator[str]:
-    """Possible paths of the pool: first where any user can create them, then in the user's directories."""
-    for base in bases:
-        if os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK):
-            yield f"{base}/nvccache-{os.geteuid()}"
-    runtime, home = os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("HOME", "")
-    if os.path.isabs(runtime):
-        yield f"{runtime}/nvccache"
-    if os.path.isabs(home):
-        # Machines may share the home directory, including its locks.
-        yield f"{home}/.cache/nvccache-slots-{os.uname().nodename}"
 
 
 class PoolSlot:
@@ -131,12 +107,11 @@ def _lock(path: str) -> int:
     return -1
 
 
-def pool_of(share: Share, directory: str, jobs: int = 0) -> Pool:
-    """The pool of all calls with this share of the machine; it has `jobs` slots, unless that is 0."""
+def pool_of(usable_cores: Sequence[int], directory: str, jobs: int = 0) -> Pool:
+    """The pool of all calls that may use these cores; it has `jobs` slots, unless that is 0."""
     first_extra = os.sysconf("SC_NPROCESSORS_CONF")  # the first number that is not a core's
-    numbers = [*share.affinity, *range(first_extra, first_extra + jobs)]
-    cores = 0 if jobs else os.cpu_count() or 0
-    return Pool(directory, numbers[: jobs or share.cores], f"slot-{share.group}", cores)
+    numbers = [*usable_cores, *range(first_extra, first_extra + jobs)]
+    return Pool(directory, numbers[: jobs or len(usable_cores)], cores=0 if jobs else os.cpu_count() or 0)
 
 
 class Slot:
@@ -251,28 +226,23 @@ def free_memory() -> int:
 
 
 def _free_on_machine() -> int | None:
-    for line in cgroups.read("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    available = _value(cgroups.read("/proc/meminfo"), "MemAvailable:")
+    return None if available is None else available * 1024
 
 
 def _free_in_group(directory: str) -> int | None:
     for limit, usage, cache in (
-        ("memory.max", "memory.current", "inactive_file "),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ):
-        highest, used = (
-            cgroups.read(f"{directory}/{limit}").strip(),
-            cgroups.read(f"{directory}/{usage}").strip(),
-        )
+        highest, used = (cgroups.read(f"{directory}/{name}").strip() for name in (limit, usage))
         if highest.isdecimal() and used.isdecimal():
-            return int(highest) - int(used) + _value(cgroups.read(f"{directory}/memory.stat"), cache)
+            dropped = _value(cgroups.read(f"{directory}/memory.stat"), cache) or 0
+            return int(highest) - int(used) + dropped
     return None
 
 
-def _value(text: str, name: str) -> int:
-    for line in text.splitlines():
-        if line.startswith(name):
-            return int(line[len(name) :])
-    return 0
+def _value(text: str, name: str) -> int | None:
+    """The number after a name at the start of a line."""
+    lines = (line.split() for line in text.splitlines())
+    return next((int(fields[1]) for fields in lines if fields[:1] == [name]), None)

@@ -1,10 +1,10 @@
 """The watchdog: a process that cleans up after its call if that is killed.
 
-The call reports through a pipe: each token of make's jobserver that it takes or gives back, and finally that
-the watchdog is dismissed. If the pipe ends before that, the call was killed: the watchdog kills its tools,
-removes the scratch directory and gives the tokens back. Does not know stages: it finds the call's tools by
-SCRATCH_VARIABLE, which their children inherit. A process in a session of its own is none of them: it is a
-server that a tool has started for later compiles.
+The call reports each token of make's jobserver that it takes or gives back through a pipe. If the pipe ends,
+the call was killed: the watchdog kills its tools, removes the scratch directory and gives the tokens back. A
+call that ends kills its watchdog. Does not know stages: it finds the call's tools by SCRATCH_VARIABLE, which
+their children inherit. A process in a session of its own is none of them: it is a server that a tool has
+started for later compiles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 SCRATCH_VARIABLE = "_NVCCACHE_SCRATCH"  # the scratch directory, or one below it with the observer's log
-_DISMISSED = b"D."  # MESSAGE_BYTES long, like the messages about tokens
 _KILL_SECONDS = 10.0  # a tool that waits for a dead disk cannot be killed
 _CLEANING_SECONDS = 0.5  # compilers remove their temporary files on SIGTERM
 _PAUSE_SECONDS = 0.02
@@ -76,16 +75,14 @@ class Watchdog:
             os.write(self._pipe, message)
 
     def dismiss(self) -> None:
-        """Tell the watchdog to exit, and wait for it; idempotent.
+        """End the watchdog; idempotent.
 
         Call this when no tool is running and the scratch directory is gone.
         """
         with contextlib.suppress(OSError):
-            os.kill(self.pid, signal.SIGCONT)  # it may be suspended, with a full pipe
-            os.set_blocking(self._pipe, True)
-        self.send(_DISMISSED)
-        with contextlib.suppress(OSError):
-            os.waitpid(self.pid, 0)
+            if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
         with contextlib.suppress(OSError):
             os.close(self._pipe)
 
@@ -115,9 +112,11 @@ def _run(path: str, pipe: int, jobserver: Jobserver | None) -> NoReturn:
         gc.disable()  # must not run finalizers of the call's objects
         _detach({pipe, jobserver.descriptor if jobserver else pipe})
         scratch.sweep(*os.path.split(path))
-        if not _is_dismissed(pipe, jobserver):
-            kill_tools(path)
-            _clean_up(path, jobserver)  # after killing: never more jobs than make allows
+        while message := os.read(pipe, MESSAGE_BYTES):
+            if jobserver:
+                jobserver.apply(message)
+        kill_tools(path)
+        _clean_up(path, jobserver)  # after killing: never more jobs than make allows
     finally:
         os._exit(0)
 
@@ -132,16 +131,6 @@ def _detach(kept: set[int]) -> None:
     for descriptor in {0, 1, 2} - kept - {null}:
         os.dup2(null, descriptor)
     os.chdir("/")
-
-
-def _is_dismissed(pipe: int, jobserver: Jobserver | None) -> bool:
-    """Read messages until the call dismisses the watchdog (True) or has died (False)."""
-    while message := os.read(pipe, MESSAGE_BYTES):
-        if message == _DISMISSED:
-            return True
-        if jobserver:
-            jobserver.apply(message)
-    return False
 
 
 def kill_tools(path: str) -> None:

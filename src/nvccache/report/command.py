@@ -48,7 +48,7 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
         warn("no calls are recorded")
     if trace_file:
         replace_file(trace_file, json.dumps(trace.of(build), allow_nan=False, separators=(",", ":")))
-    cores = settings.jobs or cgroups.Share().cores
+    cores = settings.jobs or len(cgroups.usable_cores())
     if output or is_opened or not trace_file:
         output = output or PAGE
         replace_file(output, page.of(build, time.time(), before, cores))

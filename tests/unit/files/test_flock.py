@@ -33,19 +33,8 @@ def test_one_holder_excludes_all_others(opened):
     assert flock.take(first)
     assert flock.take(first)
     assert not flock.take(second)
-    assert not flock.take(second, shared=True)
     flock.release(first)
     assert flock.take(second)
-
-
-def test_those_who_share_exclude_who_does_not(opened):
-    first, second = opened(), opened()
-    assert flock.take(first, shared=True)
-    assert flock.take(second, shared=True)
-    assert not flock.take(opened())
-    flock.release(first)
-    flock.release(second)
-    assert flock.take(opened())
 
 
 def test_a_lock_is_free_although_a_child_has_the_file_open(opened):

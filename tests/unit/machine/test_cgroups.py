@@ -93,10 +93,10 @@ def test_quotas_limit_the_cores(tmp_path, monkeypatch, own, files, cores):
         path = tmp_path / "mount" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    assert cgroups.Share(str(tmp_path / "own"), str(tmp_path / "mount")).cores == cores
+    assert cgroups.usable_cores(str(tmp_path / "own"), str(tmp_path / "mount")) == list(range(cores))
 
 
 def test_affinity_limits_the_cores(monkeypatch):
-    assert 1 <= cgroups.Share().cores <= len(os.sched_getaffinity(0))
+    assert set(cgroups.usable_cores()) <= os.sched_getaffinity(0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
-    assert cgroups.Share().cores == 1
+    assert cgroups.usable_cores() == [3]

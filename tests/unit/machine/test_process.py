@@ -56,15 +56,6 @@ def test_what_a_tool_and_its_children_have_of_a_cpu_is_known():
     assert 0 < idle.cpu < 0.1 <= idle.seconds
 
 
-def test_a_tool_ends_also_where_the_kernel_tells_nothing_of_children(monkeypatch):
-    def gone(pid, options):
-        raise ChildProcessError
-
-    monkeypatch.setattr(os, "wait4", gone)
-    done = run("exit 3")
-    assert (done.status, done.cpu) == (3, 0.0)
-
-
 @pytest.mark.usefixtures("ending")
 def test_what_is_left_behind_is_not_waited_for(tmp_path):
     """Nor does its output go on without end."""

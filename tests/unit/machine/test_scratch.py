@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -36,13 +35,32 @@ def left(parent) -> Path:
     return path
 
 
-def sweep(path: Path, spared: str = "") -> None:
+def sweep(path: Path, spared: str = "", age: float = 2 * _DAY) -> None:
+    for entry in path.iterdir() if path.exists() else ():
+        os.utime(entry, (time.time() - age,) * 2, follow_symlinks=False)
     scratch.sweep(str(path), spared)
 
 
-def test_what_was_left_goes(left):
+def test_what_was_left_goes_after_a_day(left):
+    sweep(left.parent, age=_DAY / 2)
+    assert left.exists()
     sweep(left.parent)
     assert not left.exists()
+
+
+def test_parent_that_another_call_removes_is_created_again(tmp_path, monkeypatch):
+    path, mkdir = tmp_path / "mine" / scratch.new_name(), os.mkdir
+    removed: list[str] = []
+
+    def create_late(name: str, mode: int) -> None:
+        if not removed and name == str(path):
+            removed.append(name)
+            path.parent.rmdir()
+        mkdir(name, mode)
+
+    monkeypatch.setattr("os.mkdir", create_late)
+    os.close(scratch.make(str(path)))
+    assert removed and path.exists()
 
 
 def test_what_is_in_use_stays_until_its_call_is_dead(parent):
@@ -52,7 +70,6 @@ def test_what_is_in_use_stays_until_its_call_is_dead(parent):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline()
-            os.utime(path, (1, 1))
             sweep(parent)
             assert path.exists()
         finally:
@@ -153,58 +170,6 @@ def test_names_of_others_are_not_listed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", lambda folder: scandir(folder) if folder != str(tmp_path) else 1 / 0)
     os.close(scratch.make(str(path)))
     scratch.sweep(*os.path.split(path))
-
-
-def test_a_sweep_ends_in_time_whatever_is_there(parent, monkeypatch):
-    for _ in range(8):
-        os.close(scratch.make(str(parent / f"{scratch.new_name()}")))
-    monkeypatch.setattr(scratch, "_SWEEP_SECONDS", -1.0)
-    sweep(parent)
-    # Either "kept" or one of the directories was looked at.
-    assert len(list(parent.iterdir())) >= 8, "what there is no time for is left to the next call"
-
-
-@pytest.mark.parametrize(("age", "is_left"), [(_DAY / 2, True), (_DAY * 2, False)])
-def test_what_another_machine_left_goes_when_it_is_old(left, age, is_left):
-    """Locks of that machine are invisible here."""
-    other = left.with_name("0" * 16)
-    left.rename(other)
-    os.utime(other, (time.time() - age,) * 2)
-    sweep(left.parent)
-    assert other.exists() == is_left
-
-
-def test_a_name_is_new():
-    assert scratch.new_name() != scratch.new_name()
-
-
-def test_a_directory_that_is_swept_before_it_is_locked_is_made_again(parent, monkeypatch):
-    (parent / "kept").rmdir()
-    path = parent / scratch.new_name()
-    opens, locks = os.open, fcntl.flock
-    swept: list[str] = []
-    removed: list[int] = []
-
-    def open_late(name: str, flags: int, *, dir_fd: int | None = None) -> int:
-        if not swept and name == str(path):
-            swept.append(name)
-            sweep(parent)
-        return opens(name, flags, dir_fd=dir_fd)
-
-    def lock_late(descriptor: int, operation: int) -> None:
-        if operation & fcntl.LOCK_SH and not removed:
-            removed.append(descriptor)
-            os.rmdir(path)
-        locks(descriptor, operation)
-
-    monkeypatch.setattr("os.open", open_late)
-    monkeypatch.setattr("fcntl.flock", lock_late)
-    descriptor = scratch.make(str(path))
-    monkeypatch.undo()
-    assert swept and removed
-    sweep(parent)
-    assert path.exists()
-    os.close(descriptor)
 
 
 def test_without_locks_a_directory_is_made_and_none_is_swept(left, parent, monkeypatch):

@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from nvccache.machine import slots
-from nvccache.machine.cgroups import Share
-from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of, unusable_directories
+from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of
 
 
 def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
@@ -22,19 +21,23 @@ def test_the_pool_is_a_private_directory_of_this_user(tmp_path):
     assert pool_directory((str(tmp_path),)) == directory
 
 
-@pytest.fixture
-def no_user_directory(monkeypatch):
-    """An environment that names no directory of the user's."""
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.delenv("HOME", raising=False)
-
-
-@pytest.mark.usefixtures("no_user_directory")
-def test_the_pool_lies_where_a_directory_can_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    bases = (str(tmp_path / "none"), str(tmp_path / "file"), str(tmp_path))
-    assert os.path.dirname(pool_directory(bases)) == str(tmp_path)
-    assert pool_directory(bases[:2]) == ""
+@pytest.mark.parametrize("kind", ["missing", "file", "link", "foreign"])
+def test_pool_is_only_where_nobody_else_can_exchange_it(tmp_path, monkeypatch, kind):
+    first, second = tmp_path / "first", tmp_path / "second"
+    second.mkdir()
+    uid = os.geteuid() + 1 if kind == "foreign" else os.geteuid()
+    if kind != "missing":
+        first.mkdir()
+    if kind == "file":
+        (first / f"nvccache-{uid}").write_text("")
+    elif kind == "link":
+        (first / f"nvccache-{uid}").symlink_to(tmp_path)
+    elif kind == "foreign":
+        (first / f"nvccache-{uid}").mkdir()
+        monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert pool_directory((str(first),)) == ""
+    expected = "" if kind == "foreign" else f"{second}/nvccache-{uid}"
+    assert pool_directory((str(first), str(second))) == expected
 
 
 def numbers_of(pool):
@@ -45,57 +48,23 @@ def numbers_of(pool):
     return [slot.number for slot in taken]
 
 
-@pytest.fixture
-def confined(tmp_path, monkeypatch):
-    """The pool of a call on these cores, with a quota if given."""
-    monkeypatch.setattr(os, "sysconf", lambda name: 16)
-    (tmp_path / "pool").mkdir()
-
-    def pool(cores, quota=None, group="a", jobs=0):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(cores))
-        directory = tmp_path / "mount" / group
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "cpu.max").write_text(f"{quota or 'max'} 1\n")
-        (tmp_path / "own").write_text(f"0::/{group}\n")
-        share = Share(str(tmp_path / "own"), str(tmp_path / "mount"))
-        return pool_of(share, str(tmp_path / "pool"), jobs)
-
-    return pool
-
-
-def test_calls_on_other_cores_have_slots_of_their_own(confined):
+def test_calls_on_other_cores_have_slots_of_their_own(tmp_path):
     """Two jobs of a batch system on one node have the same user, but no core in common."""
-    first, second, both = confined({0, 1}), confined({2, 3}), confined({1, 2})
+    first, second, both = (pool_of(cores, str(tmp_path)) for cores in ([0, 1], [2, 3], [1, 2]))
     taken = [first.take(), first.take()]
     assert first.take() is None
     assert numbers_of(second) == [2, 3]
     assert numbers_of(both) == [2]
-    assert numbers_of(confined({0, 1})) == []
+    assert numbers_of(pool_of([0, 1], str(tmp_path))) == []
     for slot in taken:
         slot.release()
     assert numbers_of(both) == [1, 2]
 
 
-def test_calls_below_one_quota_share_its_slots_with_each_other_alone(confined):
-    first, other, free = confined(range(8), 2, "a"), confined(range(8), 3, "b"), confined(range(8))
-    assert (first.size, other.size, free.size) == (2, 3, 8)
-    taken = [first.take(), first.take()]
-    assert numbers_of(confined(range(8), 2, "a")) == []
-    assert numbers_of(other) == [0, 1, 2]
-    assert numbers_of(free) == list(range(8))
-    for slot in taken:
-        slot.release()
-
-
-def test_a_quota_that_allows_as_much_as_the_affinity_makes_no_difference(confined):
-    taken = confined({0, 1}, 2).take()
-    assert numbers_of(confined({0, 1})) == [1]
-    taken.release()
-
-
-def test_a_number_of_jobs_may_be_more_than_the_cores_and_takes_no_others(confined):
-    assert numbers_of(confined({2, 3}, jobs=1)) == [2]
-    assert numbers_of(confined({2, 3}, jobs=4)) == [2, 3, 16, 17]
+def test_a_number_of_jobs_may_be_more_than_the_cores_and_takes_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sysconf", lambda name: 16)
+    assert numbers_of(pool_of([2, 3], str(tmp_path), jobs=1)) == [2]
+    assert numbers_of(pool_of([2, 3], str(tmp_path), jobs=4)) == [2, 3, 16, 17]
 
 
 def test_the_pool_depends_on_the_user_alone(monkeypatch):
@@ -104,43 +73,6 @@ def test_the_pool_depends_on_the_user_alone(monkeypatch):
     monkeypatch.setenv("NVCCACHE_DIR", "/elsewhere")
     assert pool_directory() == before
     assert before in (f"/dev/shm/nvccache-{os.geteuid()}", f"/tmp/nvccache-{os.geteuid()}")
-
-
-@pytest.mark.usefixtures("no_user_directory")
-@pytest.mark.parametrize("kind", ["link", "file", "foreign"])
-def test_a_directory_that_may_be_someone_elses_is_not_used(tmp_path, monkeypatch, kind):
-    (tmp_path / "target").mkdir(mode=0o700)
-    uid = os.geteuid() + 1 if kind == "foreign" else os.geteuid()
-    path = tmp_path / f"nvccache-{uid}"
-    if kind == "link":
-        path.symlink_to("target")
-    elif kind == "file":
-        path.write_text("")
-    else:
-        path.mkdir()
-        monkeypatch.setattr(os, "geteuid", lambda: uid)
-    bases = (str(tmp_path),)
-    assert pool_directory(bases) == ""
-    assert [name for name, _ in unusable_directories(bases)] == [str(path)]
-    for name, value, directory in (
-        ("HOME", str(tmp_path), f"{tmp_path}/.cache/nvccache-slots-{os.uname().nodename}"),
-        ("XDG_RUNTIME_DIR", str(tmp_path), f"{tmp_path}/nvccache"),
-    ):
-        monkeypatch.setenv(name, value)
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
-        if kind == "foreign":
-            monkeypatch.setattr(os, "lstat", owned_by(uid, directory))
-        assert pool_directory(bases) == directory
-
-
-def owned_by(uid, directory, lstat=os.lstat):
-    """As os.lstat, but the directory belongs to this user."""
-
-    def status(path):
-        found = lstat(path)
-        return os.stat_result((*found[:4], uid, *found[5:])) if path == directory else found
-
-    return status
 
 
 def test_one_process_gets_each_slot_of_the_pool_once(tmp_path):
@@ -340,6 +272,6 @@ def test_a_slot_is_no_idle_core_while_every_core_has_something_to_do(tmp_path, m
 
 def test_where_the_user_says_how_many_may_run_the_load_is_not_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(slots.Pool, "is_busy", lambda pool: bool(pool._cores))
-    own_jobs, counted = (pool_of(Share(), str(tmp_path), jobs) for jobs in (3, 0))
+    own_jobs, counted = (pool_of([0], str(tmp_path), jobs) for jobs in (3, 0))
     assert Slots(1, own_jobs, None).take().is_idle_core
     assert not Slots(1, counted, None).take().is_idle_core
