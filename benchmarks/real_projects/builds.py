@@ -48,14 +48,9 @@ setup(
 )
 """
 _TORCH_FLAGS = (
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
-    "--expt-relaxed-constexpr",
-    "--compiler-options",
-    "'-fPIC'",
-)
+    "-D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__ -D__CUDA_NO_BFLOAT16_CONVERSIONS__"
+    " -D__CUDA_NO_HALF2_OPERATORS__ --expt-relaxed-constexpr --compiler-options '-fPIC'"
+).split()
 _RULE = """\
 rule cuda_compile
   depfile = $out.d
@@ -118,11 +113,9 @@ class Builder:
 class CMakeNinja(Builder):
     """CMake with Ninja; objects of single units are targets."""
 
-    generator = "Ninja"
-
     def configure(self, architectures: Sequence[str]) -> list[list[str]]:
         machine, checkout = self.machine, self.checkout
-        argv = ["cmake", "-G", self.generator, "-S", str(checkout.source), "-B", str(checkout.build)]
+        argv = ["cmake", "-G", "Ninja", "-S", str(checkout.source), "-B", str(checkout.build)]
         argv += [f"-DCMAKE_CUDA_COMPILER={machine.nvcc}"]
         argv += [f"-DCMAKE_CUDA_ARCHITECTURES={';'.join(architectures)}"]
         argv += [f"-DCMAKE_CUDA_COMPILER_LAUNCHER={';'.join(machine.launcher)}"]
@@ -135,44 +128,6 @@ class CMakeNinja(Builder):
     def compile(self, units: Sequence[str]) -> list[str]:
         targets = [str(self.product(unit).relative_to(self.checkout.build)) for unit in units]
         return ["ninja", "-C", str(self.checkout.build), f"-j{self.machine.jobs}", *targets]
-
-
-class CMakeMake(CMakeNinja):
-    """The same with makefiles, whose targets are named without CMake's directory."""
-
-    generator = "Unix Makefiles"
-
-    def compile(self, units: Sequence[str]) -> list[str]:
-        targets = [f"{unit.removeprefix(self.project.strip)}.o" for unit in units]
-        return ["make", "-C", str(self.checkout.build), f"-j{self.machine.jobs}", *targets]
-
-
-class Make(Builder):
-    """The project's own makefile, which puts objects next to their sources.
-
-    In its settings @NVCC@ is the compiler with its launcher, and @FLAGS@ the architectures and other options.
-    """
-
-    def configure(self, architectures: Sequence[str]) -> list[list[str]]:
-        self.checkout.build.mkdir(exist_ok=True)
-        (self.checkout.build / "architectures.json").write_text(json.dumps(list(architectures)))
-        return []
-
-    def compile(self, units: Sequence[str]) -> list[str]:
-        machine = self.machine
-        first, *others = json.loads((self.checkout.build / "architectures.json").read_text())
-        flags = [f"-isystem {path}" for path in machine.headers]
-        flags += [f"-gencode=arch=compute_{number},code=sm_{number}" for number in (first, *others)]
-        flags += [f"-ccbin {machine.host_compiler}"] if machine.host_compiler else []
-        nvcc = shlex.join([*machine.launcher, machine.nvcc])
-        settings = [
-            setting.replace("@NVCC@", nvcc).replace("@FLAGS@", " ".join(flags)) for setting in self.settings()
-        ]
-        targets = [str(self.product(unit).relative_to(self.checkout.source)) for unit in units]
-        return ["make", "-C", str(self.checkout.source), f"-j{machine.jobs}", *settings, *targets]
-
-    def product(self, unit: str) -> Path:
-        return (self.checkout.source / unit).with_suffix(".o")
 
 
 class Setuptools(Builder):
@@ -235,16 +190,6 @@ class TorchNinja(Setuptools):
 
 BUILDERS: dict[str, type[Builder]] = {
     catalogue.NINJA: CMakeNinja,
-    catalogue.CMAKE_MAKE: CMakeMake,
-    catalogue.MAKE: Make,
     catalogue.SETUPTOOLS: Setuptools,
     catalogue.TORCH_NINJA: TorchNinja,
-}
-# The programs that each kind needs on PATH.
-NEEDED = {
-    catalogue.NINJA: ("cmake", "ninja"),
-    catalogue.CMAKE_MAKE: ("cmake", "make"),
-    catalogue.MAKE: ("make",),
-    catalogue.SETUPTOOLS: (),
-    catalogue.TORCH_NINJA: ("ninja",),
 }

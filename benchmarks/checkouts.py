@@ -1,4 +1,4 @@
-"""CUTLASS from the package index, and checkouts of it for cutlass_build.py.
+"""CUTLASS from the package index, and checkouts of it for remote.py.
 
     WORK/wheel                  the PyPI wheel `nvidia-cutlass`, unpacked
     WORK/checkouts/NAME/        a checkout: CMakeLists.txt, cutlass/ and, made by CMake, build/
@@ -8,7 +8,6 @@ Nothing in a checkout contains its path, so that two checkouts differ only in pa
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -33,11 +32,6 @@ target_compile_options(examples PRIVATE --expt-relaxed-constexpr)
 """
 
 
-def parent(work: Path) -> Path:
-    """The directory of all checkouts."""
-    return work / "checkouts"
-
-
 def cutlass(work: Path) -> Path:
     """The sources of CUTLASS; downloads them into the work directory if missing."""
     wheel = work / "wheel"
@@ -49,7 +43,7 @@ def cutlass(work: Path) -> Path:
 
 def make(work: Path, name: str, examples: int) -> Path:
     """A fresh checkout of that name, with the first `examples` of the examples."""
-    checkout = parent(work) / name
+    checkout = work / "checkouts" / name
     shutil.rmtree(checkout, ignore_errors=True)
     shutil.copytree(cutlass(work), checkout / "cutlass")
     sources = " ".join(f"cutlass/examples/{example}" for example in _EXAMPLES[:examples])
@@ -64,10 +58,3 @@ def configure(checkout: Path, environ: dict[str, str], *settings: str) -> list[s
     argv = ["cmake", "-G", "Ninja", "-S", str(checkout), "-B", str(directory), *settings]
     subprocess.run(argv, check=True, env=environ, stdout=subprocess.DEVNULL)
     return ["ninja", "-C", str(directory), "--quiet", "-d", "keepdepfile"]
-
-
-def touch(checkout: Path) -> None:
-    """Set the time of every source and header to now, as in a fresh clone."""
-    for directory, _, names in os.walk(checkout / "cutlass"):
-        for name in names:
-            os.utime(os.path.join(directory, name))

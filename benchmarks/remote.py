@@ -1,6 +1,6 @@
 """What a remote costs and saves: misses, hits and builds at several latencies and bandwidths.
 
-    python tests/benchmarks/remote.py [miss] [hit] [build] [peers] [--runs N] [--unit a|b|c]
+    python benchmarks/remote.py [miss] [hit] [build] [peers] [--runs N] [--unit a|b|c]
 
 miss    a compile with all caches empty, with and without a remote in turn, at 0, 20 and 100 ms
 hit     a machine with an empty cache that gets everything from the remote, compared with plain nvcc: at 0 and
@@ -27,10 +27,9 @@ from pathlib import Path
 
 import checkouts
 import units
-from remote_lanes import SETTLED, Machine, Place, place, sccache, seconds_of
-from rows import spread
-
 from nvccache.toolkit import discovery
+from remote_machines import SETTLED, Machine, Place, place, sccache, seconds_of
+from rows import spread
 
 MEGABIT = 125_000
 ARCHITECTURES = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")

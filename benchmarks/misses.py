@@ -1,8 +1,8 @@
 """What a miss costs: compiles after a change, or with an empty cache, as ratios to plain nvcc.
 
-    python tests/benchmarks/misses.py [--runs 5] [--units a,b,c,s] [--scenarios NAME,...] [--builds 10]
-    python tests/benchmarks/misses.py --units s --scenarios define,comment-1 --runs 20 --beside LAUNCHER
-    python tests/benchmarks/misses.py --units b --scenarios other-ids --copies 16 --jobs 16
+    python benchmarks/misses.py [--runs 5] [--units a,b,c,s] [--scenarios NAME,...]
+    python benchmarks/misses.py --units s --scenarios define,comment-1 --runs 20 --beside LAUNCHER
+    python benchmarks/misses.py --units b --scenarios cold-ninja --copies 16 --jobs 16
 
 Plain nvcc and nvccache compile the same unit in turn, in alternating order. Prints medians, the ratio of
 medians, the median and range of ratios of pairs, the ratio of CPU time, the target, and the stages that ran
@@ -12,14 +12,13 @@ both by nvccache. `--beside` adds another installation, such as that of the code
 
 Every object is compared with that of `nvcc -keep`. Fails if one differs, or if the wrong stages ran; a missed
 target is only printed, since it depends on the machine. Unit c is CUTLASS, whose wheel is downloaded into the
-work directory. Everything takes more than an hour; Ninja must be on PATH for `cold-ninja` and `reproducible`.
+work directory. Everything takes more than an hour; Ninja must be on PATH for `cold-ninja`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
 import shutil
 import sys
 import tempfile
@@ -32,24 +31,15 @@ import miss_builds
 import miss_scenarios
 import rows
 import workbench
+from nvccache.toolkit import discovery
 from rows import Row
 from units import Unit, units
 from workbench import Bench
 
-from nvccache.toolkit import discovery
-
 Trial = Callable[[], list[Row]]
 _LETTERS = ("a", "b", "c", "s")
 _OWN = "misses"  # the directory below --keep that is recreated
-_NINJA = ("cold-ninja", "other-ids", "reproducible")
-NAMES = (
-    *(scenario.name for scenario in miss_scenarios.scenarios()),
-    "ccbin",
-    "cold-ninja",
-    "other-ids",
-    "same-8",
-    "reproducible",
-)
+NAMES = (*(scenario.name for scenario in miss_scenarios.scenarios()), "cold-ninja", "same-8")
 
 
 def trials(
@@ -60,27 +50,16 @@ def trials(
     for scenario in miss_scenarios.scenarios():
         for unit in present if scenario.name in chosen else ():
             yield unit.letter, scenario.name, partial(miss_scenarios.perform, benches, unit, scenario, runs)
-    for unit in present if "ccbin" in chosen else ():
-        yield unit.letter, "ccbin", partial(_with_other_compiler, bench, unit, options)
-    for unit in present if "other-ids" in chosen else ():
-        counts = (options.copies, options.jobs)
-        yield unit.letter, "other-ids", partial(miss_builds.other_ids, bench, unit, runs, *counts)
     if "cold-ninja" in chosen:
-        yield "all", "cold-ninja", partial(miss_builds.cold_ninja, bench, present, runs)
+        counts = (options.copies, options.jobs)
+        yield "all", "cold-ninja", partial(miss_builds.cold_ninja, bench, present, runs, *counts)
     for unit in present if "same-8" in chosen else ():
         yield unit.letter, "same-8", partial(miss_builds.same_at_once, bench, unit, runs)
-    if "reproducible" in chosen:
-        yield "-", "reproducible", partial(miss_builds.reproducible, bench, options.builds, options.seed)
-
-
-def _with_other_compiler(bench: Bench, unit: Unit, options: argparse.Namespace) -> list[Row]:
-    scenario = miss_scenarios.other_compiler(bench, unit, options.ccbin)
-    return miss_scenarios.perform([bench], unit, scenario, options.runs)
 
 
 def measure(benches: list[Bench], present: list[Unit], options: argparse.Namespace) -> list[Row]:
     """Run all trials and print each row; continues after a trial that fails."""
-    made: list[Row] = []
+    measured: list[Row] = []
     print(rows.heading(), flush=True)
     for letter, name, trial in trials(benches, present, options):
         try:
@@ -89,20 +68,19 @@ def measure(benches: list[Bench], present: list[Unit], options: argparse.Namespa
             fresh = [Row(letter, name, note="failed", wrong=[str(error)])]
         for row in fresh:
             rows.show(row)
-        made += fresh
-    return made
+        measured += fresh
+    return measured
 
 
 def _chosen_names(text: str) -> list[str]:
-    argv = text.split(",")
-    for word in argv:
-        if not any(_is_meant(name, word) for name in NAMES):
+    def is_meant(name: str, word: str) -> bool:
+        return name == word or name.startswith(f"{word}-")
+
+    words = text.split(",")
+    for word in words:
+        if not any(is_meant(name, word) for name in NAMES):
             raise argparse.ArgumentTypeError(f"no scenario `{word}`; there are {', '.join(NAMES)}")
-    return [name for name in NAMES if any(_is_meant(name, word) for word in argv)]
-
-
-def _is_meant(name: str, word: str) -> bool:
-    return name == word or name.startswith(f"{word}-")
+    return [name for name in NAMES if any(is_meant(name, word) for word in words)]
 
 
 def _letters(text: str) -> list[str]:
@@ -118,31 +96,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--units", type=_letters, default=["a", "b", "c"], metavar="a,b,c,s")
     parser.add_argument("--scenarios", type=_chosen_names, default=list(NAMES), metavar="NAME,...")
     parser.add_argument("--beside", metavar="LAUNCHER", action="append", default=[])
-    parser.add_argument("--copies", type=int, default=16, help="of a unit, for `other-ids`")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="for `other-ids`")
-    parser.add_argument("--one-core", action="store_true", help="run all on one core")
-    parser.add_argument("--ccbin", metavar="PATH", help="another host compiler, for the scenario `ccbin`")
-    parser.add_argument("--builds", type=int, default=10, help="how often `reproducible` builds its project")
-    parser.add_argument("--seed", type=int, default=random.randrange(1000), help="of its order and its jobs")
+    parser.add_argument("--copies", type=int, default=4, help="of each unit, for `cold-ninja`")
+    parser.add_argument("--jobs", type=int, default=2, help="of Ninja, for `cold-ninja`")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave everything")
     options = workbench.parsed(parser)
-    if options.ccbin:  # a path, since it is started in other directories
-        options.ccbin = os.path.abspath(shutil.which(options.ccbin) or options.ccbin)
-    if options.one_core:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    if "cold-ninja" in options.scenarios and not shutil.which("ninja"):
+        print("skipped: cold-ninja, no ninja on PATH")
+        options.scenarios.remove("cold-ninja")
     return options
-
-
-def _leave_out_what_cannot_be(options: argparse.Namespace) -> None:
-    """Print which scenarios are skipped, and why."""
-    missing = {}
-    if not options.ccbin:
-        missing["ccbin"] = "no other host compiler is named with --ccbin"
-    if not shutil.which("ninja"):
-        missing |= dict.fromkeys(_NINJA, "no ninja on PATH")
-    for name in [name for name in options.scenarios if name in missing]:
-        print(f"skipped: {name}, {missing[name]}")
-        options.scenarios.remove(name)
 
 
 def main() -> int:
@@ -156,22 +117,17 @@ def main() -> int:
         release = discovery.release_of(options.nvcc)
         print(f"nvcc {release}, {cores} cores that this process may use, {options.runs} runs of every pair")
         print(", ".join(f"{unit.letter}: {unit.title}" for unit in present), flush=True)
-        _leave_out_what_cannot_be(options)
-        compilers = [options.ccbin] if options.ccbin else []
+        programs = [(sys.executable, "-m", "nvccache"), *((os.path.abspath(one),) for one in options.beside)]
         try:
-            programs = [
-                (sys.executable, "-m", "nvccache"),
-                *((os.path.abspath(one),) for one in options.beside),
-            ]
             benches = [
-                workbench.set_up(work / f"{_OWN}{number or ''}", options.nvcc, compilers, program)
+                workbench.set_up(work / f"{_OWN}{number or ''}", options.nvcc, program)
                 for number, program in enumerate(programs)
             ]
         except workbench.CompileError as error:
             raise SystemExit(f"nothing can be measured: {error}") from None
-        made = measure(benches, present, options)
-    print(rows.summary(made))
-    return 1 if any(row.wrong for row in made) else 0
+        measured = measure(benches, present, options)
+    print(rows.summary(measured))
+    return 1 if any(row.wrong for row in measured) else 0
 
 
 if __name__ == "__main__":

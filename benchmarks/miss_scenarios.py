@@ -7,7 +7,6 @@ Owns the scenarios, their targets and the stages that may run in them.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +22,6 @@ FOUR = ("80", "86", "89", "90")
 THREE, ONE = FOUR[:3], FOUR[:1]
 _THREADS = 2  # of `nvcc -t`, which is measured for comparison
 _COMPILING = ("cudafe", "cicc", "ptxas", "host_compile")
-_LINE_MARKER = re.compile(rb"(?m)^# \d.*\n|^[ \t]*\n")
-_DEVICE_TEXTS, _PTX = "*.cpp1.ii", "*.ptx"
 _PRIMED = "primed"
 
 
@@ -45,7 +42,6 @@ class Scenario:
     exceptions: dict[str, dict[str, int]] = field(default_factory=dict)
     most: dict[str, float] = field(default_factory=dict)
     most_of_threads: float | None = None  # the target compared with `nvcc -t`
-    note: str = ""
 
     def expected(self, unit: Unit) -> dict[str, int]:
         return self.exceptions.get(unit.letter, self.stages)
@@ -111,35 +107,10 @@ def _edits(one: tuple[str, ...], four: tuple[str, ...]) -> list[Scenario]:
     ]
 
 
-def other_compiler(bench: Bench, unit: Unit, compiler: str) -> Scenario:
-    """Another host compiler: which stages may run depends on whether its headers change the text."""
-    argv = code_for(*ONE)
-    changed = (*argv, "-ccbin", compiler)
-    source = workbench.write(bench, f"{unit.letter}.cu", text_of(unit, Version()))
-    folders = []
-    for number, own in enumerate((argv, changed)):
-        folders.append(bench.work / "kept" / str(number))
-        argv = [*unit.arguments, *own, "-c", str(source), "-o", workbench.OBJECT]
-        workbench.keep(bench, argv, folders[-1], bench.work / workbench.PLAIN)
-    patterns = {"cicc": _DEVICE_TEXTS, "ptxas": _PTX}
-    texts = {kind: {_texts(folder, pattern) for folder in folders} for kind, pattern in patterns.items()}
-    same = [kind for kind, found in texts.items() if len(found) == 1 and found != {()}]
-    note = "same device text" if "cicc" in same else "same PTX" if same else "other PTX"
-    return Scenario("ccbin", changed, argv, stages=never(*same), note=note)
-
-
-def _texts(folder: Path, pattern: str) -> tuple[bytes, ...]:
-    """The text of intermediate files of one kind, without line markers and empty lines."""
-    return tuple(_LINE_MARKER.sub(b"", path.read_bytes()) for path in sorted(folder.glob(pattern)))
-
-
 def perform(benches: Sequence[Bench], unit: Unit, scenario: Scenario, runs: int) -> list[Row]:
     """Measure one scenario on one unit, with each nvccache in its own bench; raises CompileError."""
     bench = benches[0]
-    rows = [
-        Row(unit.letter, f"{scenario.name}{' beside' * bool(number)}", note=scenario.note)
-        for number in range(len(benches))
-    ]
+    rows = [Row(unit.letter, f"{scenario.name}{' beside' * bool(number)}") for number in range(len(benches))]
     rows[0].most = scenario.most.get(unit.letter)
     beside = Row(unit.letter, f"{scenario.name} / -t {_THREADS}", scenario.most_of_threads)
     source = _prepare(benches, unit, scenario)

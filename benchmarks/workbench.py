@@ -1,4 +1,4 @@
-"""Compiles for misses.py, links.py and queries.py: with plain nvcc, nvccache's shim, and `nvcc -keep`.
+"""Compiles for misses.py: with plain nvcc, nvccache's shim, and `nvcc -keep`.
 
     WORK/src            the sources
     WORK/plain, ours    working directories of the compilers, with their objects
@@ -19,7 +19,6 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -27,11 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rows import CALLS, Cost
-
 from nvccache import outcomes
 from nvccache.store import cachedir_tag, store
 from nvccache.toolkit import discovery
+from rows import CALLS, Cost
 
 PLAIN, OURS = "plain", "ours"
 OBJECT = "object.o"
@@ -88,13 +86,8 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return options
 
 
-def set_up(
-    work: Path,
-    nvcc: str,
-    compilers: Sequence[str] = (),
-    program: Sequence[str] = (sys.executable, "-m", "nvccache"),
-) -> Bench:
-    """A fresh bench; computes the digests of all tools, including host compilers."""
+def set_up(work: Path, nvcc: str, program: Sequence[str]) -> Bench:
+    """A fresh bench, with the digests of all tools."""
     environ = of_user()
     environ |= {"HOME": str(work / "home"), "NVCCACHE_DIR": str(work / "cache")}
     environ |= {"NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
@@ -105,8 +98,7 @@ def set_up(
     timed([*program, "install", str(work / "shims")], work, environ)
     small = write(bench, "small.cu", _SMALL)
     settle()
-    for argv in [(), *(("-ccbin", compiler) for compiler in compilers)]:
-        timed([bench.shim, *argv, "-c", str(small), "-o", OBJECT], work / OURS, environ)
+    timed([bench.shim, "-c", str(small), "-o", OBJECT], work / OURS, environ)
     tools = work / "saved" / _TOOLS / store.MEMO
     shutil.copytree(bench.cache / store.MEMO, tools)
     shutil.copy(bench.cache / cachedir_tag.NAME, tools.parent)  # or commands would not accept it as a cache
@@ -185,23 +177,18 @@ def statistics_of(bench: Bench) -> dict[str, Any]:
     return found
 
 
-def reference(bench: Bench, source: Path, argv: Sequence[str], directory: str = OURS) -> bytes:
+def reference(bench: Bench, source: Path, argv: Sequence[str]) -> bytes:
     """The object of `nvcc -keep` for this argv; each distinct compile runs once."""
-    parts = [str(source), source.read_text(), directory, *argv]
+    parts = [str(source), source.read_text(), *argv]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     made = bench.work / "references" / f"{digest}.o"
     if not made.exists():
         kept = bench.work / "references" / "kept"
-        keep(bench, [*argv, "-o", str(made)], kept, bench.work / directory)
+        kept.mkdir()
+        own = ["-o", str(made), "-keep", "-keep-dir", str(kept)]
+        timed([bench.nvcc, *argv, *own], bench.work / OURS, bench.environ)
         shutil.rmtree(kept)
     return made.read_bytes()
-
-
-def keep(bench: Bench, argv: Sequence[str], folder: Path, directory: Path) -> None:
-    """Compile with plain nvcc, with its intermediate files in an empty folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    timed([bench.nvcc, *argv, "-keep", "-keep-dir", str(folder)], directory, bench.environ)
 
 
 def differs(bench: Bench, source: Path, argv: Sequence[str]) -> bool:

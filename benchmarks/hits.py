@@ -1,11 +1,10 @@
 """What a hit costs in CPU and wall time, compared with a trivial process, ccache and sccache.
 
-    python tests/benchmarks/hits.py [--rounds N] [--sccache PATH] [--only small|thrust]
+    python benchmarks/hits.py [--rounds N] [--sccache PATH] [--only small|thrust]
 
 The contenders take turns in every round, each with its own cache and directory; CPU time is that of the whole
 process tree, user and system. Prints minimum and median, and the ratio of medians to ccache's. This is
-repeated next to busy loops, two for each core, and with touched sources. Then come 1,000 hits, 16 at once;
-what the launcher adds to a call that it leaves to Python; and the system calls of a hit.
+repeated next to busy loops, two for each core, and with touched sources.
 
 Fails if a call was no hit or its object differs from the first compile's. A missed target is only printed.
 """
@@ -25,12 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contenders import CCACHE, FLOOR, LAUNCHER, SCCACHE, SCRIPT, SHIM, Contender, contenders
-
+from contenders import CCACHE, FLOOR, LAUNCHER, SCCACHE, SHIM, Contender, contenders
 from nvccache.toolkit import discovery
-
-sys.path.append(str(Path(__file__).parents[1]))
-from replays import stand_alone
 
 SMALL = """\
 #include <cstdio>
@@ -56,10 +51,9 @@ int main() {
 SOURCES = {"small": SMALL, "thrust": THRUST}
 GENERATE_CODE = tuple(f"--generate-code=arch=compute_{n},code=[compute_{n},sm_{n}]" for n in (80, 90))
 TRUE = "floor: /bin/true"
-NAMES = (TRUE, FLOOR, LAUNCHER, SHIM, SCRIPT, CCACHE, SCCACHE)
+NAMES = (TRUE, FLOOR, LAUNCHER, SHIM, CCACHE, SCCACHE)
 MOST_CPU = {"small": 2.0, "thrust": 6.0}  # ms
 MOST_OF_CCACHE = 0.3
-MOST_BEFORE_PYTHON = 0.3  # ms
 SETTLED = 1.2  # seconds; caches distrust files as young as their records of them
 
 
@@ -173,65 +167,8 @@ def busy_loops(count: int) -> Iterator[None]:
             loop.wait()
 
 
-def many(lanes: list[Lane], count: int) -> None:
-    """Time `count` hits, 16 at once."""
-    print(f"{count} hits, 16 at once: seconds of wall time, and of CPU")
-    for lane in lanes:
-        if lane.contender.every > 1:
-            continue
-        argv = ["xargs", "-P16", "-I@", *lane.command]
-        before, started = os.times(), time.perf_counter()
-        text = "x\n" * count
-        subprocess.run(argv, input=text.encode(), cwd=lane.directory, env=lane.contender.environ, check=True)
-        wall, now = time.perf_counter() - started, os.times()
-        cpu = now.children_user + now.children_system - before.children_user - before.children_system
-        print(f"  {lane.contender.name:28}{wall:8.2f}{cpu:8.2f}")
-    print(flush=True)
-
-
-def before_python(rounds: int, work: Path) -> None:
-    """What looking for a record adds to a call."""
-    program = str(stand_alone(work, "-O2"))
-    environ = {"NVCCACHE_DIR": str(work / "cache of nvccache, launcher"), "PATH": os.environ["PATH"]}
-    shown: dict[str, list[float]] = {"looked for": [], "not looked for": []}
-    for _ in range(rounds):
-        for name, variables in (("looked for", {}), ("not looked for", {"_NVCCACHE_TRIED": "x"})):
-            started = time.perf_counter()
-            process = os.posix_spawn(
-                program,
-                [program, "/usr/bin/nvcc", "-c", "none.cu", "-o", "none.o"],
-                {**environ, **variables},
-                file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],
-            )
-            os.waitpid(process, 0)
-            shown[name].append((time.perf_counter() - started) * 1000)
-    least, median = (
-        pick(shown["looked for"]) - pick(shown["not looked for"]) for pick in (min, statistics.median)
-    )
-    verdict = "met" if least <= MOST_BEFORE_PYTHON else "missed"
-    print(f"a record that is not there adds {least:.2f} ms at least, {median:.2f} median ({verdict})\n")
-
-
-def system_calls(lane: Lane) -> None:
-    if not shutil.which("strace"):
-        return
-    trace = lane.directory / "trace"
-    subprocess.run(
-        ["strace", "-f", "-o", trace, *lane.command],
-        cwd=lane.directory,
-        env=lane.contender.environ,
-        check=True,
-    )
-    lines = [line for line in trace.read_text().splitlines() if "(" in line]
-    processes = len({line.split()[0] for line in lines})
-    print(f"a hit of {lane.contender.name}: {len(lines)} system calls, {processes} processes\n", flush=True)
-
-
 def measure(unit: str, present: list[Contender], rounds: int, work: Path) -> None:
     lanes = lanes_of(unit, present, work)
-    for lane in lanes:
-        if lane.contender.name in (LAUNCHER, CCACHE):
-            system_calls(lane)
     take_turns(lanes, rounds)
     report(f"{unit}, hit", lanes, MOST_CPU[unit])
     loops = 2 * (os.cpu_count() or 1)
@@ -242,11 +179,6 @@ def measure(unit: str, present: list[Contender], rounds: int, work: Path) -> Non
     compiling = [lane for lane in lanes if lane.contender.hits and lane.contender.every == 1]
     take_turns(compiling, max(1, rounds // 2), lambda: (os.utime(source), time.sleep(0.3)))
     report(f"{unit}, source touched", compiling)
-    if unit == "small":
-        os.utime(source, (1, 1))
-        for lane in lanes:
-            lane.prepare()
-        many(lanes, 1000)
 
 
 def main() -> int:
@@ -266,7 +198,6 @@ def main() -> int:
             present = [true, *(one for one in found if one.name in NAMES)]
             for unit in [options.only] if options.only else SOURCES:
                 measure(unit, present, options.rounds, work)
-            before_python(10 * options.rounds, work)
         os.chdir("/")
     return 0
 

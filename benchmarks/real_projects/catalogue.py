@@ -6,18 +6,13 @@ lacks them; torch's come from one of its wheels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .downloads import File
 
 # How a project is built; builds.py has one class for each.
-NINJA, CMAKE_MAKE, MAKE, SETUPTOOLS, TORCH_NINJA = (
-    "CMake and Ninja",
-    "CMake and Make",
-    "make",
-    "setuptools",
-    "torch and Ninja",
-)
+NINJA, SETUPTOOLS, TORCH_NINJA = "CMake and Ninja", "setuptools", "torch and Ninja"
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,7 @@ class Project:
     """A project. All paths are relative to its sources, the directory `root` of its archive.
 
     `units` are sources; the object of one is `objects`, its path without `strip`, and `.o`. `settings` are
-    the project's own, for CMake, make, or nvcc. `comment` is a comment line in a central header; `host` and
+    the project's own, for CMake or nvcc. `comment` is a comment line in a central header; `host` and
     `device` are lines of the first unit after which a statement can be inserted, in a host function and in a
     kernel.
     """
@@ -46,7 +41,7 @@ class Project:
     comment: Place
     host: Place
     device: Place
-    settings: tuple[str, ...] = ()
+    settings: Sequence[str] = ()
     objects: str = ""
     strip: str = ""
     headers: tuple[str, ...] = ()  # names in HEADERS
@@ -87,12 +82,6 @@ TORCH = File(
     "torch",
     "torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl",
     "60fcdcb2f3876e21146cb4524ef06397d727ca9ad5f020818547e25075fe3cb7",
-    (
-        (
-            "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",
-            "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
-        ),
-    ),
 )
 TORCH_HEADERS = ("torch", "cublas_v2.h", "cusolverDn.h", "cusparse.h", "curand.h")
 PEERS = {
@@ -137,32 +126,6 @@ PROJECTS = (
         headers=("cublas_v2.h",),
     ),
     Project(
-        name="llama.cpp-makefile",  # of January 2025, which still had one; it compiles with -g
-        archive=File(
-            "llama-cpp-python",
-            "llama_cpp_python-0.3.6.tar.gz",
-            "86e35a8888274466958e24201b856cd71c8def0ea72e14312be13da96c15c7a4",
-        ),
-        root="llama_cpp_python-0.3.6/vendor/llama.cpp",
-        kind=MAKE,
-        units=tuple(f"{_LLAMA}/{name}.cu" for name in ("softmax", "norm", "argsort")),
-        comment=Place(f"{_LLAMA}/common.cuh", "// GCN/CNDA, wave size is 64"),
-        host=Place(f"{_LLAMA}/softmax.cu", _SOFTMAX_HOST),
-        device=Place(
-            f"{_LLAMA}/softmax.cu", "const int ncols = ncols_template == 0 ? ncols_par : ncols_template;"
-        ),
-        settings=(
-            "LLAMA_MAKEFILE=1",  # otherwise it demands CMake
-            "GGML_NO_CCACHE=1",
-            "GGML_CUDA=1",
-            "CUDA_PATH={toolkit}",
-            "CUDA_POWER_ARCH=1",  # adds no architecture of its own
-            "GGML_CUDA_NVCC=@NVCC@",
-            "NVCCFLAGS=@FLAGS@",
-        ),
-        headers=("cublas_v2.h",),
-    ),
-    Project(
         name="LightGBM",  # -rdc=true and -lineinfo
         archive=File(
             "lightgbm",
@@ -170,7 +133,7 @@ PROJECTS = (
             "f8e20f682c9aabd000bcf4a7ed8aa6f473c1adfecccae34ec24e823d156f4af0",
         ),
         root="lightgbm-4.7.0",
-        kind=CMAKE_MAKE,
+        kind=NINJA,
         units=(
             "src/metric/cuda/cuda_pointwise_metric.cu",
             "src/cuda/cuda_algorithms.cu",
@@ -187,11 +150,8 @@ PROJECTS = (
         ),
         device=Place("src/metric/cuda/cuda_pointwise_metric.cu", "double point_metric = 0.0;"),
         settings=(
-            "-DUSE_CUDA=ON",
-            "-DNCCL_INCLUDE_DIR={headers}",
-            "-DNCCL_LIBRARY={library}",
-            "-DUSE_NCCL_LIB_PATH=ON",
-        ),
+            "-DUSE_CUDA=ON -DNCCL_INCLUDE_DIR={headers} -DNCCL_LIBRARY={library} -DUSE_NCCL_LIB_PATH=ON"
+        ).split(),
         objects="CMakeFiles/lightgbm_objs.dir/",
         headers=("nccl.h",),
     ),
@@ -228,13 +188,9 @@ PROJECTS = (
         host=Place("gsplat/cuda/csrc/RelocationCUDA.cu", "dim3 threads(256);"),
         device=Place("gsplat/cuda/csrc/RelocationCUDA.cu", "float denom_sum = 0.0f;"),
         settings=(
-            "-I{source}/gsplat/cuda/csrc/third_party/glm",
-            "-I{source}/gsplat/cuda/include",
-            "-O3",
-            "--use_fast_math",
-            "-diag-suppress",
-            "20012,186",
-        ),
+            "-I{source}/gsplat/cuda/csrc/third_party/glm -I{source}/gsplat/cuda/include -O3 --use_fast_math"
+            " -diag-suppress 20012,186"
+        ).split(),
         headers=TORCH_HEADERS,
     ),
     Project(
@@ -257,21 +213,11 @@ PROJECTS = (
         ),
         device=Place("csrc/causal_conv1d_update.cu", "int state_len = params.conv_state_len;"),
         settings=(
-            "-Icsrc",
-            "-O3",
-            "-U__CUDA_NO_HALF_OPERATORS__",
-            "-U__CUDA_NO_HALF_CONVERSIONS__",
-            "-U__CUDA_NO_BFLOAT16_OPERATORS__",
-            "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
-            "-U__CUDA_NO_BFLOAT162_OPERATORS__",
-            "-U__CUDA_NO_BFLOAT162_CONVERSIONS__",
-            "--expt-extended-lambda",
-            "--use_fast_math",
-            "--ptxas-options=-v",
-            "-lineinfo",
-            "--threads",
-            "4",
-        ),
+            "-Icsrc -O3 -U__CUDA_NO_HALF_OPERATORS__ -U__CUDA_NO_HALF_CONVERSIONS__"
+            " -U__CUDA_NO_BFLOAT16_OPERATORS__ -U__CUDA_NO_BFLOAT16_CONVERSIONS__"
+            " -U__CUDA_NO_BFLOAT162_OPERATORS__ -U__CUDA_NO_BFLOAT162_CONVERSIONS__"
+            " --expt-extended-lambda --use_fast_math --ptxas-options=-v -lineinfo --threads 4"
+        ).split(),
         headers=TORCH_HEADERS,
     ),
 )

@@ -1,11 +1,11 @@
 """What an edit costs with plain nvcc, nvccache, ccache and sccache, each from the same state.
 
-    python tests/benchmarks/peers.py [--rounds N] [--sccache PATH] [--svg FILE] [--json FILE]
+    python benchmarks/peers.py [--rounds N] [--sccache PATH] [--svg FILE] [--json FILE]
 
 One unit of templates is compiled for two architectures with an empty cache, again, and after each of five
 changes. Every round has a new constant in its kernels, so that nothing is cached at its start. Prints medians
 as ratios to plain nvcc in a Markdown table, and draws bars with `--svg`. Missing programs are named and left
-out. `--draw FILE` draws results of `--json`; docs/images shows those of tests/benchmarks/recorded.
+out. `--draw FILE` draws results of `--json`; docs/images shows those of benchmarks/recorded.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from pathlib import Path
 
 import bars
 from contenders import CCACHE, HOW_TO_INSTALL, LAUNCHER, SCCACHE, Contender, contenders
-
 from nvccache import __version__
 from nvccache.toolkit import discovery
 
 PLAIN, OURS = "nvcc", "nvccache"
-SOURCE = Path(__file__).parents[2] / "scripts/demo.cu"
+SOURCE = Path(__file__).parents[1] / "scripts/demo.cu"
 COMMENT = "// A filter of TAPS coefficients that the caller keeps in memory."
 
 

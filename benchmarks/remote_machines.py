@@ -18,7 +18,7 @@ from pathlib import Path
 import contenders
 import workbench
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from nvccache.plan import stages
 from nvccache.store import event_totals
 from support import servers_redis, servers_s3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -30,6 +29,10 @@ class Lane:
     name: str
     launcher: tuple[str, ...]
     environ: dict[str, str]
+
+    def based(self, directory: Path) -> dict[str, str]:
+        """The environment with a base directory, in each tool's own variable."""
+        return self.environ | dict.fromkeys(_BASE_DIRECTORY, str(directory))
 
 
 def fetch_peers(names: Sequence[str], cache: Path, indexes: downloads.Indexes) -> dict[str, str]:
@@ -67,33 +70,6 @@ def started(work: Path, nvcc: str, names: Sequence[str], programs: dict[str, str
             yield lanes
     finally:
         os.environ["PATH"] = before
-
-
-def based(lane: Lane, directory: Path) -> dict[str, str]:
-    """The lane's environment with a base directory, in each tool's own variable."""
-    return lane.environ | dict.fromkeys(_BASE_DIRECTORY, str(directory))
-
-
-def explained(lane: Lane, product: Path) -> dict[str, object]:
-    """The output of `nvccache explain` for a compile: outcome, cause, each stage that ran, and why."""
-    argv = [*lane.launcher, "explain", "--json", str(product)]
-    done = subprocess.run(argv, env=lane.environ, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {"outcome": "", "cause": done.stderr.strip(), "ran": []}
-    explanation = json.loads(done.stdout)
-    why = {}
-    for one in explanation["stage_reasons"]:
-        why.setdefault(one["stage"], one["why"])
-    ran = [
-        {
-            "stage": " ".join(filter(None, (stage["kind"], stage["architecture"]))),
-            "seconds": stage["seconds"],
-            "why": stage["why"],
-        }
-        for stage in explanation["stages"]
-        if stage["result"] == "ran"
-    ]
-    return {"outcome": explanation["outcome"], "cause": explanation["cause"], "reasons": why, "ran": ran}
 
 
 def versions(programs: dict[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A second build directory and another checkout, without settings: wall time as a ratio to plain nvcc.
 
-    python tests/benchmarks/directories.py --nvcc NVCC [--without-thrust]
+    python benchmarks/directories.py [--nvcc NVCC]
 
 Compiles four units, one after the other: by plain nvcc, by nvccache into an empty cache, and then by nvccache
 in the directory that a row names. Each row begins with an empty cache, and each object is compared with plain
@@ -74,8 +74,7 @@ def measure(work: Path, nvcc: str, row: str) -> str:
     shutil.rmtree(work / "cache", ignore_errors=True)
     environ = os.environ | {"NVCCACHE_DIR": str(work / "cache")}
     cached = [sys.executable, "-m", "nvccache", nvcc]
-    keep = work / "keep"
-    keep.mkdir(exist_ok=True)
+    (keep := work / "keep").mkdir(exist_ok=True)
     arguments = (*arguments, *options)
     compile_all(cached, work / "one/b1", arguments, environ)
     time.sleep(1)
@@ -89,12 +88,9 @@ def measure(work: Path, nvcc: str, row: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--nvcc", default="/usr/local/cuda/bin/nvcc")
-    parser.add_argument("--without-thrust", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--nvcc", default="nvcc")
     chosen = parser.parse_args()
-    if chosen.without_thrust:
-        del UNITS["sorted"]
     print(" | ".join(["", *UNITS, "all"]))
     with tempfile.TemporaryDirectory() as folder:
         work = Path(os.path.realpath(folder))

@@ -1,4 +1,4 @@
-"""Measurements in pairs: costs, their ratios, and the tables of misses.py, links.py and queries.py."""
+"""Measurements in pairs: costs, their ratios, and the table of misses.py."""
 
 from __future__ import annotations
 
@@ -96,20 +96,6 @@ def _figures(row: Row) -> str:
     target = f"{row.most:.2f}" if row.most is not None else "-"
     figures = f"{base:8.2f} {ours:8.2f} {row.ratio:6.3f}  {row.spread:19}"
     return f"{figures} {row.cpu_ratio:6.3f} {target:>6}  {row.verdict:6}  "
-
-
-MARKDOWN = "| case | plain s | nvccache s | ratio | pairs (min-max) | |\n|---|---|---|---|---|---|"
-
-
-def markdown(row: Row) -> str:
-    """A line of the table, with errors below it."""
-    wrong = "".join(f"\n\n{fault}\n" for fault in row.faults)
-    if not row.ours:
-        return f"| {row.scenario} | | | | | {row.note} |{wrong}"
-    base, ours = row.medians
-    return (
-        f"| {row.scenario} | {base:.3f} | {ours:.3f} | {row.ratio:.3f} | {row.spread} | {row.note} |{wrong}"
-    )
 
 
 def stages(ran: Counter[str]) -> str:

