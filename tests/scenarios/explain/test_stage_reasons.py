@@ -63,22 +63,11 @@ def test_a_first_compile_is_one_of_each_stage(compiled):
     assert {"cudafe++", "cicc for compute_80", "ptxas for sm_80", "fatbinary", "host compile"} <= found.keys()
 
 
-@pytest.mark.by_default(
-    "options0-ptxas for sm_80-`-O1` was added to its command line",
-    "options3-cicc for compute_80-`-ftz=1` replaced `-ftz=0`",
-)
 @pytest.mark.parametrize(
     ("options", "name", "clause"),
     [
         (["-Xptxas", "-O1"], "ptxas for sm_80", "`-O1` was added to its command line"),
-        (
-            ["-Xptxas", "--warn-on-spills"],
-            "ptxas for sm_80",
-            "`--warn-on-spills` was added to its command line",
-        ),
-        (["-Xcicc", "-O1"], "cicc for compute_80", "`-O1` was added to its command line"),
         (["-ftz=true"], "cicc for compute_80", "`-ftz=1` replaced `-ftz=0`"),
-        (["-maxrregcount=32"], "ptxas for sm_80", "`-maxrregcount=32` was added to its command line"),
     ],
 )
 def test_an_option_of_one_tool_is_named_at_stages_that_get_it(compiled, options, name, clause):
@@ -86,12 +75,6 @@ def test_an_option_of_one_tool_is_named_at_stages_that_get_it(compiled, options,
     found = why(compiled)
     assert found[name] == clause
     assert "cudafe++" not in found and "preprocessing for compute_80" not in found
-
-
-def test_a_register_limit_is_shown_with_both_values(compiled):
-    for number in (32, 64):
-        assert compiled.cached(*LINE, f"-maxrregcount={number}").status == 0
-    assert why(compiled)["ptxas for sm_80"] == "`-maxrregcount=64` replaced `-maxrregcount=32`"
 
 
 def test_a_changed_header_explains_all_stages_that_ran(compiled):
@@ -111,17 +94,6 @@ def test_a_changed_header_explains_all_stages_that_ran(compiled):
     }
 
 
-def test_a_macro_is_named(compiled):
-    compiled.write("a.h", "#pragma once\n#ifndef NUMBER\n#define NUMBER 1\n#endif\n")
-    for number in (1, 2):
-        assert compiled.cached(*LINE, f"-DNUMBER={number}").status == 0
-    found = why(compiled)
-    assert {found[name] for name in ("cudafe++", "cicc for compute_80")} == {
-        "the value of `-DNUMBER` changed"
-    }
-    assert found["ptxas for sm_80"] == OF_CICC
-
-
 def test_another_architecture_runs_stages_of_its_own(compiled):
     assert compiled.cached(*TWO).status == 0
     found = why(compiled)
@@ -133,21 +105,7 @@ def test_another_architecture_runs_stages_of_its_own(compiled):
     lists = "`-D__CUDA_ARCH_LIST__=800,900` replaced `-D__CUDA_ARCH_LIST__=800`"
     assert found["preprocessing for compute_80"] == lists
     assert not found.keys() & {"cicc for compute_80", "ptxas for sm_80"}
-    assert "`--image3=kind=elf,sm=90,file=<input>` was added to its command line" in found["fatbinary"]
-
-
-def test_a_variable_is_named(compiled):
-    (compiled.directory / "include").mkdir()
-    assert compiled.cached(*LINE, CPATH="include").status == 0
-    clause = "the environment variable `CPATH` was set"
-    assert why(compiled) == {**passes(clause), "host compile": clause}
-
-
-def test_an_option_of_the_host_compiler_is_named_at_stages_that_get_it(compiled):
-    assert compiled.cached(*LINE, "-Xcompiler", "-fno-strict-aliasing,--param=max-gcse-memory=7").status == 0
-    clause = "`-fno-strict-aliasing` was added to its command line; `--param=…` was added to its command line"
-    found = why(compiled)
-    assert found == {**passes(clause), "host compile": clause}
+    assert "it now reads ptxas's output for sm_90" in found["fatbinary"]
 
 
 def test_a_compile_that_failed_in_between_makes_no_first_compile(compiled):

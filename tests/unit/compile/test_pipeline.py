@@ -117,21 +117,3 @@ def test_why_a_call_was_not_answered_is_written_down(toolkit: Toolkit) -> None:
     toolkit.write("a.cu", "int b;\n")
     toolkit.compile()
     assert toolkit.last_record().cause == "`a.cu` changed"
-
-
-@pytest.mark.parametrize("first", ["a.cu", "a.h"])
-def test_the_cause_is_what_the_first_stage_that_compiles_has_to_compile(toolkit: Toolkit, first: str) -> None:
-    """Whichever file changes compiled text, and whichever only gets a comment."""
-    toolkit.write("a.h", "int h;\n")
-    toolkit.write("a.cu", '#include "a.h"\nint a;\n')
-    toolkit.compile()
-    code, comment = "int more;\n", "// about\n"
-    toolkit.write("a.h", "int h;\n" + (code if first == "a.h" else comment))
-    toolkit.write("a.cu", '#include "a.h"\nint a;\n' + (code if first == "a.cu" else comment))
-    report = toolkit.compile()
-    assert stages(report) == ALL_RUN
-    other = "a.h" if first == "a.cu" else "a.cu"
-    found = toolkit.last_record()
-    assert report.cause == found.cause == f"`{first}` changed"
-    assert found.details == [f"`{other}` changed"]
-    assert dict(found.stage_reasons)["cicc for compute_80"] == f"`{first}` changed; `{other}` changed"

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from damage import changed, shuffled, torn
 from nvccache import config, environment
 from nvccache.commandline import invocation
 from nvccache.compile.call import Report
 from nvccache.explain import object_record
 from nvccache.explain.miss_reason import Explanation
-from nvccache.files import keys, presence
+from nvccache.files import keys
 from nvccache.files.signatures import UNKNOWN
 from nvccache.plan.model import Plan
 from nvccache.records import direct, input_records
@@ -39,7 +38,6 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "work" / "a.cu").write_text("int a;\n")
     (tmp_path / "work" / "tool").write_text("tool")
     (tmp_path / "work" / "tool").chmod(0o755)
-    (tmp_path / "work" / "link").symlink_to("tool")
     return tmp_path / "work"
 
 
@@ -71,9 +69,6 @@ def record(
     made.files, made.kinds = ["a.cu", "tool"], input_records.SOURCE + input_records.PROGRAM
     made.digests, made.signatures = [keys.digest_file(path) for path in made.files], [UNKNOWN] * 2
     made.directories, made.names, made.directory_signatures = ["early"], [["-x.h"]], [UNKNOWN]
-    made.links = [("link", os.path.realpath("link"))]
-    made.dates = [("tool", presence.date_and_size("tool"))]
-    made.plain, made.listings = ["early"], [("early", presence.digest_of_listing("early"))]
     made.variables = [(name, environment.digest_of(name, given.environ)) for name in ASKED]
     made.sought, made.search_path = ["sh"], given.environ.get("PATH", "")
     report = Report()
@@ -116,10 +111,6 @@ def test_recaching_is_a_cause(place, cache):
         (lambda: os.unlink("a.cu"), ["`a.cu` is gone"]),
         (lambda: write("tool", "TOOL"), ["the program `tool` changed"]),
         (lambda: write("early/x.h", ""), ["`early/x.h` has appeared"]),
-        (lambda: os.utime("tool", (1, 1)), ["the date of `tool` changed"]),
-        (lambda: (os.unlink("link"), os.symlink("a.cu", "link")), ["`link` leads to another file"]),
-        (lambda: (os.rename("early", "x"), os.symlink("x", "early")), ["`early` leads to another file"]),
-        (lambda: write("early/y.h", ""), ["`early` holds other names"]),
     ],
 )
 def test_a_change_of_a_file_is_a_cause(place, cache, change, clauses):
@@ -191,12 +182,6 @@ def test_a_record_holds_no_values_and_no_two_records_the_same_digest(place, cach
     assert not digests[0] & digests[1]
 
 
-def test_a_value_that_was_asked_for_stands_in_no_record(place, cache):
-    recorded = record(case(SECRET="s3cret"), cache)
-    body = cache.find_record(store.RECORD, recorded.record.front.key)
-    assert b"SECRET" in body and b"s3cret" not in body
-
-
 def test_a_dependence_on_all_of_the_environment_is_a_cause(place, cache, monkeypatch):
     monkeypatch.setitem(globals(), "ASKED", (environment.WHOLE,))
     record(case(), cache)
@@ -218,32 +203,6 @@ def test_another_working_directory_is_a_cause(place, cache, monkeypatch):
     monkeypatch.chdir(place.parent)
     found = cause_of(case(line), cache)
     assert found[0] == f"the working directory changed from `{place}`"
-
-
-def test_another_name_of_the_working_directory_is_a_cause(place, cache, monkeypatch):
-    record(case(PWD="/by/one"), cache)
-    assert cause_of(case(PWD="/by/other"), cache)[0] == "the environment variable `PWD` changed"
-    line = f"-c a.cu -o {place}/b.o"
-    record(case(line, PWD=str(place)), cache)
-    monkeypatch.chdir(place.parent)
-    found = cause_of(case(line, PWD=str(place.parent)), cache)
-    assert found[0].startswith("the working directory changed") and not any("PWD" in text for text in found)
-
-
-def test_the_call_comes_before_the_files(place, cache):
-    record(case(), cache)
-    write("a.cu", "int b;\n")
-    assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == [
-        "`-O3` replaced `-O2`",
-        "`a.cu` changed",
-    ]
-
-
-def test_a_very_long_command_line_is_compared_as_a_whole(place, cache):
-    line = " ".join([LINE, *(f"-I/include/{number}" for number in range(2000))])
-    record(case(line), cache)
-    assert cause_of(case(line), cache) == [LOST]
-    assert cause_of(case(f"{line} -DX"), cache) == ["the arguments changed"]
 
 
 def test_a_result_that_is_no_longer_there_is_lost(place, cache):
@@ -276,17 +235,6 @@ def test_a_call_without_a_record_has_the_reason(place, cache):
     assert cause_of(case("-c a.cu -o a.o"), cache)[0] == "`-O2` was removed from the command line"
 
 
-@pytest.mark.parametrize("content", ["int other;\n", None])
-def test_a_source_of_another_project_explains_nothing(place, cache, tmp_path, monkeypatch, content):
-    record(case(), cache)
-    (tmp_path / "other").mkdir()
-    monkeypatch.chdir(tmp_path / "other")
-    if content:
-        write("a.cu", content)
-    assert cause_of(case(), cache) == [FIRST]
-    assert cause_of(case("-c a.cu -O3 -o a.o"), cache) == [FIRST]
-
-
 def test_a_result_that_could_not_be_stored_is_not_called_lost(place, cache):
     cache.fault = "disk_full"
     record(case(), cache)
@@ -302,20 +250,6 @@ def test_a_cache_that_is_only_read_says_so(place, tmp_path):
     assert cause_of(case(), read_only) == ["NVCCACHE_READONLY is set, so nothing is recorded"]
 
 
-def test_another_source_is_named(place, cache):
-    write("b.cu", "int b;\n")
-    record(case(), cache)
-    assert cause_of(case("-c b.cu -O2 -o a.o"), cache)[0] == "its source is `b.cu` instead of `a.cu`"
-
-
-def test_only_the_newest_compile_explains_by_why_it_was_not_recorded(place, cache):
-    record(case(), cache, "a reason")
-    record(case(), cache)
-    write("a.cu", "int b;\n")
-    write("tool", "TOOL")
-    assert cause_of(case(), cache) == ["`a.cu` changed", "the program `tool` changed"]
-
-
 def test_a_call_is_noted_under_each_of_its_objects(place, cache):
     record(case(), cache, "", "`\udcff` changed", str(place / "x" / ".." / "b.o"))
     for product in (str(place / "a.o"), str(place / "b.o")):
@@ -325,31 +259,6 @@ def test_a_call_is_noted_under_each_of_its_objects(place, cache):
         assert " ".join(shown for shown, _ in components["arguments"]) == LINE
         assert (components["nvcc"], components["directory"]) == ([("nvcc", "")], [(str(place), "")])
     assert object_record.find(str(place / "c.o"), cache) is None
-
-
-def test_a_call_that_is_left_to_nvcc_is_not_noted(place, cache):
-    note(case(), [FIRST], cache, Report(leave_to_nvcc="odd_failure"))
-    assert object_record.find(str(place / "a.o"), cache) is None
-
-
-def test_only_so_many_details_are_kept(place, cache):
-    note(case(), [str(number) for number in range(200)], cache)
-    found = object_record.find(str(place / "a.o"), cache)
-    assert (found.cause, len(found.details)) == ("0", 50)
-
-
-def test_damaged_notes_are_as_good_as_absent(place, cache):
-    record(case(), cache)
-    key = object_record.key_of(str(place / "a.o"))
-    whole = cache.find_record(store.OBJECT, key)
-    assert whole
-    for body in torn(whole):
-        cache.add_record(store.OBJECT, key, body, lock=False)
-        assert object_record.find(str(place / "a.o"), cache) is None
-    for body in (*changed(whole), *shuffled(whole, 500)):
-        cache.add_record(store.OBJECT, key, body, lock=False)
-        if object_record.find(str(place / "a.o"), cache):
-            assert cause_of(case(), cache)
 
 
 def test_options_that_name_outputs_or_set_threads_are_no_cause(place, cache):
