@@ -202,7 +202,7 @@ class FakeEngine:
                 os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
             arguments = list(command.arguments)
             if self.trouble == OTHER_CLASS:
-                arguments = [f"{word}0" if "&" in word else word for word in arguments]
+                arguments = ["-sse4_1" if word == "sse4_1" else word for word in arguments]
             began = time.time()
             self._running += 1
             self.most = max(self.most, self._running)

@@ -23,13 +23,12 @@ _COLOUR_OPTIONS = (
 )
 # They contain arguments; see invocation.py.
 OF_ARGUMENTS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
+LIBRARY_PATH, TUNABLES = "LD_LIBRARY_PATH", "GLIBC_TUNABLES"
 # The dynamic loader of every tool reads them: they affect which libraries it loads, and what these see of the
 # processor.
-OF_LOADER = tuple(
-    """
-    GLIBC_TUNABLES LD_ASSUME_KERNEL LD_AUDIT LD_DYNAMIC_WEAK LD_HWCAP_MASK LD_LIBRARY_PATH
-    LD_ORIGIN_PATH LD_PRELOAD
-    """.split()
+OF_LOADER = (
+    *(LIBRARY_PATH, TUNABLES, "LD_ASSUME_KERNEL", "LD_AUDIT", "LD_DYNAMIC_WEAK", "LD_HWCAP_MASK"),
+    *("LD_ORIGIN_PATH", "LD_PRELOAD"),
 )
 # Each makes a tool write further files, which bypasses the cache.
 OF_SIDE_OUTPUTS = tuple(

@@ -3,10 +3,7 @@
  *     class-check [-o FILE -e FILE -r FILE] [-w FILE]... CHECK... -- LOADER ARGUMENT...
  *
  * The tools of a stage fold mathematics by the functions that the C library chooses for the processor, see
- * toolkit/processor.py. So the dynamic loader that comes with the stage is queried here; a check is
- *
- *     LEAF.REGISTER&MASK=BITS      hexadecimal numbers: these active features of an x86 processor, or
- *     =LINE                        a line of its answer
+ * toolkit/processor.py. A check is the name of a feature that the processor must have, or after a `-`, must not have.
  *
  * It is sent as it is to machines that may have no other program, and is linked statically. -o and -e are files
  * for the two streams of the tool, for launchers that print messages of their own. -r is a file for a report on the
@@ -28,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OTHER_CLASS = 97, CANNOT_RUN = 98, MOST = 1 << 20 };
+enum { OTHER_CLASS = 97, CANNOT_RUN = 98 };
 
 static int fail(int status, const char *what)
 {
@@ -36,71 +33,24 @@ static int fail(int status, const char *what)
     return status;
 }
 
-/* The loader's description of the machine, or NULL. */
-static char *diagnostics(char *loader)
+/* Whether the processor and the kernel have a feature, by its name in /proc/cpuinfo; -1 if that is not known. */
+static int has(const char *feature)
 {
-    static char description[MOST];
-    size_t length = 0;
-    ssize_t part;
-    int ends[2], status = 0;
-    pid_t child;
-
-    if (pipe(ends) != 0 || (child = fork()) < 0)
-        return NULL;
-    if (child == 0) {
-        char *argv[] = {loader, (char *)"--list-diagnostics", NULL};
-        dup2(ends[1], 1);
-        close(ends[0]);
-        close(ends[1]);
-        execv(loader, argv);
-        _exit(CANNOT_RUN);
-    }
-    close(ends[1]);
-    while (length < MOST - 1) {
-        part = read(ends[0], description + length, MOST - 1 - length);
-        if (part < 0 && errno == EINTR)
-            continue;
-        if (part <= 0)
-            break;
-        length += (size_t)part;
-    }
-    close(ends[0]);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    description[length] = '\0';
-    return status == 0 && length > 0 ? description : NULL;
-}
-
-/* The rest of the line that starts with this text, or NULL. */
-static const char *rest_after(const char *description, const char *start)
-{
-    size_t length = strlen(start);
-    const char *line = description;
-
-    while (line) {
-        if (strncmp(line, start, length) == 0)
-            return line + length;
-        line = strchr(line, '\n');
-        line = line ? line + 1 : NULL;
-    }
-    return NULL;
-}
-
-static int holds(const char *description, const char *check)
-{
-    unsigned long leaf, number, mask, bits;
-    const char *value;
-    char start[128];
-
-    if (check[0] == '=') {
-        value = rest_after(description, check + 1);
-        return value && (*value == '\n' || *value == '\0');
-    }
-    if (sscanf(check, "%lx.%lx&%lx=%lx", &leaf, &number, &mask, &bits) != 4)
-        return 0;
-    snprintf(start, sizeof start, "x86.cpu_features.features[0x%lx].active[0x%lx]=", leaf, number);
-    value = rest_after(description, start);
-    return value && (strtoul(value, NULL, 16) & mask) == bits;
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (strcmp(feature, "avx") == 0)
+        return __builtin_cpu_supports("avx") != 0;
+    if (strcmp(feature, "avx2") == 0)
+        return __builtin_cpu_supports("avx2") != 0;
+    if (strcmp(feature, "fma") == 0)
+        return __builtin_cpu_supports("fma") != 0;
+    if (strcmp(feature, "fma4") == 0)
+        return __builtin_cpu_supports("fma4") != 0;
+    if (strcmp(feature, "sse4_1") == 0)
+        return __builtin_cpu_supports("sse4.1") != 0;
+#endif
+    (void)feature;
+    return -1;
 }
 
 static int redirect(const char *path, int descriptor)
@@ -172,7 +122,6 @@ static int run_and_report(char **tool, const char *path, char **options, int cou
 int main(int count, char **argv)
 {
     const char *out = NULL, *error = NULL, *report = NULL;
-    char *description;
     int checks = 1, end, options;
 
     for (; checks + 1 < count; checks += 2) {
@@ -190,11 +139,8 @@ int main(int count, char **argv)
         ;
     if (end + 1 >= count || end == checks)
         return fail(CANNOT_RUN, "usage: class-check [-o FILE -e FILE -r FILE] [-w FILE]... CHECK... -- LOADER WORD...");
-    description = diagnostics(argv[end + 1]);
-    if (!description)
-        return fail(CANNOT_RUN, "the loader cannot be asked for the class of the processor");
     for (; checks < end; checks++)
-        if (!holds(description, argv[checks]))
+        if (has(argv[checks] + (argv[checks][0] == '-')) != (argv[checks][0] != '-'))
             return fail(OTHER_CLASS, "the processor here is of another class");
     if ((out && !redirect(out, 1)) || (error && !redirect(error, 2)))
         return fail(CANNOT_RUN, "the files for the streams cannot be opened");

@@ -81,7 +81,7 @@ class StagedCall:
             self.environ,
             stage.argv[0],
             frozenset(stage_key.files_in_key(stage, self.environ)),
-            stage_key.loaded_by(stage, self.environ, self.store),
+            stage_key.is_known_by_content(stage, self.environ),
             stage.tool.folds_mathematics,
             frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
             stage.argv,

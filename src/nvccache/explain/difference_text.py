@@ -81,8 +81,7 @@ def clauses(difference: ComponentDifference, line: str) -> list[str]:
         return [f"nvcc is now `{''.join(shown)}` instead of `{''.join(former)}`"]
     if tag == "tool":
         if shown[:1] == former[:1]:
-            program = f"the program `{shown[0]}`" if shown else ""
-            return [f"{program or 'the processor, or a library that its program loads,'} changed"]
+            return [f"the program `{shown[0]}` changed" if shown else "its program changed"]
         return [f"its program is `{shown[0]}`" + (f" instead of `{former[0]}`" if former else "")]
     if not added and not removed:
         return [f"the order of its {tag} changed"]

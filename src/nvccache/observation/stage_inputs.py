@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from nvccache import environment
 from nvccache.files import presence
+from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
 from nvccache.files.signatures import Signature
 from nvccache.observation import judge, kernel_files, unchanged_files, wrapper_command, written_files
 from nvccache.observation.looked_up import CallNames
@@ -29,7 +30,7 @@ from nvccache.records import facts
 from nvccache.records.facts import FACTS
 from nvccache.records.input_records import LIBRARY, PROGRAM, SOURCE, InputRecord, UnreadableError
 from nvccache.store.store import Store
-from nvccache.toolkit import loader, processor, toolchain
+from nvccache.toolkit import loader, toolchain
 from nvccache.values import dataclass
 
 _STANDARD_INPUT = "/proc/self/fd/0"  # a link
@@ -42,7 +43,7 @@ class Subject:
     environ: Mapping[str, str]  # of its tool
     argv0: str  # of its tool
     known: frozenset[str] = frozenset()  # files whose content is already in its key
-    loaded: loader.Loaded | None = None  # libraries of a tool that keys identify by content only
+    is_known_by_content: bool = False  # keys identify the tool by content, wherever it is
     folds_mathematics: bool = False  # by its command
     # The call's own files whose content is in the key; if None, the stage may read any of the call's files.
     intermediates: frozenset[str] | None = None
@@ -75,7 +76,6 @@ class ObservedInputs:
         # Prefixes of paths that may be irrelevant.
         self._special = (scratch, self._own[1][:-1], *kernel_files.OF_KERNEL)
         self.files = UnchangedFiles(cache, cwd, since_ns)
-        self._loaded: dict[tuple[str, str], loader.Loaded] = {}
         self.names = CallNames(since_ns)
 
     def input_record(self, observation: Observation, subject: Subject) -> InputRecord:
@@ -87,11 +87,11 @@ class ObservedInputs:
     def assumed(self, subject: Subject, why_not: str) -> InputRecord:
         """The input record of a tool that was not observed but is known by content: the whole environment.
 
-        Raises UnreadableError.
+        Raises UnreadableError or OSError.
         """
-        if subject.loaded is None:
+        if not subject.is_known_by_content:
             raise UnreadableError(f"its tools could not be observed: {why_not}")
-        made = InputRecord()
+        made = self._with_libraries(subject)
         made.is_observed = False
         self.add_variables(made, {environment.WHOLE}, subject.environ)
         return made
@@ -99,11 +99,26 @@ class ObservedInputs:
     def of_remote_run(self, subject: Subject, names: Iterable[str]) -> InputRecord:
         """The input record of a tool that ran on another machine, with only the files that were sent.
 
-        Apart from what is in its key, it depends on variables: those of the C library were sent, and `names`,
-        which it also reads, were not set.
+        Apart from what is in its key, it depends on its libraries and on variables: those of the C library
+        were sent, and `names`, which it also reads, were not set. Raises UnreadableError or OSError.
         """
+        made = self._with_libraries(subject)
+        self.add_variables(
+            made, {*environment.OF_LIBC, *variables_of_loader(subject), *names}, subject.environ
+        )
+        return made
+
+    def _with_libraries(self, subject: Subject) -> InputRecord:
+        """What the loader says of a tool that was not observed; raises UnreadableError or OSError."""
+        libraries = loader.libraries_of(subject.program, subject.environ)
+        if libraries is None:
+            raise UnreadableError(f"which libraries `{subject.program}` loads is unknown")
         made = InputRecord()
-        self.add_variables(made, {*environment.OF_LIBC, *names}, subject.environ)
+        self.files.put_into(made, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY))
+        self.add_machine(made, questions_of(libraries, subject.folds_mathematics), subject)
+        looked = self.names.begin(made.files)
+        looked.add_absent(self.absent([loader.PRELOAD_LIST]))
+        looked.put_into(made, "")
         return made
 
     def of_tool(self, subject: Subject) -> InputRecord:
@@ -111,13 +126,12 @@ class ObservedInputs:
         made = InputRecord()
         called = subject.program
         if called:  # even if it is not identified by content any more, since a script has replaced it
-            loaded = [subject.loaded] if subject.loaded else []
-            libraries = {path: LIBRARY for known in loaded for path in known.files}
-            self.files.put_into(made, libraries | {called: PROGRAM, os.path.realpath(called): PROGRAM})
-            self.add_machine(made, questions_of(loaded, subject) if loaded else [], subject)
+            self.files.put_into(made, {called: PROGRAM, os.path.realpath(called): PROGRAM})
             looked = self.names.begin(made.files)
-            for known in loaded:
-                looked.add_absent(known.absent)
+            if subject.is_known_by_content:  # where libraries would be found first is only in its key
+                self.add_variables(made, {environment.LIBRARY_PATH}, subject.environ)
+                first = loader.first_directories(called, subject.environ)
+                looked.add_absent(self.absent(_paths(first, loader.OF_NVIDIAS_TOOLS)))
             looked.add_tool(subject.argv0, subject.search_path)
             looked.put_into(made, subject.search_path)
         return made
@@ -157,6 +171,13 @@ class ObservedInputs:
         made.duplicates = _duplicates(made)
         return made
 
+    def absent(self, paths: Iterable[str]) -> list[str]:
+        return [path for path in paths if self.names.state(path) == ABSENT]
+
+    def present(self, paths: Iterable[str]) -> list[str]:
+        """Those that are regular files."""
+        return [path for path in paths if self.names.state(path) in (PRESENT, EXECUTABLE)]
+
     def is_relevant(self, path: str) -> bool:
         """Whether a path is neither the call's own nor specific to a process; raises UnreadableError."""
         if not path.startswith(self._special):
@@ -166,8 +187,6 @@ class ObservedInputs:
 
     def add_machine(self, made: InputRecord, questions: Iterable[tuple[str, str]], subject: Subject) -> None:
         for topic, of_what in dict.fromkeys(questions):
-            if topic == facts.FEATURES:  # the loader of a tool that has run
-                processor.features(of_what, subject.environ, self._cache, is_of_tool=True)
             answer = facts.answer(topic, of_what, subject.environ, self._cache)
             if not answer:
                 raise UnreadableError("what its tools see of the machine is unknown")
@@ -177,20 +196,6 @@ class ObservedInputs:
         whole = {environment.WHOLE}  # which leaves out ignored variables
         wanted = whole.union(filter(environment.is_ignored, names)) if whole <= names else names
         made.variables = [(name, environment.digest_of(name, environ)) for name in sorted(wanted)]
-
-    def libraries(self, programs: Iterable[str], subject: Subject) -> list[loader.Loaded]:
-        """The libraries that the loader loads for programs, which is not observed."""
-        search = subject.environ.get("LD_LIBRARY_PATH", "")
-        found = []
-        for program in dict.fromkeys(programs):
-            known = self._loaded.get((program, search))
-            if known is None:
-                known = loader.of_program(program, subject.environ, self._cache)
-                if not known.is_known:
-                    raise UnreadableError(f"which libraries `{program}` loads is unknown")
-                self._loaded[program, search] = known
-            found.append(known)
-        return found
 
 
 class _StageInputs:
@@ -209,11 +214,10 @@ class _StageInputs:
         self._temporary = _temporary_directories(subject.environ)
         self._created = frozenset(map(os.path.normpath, observation.written))
         self._in_key = subject.known
-        if subject.loaded:
-            self._in_key |= {subject.program, os.path.realpath(subject.program), *subject.loaded.files}
+        if subject.is_known_by_content:
+            self._in_key |= {subject.program, os.path.realpath(subject.program)}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
-        programs = [process.program for process in own]
-        self._libraries = call.libraries([path for path in programs if path not in self._in_key], subject)
+        self._searched = sorted({path for process in own for path in self._library_paths(process)})
 
     def input_record(self) -> InputRecord:
         for process in self._processes:
@@ -223,7 +227,7 @@ class _StageInputs:
         for process in self._all:
             own = self._subject.intermediates or ()
             written_files.check_products(process, self._call.scratch, own)
-        if self._subject.loaded:
+        if self._subject.is_known_by_content:
             self._check_neighbours(made)
         self._call.add_machine(made, self._questions(), self._subject)
         self._call.add_variables(made, self._variables(), self._subject.environ)
@@ -232,10 +236,22 @@ class _StageInputs:
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 
+    def _library_paths(self, process: Process) -> Iterator[str]:
+        """Where the loader, which is not observed, might find the libraries of a process instead."""
+        yield loader.PRELOAD_LIST
+        libraries = [path for path in process.loaded if path != process.program]
+        directories = [*map(os.path.dirname, libraries)]
+        if process.program not in self._in_key:
+            directories += loader.first_directories(process.program, self._subject.environ)
+        names = [loader.VARIANTS, *map(os.path.basename, libraries)]
+        yield from set(_paths(directories, names)).difference(libraries)
+
     def _questions(self) -> Iterator[tuple[str, str]]:
         """The facts about the machine and the caller that the stage depends on: topic and argument."""
-        if self._libraries:
-            yield from questions_of(self._libraries, self._subject)
+        libraries = [
+            path for process in self._processes for path in process.loaded if path != process.program
+        ]
+        yield from questions_of(libraries, self._subject.folds_mathematics)
         checkout, scratch = self._call.checkout, self._call.scratch
         for process in self._processes:
             yield from judge.questions(process, checkout, scratch, self._subject.argv)
@@ -248,6 +264,8 @@ class _StageInputs:
         program = os.path.realpath(self._subject.program)
         root = os.path.dirname(os.path.dirname(program)) + "/"
         for path, kind in zip(made.files, made.kinds, strict=True):
+            if kind == LIBRARY and os.path.basename(path) in loader.OF_NVIDIAS_TOOLS:
+                continue  # its key shows where the loader looks for these
             if kind == PROGRAM or os.path.realpath(path).startswith(root):
                 raise UnreadableError(f"`{program}` uses `{path}`, which its key does not hold")
 
@@ -266,8 +284,7 @@ class _StageInputs:
             kinds.update((path, PROGRAM) for path in ran if self._is_relevant(path))
         called = self._subject.program
         kinds |= {called: PROGRAM} if called and self._is_relevant(called) else {}
-        for known in self._libraries:
-            kinds.update((path, LIBRARY) for path in known.files)
+        kinds |= dict.fromkeys(self._call.present(self._searched), LIBRARY)
         made.dates = sorted(set(made.dates))
         self._call.files.put_into(made, kinds)
         self._check_dates()
@@ -332,15 +349,13 @@ class _StageInputs:
 
         They exist in every checkout; whether the name matters is known from the command.
         """
-        if not self._subject.loaded:
+        if not self._subject.is_known_by_content:
             return frozenset()
         names = (self._call.cwd, self._subject.environ.get("PWD", ""))
         return frozenset(name for name in names if name and presence.identities((".", name))[1][1] == ".")
 
     def _variables(self) -> set[str]:
-        names = {*environment.OF_LIBC}
-        if not self._subject.loaded:  # else the key has the loader's result
-            names.update(environment.OF_LOADER)
+        names = {*environment.OF_LIBC, *variables_of_loader(self._subject)}
         # A wrapper may add an option for colours.
         is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
@@ -364,8 +379,8 @@ class _StageInputs:
             looked.take(process, self._relevance_without(irrelevant), distinguishes)
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
-        looked.add_absent(path for known in self._libraries for path in known.absent)
-        if not self._subject.loaded:
+        looked.add_absent(self._call.absent(self._searched))
+        if not self._subject.is_known_by_content:
             looked.add_tool(self._subject.argv0, self._subject.search_path)
         looked.put_into(made, self._subject.search_path)
         listed = sorted(
@@ -388,13 +403,34 @@ def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
 
 
-def questions_of(libraries: Iterable[loader.Loaded], subject: Subject) -> list[tuple[str, str]]:
+def _paths(directories: Iterable[str], names: Collection[str]) -> list[str]:
+    """The working directory is `.` or empty, and its files have plain names."""
+    return [
+        name if directory in ("", ".") else os.path.join(directory, name)
+        for directory in dict.fromkeys(directories)
+        for name in names
+    ]
+
+
+def variables_of_loader(subject: Subject) -> set[str]:
+    """The variables by which the loader may choose other libraries, or these other functions.
+
+    What LD_LIBRARY_PATH means for a tool that is known by content is in its key.
+    """
+    names = {*environment.OF_LOADER}
+    if subject.is_known_by_content:
+        names -= {environment.LIBRARY_PATH, *(() if subject.folds_mathematics else {environment.TUNABLES})}
+    return names
+
+
+def questions_of(libraries: Iterable[str], folds_mathematics: bool) -> Iterator[tuple[str, str]]:
     """The facts about the machine that loaded libraries depend on: topic and argument."""
-    found = [(facts.LIBRARIES, ":".join((known.cache, *known.names))) for known in libraries if known.cache]
-    if subject.folds_mathematics:
-        loaders = [known.loader for known in libraries if known.has_libm]
-        found += [(facts.FEATURES, path) for path in loaders] or [(facts.NATIVE, "")]
-    return found
+    names = sorted({*map(os.path.basename, libraries)})
+    if names and os.path.exists(facts.CACHE_OF_LOADER):
+        yield facts.LIBRARIES, ":".join((facts.CACHE_OF_LOADER, *names))
+    if folds_mathematics:
+        has_libm = any(name.startswith(("libm.", "libm-")) for name in names)
+        yield facts.FEATURES if has_libm else facts.NATIVE, ""
 
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:

@@ -56,7 +56,7 @@ class Stage:
 
     @property
     def is_located_anywhere(self) -> bool:
-        """Whether the contents of the tool and its libraries identify it, wherever it is installed."""
+        """Whether the content of the tool identifies it, wherever it is installed."""
         return self.tool.is_located_anywhere and not self.grammar.runs_programs
 
     @property

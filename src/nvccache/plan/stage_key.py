@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from nvccache.files import keys, presence
-from nvccache.toolkit import loader, processor, toolchain
+from nvccache.files import elf, keys, presence
+from nvccache.toolkit import loader, toolchain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ def of_stage(
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
     ]
+    if is_known_by_content(stage, environ):
+        # A record names libraries of the toolkit that was used: in another one, the same are to be found.
+        own = loader.own_directories(toolchain.resolve(stage.argv[0], environ.get("PATH", "")), environ)
+        found += [("library path", tuple(own))] if own else []
     if stage.becomes:
         found.append(("wrapper", stage.becomes))
     if source_paths:
@@ -75,28 +79,16 @@ def _visible_names(stage: Stage) -> list[str]:
 
 def tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
     """What identifies the tool; its path, too, unless the tool finds no files relative to itself."""
-    parts = [toolchain.identify(stage.argv[0], environ, store)]
-    loaded = loaded_by(stage, environ, store)
-    if loaded is None:
-        program = toolchain.resolve(stage.argv[0], environ.get("PATH", ""))
-        return [*parts, program, os.path.realpath(program)]
-    parts += [toolchain.digest_of_program(path, store) for path in loaded.files]
-    if stage.tool.folds_mathematics and loaded.has_libm:
-        parts.append(processor.features(loaded.loader, environ, store, is_of_tool=True))
-    elif stage.tool.folds_mathematics:
-        parts.append(processor.unclassified(environ))
-    return parts
+    digest = toolchain.identify(stage.argv[0], environ, store)
+    program = toolchain.resolve(stage.argv[0], environ.get("PATH", ""))
+    known = is_known_by_content(stage, environ)
+    return [digest] if known else [digest, program, os.path.realpath(program)]
 
 
-def loaded_by(stage: Stage, environ: Mapping[str, str], store: Store) -> loader.Loaded | None:
-    """The libraries of a tool that is identified by content; None for others, and if the tool is a script.
-
-    Raises OSError.
-    """
-    if not stage.is_located_anywhere:
-        return None
-    known = loader.of_program(toolchain.resolve(stage.argv[0], environ.get("PATH", "")), environ, store)
-    return known if known.is_known else None
+def is_known_by_content(stage: Stage, environ: Mapping[str, str]) -> bool:
+    """Whether keys identify the tool by content, wherever it is: not a script. Raises OSError."""
+    program = toolchain.resolve(stage.argv[0], environ.get("PATH", ""))
+    return stage.is_located_anywhere and elf.interpreter(program) is not None
 
 
 def by_meaning(

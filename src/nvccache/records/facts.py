@@ -26,7 +26,7 @@ from nvccache.toolkit import processor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Protocol
 
     from nvccache.files.signatures import Signature
@@ -47,12 +47,12 @@ NATIVE = "native"  # the processor in full; no subject
 CALLER = "caller"  # what this process inherited: users, limits, standard input and so on; no subject
 DIRECTORY = "directory"  # the working directory and PWD; no subject
 CHECKOUT = "checkout"  # that the working directory is in the directory of this path
-FEATURES = "features"  # the class of the processor, as reported by the loader of this path
+FEATURES = "features"  # the class of the processor, by which libm chooses functions; no subject
 # What ld.so.cache has for library names; the subject is its path and the names, separated by `:`.
 LIBRARIES = "libraries"
+CACHE_OF_LOADER = "/etc/ld.so.cache"
 # Lines of /proc/self/status that describe the caller.
 STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
-_OF_PROCESSOR = (NATIVE, FEATURES)
 PATIENCE = 2.0  # seconds that a call spends on checking what remotes sent, whatever that names
 _LARGE = 1 << 28  # bytes, read in a tenth of a second
 
@@ -71,16 +71,14 @@ class Present:
     """The current state of files, environment and machine; each file is read once for all input records."""
 
     __slots__ = (
-        *("_cache", "_digests", "_environ_of_loader", "_irregular", "_known"),
+        *("_answers", "_cache", "_digests", "_irregular", "_known"),
         *("environ", "patience", "since_ns"),
     )
 
-    def __init__(
-        self, environ: Mapping[str, str], cache: Store, environ_of_loader: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, environ: Mapping[str, str], cache: Store) -> None:
         self.environ = environ
         self._cache = cache  # has memos of what the machine is
-        self._environ_of_loader = environ_of_loader or environ  # for running a loader to query it
+        self._answers: dict[tuple[str, str], str] = {}
         self.since_ns = time.time_ns()  # before the first file is read
         self.patience = PATIENCE  # seconds left for checking records of remotes
         self._known: dict[str, Signature | None] = {}
@@ -110,7 +108,10 @@ class Present:
 
     def answer(self, topic: str, subject: str) -> str:
         """The current digest for a question about the machine; see `answer` below."""
-        return answer(topic, subject, self._environ_of_loader, self._cache)
+        asked = topic, subject
+        if asked not in self._answers:
+            self._answers[asked] = answer(topic, subject, self.environ, self._cache)
+        return self._answers[asked]
 
     def learn(self, path: str, digest: str) -> None:
         """Remember a digest that is known to be the file's current one."""
@@ -212,8 +213,7 @@ def _sought(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
 def _machine(rows: list[tuple[str, str, str]], read: Read, now: Present) -> Iterator[Difference]:
     for topic, subject, answer in rows:
         if not answer or now.answer(topic, subject) != answer:
-            path = subject.partition(":")[0]
-            yield Difference("class" if topic in _OF_PROCESSOR and path else topic, path)
+            yield Difference(topic, subject.partition(":")[0])
 
 
 _MOVED = {"moved": "{} leads to another file"}
@@ -221,9 +221,7 @@ _REDATED = {"redated": "the date of {} changed"}
 _VARIABLE = {"variable": "the environment variable {} changed"}
 _OF_MACHINE = {
     "native": "the processor is another one",
-    # Tools that depend on it only through libm depend on its class.
-    "class": "the processor is of another class",
-    "features": "the processor is another one",
+    "features": "the processor is of another class",
     "host": "the machine is another one",
     "directory": "the working directory is another one",
     "checkout": "a script depends on where the checkout is, and this one is elsewhere",
@@ -286,9 +284,11 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     """The digest of the current answer; empty if the question is unknown or cannot be answered.
 
     A replay repeats most of these questions only after a reboot.
+
+    The subject may come from a damaged or foreign record: it must not decide what is read.
     """
     if topic == LIBRARIES:
-        return _libraries_named(subject, cache)
+        return _libraries_named(subject.split(":")[1:])
     if topic in (HOST, CALLER):
         found = text_of(topic)
     elif topic == NATIVE:
@@ -298,7 +298,7 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     elif topic == CHECKOUT:
         found = b"inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else b""
     elif topic == FEATURES:
-        found = os.fsencode(processor.features(subject, environ, cache))
+        found = os.fsencode(processor.processor_class(cache))
     else:
         return ""
     return keys.digest_bytes(found) if found else ""
@@ -329,17 +329,21 @@ def _text_of_kernel(path: str) -> str:
         return stream.read().decode("utf-8", "surrogateescape")
 
 
-def _libraries_named(subject: str, cache: Store) -> str:
-    """The digest of what the loader's cache has for some names; it is read again only if it changed."""
-    path, *names = subject.split(":")
-    shown = signatures.of(path)
-    file = (path, signatures.to_text([shown] if shown else []))
-    memo_key = keys.key_of("said of libraries", [("file", file), ("names", tuple(names))])
-    found = cache.find_memo(memo_key)
-    if not found:
-        from nvccache.toolkit import loader
+def _libraries_named(names: Iterable[str]) -> str:
+    """The digest of the paths that the loader's cache has for some names; empty if it cannot be read.
 
-        found = loader.digest_of_cache(path, names)
-        if found and shown and signatures.is_settled(shown, time.time_ns()) and signatures.of(path) == shown:
-            cache.add_memo(memo_key, found)
-    return found
+    Not of their order: that only matters if a directory has moved in ld.so.conf.
+    """
+    try:
+        with open(CACHE_OF_LOADER, "rb") as stream:
+            content = stream.read()
+    except OSError:
+        return ""
+    found = set()
+    for name in names:
+        ending = b"/" + os.fsencode(name) + b"\0"
+        at = content.find(ending)
+        while at >= 0:
+            found.add(content[content.rfind(b"\0", 0, at) + 1 : at + len(ending)])
+            at = content.find(ending, at + 1)
+    return keys.digest_bytes(b"".join(sorted(found)))

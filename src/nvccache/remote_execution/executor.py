@@ -23,7 +23,6 @@ from nvccache.machine import slots
 from nvccache.machine.process import Completed, Handle
 from nvccache.machine.slots import PoolSlot
 from nvccache.module_id import ROLE
-from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.remote import outages
 from nvccache.remote_execution import faults, work
@@ -116,8 +115,7 @@ class Executor:
 
     def _work(self, stage: Stage) -> Work:
         call = self._call
-        loaded = stage_key.loaded_by(stage, call.environ, call.store)
-        tool = work.of_tool(stage.argv[0], loaded, call.environ, call.store)
+        tool = work.of_tool(stage.argv[0], call.environ, call.store)
         reads_id = call.module_ids.write_known_id(stage)
         argv = run_stage.argv_to_run(call, stage, reads_id=reads_id)
         read = call.read_by(stage)

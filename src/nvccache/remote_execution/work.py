@@ -13,14 +13,13 @@ from hashlib import sha256
 
 from nvccache import environment
 from nvccache.execution.run_stage import Costs
-from nvccache.files import elf, keys, signatures
+from nvccache.files import keys, signatures
 from nvccache.plan.model import Stage
 from nvccache.real_nvcc import is_program
 from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.store.store import Store
-from nvccache.toolkit import processor, toolchain
-from nvccache.toolkit.loader import Loaded
+from nvccache.toolkit import loader, processor, toolchain
 from nvccache.values import dataclass
 
 # Stands for the scratch directory in commands and files that are sent. The digits make it unique.
@@ -31,7 +30,6 @@ _OTHER_CLASS, _CANNOT_RUN = 97, 98  # exit statuses of src/native/class_check/cl
 _PROGRAMS, _LIBRARIES = "bin", "lib"
 # They make the loader load further libraries. LD_LIBRARY_PATH is harmless: the files were found with it.
 _PRELOAD_VARIABLES = ("LD_PRELOAD", "LD_AUDIT")
-_PRELOAD_LIST = "/etc/ld.so.preload"
 _CHUNK = 1 << 20
 
 
@@ -134,30 +132,33 @@ def of_stage(
     return Work(stage.kind, tool, arguments, forwarded_variables(environ), inputs, outputs)
 
 
-def of_tool(name: str, loaded: Loaded | None, environ: Mapping[str, str], store: Store) -> ShippedTool:
+def of_tool(name: str, environ: Mapping[str, str], store: Store) -> ShippedTool:
     """`name` is argv[0] of a command; raises OSError, ExecutorError if the tool cannot be sent."""
-    if loaded is None or not loaded.loader:
+    program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
+    libraries = loader.libraries_of(program, environ)
+    if not libraries:
         raise ExecutorError(faults.FAILED, "the tool's libraries are not known")
-    if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(_PRELOAD_LIST):
+    if any(environ.get(name) for name in _PRELOAD_VARIABLES) or os.path.exists(loader.PRELOAD_LIST):
         raise ExecutorError(faults.FAILED, "the dynamic loader is set to preload libraries")
     if not is_program(CHECK):
         raise ExecutorError(faults.BROKEN, "class-check was not built: no static C library")
-    checks = processor.checks_of(processor.features(loaded.loader, environ, store, is_of_tool=True))
+    checks = checks_of(processor.processor_class(store))
     if not checks:
         raise ExecutorError(faults.BROKEN, "this machine's processor class is not known")
-    program = os.path.realpath(toolchain.resolve(name, environ.get("PATH", "")))
     named = {f"{_PROGRAMS}/class-check": CHECK, f"{_PROGRAMS}/{os.path.basename(program)}": program}
-    for path in loaded.files:
-        if _is_library(path):
-            named.setdefault(f"{_LIBRARIES}/{os.path.basename(path)}", path)
+    for path in libraries:
+        named.setdefault(f"{_LIBRARIES}/{os.path.basename(path)}", path)
     files = [ToolFile(key, path, digest_of_file(path, store)) for key, path in named.items()]
-    loader = f"{_LIBRARIES}/{os.path.basename(loaded.loader)}"
-    return ShippedTool(files, checks, f"{_PROGRAMS}/{os.path.basename(program)}", loader, program)
+    dynamic_loader = f"{_LIBRARIES}/{os.path.basename(libraries[-1])}"
+    return ShippedTool(files, checks, f"{_PROGRAMS}/{os.path.basename(program)}", dynamic_loader, program)
 
 
-def _is_library(path: str) -> bool:
-    with open(path, "rb") as stream:
-        return stream.read(len(elf.MAGIC)) == elf.MAGIC
+def checks_of(processor_class: str) -> list[str]:
+    """The arguments of class-check, by which it knows another class; empty if it cannot."""
+    if "\n" in processor_class:
+        return []
+    present = processor_class.split()
+    return [flag if flag in present else f"-{flag}" for flag in processor.USED_BY_LIBM]
 
 
 def digest_of_file(path: str, store: Store) -> tuple[str, int]:

@@ -192,15 +192,14 @@ def test_a_text_whose_pass_did_not_run_is_an_input(now, before):
     assert reasons["cudafe++"] == "the preprocessed text changed"
 
 
-TOOL = ("program's digest", "library's digest")
-LIBRARY = "the processor, or a library that its program loads, changed"
+TOOL = ("program's digest",)
 
 
 @pytest.mark.parametrize(
     ("tag", "old", "new", "clause"),
     [
-        ("tool", TOOL, ("another", TOOL[1]), "the program `ptxas` changed"),
-        ("tool", TOOL, (TOOL[0], "another"), LIBRARY),
+        ("tool", TOOL, ("another",), "the program `ptxas` changed"),
+        ("library path", (), ("/opt/lib",), "its library path changed"),
         (
             "tool",
             ("1", "/a/g++", "/a/g++-12"),

@@ -19,8 +19,6 @@ from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.records import input_records
 from nvccache.records.input_records import InputRecord
 from nvccache.store.store import Store
-from nvccache.toolkit import loader
-from nvccache.toolkit.loader import Loaded
 
 LATER = 60 * 10**9  # nanoseconds
 ENVIRON = {"PATH": "bin", "CPATH": "inc", "SECRET": "1"}
@@ -42,7 +40,6 @@ def place(tmp_path, monkeypatch) -> Path:
         (tmp_path / name).write_text(text)
     (tmp_path / "scratch").mkdir()
     (tmp_path / "scratch" / "a.ii").write_text("")
-    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
     return tmp_path
 
 

@@ -19,7 +19,6 @@ from nvccache.records import facts
 from nvccache.records.input_records import LIBRARIES, LIBRARY, PROGRAM, SOURCE, UnreadableError
 from nvccache.store.store import Store
 from nvccache.toolkit import loader
-from nvccache.toolkit.loader import Loaded
 from observed_stages import (
     DEVICE,
     ENVIRON,
@@ -56,22 +55,60 @@ def test_what_was_not_observed_in_full_has_no_input_record(place):
         inputs(place).input_record(Observation([ran()], set(), "it is static"), subject())
 
 
-def test_what_the_loader_does_unseen_is_read_too(place, monkeypatch):
-    known = Loaded(
-        "ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",), "/x/ld.so.cache", ("libx.so",)
-    )
-    monkeypatch.setattr(loader, "of_program", lambda *_: known)
-    monkeypatch.setattr(facts, "answer", lambda *_: "an answer")
-    made = read_by(place, ran())
+def loading(name: str, *paths: str):
+    return ran(name, loaded={path: signatures.of(path) for path in paths})
+
+
+def test_libraries_are_those_that_were_loaded(place, monkeypatch):
+    cached = place / "ld.so.cache"
+    cached.write_bytes(b"libx.so\0/lib/libx.so\0")
+    monkeypatch.setattr(facts, "CACHE_OF_LOADER", str(cached))
+    monkeypatch.setattr(loader, "PRELOAD_LIST", f"{place}/preload")
+    made = read_by(place, loading("cc1plus", f"{place}/libx.so"))
     assert kinds(made)["libx.so"] == LIBRARY
-    assert (str(place), ["-first"]) in list(zip(made.directories, made.names, strict=True))
-    assert made.machine == [(LIBRARIES, "/x/ld.so.cache:libx.so", "an answer")]
+    assert made.machine == [(LIBRARIES, f"{cached}:libx.so", made.machine[0][2])]
+    assert {"LD_PRELOAD", "LD_LIBRARY_PATH", "GLIBC_TUNABLES"} <= {name for name, _ in made.variables}
+    assert changes_since(made) == []
+    (place / "libx.so").write_text("y")
+    assert changes_since(made) == [("changed", f"{place}/libx.so")]
 
 
-def test_a_program_whose_libraries_are_not_known_has_no_input_record(place, monkeypatch):
-    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded("", is_known=False))
-    with pytest.raises(UnreadableError, match="libraries"):
-        read_by(place, ran())
+@pytest.mark.parametrize(
+    "appears", ["preload", "early/libx.so", "lib/libx.so", "own/libx.so", "own/glibc-hwcaps"]
+)
+def test_a_library_that_would_be_found_first_is_another(place, monkeypatch, appears):
+    """Also one beside another library of the program, where run paths lead."""
+    monkeypatch.setattr(loader, "PRELOAD_LIST", f"{place}/preload")
+    for name in ("early", "lib", "own"):
+        (place / name).mkdir()
+    (place / "own/liby.so").write_text("")
+    process = loading("cc1plus", f"{place}/libx.so", f"{place}/own/liby.so")
+    made = read_by(place, process, of=subject(environ={**ENVIRON, "LD_LIBRARY_PATH": f"{place}/early"}))
+    assert not [path for what, path in changes_since(made) if what == "appeared"]
+    (place / appears).touch()
+    assert ("appeared", f"{place}/{appears}") in changes_since(made)
+
+
+def test_a_library_that_the_loader_rejected_is_read_too(place):
+    (place / "early").mkdir()
+    (place / "early/libx.so").write_text("for another architecture")
+    environ = {**ENVIRON, "LD_LIBRARY_PATH": f"{place}/early"}
+    made = read_by(place, loading("cc1plus", f"{place}/libx.so"), of=subject(environ=environ))
+    assert kinds(made)["early/libx.so"] == LIBRARY
+
+
+def test_where_a_tool_known_by_content_finds_libraries_is_in_its_key(place):
+    environ = {**ENVIRON, "LD_LIBRARY_PATH": f"{place}/early"}
+    of = subject("ptxas", environ, is_known_by_content=True)
+    (place / "libc.so.6").touch()
+    made = read_by(place, loading("ptxas", f"{place}/libc.so.6"), of=of)
+    assert kinds(made) == {"libc.so.6": LIBRARY}
+    assert not {"LD_LIBRARY_PATH", "GLIBC_TUNABLES"} & {name for name, _ in made.variables}
+    assert "LD_PRELOAD" in {name for name, _ in made.variables}
+    made = inputs(place).of_tool(of)
+    assert ("LD_LIBRARY_PATH", environment.digest_of("LD_LIBRARY_PATH", environ)) in made.variables
+    (place / "early").mkdir()
+    assert ("appeared", f"{place}/early") in changes_since(made)
 
 
 @pytest.mark.parametrize("change", ["rewritten", "touched", "replaced", "gone"])
@@ -300,21 +337,22 @@ def test_a_file_of_a_record_is_not_read_again(place):
     assert list(Path(place, "cache").glob("memo-*/*/*"))
 
 
-def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place):
-    known = Loaded("ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",))
+def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place, monkeypatch):
+    monkeypatch.setattr(loader, "libraries_of", lambda *_: [f"{place}/libx.so"])
     for word in ("ptxas", "bin/ptxas", f"{place}/bin/ptxas"):
-        made = inputs(place).assumed(subject(word, loaded=known), "why")
+        made = inputs(place).assumed(subject(word, is_known_by_content=True), "why")
         assert made.variables == [(WHOLE, environment.digest_of(WHOLE, ENVIRON))]
-        assert (made.files, made.is_observed) == ([], False), "the rest is in its key"
+        assert (kinds(made), made.is_observed) == ({"libx.so": LIBRARY}, False), "the rest is in its key"
         with pytest.raises(UnreadableError, match="could not be observed: why"):
             inputs(place).assumed(subject(word), "why")
+    monkeypatch.setattr(loader, "libraries_of", lambda *_: None)
+    with pytest.raises(UnreadableError, match="libraries"):
+        inputs(place).assumed(subject("ptxas", is_known_by_content=True), "why")
 
 
 def test_a_tool_that_is_known_by_its_content_belongs_to_the_call(place):
-    known = Loaded("ld.so", (f"{place}/libx.so",), (f"{place}/first/libx.so",))
-    made = inputs(place).of_tool(subject("bin/ptxas", loaded=known))
-    assert kinds(made) == {"bin/ptxas": PROGRAM, "libx.so": LIBRARY}
-    assert "-first" in made.names[made.directories.index(str(place))]
+    made = inputs(place).of_tool(subject("bin/ptxas", is_known_by_content=True))
+    assert kinds(made) == {"bin/ptxas": PROGRAM}
 
 
 def test_a_script_that_took_the_place_of_a_tool_meanwhile_is_no_part_of_the_call(place):

@@ -6,13 +6,12 @@ import os
 
 import pytest
 
-from nvccache.files import keys
+from nvccache.files import keys, signatures
 from nvccache.observation.observer_log import Observation
 from nvccache.records import facts
 from nvccache.records.input_records import UnreadableError
 from nvccache.store.store import Store
-from nvccache.toolkit import loader, processor
-from nvccache.toolkit.loader import Loaded
+from nvccache.toolkit import processor
 from observed_stages import DEVICE, FILE, PIPE, inherited_descriptors, inputs, place, ran, read_by, subject
 
 __all__ = ["inherited_descriptors", "place"]  # the fixtures
@@ -168,16 +167,14 @@ def test_the_working_directory_has_two_names(place, monkeypatch):
     assert len({*here}) == 3
 
 
-def test_mathematics_depends_on_the_class_that_each_loader_shows(place, monkeypatch):
-    monkeypatch.setattr(facts, "answer", lambda topic, subject, *_: f"{topic}{subject}")
-    monkeypatch.setattr(processor, "features", lambda *_, **__: "")
-    known = Loaded("/lib/ld.so", (f"{place}/libm.so.6",))
+def test_mathematics_depends_on_the_class_if_it_is_libms(place, monkeypatch):
+    monkeypatch.setattr(facts, "answer", lambda topic, subject, *_: topic)
+    monkeypatch.setattr(facts, "CACHE_OF_LOADER", "missing")
     (place / "libm.so.6").write_text("")
-    monkeypatch.setattr(loader, "of_program", lambda *_: known)
-    made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
-    assert made.machine == [(facts.FEATURES, "/lib/ld.so", "features/lib/ld.so")]
-    assert read_by(place, ran("ptxas"), of=subject("ptxas")).machine == []
-    monkeypatch.setattr(loader, "of_program", lambda *_: Loaded(""))
+    process = ran("ptxas", loaded={"libm.so.6": signatures.of("libm.so.6")})
+    made = read_by(place, process, of=subject("ptxas", folds_mathematics=True))
+    assert made.machine == [(facts.FEATURES, "", "features")]
+    assert read_by(place, process, of=subject("ptxas")).machine == []
     made = read_by(place, ran("ptxas"), of=subject("ptxas", folds_mathematics=True))
     assert made.machine == [(facts.NATIVE, "", "native")]
 

@@ -9,7 +9,6 @@ import pytest
 
 from nvccache.remote_execution import work
 from nvccache.remote_execution.work import SCRATCH_NAME, Work
-from nvccache.toolkit import loader
 
 NEEDS_CHECK = pytest.mark.skipif(not os.access(work.CHECK, os.X_OK), reason="class-check was not built")
 
@@ -19,7 +18,7 @@ def copying(folder, cache):
     sorted_one = sorting(folder, cache)
     program = shutil.which("dd") or "dd"
     environ = dict(os.environ)
-    tool = work.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    tool = work.of_tool(program, environ, cache)
     argv = [f"if={SCRATCH_NAME}/in.txt", f"of={SCRATCH_NAME}/out.txt"]
     return Work("dd", tool, argv, (), sorted_one.inputs, sorted_one.outputs)
 
@@ -28,7 +27,7 @@ def sorting(folder, cache, text="b\na\n", options=()):
     """A stage that sorts the lines of a text."""
     program = shutil.which("sort") or "sort"
     environ = dict(os.environ)
-    tool = work.of_tool(program, loader.of_program(program, environ, cache), environ, cache)
+    tool = work.of_tool(program, environ, cache)
     source = folder / "in.txt"
     source.write_text(text)
     arguments = [*options, f"{SCRATCH_NAME}/in.txt", "-o", f"{SCRATCH_NAME}/out.txt"]

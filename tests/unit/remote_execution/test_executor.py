@@ -12,7 +12,6 @@ from nvccache import module_id as ids
 from nvccache.execution import run_stage
 from nvccache.execution.run_stage import Costs
 from nvccache.module_id import ROLE, independent
-from nvccache.plan import stage_key
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import ExecutorError
@@ -72,7 +71,6 @@ def test_an_id_that_is_known_is_sent_and_not_sent_back(tmp_path, call, monkeypat
 
     monkeypatch.setattr(run_stage, "argv_to_run", argv_to_run)
     monkeypatch.setattr(run_stage, "take_in", lambda *_: {})
-    monkeypatch.setattr(stage_key, "loaded_by", lambda *_: [])
     monkeypatch.setattr(work, "of_tool", lambda *_: None)
     sent = here._work(stage)
     own = stage.output(ROLE).path.removeprefix(f"{tmp_path}/")

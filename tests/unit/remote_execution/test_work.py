@@ -14,7 +14,7 @@ from nvccache.plan.stages import tool_of
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, ShippedTool
-from nvccache.toolkit import loader, processor
+from nvccache.toolkit import processor
 from sent_work import NEEDS_CHECK, sorting
 
 SORT = shutil.which("sort") or "sort"
@@ -113,16 +113,15 @@ def test_a_tool_runs_with_the_loader_and_the_libraries_that_are_sent(tmp_path, c
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
 def test_nothing_is_sent_if_the_loader_would_add_libraries(cache, name):
     environ = {"PATH": os.environ["PATH"]}
-    loaded = loader.of_program(SORT, environ, cache)
     with pytest.raises(ExecutorError):
-        work.of_tool(SORT, loaded, {**environ, name: "/lib/x.so"}, cache)
+        work.of_tool(SORT, {**environ, name: "/lib/x.so"}, cache)
 
 
 def test_without_the_check_nothing_is_sent(cache, monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/class-check")
     environ = {"PATH": os.environ["PATH"]}
     with pytest.raises(ExecutorError) as caught:
-        work.of_tool(SORT, loader.of_program(SORT, environ, cache), environ, cache)
+        work.of_tool(SORT, environ, cache)
     assert caught.value.fault == faults.BROKEN
 
 
@@ -140,9 +139,8 @@ def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
 @NEEDS_CHECK
 @needs_x86
 def test_the_check_lets_this_processor_pass_and_no_other(cache):
-    printed = processor.features(LOADER, os.environ, cache, is_of_tool=True)
-    checks = processor.checks_of(printed)
-    assert checks
+    checks = work.checks_of(processor.processor_class(cache))
+    assert [check.removeprefix("-") for check in checks] == [*processor.USED_BY_LIBM]
 
     def status(checks):
         argv = [work.CHECK, *checks, "--", LOADER, SORT, "/dev/null"]
@@ -150,33 +148,12 @@ def test_the_check_lets_this_processor_pass_and_no_other(cache):
 
     assert status(checks) == 0
     for number, check in enumerate(checks):
-        place, _, bits = check.partition("=")
-        other = f"{place}={int(bits, 16) ^ int(place.partition('&')[2], 16):x}"
+        other = check[1:] if check[0] == "-" else f"-{check}"
         assert status([*checks[:number], other, *checks[number + 1 :]]) == 97
-    assert status(["7f.0&1=0"]) == 97  # what the loader says nothing of
-    assert status(["nonsense"]) == 97
+    assert status(["nonsense"]) == status(["-nonsense"]) == 97
     assert status([]) == 98
 
 
-@NEEDS_CHECK
-@needs_x86
-def test_a_line_is_a_check_as_well():
-    printed = subprocess.run([LOADER, "--list-diagnostics"], capture_output=True, check=True).stdout.decode()
-    line = next(line for line in printed.splitlines() if line.startswith("dl_platform="))
-
-    def status(check):
-        argv = [work.CHECK, check, "--", LOADER, SORT, "/dev/null"]
-        return subprocess.run(argv, capture_output=True, check=False).returncode
-
-    assert status("=" + line) == 0
-    assert status("=" + line[:-1]) == 97
-    assert status("=dl_platform=other") == 97
-
-
-def test_classes_that_cannot_be_checked_give_no_checks():
-    known = processor.checks_of("0.2:10001000 1.1:20 2.2:0")
-    assert known == ["0.2&10081000=10001000", "1.1&20=20", "2.2&10000=0"]
-    assert processor.checks_of("0.2:7 1.1:20 2.2:0 3.0:5")[0] == "0.2&ffffffff=7"
-    assert processor.checks_of("dl_hwcap=0x5\ndl_platform=a") == ["=dl_hwcap=0x5", "=dl_platform=a"]
-    assert processor.checks_of(processor.unclassified({})) == []
-    assert processor.checks_of("") == []
+def test_a_class_of_the_whole_processor_cannot_be_checked():
+    assert work.checks_of("glibc 2.36 avx fma") == ["avx", "-avx2", "fma", "-fma4", "-sse4_1"]
+    assert work.checks_of("glibc 3.0\nflags : avx fma") == []

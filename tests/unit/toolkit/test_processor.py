@@ -1,40 +1,50 @@
-"""What native code depends on, and the loader's data on the processor by which libm chooses functions."""
+"""The class of the processor, by which libm chooses functions."""
 
 from __future__ import annotations
 
+import pytest
+
+from nvccache.files import keys
 from nvccache.toolkit import processor
 from nvccache.toolkit.processor import class_in
 
-FMA, AVX2, SSE4_1 = 1 << 12, 1 << 5, 1 << 19
+NONE = "model\t: 85\nflags\t: fpu sse2\n"
 
 
-def diagnostics(**bits: int) -> bytes:
-    """The output of x86-64's loader: leaf and register of a name such as `a0_2`, and its active bits."""
-    active = {(0, 2): 0, (1, 1): 0, (2, 2): 0, (0, 3): 0} | {
-        (int(name[1]), int(name[3])): value for name, value in bits.items()
-    }
-    lines = [f"x86.cpu_features.features[{leaf:#x}].active[{register:#x}]={value:#x}"
-             for (leaf, register), value in active.items()]  # fmt: skip
-    return "\n".join(["dl_hwcap=0x2", *lines, "x86.cpu_features.isa_1=0xf", ""]).encode()
+def having(*flags: str) -> str:
+    return NONE.replace("fpu", " ".join(flags))
 
 
-def test_the_class_is_what_libm_chooses_by():
-    none = class_in(diagnostics(), (2, 36))
-    for bits in ({"a0_2": FMA}, {"a0_2": SSE4_1}, {"a1_1": AVX2}, {"a2_2": 1 << 16}):
-        assert class_in(diagnostics(**bits), (2, 36)) != none
-    for bits in ({"a0_2": 1}, {"a1_1": 1 << 16}, {"a0_3": 1}):
-        assert class_in(diagnostics(**bits), (2, 36)) == none
+@pytest.mark.parametrize("flag", ["avx", "avx2", "fma", "fma4", "sse4_1"])
+def test_the_class_is_what_libm_chooses_by(flag):
+    assert class_in(having(flag), "glibc 2.36") == f"glibc 2.36 {flag}"
+    assert class_in(having("avx512f", f"{flag}x"), "glibc 2.36") == class_in(NONE, "glibc 2.36")
+    assert class_in(having(flag), "glibc 2.35") != class_in(having(flag), "glibc 2.36")
 
 
-def test_of_a_glibc_that_is_not_known_all_features_count():
-    assert class_in(diagnostics(a1_1=1 << 16), (3, 0)) != class_in(diagnostics(), (3, 0))
+@pytest.mark.parametrize(
+    ("description", "version"),
+    [(NONE, "glibc 2.43"), (NONE, "glibc 3.0"), (NONE, ""), ("Features\t: fp asimd\n", "glibc 2.36")],
+)
+def test_where_the_choice_is_not_known_all_of_the_processor_counts(description, version):
+    assert class_in(description, version) == f"{version}\n{description}"
 
 
-def test_of_another_architecture_all_capabilities_count():
-    listing = b'dl_hwcap=0x%d\ndl_hwcap2=0x7\ndl_platform="aarch64"\naarch64.cpu_features.midr_el1=0x%d\n'
-    assert class_in(listing % (1, 1), (2, 36)) == class_in(listing % (1, 2), (2, 36))
-    assert class_in(listing % (1, 1), (2, 36)) != class_in(listing % (2, 1), (2, 36))
-    assert class_in(b"", (2, 36)) == ""
+def test_the_class_is_determined_once(cache, monkeypatch):
+    first = processor.processor_class(cache)
+    monkeypatch.setattr(processor, "class_in", None)
+    assert processor.processor_class(cache) == first
+
+
+def test_another_processor_or_library_has_a_memo_of_its_own(monkeypatch, tmp_path):
+    (tmp_path / "alias").write_text("one")
+    monkeypatch.setattr(processor, "_ALIAS", str(tmp_path / "alias"))
+    names = {processor.memo_key("glibc 2.36"), processor.memo_key("glibc 2.37")}
+    (tmp_path / "alias").write_text("two")
+    names.add(processor.memo_key("glibc 2.36"))
+    (tmp_path / "alias").unlink()
+    names.add(processor.memo_key("glibc 2.36"))
+    assert len(names) == 4 and {*map(len, names)} == {keys.LENGTH}
 
 
 def test_the_processor_is_described_the_same_each_time():

@@ -149,7 +149,7 @@ class Tool:
     variables: tuple[str, ...] = ()
 
     # Its key.
-    is_located_anywhere: bool = False  # identified by the contents of tool and libraries, not by path
+    is_located_anywhere: bool = False  # identified by content, not by path
     folds_mathematics: bool = False  # evaluates functions of the libm that it loads
     found_files: Callable[[Argv, Environ], Sequence[str]] = _none  # files it reads that no argument names
     digest_of_named: Callable[[str], str] = keys.digest_file  # of a file named by an argument; raises OSError
