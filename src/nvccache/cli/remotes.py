@@ -22,7 +22,6 @@ from nvccache.remote import envelope, outages, uploads
 from nvccache.remote.kinds import connect
 from nvccache.remote.outages import OF_WRITING, Outage
 from nvccache.remote.service import UNUSABLE, ServiceError
-from nvccache.remote.shared_directory import NO_DIRECTORY
 from nvccache.remote_url import Remote
 from nvccache.store import directory
 from nvccache.store.directory import Directory, NoCacheError
@@ -53,9 +52,9 @@ _CREDENTIALS = {
 _OF_KEYS = "allow this user the keys of the prefix on the server, and writing if the URL ends with `,rw`"
 # Advice for messages with these ends, which are more specific than the kind of fault.
 _OF_ENDS = {
-    NO_DIRECTORY: "create it, or mount its file system",
+    "(No such file or directory)": "create it, or mount its file system",
     "(NoSuchBucket)": "check the bucket in the URL, and the endpoint",
-    **dict.fromkeys(("(NoPerm)", "(NOPERM)"), _OF_KEYS),
+    "(NOPERM)": _OF_KEYS,
     "(Read-only file system)": "mount it for writing, or remove `,rw` from NVCCACHE_REMOTE",
 }
 

@@ -5,25 +5,30 @@
 A call that has published something starts it (remote/uploads.py) with the descriptor of a lock that it
 holds. It sends everything queued to one remote after the other, waits a moment for more, and ends.
 `nvccache remote push` does the same in the foreground.
+
+Only blobs and records are sent, each sealed under its bucket and key (remote/envelope.py), whatever a queue
+names.
 """
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
-import queue
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.pool import ThreadPool
+from typing import TypeGuard
 
 from nvccache import config, log, remote_url
 from nvccache.files import flock
-from nvccache.records import transfer
-from nvccache.remote import outages, uploads
+from nvccache.records import record
+from nvccache.records.tiered_store import COMPRESSED, LARGEST, RAW
+from nvccache.remote import envelope, outages, uploads
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError, is_lasting
-from nvccache.remote.uploads import Item, is_left_alone
+from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import directory, store
 from nvccache.store.directory import Directory, StoreError
@@ -33,7 +38,6 @@ from nvccache.values import dataclass
 _NICE = 10
 _LINGER_SECONDS = 1.0
 _POLL_SECONDS = 0.1
-_LIFE_SECONDS = 600.0
 _ANSWER_SECONDS = 60.0  # no call waits for it, and a large object takes long on a slow line
 _STALL_SECONDS = 90.0  # without a finished item: a request to a server that drips may never end
 _AT_ONCE = 6  # concurrent requests
@@ -47,7 +51,6 @@ class Sender:
     _root: Directory
     _remote: Remote
     _environ: Mapping[str, str]
-    _until: float = float("inf")  # by the monotonic clock
     objects: int = 0  # sent
     bytes: int = 0
     refused: int = 0  # items that failed, though the remote works; not tried again
@@ -56,9 +59,7 @@ class Sender:
 
     def has_more(self) -> bool:
         """Whether there is something to send, and it may be sent."""
-        if self.fault or time.monotonic() >= self._until:
-            return False
-        return bool(uploads.queued(self._root, self._remote.identity))
+        return not self.fault and bool(uploads.queued(self._root, self._remote.identity))
 
     def log_line(self) -> str:
         """A summary for the log; empty if there was nothing to do."""
@@ -69,10 +70,7 @@ class Sender:
         return f"sent {self.objects} objects, {self.bytes} bytes, to `{self._remote.shown}`{fault}{refused}"
 
     def send_pending(self, progress: Callable[[int, int], None] = lambda done, of: None) -> bool:
-        """Send until the queue is empty, the remote fails or time is up; whether anything was queued.
-
-        Raises OSError.
-        """
+        """Send until the queue is empty or the remote fails; whether anything was queued. Raises OSError."""
         is_any = False
         while self.has_more():
             is_any = True
@@ -80,8 +78,10 @@ class Sender:
             items = uploads.queued(self._root, self._remote.identity)[-_ITEMS_AT_A_TIME:]
             done: set[Item] = set()
             # Records refer to blobs: they come last.
-            for some in _split(items):
-                for item in self._send_all(some):
+            for is_record in (False, True):
+                for item in self._send_all(
+                    [item for item in items if (item[0] == store.RECORD) == is_record]
+                ):
                     done.add(item)
                     progress(len(done), len(items))
             uploads.remove(self._root, self._remote.identity, done)
@@ -91,63 +91,72 @@ class Sender:
         """Send items; yields those that are done, which are all unless the remote fails."""
         if not items or self.fault:
             return
+        pool = ThreadPool(min(_AT_ONCE, len(items)))  # of daemons: the process can end before a request does
         try:
-            service = self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
-            cache = Store(self._root, is_readonly=True)
-            for item, size, error in _in_parallel(lambda item: transfer.send(item, cache, service), items):
+            self._service = self._service or connect(self._remote, self._environ, _ANSWER_SECONDS)
+            results = pool.imap_unordered(self._attempt, items)
+            for _ in items:
+                item, size, error = results.next(_STALL_SECONDS)
                 if error and _is_of_remote(error):
                     raise error
                 self.refused += error is not None
                 self.objects += size > 0
                 self.bytes += size
                 yield item
-        except ServiceError as error:
-            self.fault = error
-            if is_lasting(error):
-                outages.begin(outages.OF_WRITING.format(self._remote.identity), error.word, error.text)
+        except (ServiceError, multiprocessing.TimeoutError) as error:
+            self.fault = error if isinstance(error, ServiceError) else ServiceError("timeout")
+            if self.fault.is_lasting:
+                identity = outages.OF_WRITING.format(self._remote.identity)
+                outages.begin(identity, self.fault.word, self.fault.text)
+        finally:
+            pool.terminate()
+
+    def _attempt(self, item: Item) -> tuple[Item, int, Exception | None]:
+        """The item with the bytes sent, or with the error."""
+        if self.fault:
+            return item, 0, self.fault
+        assert self._service
+        try:
+            return item, send(item, Store(self._root, is_readonly=True), self._service), None
+        except Exception as error:
+            if _is_of_remote(error):
+                self.fault = error  # so that no further items begin
+            return item, 0, error
 
 
-def _split(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-    records = [item for item in items if item[0] == store.RECORD]
-    return [item for item in items if item[0] != store.RECORD], records
-
-
-def _is_of_remote(error: Exception) -> bool:
+def _is_of_remote(error: Exception) -> TypeGuard[ServiceError]:
     """Whether the remote as a whole failed, not one object."""
     return isinstance(error, ServiceError) and error.word != "broken"
 
 
-def _in_parallel(
-    work: Callable[[Item], int], items: Sequence[Item]
-) -> Iterator[tuple[Item, int, Exception | None]]:
-    """Each item with what `work` returned or raised, in order of completion, on daemon threads.
+def send(item: Item, cache: Store, service: Service) -> int:
+    """Send an item; the bytes sent, 0 if it is no longer in the cache. Raises ServiceError."""
+    body, name = body_of(item, cache), envelope.name_of(*item)
+    if body is None:
+        return 0
+    if item[0] == store.RECORD:
+        theirs = service.get(name, envelope.max_sealed_size(LARGEST))
+        with contextlib.suppress(ValueError):  # theirs is damaged, or no record
+            # Others may write the same record at this moment: what one of us adds is lost, a miss.
+            body = record.merged(body, envelope.unseal(theirs, *item, LARGEST) if theirs else body)
+    content = envelope.seal(*item, body)
+    service.put(name, content)
+    return len(content)
 
-    Raises ServiceError if none ends for long. After a fault of the remote no further items begin.
-    """
-    waiting, ended = list(reversed(items)), queue.SimpleQueue[tuple[Item, int, Exception | None]]()
 
-    def serve() -> None:
-        while True:
-            try:
-                item = waiting.pop()
-            except IndexError:
-                return
-            try:
-                ended.put((item, work(item), None))
-            except Exception as error:
-                if _is_of_remote(error):
-                    waiting.clear()
-                ended.put((item, 0, error))
-
-    for _ in range(min(_AT_ONCE, len(items))):
-        threading.Thread(target=serve, daemon=True).start()
-    try:
-        for _ in range(len(items)):
-            yield ended.get(timeout=_STALL_SECONDS)
-    except queue.Empty:
-        raise ServiceError("timeout") from None
-    finally:
-        waiting.clear()
+def body_of(item: Item, cache: Store) -> bytes | None:
+    """The body of an item to be sent; None if it is no longer in the cache or must not be shared."""
+    bucket, key = item
+    body = None
+    if bucket == store.RECORD:
+        stored = cache.find_record(bucket, key)
+        with contextlib.suppress(ValueError):
+            body = record.without_hints(stored) if stored is not None else None
+    elif bucket == store.BLOB:
+        content = cache.read_blob(key)
+        is_raw = os.path.exists(cache.path(bucket, key))
+        body = (RAW if is_raw else COMPRESSED) + content if content is not None else None
+    return None if body is None or len(body) > LARGEST else body
 
 
 def main(arguments: list[str]) -> None:
@@ -159,26 +168,23 @@ def main(arguments: list[str]) -> None:
     if settings.readonly:
         return
     root = directory.of(settings)
-    until = time.monotonic() + _LIFE_SECONDS
     remotes = [each for each in remote_url.parse(settings.remote) if each.is_writable]
-    senders = [Sender(root, each, os.environ, until) for each in remotes if not is_left_alone(each.identity)]
+    senders = [Sender(root, each, os.environ) for each in remotes if not uploads.is_left_alone(each.identity)]
     lock: int | None = int(descriptor)
     with contextlib.suppress(OSError, StoreError):
         while lock is not None:
-            _send_until_quiet(senders)
+            # A build's next call is about to queue more, and would start another uploader.
+            quiet_since = time.monotonic()
+            while time.monotonic() < quiet_since + _LINGER_SECONDS and not all(
+                each.fault for each in senders
+            ):
+                if any(sender.send_pending() for sender in senders):
+                    quiet_since = time.monotonic()
+                time.sleep(_POLL_SECONDS)
             flock.release(lock)
             # A call that found the lock held has started no uploader: look at the queue once more.
             lock = uploads.take_lock(root) if any(each.has_more() for each in senders) else None
     log.write(settings.log, *filter(None, [each.log_line() for each in senders]))
-
-
-def _send_until_quiet(senders: Sequence[Sender]) -> None:
-    """Send until nothing was queued for a moment: a build's next call then starts no uploader."""
-    quiet_since = time.monotonic()
-    while time.monotonic() < quiet_since + _LINGER_SECONDS and not all(each.fault for each in senders):
-        if sum(sender.send_pending() for sender in senders):
-            quiet_since = time.monotonic()
-        time.sleep(_POLL_SECONDS)
 
 
 if __name__ == "__main__":

@@ -14,22 +14,18 @@ import zstandard
 from nvccache.files import keys
 from nvccache.store.sections import ASCII, BYTES, Schema
 
-_SEALED = Schema(
-    "sealed-v1", ("bucket", ASCII), ("key", ASCII), ("digest", ASCII), ("size", ASCII), ("body", BYTES)
-)
+_SEALED = Schema("sealed-v2", ("bucket", ASCII), ("key", ASCII), ("digest", ASCII), ("body", BYTES))
 _LEVEL = 1  # 2 ms for 12 MB; higher levels cost more time than they save on a local network
-_DIGITS = 12
-OVERHEAD = 1 << 12  # bytes, of the other sections
 
 
 def name_of(bucket: str, key: str) -> str:
     digest = sha256(f"{bucket}/{key}".encode()).hexdigest()
-    return f"1/{digest[:2]}/{digest}"
+    return f"2/{digest[:2]}/{digest}"
 
 
 def max_sealed_size(most: int) -> int:
     """The largest envelope of a body of `most` bytes, even one that zstd cannot compress."""
-    return most + most // 128 + OVERHEAD
+    return most + most // 128 + 4096
 
 
 def seal(bucket: str, key: str, body: bytes) -> bytes:
@@ -38,7 +34,6 @@ def seal(bucket: str, key: str, body: bytes) -> bytes:
             "bucket": bucket,
             "key": key,
             "digest": keys.digest_bytes(body),
-            "size": str(len(body)),
             "body": zstandard.ZstdCompressor(_LEVEL).compress(body),
         }
     )
@@ -49,23 +44,13 @@ def unseal(content: bytes, bucket: str, key: str, most: int) -> bytes:
     sealed = _SEALED.decode(content)
     if (sealed["bucket"], sealed["key"]) != (bucket, key):
         raise ValueError("its envelope is for another name")
-    digits = sealed["size"]
-    if not digits.isdecimal() or len(digits) > _DIGITS or int(digits) > most:
-        raise ValueError("it claims to be too large")
-    body = _decompress(sealed["body"], int(digits))
-    if keys.digest_bytes(body) != sealed["digest"]:
-        raise ValueError("its digest does not match")
-    return body
-
-
-def _decompress(compressed: bytes, size: int) -> bytes:
     try:
         # zstandard allocates the size that the frame claims, whatever limit it is given.
-        if zstandard.frame_content_size(compressed) != size:
-            raise ValueError("the frame claims another size")
-        body = zstandard.ZstdDecompressor().decompress(compressed, size, allow_extra_data=False)
+        if not 0 <= zstandard.frame_content_size(sealed["body"]) <= most:
+            raise ValueError("it is too large")
+        body = zstandard.ZstdDecompressor().decompress(sealed["body"], allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise ValueError(f"it cannot be decompressed: {error}") from None
-    if len(body) != size:
-        raise ValueError("it has another size")
+    if keys.digest_bytes(body) != sealed["digest"]:
+        raise ValueError("its digest does not match")
     return body

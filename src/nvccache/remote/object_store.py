@@ -1,7 +1,6 @@
 """S3, Google Cloud Storage, Azure Blob Storage and web servers as remotes: the one importer of opendal.
 
-opendal has no timeout by default, and only one per read, not per request. A minimum rate (MIN_RATE) limits
-the whole: a slower server counts as one that does not answer.
+opendal has no timeout by default, and only one per read, not per request: callers bound the whole.
 
 Credentials are those of the service's own tools: from variables, from their files, and for HTTP also from the
 URL. Without credentials, requests are unsigned, since a bucket may be public. The metadata service of cloud
@@ -12,21 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
-import time
 from collections.abc import Iterator, Mapping
 
 from nvccache import config
-from nvccache.remote.service import (
-    MIN_RATE,
-    OwnLimitError,
-    Service,
-    ServiceError,
-    error_of,
-    is_not_found,
-    lacks_cause,
-    may_concern_one_name,
-)
+from nvccache.remote.service import Service, ServiceError, error_of
 from nvccache.remote_url import Remote
 
 TYPE_CHECKING = False  # a hit from a remote has no time to load typing
@@ -34,10 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = 1 << 18  # bytes per read
-# By default opendal's runtime starts one thread per core, in each process of a build.
-_WORKERS_VARIABLE, _WORKERS = "TOKIO_WORKER_THREADS", "2"
-_THREADS = 4  # the workers, one for DNS, and one that another process may start meanwhile
-_DESCRIPTORS = 16  # 6 of the runtime, and connections
 _AWS = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
@@ -45,21 +29,18 @@ _AWS = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
-_AZURE = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN")
 
 
 class ObjectStore(Service):
     def __init__(self, remote: Remote, environ: Mapping[str, str], timeout: float) -> None:
         self._remote = remote
-        self._timeout = timeout
         self._environ = environ
-        self._is_web = remote.scheme in ("http", "https")
+        self._timeout = timeout
         service, options = options_of(remote, environ)
         # Without permission to list a bucket, a missing object is denied instead of not found.
-        is_anonymous = "skip_signature" in options or not {"password", "username"} & options.keys()
-        self._may_deny_missing = is_anonymous or not self._is_web
+        self._may_deny_missing = service != "http" or "password" not in options
         self._reader = self._operator(service, options)
-        self._writer_made: Any = None
+        self._writer: Any = None
 
     def get(self, name: str, most: int) -> bytes | None:
         """In one request: querying the size first would be a second one, and a range can be an error."""
@@ -69,27 +50,31 @@ class ObjectStore(Service):
             raise
         except Exception as error:
             message = str(error)
-            if is_not_found(message):
+            if message.startswith("NotFound "):  # its type does not always show it
                 return None
-            message = self._cause() if lacks_cause(message) else message
-            fault = error_of(message)
-            if fault.word == "denied" and self._may_deny_missing and may_concern_one_name(message):
+            fault = error_of(self._cause() if message.endswith("error sending request") else message)
+            if fault.word == "denied" and fault.status == "403" and self._may_deny_missing:
                 return None
             raise fault from None
 
     def put(self, name: str, content: bytes) -> None:
+        service, options = options_of(self._remote, self._environ, for_writing=True)
+        self._writer = self._writer or self._operator(service, options)
         try:
             with _faults():
-                self._writer().write(name, content)
+                self._writer.write(name, content)
         except ServiceError as error:
-            if error.status != "409" or not self._is_web:
+            if error.status != "409" or service != "webdav":
                 raise
             # 409 Conflict: this WebDAV server does not create parent collections on PUT.
+            self._writer = self._operator(service, {**options, "disable_create_dir": "false"})
             with _faults():
-                self._writer(disable_create_dir="false").write(name, content)
+                self._writer.write(name, content)
 
     def _operator(self, service: str, options: Mapping[str, str]) -> Any:
-        check_limits()
+        if "TOKIO_WORKER_THREADS" not in os.environ:
+            # Not one thread per core. Not in os.environ, which the tools of a compile inherit.
+            os.putenv("TOKIO_WORKER_THREADS", "2")
         try:
             import opendal
             from opendal.layers import TimeoutLayer
@@ -98,15 +83,7 @@ class ObjectStore(Service):
         with _faults():
             return opendal.Operator(service, **options).layer(TimeoutLayer(self._timeout, self._timeout))
 
-    def _writer(self, **further: str) -> Any:
-        """The operator that writes; `further` options apply to later calls, too."""
-        if self._writer_made is None or further:
-            service, options = options_of(self._remote, self._environ, for_writing=True)
-            self._writer_made = self._operator(service, {**options, **further})
-        return self._writer_made
-
     def _read(self, name: str, most: int) -> bytes | None:
-        began = time.monotonic()
         parts: list[bytes] = []
         size = 0
         with self._reader.open(name, "rb") as stream:
@@ -115,9 +92,6 @@ class ObjectStore(Service):
                 size += len(part)
                 if size > most:
                     return None
-                seconds = time.monotonic() - began
-                if seconds > self._timeout and size < (seconds - self._timeout) * MIN_RATE:
-                    raise ServiceError("timeout", "the transfer is too slow")
         return b"".join(parts)
 
     def _cause(self) -> str:
@@ -134,57 +108,38 @@ def _faults() -> Iterator[None]:
     """Converts exceptions of opendal to ServiceError."""
     try:
         yield
-    except ServiceError:
-        raise
     except Exception as error:
         raise error_of(str(error)) from None
-
-
-def check_limits() -> None:
-    """Call this before importing opendal; raises OwnLimitError if opendal would panic.
-
-    It panics if it gets no thread or descriptor, and prints that to stderr even if the exception is caught.
-    """
-    import resource
-
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    try:
-        used = len(os.listdir("/proc/self/fd"))
-    except OSError as error:
-        raise OwnLimitError("unreachable", f"this process: {error.strerror}") from None
-    if most != resource.RLIM_INFINITY and used + _DESCRIPTORS > most:
-        raise OwnLimitError("unreachable", f"this process may open {most} files")
-    # Whether the user may start more threads can only be found out by starting them.
-    end = threading.Event()
-    try:
-        for _ in range(_THREADS):
-            threading.Thread(target=end.wait, daemon=True).start()
-    except RuntimeError:
-        raise OwnLimitError("unreachable", "this process cannot start another thread") from None
-    finally:
-        end.set()
-    if _WORKERS_VARIABLE not in os.environ:
-        # Not in os.environ, which the tools of a compile inherit.
-        os.putenv(_WORKERS_VARIABLE, _WORKERS)
 
 
 def options_of(
     remote: Remote, environ: Mapping[str, str], for_writing: bool = False
 ) -> tuple[str, dict[str, str]]:
     """opendal's service and its options, for reading or for writing."""
-    make = {"s3": _of_s3, "gs": _of_gs, "azblob": _of_azblob}.get(remote.scheme)
-    if make:
-        return make(remote, environ)
-    options = _of_http(remote, environ)
-    # nginx and others create parent collections on PUT; some lack PROPFIND, which creating them needs.
-    return ("webdav", {**options, "disable_create_dir": "true"}) if for_writing else ("http", options)
-
-
-def _of_s3(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    options = {"bucket": remote.host, "root": f"/{remote.path}"}
-    endpoint = remote.options.get("endpoint") or environ.get("AWS_ENDPOINT_URL", "")
+    if remote.scheme in ("http", "https"):
+        options = _of_http(remote, environ)
+        # nginx and others create parent collections on PUT; some lack PROPFIND, which creating them needs.
+        return ("webdav", {**options, "disable_create_dir": "true"}) if for_writing else ("http", options)
+    options = {"root": f"/{remote.path}"}
+    endpoint = remote.options.get("endpoint")
     if endpoint:
         options["endpoint"] = endpoint
+    if remote.scheme == "azblob":
+        return "azblob", {**options, "container": remote.host, **_of_azblob(remote, environ)}
+    options["bucket"] = remote.host
+    if remote.scheme == "s3":
+        is_signed = _add_s3(options, remote, environ)
+    else:
+        is_signed = _add_gs(options, remote, environ)
+    if remote.options.get("anonymous") or not is_signed:
+        options["skip_signature"] = "true"
+    return ("s3" if remote.scheme == "s3" else "gcs"), options
+
+
+def _add_s3(options: dict[str, str], remote: Remote, environ: Mapping[str, str]) -> bool:
+    """Adds options; returns whether there are credentials."""
+    if environ.get("AWS_ENDPOINT_URL"):
+        options.setdefault("endpoint", environ["AWS_ENDPOINT_URL"])
     region = remote.options.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
     # Most other services accept any region; AWS responds with the right one.
     options["region"] = region or "us-east-1"
@@ -192,54 +147,36 @@ def _of_s3(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, s
         options["profile"] = remote.options["profile"]
     if remote.options.get("virtual_host"):
         options["enable_virtual_host_style"] = "true"
-    uses_metadata = bool(remote.options.get("ec2"))
-    if not uses_metadata:
-        options["disable_ec2_metadata"] = "true"
-    has_credentials = (
-        uses_metadata or "profile" in options or any(map(environ.get, _AWS)) or _has_aws_file(environ)
+    if remote.options.get("ec2"):
+        return True
+    options["disable_ec2_metadata"] = "true"
+    home = config.home_of(environ)
+    files = (
+        environ.get("AWS_SHARED_CREDENTIALS_FILE") or f"{home}/.aws/credentials",
+        environ.get("AWS_CONFIG_FILE") or f"{home}/.aws/config",
     )
-    if remote.options.get("anonymous") or not has_credentials:
-        options["skip_signature"] = "true"
-    return "s3", options
+    return "profile" in options or any(map(environ.get, _AWS)) or any(map(os.path.isfile, files))
 
 
-def _has_aws_file(environ: Mapping[str, str]) -> bool:
-    home = config.home_of(environ)
-    named = environ.get("AWS_SHARED_CREDENTIALS_FILE", ""), environ.get("AWS_CONFIG_FILE", "")
-    usual = (f"{home}/.aws/credentials", f"{home}/.aws/config") if home else ("", "")
-    return any(os.path.isfile(one or other) for one, other in zip(named, usual, strict=True))
+def _add_gs(options: dict[str, str], remote: Remote, environ: Mapping[str, str]) -> bool:
+    """Adds options; returns whether there are credentials."""
+    if remote.options.get("metadata"):
+        return True
+    options["disable_vm_metadata"] = "true"
+    usual = f"{config.home_of(environ)}/.config/gcloud/application_default_credentials.json"
+    return bool(environ.get("GOOGLE_APPLICATION_CREDENTIALS")) or os.path.isfile(usual)
 
 
-def _of_gs(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    options = {"bucket": remote.host, "root": f"/{remote.path}"}
-    if remote.options.get("endpoint"):
-        options["endpoint"] = remote.options["endpoint"]
-    uses_metadata = bool(remote.options.get("metadata"))
-    if not uses_metadata:
-        options["disable_vm_metadata"] = "true"
-    home = config.home_of(environ)
-    usual = f"{home}/.config/gcloud/application_default_credentials.json"
-    has_credentials = uses_metadata or environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.isfile(usual)
-    if remote.options.get("anonymous") or not has_credentials:
-        options["skip_signature"] = "true"
-    return "gcs", options
-
-
-def _of_azblob(remote: Remote, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+def _of_azblob(remote: Remote, environ: Mapping[str, str]) -> dict[str, str]:
     account = remote.options.get("account") or environ.get("AZURE_STORAGE_ACCOUNT", "")
-    endpoint = remote.options.get("endpoint") or f"https://{account}.blob.core.windows.net"
-    options = {"container": remote.host, "root": f"/{remote.path}", "endpoint": endpoint}
+    options = {"endpoint": remote.options.get("endpoint") or f"https://{account}.blob.core.windows.net"}
     if account:
         options["account_name"] = account
     key = environ.get("AZURE_STORAGE_ACCOUNT_KEY") or environ.get("AZURE_STORAGE_KEY", "")
     token = environ.get("AZURE_STORAGE_SAS_TOKEN", "")
     if remote.options.get("anonymous") or not (key or token):
-        options["skip_signature"] = "true"
-    elif key:
-        options["account_key"] = key
-    else:
-        options["sas_token"] = token.lstrip("?")
-    return "azblob", options
+        return {**options, "skip_signature": "true"}
+    return {**options, "account_key": key} if key else {**options, "sas_token": token.lstrip("?")}
 
 
 def _of_http(remote: Remote, environ: Mapping[str, str]) -> dict[str, str]:

@@ -12,14 +12,12 @@ import contextlib
 import os
 import time
 
-from nvccache.files import untrusted
 from nvccache.machine import slots
 from nvccache.values import dataclass
 
 SECONDS = 60.0
 OF_EXECUTOR = "executor-{}"  # the identity of an engine or launcher
 OF_WRITING = "{}-rw"  # the identity of a remote for writing: one that is full can still be read
-_MOST = 4096  # bytes of a file
 
 
 @dataclass(slots=True)
@@ -31,30 +29,26 @@ class Outage:
 
 def current(identity: str) -> Outage | None:
     """The outage of a remote, if there is one now. Raises nothing, like all functions here."""
-    with contextlib.suppress(OSError, ValueError):
-        descriptor = os.open(_path(identity), os.O_RDONLY | untrusted.FILE)
-        try:
-            began = os.fstat(descriptor).st_mtime
-            word, text = os.read(descriptor, _MOST).decode(errors="replace").split("\n")[:2]
-        finally:
-            os.close(descriptor)
-        # A date in the future is that of a clock that was set back.
-        if 0 <= time.time() - began < SECONDS:
-            return Outage(began + SECONDS, word, text)
-    return None
+    try:
+        with open(_path(identity), encoding="utf-8", errors="replace") as stream:
+            began = os.fstat(stream.fileno()).st_mtime
+            word, text = stream.read().split("\n")[:2]
+    except (OSError, ValueError):  # ValueError: it is being written
+        return None
+    # A date in the future is that of a clock that was set back.
+    return Outage(began + SECONDS, word, text) if 0 <= time.time() - began < SECONDS else None
 
 
 def begin(identity: str, word: str, text: str) -> None:
-    temporary = f"{_path(identity)}.{os.getpid()}.{os.urandom(4).hex()}"
     content = f"{word}\n{text}\n".encode(errors="replace")
-    with contextlib.suppress(OSError):
-        untrusted.write_new(temporary, content, 0o600)
-        os.rename(temporary, _path(identity))
+    with contextlib.suppress(OSError), open(_path(identity), "wb") as stream:
+        stream.write(content)
 
 
 def end(identity: str) -> None:
     """The remote works again."""
-    untrusted.remove(_path(identity))
+    with contextlib.suppress(OSError):
+        os.unlink(_path(identity))
 
 
 def to_json(outage: Outage | None) -> dict[str, object] | None:

@@ -1,8 +1,8 @@
 """A directory as a remote, on a file server that several machines mount.
 
 Other writers can leave symbolic links, FIFOs, devices, files of any size, and partial files if they die. So
-no file is opened through a link or in a manner that can block, and files are renamed into place whole. They
-are not synced: what a crashed server loses is missing or damaged, which reading detects.
+no file is opened in a manner that can block, and files are renamed into place whole. They are not synced:
+what a crashed server loses is missing or damaged, which reading detects.
 
 New files and folders get the permissions of the directory, so that others can share them.
 """
@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
 from nvccache.files import untrusted
 from nvccache.remote.service import UNUSABLE, Service, ServiceError
 
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV)
+# EINVAL: not a regular file, or too large.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ENODEV)
 _WORDS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "denied"),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "full"),
     # Faults of one name, not of the directory.
     **dict.fromkeys((errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY), "broken"),
 }
-NO_DIRECTORY = "there is no such directory"
-_OF_DIRECTORY = {errno.ENOENT: NO_DIRECTORY, errno.ENOTDIR: "it is not a directory"}
-_TEMPORARY = ".new-"
 
 
 class SharedDirectory(Service):
@@ -34,14 +31,7 @@ class SharedDirectory(Service):
 
     def get(self, name: str, most: int) -> bytes | None:
         try:
-            descriptor = os.open(f"{self._path}/{name}", os.O_RDONLY | untrusted.FILE)
-            try:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-                    return None
-                return untrusted.read_all(descriptor, status.st_size)
-            finally:
-                os.close(descriptor)
+            return untrusted.read_named(f"{self._path}/{name}", most)
         except OSError as error:
             if error.errno in _ABSENT:
                 self._mode()
@@ -56,7 +46,7 @@ class SharedDirectory(Service):
             for each in folders:
                 folder = f"{folder}/{each}"
                 untrusted.make_folder(folder, 0o777 & mode)
-            temporary = f"{folder}/{_TEMPORARY}{os.urandom(16).hex()}"
+            temporary = f"{folder}/.new-{os.urandom(16).hex()}"
             untrusted.write_new(temporary, content, 0o666 & mode)
             try:
                 os.rename(temporary, f"{folder}/{last}")
@@ -74,8 +64,7 @@ class SharedDirectory(Service):
         try:
             return os.stat(f"{self._path}/").st_mode
         except OSError as error:
-            text = _OF_DIRECTORY.get(error.errno or 0)
-            raise (ServiceError(UNUSABLE, text=text) if text else _fault(error)) from None
+            raise _fault(error) from None
 
 
 def _fault(error: OSError) -> ServiceError:

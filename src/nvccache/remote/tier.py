@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nvccache.remote import envelope, outages
 from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError, is_lasting
+from nvccache.remote.service import Service, ServiceError
 from nvccache.remote_url import Remote
 
 _THREADS = 8
@@ -21,35 +21,16 @@ _THREADS = 8
 Name = tuple[str, str, int, int]
 
 
-class RemoteClient:
-    """One remote. Raises nothing."""
+class _Client:
+    """One remote, and what is known of it in this call."""
 
-    def __init__(self, remote: Remote, environ: Mapping[str, str], seconds: float) -> None:
+    def __init__(self, remote: Remote) -> None:
         self.remote = remote
-        self.fault = ""  # a word of outcomes.REMOTE_FAULTS, after which it is not used
+        self.service: Service | None = None
+        self.connecting = threading.Lock()
         self.has_answered = False
-        self.first_query = float("inf")  # when it began
-        self._connect: Callable[[], Service] = lambda: connect(remote, environ, seconds)
-        self._service: Service | None = None
-        self._connecting = threading.Lock()
-        found = outages.current(remote.identity)
-        if found:
-            self.fault = "left_alone"
-
-    def fetch(self, bucket: str, key: str, most: int) -> tuple[bytes | None, int]:
-        """The body under a key, or None, and the bytes received; raises ServiceError."""
-        self.first_query = min(self.first_query, time.monotonic())
-        try:
-            with self._connecting:
-                self._service = self._service or self._connect()
-            content = self._service.get(envelope.name_of(bucket, key), envelope.max_sealed_size(most))
-        except ServiceError:
-            raise
-        except BaseException as error:  # a panic in opendal is not an Exception
-            raise ServiceError("broken", type(error).__name__) from None
-        self.has_answered = True
-        body = None if content is None else envelope.unseal(content, bucket, key, most)
-        return body, len(content or b"")
+        # A word of outcomes.REMOTE_FAULTS, after which it is not used.
+        self.fault = "left_alone" if outages.current(remote.identity) else ""
 
 
 class Tier:
@@ -61,22 +42,24 @@ class Tier:
         environ: Mapping[str, str],
         seconds: float,
         log: Callable[[str], None] = lambda sentence: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.asked = self.found = self.bytes_in = 0  # names queried and found, and bytes received
-        self.faults: dict[str, None] = {}  # the words of all faults, in order
         self.waited = 0.0  # seconds in which at least one thread waited
-        self._remotes = [RemoteClient(each, environ, seconds) for each in remotes]
+        self._clients = [_Client(each) for each in remotes]
+        self.faults = dict.fromkeys(each.fault for each in self._clients if each.fault)  # words, in order
+        self._environ = environ
         self._limit = seconds
         self._log = log
+        self._clock = clock
         self._changed = threading.Condition()
         self._is_closed = False
         self._answers: dict[Name, tuple[bytes, int] | None] = {}  # a body, and the number of its remote
-        self._tried: dict[Name, RemoteClient] = {}  # where each name is being looked up
+        self._tried: dict[Name, tuple[_Client, float]] = {}  # where each name is looked up, and since when
         self._waiting = 0  # threads
         self._since = 0.0  # when the first of them began
         self._work: queue.SimpleQueue[Name] = queue.SimpleQueue()
         self._threads = 0
-        self.faults |= dict.fromkeys(each.fault for each in self._remotes if each.fault)
 
     def prefetch(self, wanted: Iterable[tuple[str, str, int]]) -> None:
         """Start fetching (bucket, key, most bytes of the body); returns at once."""
@@ -86,10 +69,7 @@ class Tier:
     def each(self, bucket: str, key: str, most: int) -> Iterator[bytes]:
         """The bodies of the remotes that have the key, in the order of the remotes."""
         number = 0
-        while number < len(self._remotes):
-            answer = self._answer((bucket, key, most, number))
-            if answer is None:
-                return
+        while number < len(self._clients) and (answer := self._answer((bucket, key, most, number))):
             yield answer[0]
             number = answer[1] + 1
 
@@ -107,11 +87,11 @@ class Tier:
         with self._changed:
             if name in self._answers or name in self._tried:
                 return
-            usable = [each for each in self._remotes[name[3] :] if not each.fault]
+            usable = [each for each in self._clients[name[3] :] if not each.fault]
             if not usable or self._is_closed or self.waited >= self._limit or not self._has_thread():
                 self._answers[name] = None
                 return
-            self._tried[name] = usable[0]
+            self._tried[name] = usable[0], float("inf")
             self.asked += name[3] == 0
         self._work.put(name)
 
@@ -136,54 +116,67 @@ class Tier:
 
     def _look_up(self, name: Name) -> tuple[bytes, int] | None:
         bucket, key, most, start = name
-        for number, remote in enumerate(self._remotes[start:], start):
+        for number, client in enumerate(self._clients[start:], start):
             if self._is_closed:
                 break
-            if remote.fault:
+            if client.fault:
                 continue
-            self._tried[name] = remote
+            self._tried[name] = client, self._clock()
             try:
-                body, size = remote.fetch(bucket, key, most)
-            except ServiceError as error:
-                self._note_fault(remote, error)
-            except ValueError:
-                self.note_broken()
-            else:
-                if body is not None:
+                content = self._fetch(client, envelope.name_of(bucket, key), envelope.max_sealed_size(most))
+                if content is not None:
+                    body = envelope.unseal(content, bucket, key, most)
                     with self._changed:
                         self.found += 1
-                        self.bytes_in += size
+                        self.bytes_in += len(content)
                     return body, number
+            except ServiceError as error:
+                self._note_fault(client, error)
+            except ValueError:
+                self.note_broken()
         return None
+
+    def _fetch(self, client: _Client, name: str, most: int) -> bytes | None:
+        """Raises ServiceError."""
+        try:
+            with client.connecting:
+                client.service = client.service or connect(client.remote, self._environ, self._limit)
+            content = client.service.get(name, most)
+        except ServiceError:
+            raise
+        except BaseException as error:  # a panic in opendal is not an Exception
+            raise ServiceError("broken", type(error).__name__) from None
+        client.has_answered = True
+        return content
 
     def _answer(self, name: Name) -> tuple[bytes, int] | None:
         """Wait for an answer; a remote that had most of the time without an answer is at fault."""
         self._request(name)
         with self._changed:
             if not self._waiting:
-                self._since = time.monotonic()
+                self._since = self._clock()
             self._waiting += 1
             try:
                 until = self._since + self._limit - self.waited
-                while name not in self._answers and not self._is_closed and time.monotonic() < until:
-                    self._changed.wait(until - time.monotonic())
+                while name not in self._answers and not self._is_closed and self._clock() < until:
+                    self._changed.wait(until - self._clock())
             finally:
                 self._waiting -= 1
                 if not self._waiting:
-                    self.waited += time.monotonic() - self._since
+                    self.waited += self._clock() - self._since
             if name in self._answers or self._is_closed:
                 return self._answers.get(name)
-            late = self._tried[name]
-        if not late.has_answered and time.monotonic() > late.first_query + self._limit / 2:
+            late, since = self._tried[name]
+        if not late.has_answered and self._clock() > since + self._limit / 2:
             self._note_fault(late, ServiceError("timeout"))
         return None
 
-    def _note_fault(self, client: RemoteClient, error: ServiceError) -> None:
+    def _note_fault(self, client: _Client, error: ServiceError) -> None:
         with self._changed:
             if client.fault:
                 return
             self.faults[error.word] = None
-            if is_lasting(error):
+            if error.is_lasting:
                 outages.begin(client.remote.identity, error.word, error.text)
             self._log(f"`{client.remote.shown}` is not used: {error.text}")
             client.fault = error.word  # last: the process may end as soon as another thread sees this

@@ -1,20 +1,17 @@
 """The queue of uploads on disk, and the start of the uploader.
 
     $NVCCACHE_DIR/remote/
-      queue   a line `<time> <remote> <bucket> <key>` for each object and remote
+      queue   a line `<remote> <bucket> <key>` for each object and remote
       lock    held by the uploader
 
 `<remote>` is the identity of a remote, 16 hexadecimal digits that disclose no credentials. Calls append what
 they publish; the uploader (records/send_queued.py) removes what it has sent. Both lock the file meanwhile.
-Lines older than a day are dropped.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
-import time
 from collections.abc import Collection, Iterable, Mapping
 
 from nvccache.config import Config
@@ -30,9 +27,6 @@ _QUEUE, _LOCK = "remote/queue", "remote/lock"
 _PROGRAM = "nvccache.records.send_queued"
 _LARGEST = 1 << 22  # bytes of the queue
 _SECONDS = 1.0  # to wait for the lock of the queue, which is held for a moment
-_DAY = 86400.0
-_LINE = re.compile(r"(\d{1,12}) ([0-9a-f]{16}) ([a-z][a-z-]{0,30}-v\d{1,4}) ([0-9a-f]{16,128})")
-_POLL_SECONDS = 0.05
 
 
 def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str]) -> None:
@@ -40,9 +34,8 @@ def send_soon(config: Config, items: Iterable[Item], environ: Mapping[str, str])
     from nvccache import remote_url
 
     root = directories.of(config)
-    remotes = [each for each in remote_url.parse(config.remote) if each.is_writable]
-    is_queued = enqueue(root, [each.identity for each in remotes], items)
-    if is_queued and not all(is_left_alone(each.identity) for each in remotes):
+    identities = [each.identity for each in remote_url.parse(config.remote) if each.is_writable]
+    if enqueue(root, identities, items) and not all(map(is_left_alone, identities)):
         start_uploader(root, environ, config.log)
 
 
@@ -52,29 +45,25 @@ def is_left_alone(identity: str) -> bool:
 
 
 def enqueue(root: Directory, identities: Iterable[str], items: Iterable[Item]) -> bool:
-    """Queue items for remotes; False if there are none, the queue is full, or it cannot be written."""
-    now, wanted = int(time.time()), list(dict.fromkeys(items))
-    content = "".join(
-        [f"{now} {remote} {bucket} {key}\n" for remote in identities for bucket, key in wanted]
-    ).encode()
-    if not content:
+    """Queue items for remotes; False if there are none, or the queue cannot be written.
+
+    A queue that has grown too large is dropped: its remote has not been reached for long.
+    """
+    wanted = list(dict.fromkeys(items))
+    lines = [f"{remote} {bucket} {key}\n" for remote in identities for bucket, key in wanted]
+    if not lines:
         return False
     try:
         descriptor = locks.acquire(root, _QUEUE, _SECONDS, flock.take)
+        try:
+            if os.lseek(descriptor, 0, os.SEEK_END) > _LARGEST:
+                os.ftruncate(descriptor, 0)
+                os.lseek(descriptor, 0, os.SEEK_SET)
+            untrusted.write_all(descriptor, "".join(lines).encode())
+        finally:
+            flock.release(descriptor)
     except (OSError, StoreError):
         return False
-    try:
-        size = os.lseek(descriptor, 0, os.SEEK_END)
-        if size + len(content) > _LARGEST:
-            return False
-        try:
-            untrusted.write_all(descriptor, content)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, size)  # half a line would spoil the next one
-            return False
-    finally:
-        flock.release(descriptor)
     return True
 
 
@@ -102,37 +91,34 @@ def start_uploader(root: Directory, environ: Mapping[str, str], log: str = "") -
 
 def take_lock(root: Directory, seconds: float = 0.0) -> int | None:
     """A descriptor that holds the uploader's lock, or None after `seconds`. Raises OSError and StoreError."""
-    descriptor = locks.open_to_lock(root, _LOCK)
-    until = time.monotonic() + seconds
-    while not flock.take_or_close(descriptor):
-        if time.monotonic() >= until:
-            os.close(descriptor)
-            return None
-        time.sleep(_POLL_SECONDS)
-    return descriptor
+    with contextlib.suppress(TimeoutError):
+        return locks.acquire(root, _LOCK, seconds, flock.take)
+    return None
 
 
 def queued(cache: str | Directory, identity: str) -> list[Item]:
     """What is to be sent to a remote, the oldest first; what cannot be read counts as nothing."""
-    with contextlib.suppress(OSError, StoreError):
-        content, _ = directories.at(cache).read(_QUEUE, _LARGEST)
-        lines = map(_LINE.fullmatch, content.decode(errors="replace").split("\n"))
-        return list(dict.fromkeys((line[3], line[4]) for line in lines if line and line[2] == identity))
-    return []
+    try:
+        content, _ = directories.at(cache).read(_QUEUE, 2 * _LARGEST)
+    except (OSError, StoreError):
+        return []
+    return list(dict.fromkeys((bucket, key) for remote, bucket, key in _lines(content) if remote == identity))
 
 
 def remove(root: Directory, identity: str, items: Collection[Item]) -> None:
-    """Take items for a remote out of the queue, and all old lines. Raises OSError."""
+    """Take items for a remote out of the queue. Raises OSError."""
     descriptor = locks.acquire(root, _QUEUE, _SECONDS, flock.take)
     try:
-        content = os.pread(descriptor, _LARGEST, 0).decode(errors="replace")
-        rest = []
-        for line in filter(None, map(_LINE.fullmatch, content.split("\n"))):
-            is_done = line[2] == identity and (line[3], line[4]) in items
-            if not is_done and time.time() - int(line[1]) < _DAY:
-                rest.append(f"{line[0]}\n")
+        content = untrusted.read_all(descriptor, 2 * _LARGEST)
+        rest = [line for line in _lines(content) if line[0] != identity or line[1:] not in items]
         os.lseek(descriptor, 0, os.SEEK_SET)
-        untrusted.write_all(descriptor, "".join(rest).encode())
-        os.ftruncate(descriptor, len("".join(rest)))
+        os.ftruncate(descriptor, 0)
+        untrusted.write_all(descriptor, "".join([f"{' '.join(line)}\n" for line in rest]).encode())
     finally:
         flock.release(descriptor)
+
+
+def _lines(content: bytes) -> list[tuple[str, str, str]]:
+    """Identity, bucket and key of each line; others are cut off, or of an earlier version."""
+    fields = [line.split(" ") for line in content.decode(errors="replace").split("\n")]
+    return [(each[0], each[1], each[2]) for each in fields if len(each) == 3]

@@ -16,7 +16,6 @@ class Sealed:
     bucket: str
     key: str
     digest: str
-    size: str
     body: bytes  # compressed
 
     @property

@@ -153,5 +153,5 @@ def test_names_on_a_remote_tell_nothing(files, new_machine):
     """They are digests of bucket and key, and the objects under them name both."""
     compile_like_plain(new_machine("one", f"{files.url()},rw"))
     for name, content in files.files.items():
-        assert re.fullmatch(r"/cache/1/([0-9a-f]{2})/\1[0-9a-f]{62}", name)
+        assert re.fullmatch(r"/cache/2/([0-9a-f]{2})/\1[0-9a-f]{62}", name)
         assert name == f"/cache/{opened(content).name}"

@@ -148,7 +148,7 @@ def test_advice_on_credentials_fits_the_service(shown, word):
 
 
 def test_end_of_a_message_decides_on_the_advice():
-    no_rights = service.error_of("Unexpected (permanent) at write => NoPerm: this user")
+    no_rights = service.error_of("NOPERM this user")
     assert "the keys of the prefix" in remotes.advice(no_rights.word, "redis://host", no_rights.text)
     no_bucket = service.error_of('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"')
     assert "check the bucket" in remotes.advice(no_bucket.word, "s3://bucket", no_bucket.text)
@@ -158,7 +158,7 @@ def test_end_of_a_message_decides_on_the_advice():
 def test_missing_directory_is_a_fault_and_not_made(nvccache, far, monkeypatch, rights):
     monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}/mounted{rights}")
     result = nvccache("remote", "status")
-    assert (result.exit_code, "there is no such directory" in result.stdout) == (1, True)
+    assert (result.exit_code, "the directory cannot be used" in result.stdout) == (1, True)
     assert "mount its file system" in result.stdout
     assert list(far.iterdir()) == []
 
@@ -170,7 +170,6 @@ def test_faults_of_a_directory_mention_no_server(nvccache, far, monkeypatch, pat
     assert result.exit_code == 1
     assert "to fix it: " in result.stdout
     assert not re.search("connection|server", result.stdout)
-    assert ("it is not a directory" in result.stdout) == (path == "/proc/version")
 
 
 @pytest.mark.parametrize("word", ["timeout", "broken", "unusable_directory"])

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nvccache import remote_url
-from nvccache.records import transfer
+from nvccache.records import send_queued
 from nvccache.remote.kinds import connect
 from scripted_toolkit import Toolkit, cubin, stages
 
@@ -94,7 +94,7 @@ def test_what_a_remote_gave_counts_for_the_limit(toolkit: Toolkit, limit: str, i
     toolkit.write("a.cu", f'const char *a = "{os.urandom(40_000).hex()}";\n')
     remote = connect(remote_url.parse(url)[0], {})
     for item in toolkit.compile(NVCCACHE_REMOTE=f"{url},rw").to_send:
-        transfer.send(item, toolkit.store(), remote)
+        send_queued.send(item, toolkit.store(), remote)
     other = str(toolkit.folder / "other")
     assert toolkit.compile(NVCCACHE_DIR=other, NVCCACHE_REMOTE=url, NVCCACHE_MAX_SIZE=limit).answer
     assert bool(toolkit.answer(NVCCACHE_DIR=other)) == is_kept

@@ -76,8 +76,8 @@ def put(cache, remote):
 def send(cache, remote, far):
     """Sends what is queued; returns the sender."""
 
-    def send(*until):
-        made = send_queued.Sender(cache.directory, remote, {}, *until)
+    def send():
+        made = send_queued.Sender(cache.directory, remote, {})
         made.send_pending()
         return made
 
@@ -116,12 +116,14 @@ def test_private_buckets_are_not_sent(send, cache, remote, left, far):
     assert (left(), far.asked) == ([], [])
 
 
-def test_records_are_sent_after_all_blobs(put, send, cache, remote, far):
-    key = keys.digest_bytes(b"record")
-    cache.add_record(store.RECORD, key, lambda: b"")
+def test_records_are_sent_after_all_blobs(put, send, cache, remote, far, monkeypatch):
+    key, order = keys.digest_bytes(b"record"), []
     uploads.enqueue(cache.directory, [remote.identity], [(store.RECORD, key)])
     items = put(BLOB, LARGE)
-    assert send_queued._split([(store.RECORD, key), *items]) == (items, [(store.RECORD, key)])
+    monkeypatch.setattr(send_queued, "send", lambda item, *_: order.append(item) or 1)
+    send()
+    assert set(order[:2]) == set(items)
+    assert order[2:] == [(store.RECORD, key)]
 
 
 @pytest.mark.parametrize(
@@ -194,12 +196,6 @@ def test_remote_that_hangs_is_given_up(put, send, left, far, monkeypatch):
     items = put(BLOB)
     assert send().fault.word == "timeout"
     assert left() == items
-
-
-def test_sender_ends_when_its_time_is_over(put, send, left, far):
-    items = put(BLOB)
-    send(time.monotonic() - 1)
-    assert (far.asked, left()) == ([], items)
 
 
 def test_queue_that_cannot_be_written_is_sent_only_once(put, send, left, far, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from answering import Answering
 from nvccache import config, remote_url
 from nvccache.files import keys, signatures
-from nvccache.records import record, tiered_store, transfer
+from nvccache.records import record, send_queued, tiered_store
 from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.tiered_store import TieredStore
@@ -49,7 +49,7 @@ def here(tmp_path, tier) -> TieredStore:
 
 def send_all(cache: Store, tier: SharedTier) -> None:
     for bucket, key in sorted(cache.published):
-        body = transfer.body_of((bucket, key), cache)
+        body = send_queued.body_of((bucket, key), cache)
         assert body is not None
         theirs = tier.content.get((bucket, key))
         is_merged = theirs is not None and bucket == store.RECORD
@@ -64,7 +64,7 @@ def test_what_the_settings_name_is_asked(there, tmp_path):
     one, two = f"file://{tmp_path}/one", f"file://{tmp_path}/two"
     (tmp_path / "two").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
-    transfer.send((store.BLOB, DIGEST), there, connect(remote_url.parse(two)[0], {}))
+    send_queued.send((store.BLOB, DIGEST), there, connect(remote_url.parse(two)[0], {}))
     environ = {"HOME": "/nonexistent", "NVCCACHE_DIR": str(tmp_path), "NVCCACHE_REMOTE": f"{one} {two},rw"}
     settings = config.load(environ)
     here = tiered_store.of(directory.of(settings), settings, environ)
@@ -81,8 +81,8 @@ def test_no_blob_is_taken_that_is_larger_than_what_is_sent(there, tmp_path, monk
     place = f"file://{tmp_path}/far"
     (tmp_path / "far").mkdir()
     there.add_blob(DIGEST, CONTENT, compress=False)
-    transfer.send((store.BLOB, DIGEST), there, connect(remote_url.parse(place)[0], {}))
-    for most, found in ((len(CONTENT), None), (transfer.LARGEST, CONTENT)):
+    send_queued.send((store.BLOB, DIGEST), there, connect(remote_url.parse(place)[0], {}))
+    for most, found in ((len(CONTENT), None), (send_queued.LARGEST, CONTENT)):
         monkeypatch.setattr(tiered_store, "LARGEST", most)
         tier = Tier(remote_url.parse(place), {}, 2.0)
         here = TieredStore(str(tmp_path / "here"), tier)
@@ -222,7 +222,7 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
     for name, text in (("one", "int x;\n"), ("two", "int y;\n")):
         cache = Store(str(tmp_path / name))
         key = add_state(cache, path, text)
-        bodies.append(transfer.body_of((store.RECORD, FRONT.key), cache))
+        bodies.append(send_queued.body_of((store.RECORD, FRONT.key), cache))
     tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
     assert [(pair.key, pair.is_received) for pair in valid_pairs(here)] == [(key, True)]
     assert tier.broken == 1
@@ -285,17 +285,17 @@ def test_what_is_made_is_sent(there, tmp_path):
 
 
 def test_what_is_gone_is_not_sent(there):
-    assert transfer.body_of((store.BLOB, DIGEST), there) is None
-    assert transfer.body_of((store.RECORD, FRONT.key), there) is None
+    assert send_queued.body_of((store.BLOB, DIGEST), there) is None
+    assert send_queued.body_of((store.RECORD, FRONT.key), there) is None
 
 
 def test_what_tells_of_this_machine_is_not_sent(there, tmp_path):
     result = Result()
     result.basis = [there.name(store.BLOB, DIGEST)]
     add_state(there, tmp_path / "x.h", "int x;\n", result)
-    assert transfer.body_of((store.RECORD, FRONT.key), there) == record.without_hints(encoded(there))
+    assert send_queued.body_of((store.RECORD, FRONT.key), there) == record.without_hints(encoded(there))
     there.add_record(store.RECORD, FRONT.key, b"no record")
-    assert transfer.body_of((store.RECORD, FRONT.key), there) is None
+    assert send_queued.body_of((store.RECORD, FRONT.key), there) is None
 
 
 def test_records_of_two_machines_are_merged(there, tier, tmp_path):

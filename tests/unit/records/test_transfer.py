@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nvccache.files import keys
-from nvccache.records import transfer
+from nvccache.records import send_queued
 from nvccache.remote import envelope
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -53,7 +53,7 @@ def keys_far(item, far):
 
 
 def send_all(cache, far):
-    return sum(transfer.send(item, cache, far) for item in shareable(cache))
+    return sum(send_queued.send(item, cache, far) for item in shareable(cache))
 
 
 def test_blobs_and_records_are_sent_and_nothing_else(toolkit, far):
@@ -67,7 +67,7 @@ def test_blobs_and_records_are_sent_and_nothing_else(toolkit, far):
         digest = keys.digest_bytes(b"text")
         cache.add_blob(digest, b"text", compress=False)
         for key in ("0" * 64, digest):  # nor a blob under the name of a private bucket
-            assert transfer.body_of((bucket, key), cache) is None
+            assert send_queued.body_of((bucket, key), cache) is None
 
 
 def test_records_of_two_machines_are_merged(toolkit, far, other):
@@ -89,7 +89,7 @@ def test_damaged_record_is_replaced(toolkit, far, junk):
     item = records_of(toolkit.store())[0]
     crafted = {"record": envelope.seal(*item, b"junk"), "another name": envelope.seal("blob-v1", "x", b"")}
     far.content[envelope.name_of(*item)] = crafted.get(junk, junk)
-    assert transfer.send(item, toolkit.store(), far)
+    assert send_queued.send(item, toolkit.store(), far)
     assert keys_far(item, far) == keys_here(item, toolkit.store())
 
 

