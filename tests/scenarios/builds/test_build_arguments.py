@@ -5,7 +5,6 @@ Messages, objects and depfiles are compared with plain nvcc in the same director
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -91,15 +90,6 @@ def test_an_action_of_bazel(inputs: Workspace, through: str) -> None:
     assert compile_in(inputs, again, argv).outcome == "direct_hit"
 
 
-@pytest.mark.full
-def test_another_sandbox(inputs: Workspace) -> None:
-    """The object is the same in every sandbox; each has a link to the header."""
-    compile_in(inputs, sandbox(inputs, 1), BAZEL)
-    assert compile_in(inputs, sandbox(inputs, 2), BAZEL).outcome == "direct_hit"
-    inputs.write("lib/shapes.h", INPUTS["lib/shapes.h"].replace("*", "+"))
-    assert compile_in(inputs, sandbox(inputs, 3), BAZEL).ran()["ptxas"] == 1
-
-
 def test_another_sandbox_below_a_base_directory(inputs: Workspace) -> None:
     """The object is the same in every sandbox; but not where a link leads to another header."""
     made = [compile_below_base(inputs, sandbox(inputs, number)) for number in (1, 2, 3)]
@@ -168,23 +158,3 @@ def test_the_wrapper_script_of_tensorflow(inputs: Workspace) -> None:
     for outcome in ("miss", "direct_hit"):
         words = (*common, "-c", "-ccbin", HOST_COMPILER)
         assert rebuild(inputs, *words, product=OBJECT, cwd=directory).outcome == outcome
-
-
-@pytest.mark.full
-def test_a_setup_script_of_pytorch(inputs: Workspace) -> None:
-    """Without Ninja: `-c` twice, quotes that no shell removes, absolute paths."""
-    work = inputs.directory
-    product = "build/temp.linux-x86_64-cpython-311/pkg/kernel.o"
-    (work / product).parent.mkdir(parents=True)
-    argv = (
-        *(f"-I{work}/external/scale/include", f"-I{work}", "-c", "-c", f"{work}/pkg/kernel.cu"),
-        *("-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "--expt-relaxed-constexpr"),
-        *("-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__"),
-        *("--compiler-options", "'-fPIC'", "-O3", "--use_fast_math", "-DTORCH_API_INCLUDE_EXTENSION_H"),
-        *('-DPYBIND11_COMPILER_TYPE="_gcc"', '-DPYBIND11_BUILD_ABI="_cxxabi1011"'),
-        *("-DTORCH_EXTENSION_NAME=kernel", "-D_GLIBCXX_USE_CXX11_ABI=0"),
-        *("-gencode=arch=compute_80,code=compute_80", "-gencode=arch=compute_80,code=sm_80", "-std=c++17"),
-    )
-    absolute = os.path.join(work, product)
-    assert rebuild(inputs, *argv, product=absolute).outcome == "miss"
-    assert rebuild(inputs, *argv, product=absolute).outcome == "direct_hit"

@@ -180,8 +180,7 @@ def hang(toolkit: Path, tmp_path: Path, tool: str = "cicc") -> tuple[Path, Path]
     return started, release
 
 
-@pytest.mark.by_default("x", "abcdefg")
-@pytest.mark.parametrize("tokens", [b"", b"x", b"xy", TOKENS])
+@pytest.mark.parametrize("tokens", [b"x", TOKENS])
 def test_a_call_takes_tokens_for_what_it_runs_and_no_more(
     workspace: Workspace, toolkit: Path, tmp_path: Path, tokens: bytes
 ) -> None:
@@ -213,8 +212,7 @@ def reference_after_release(workspace: Workspace, release: Path) -> bytes:
     return expected
 
 
-@pytest.mark.by_default("9", "2")
-@pytest.mark.parametrize("signum", [*SIGNALS, signal.SIGINT])
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_the_tokens_of_a_call_that_is_ended(
     workspace: Workspace, toolkit: Path, tmp_path: Path, fifo: Fifo, signum: signal.Signals
 ) -> None:
@@ -266,15 +264,12 @@ def test_a_call_whose_watchdog_is_killed(
 WRONG: dict[str, tuple[str, slice]] = {
     "closed_descriptors": ("97,98", slice(0)),
     "ends_that_were_not_handed_on": ("{0},{1}", slice(0)),
-    "one_end": ("{0},{1}", slice(1)),
     "ends_in_the_wrong_order": ("{1},{0}", slice(2)),
-    "the_callers_streams": ("0,1", slice(0)),
     "no_fifo": ("fifo:{directory}/absent", slice(0)),
-    "a_file_for_a_fifo": ("fifo:{directory}/file", slice(0)),
 }
 
 
-@pytest.mark.by_default("closed_descriptors", "ends_that_were_not_handed_on", "no_fifo")
+@pytest.mark.by_default("closed_descriptors", "no_fifo")
 @pytest.mark.parametrize("wrong", WRONG)
 def test_makeflags_that_name_no_jobserver(
     workspace: Workspace, toolkit: Path, tmp_path: Path, wrong: str

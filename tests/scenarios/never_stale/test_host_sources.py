@@ -69,7 +69,7 @@ def test_messages_of_a_host_source_are_those_of_nvcc(workspace: Workspace) -> No
     assert both_ways(workspace, *line, "-o", "a.o").outcome == "failed"
 
 
-@pytest.mark.parametrize("options", [("-O2",), ("-g",), ("-Xcompiler", "-fPIC")], ids=" ".join)
+@pytest.mark.parametrize("options", [("-O2",), ("-g",)], ids=" ".join)
 def test_a_host_source_elsewhere(workspace: Workspace, options: tuple[str, ...]) -> None:
     """Another directory has other headers of the same names, and is named in debug information."""
     text = '#include "h.h"\n#include <cassert>\nint f(int i) { assert(i); return VALUE + sizeof __FILE__; }\n'

@@ -15,7 +15,6 @@ from scenarios.support.toolkits import (
     HOST_OPTIONS,
     SOURCE,
     copy_toolkit,
-    cuda_release,
     edit,
     replace,
     wrap,
@@ -176,14 +175,3 @@ def test_profiles_of_earlier_runs_are_read_each_time(workspace: Workspace) -> No
     for outcome in ("miss", "partial_hit"):
         _, counters = workspace.since(lambda: workspace.cached(*argv))
         assert counters.outcome == outcome
-
-
-@pytest.mark.parametrize("option", ["-lineinfo", "-G"])
-def test_the_date_of_a_source_that_ptxas_writes_down(workspace: Workspace, option: str) -> None:
-    """Up to 13.2 ptxas reads the dates of files that line information names."""
-    if cuda_release(workspace) > (13, 2):
-        pytest.skip("this ptxas does not look at the sources")
-    source = workspace.write("a.cu", SOURCE)
-    for date in (1_000_000_000, 1_100_000_000):
-        os.utime(source, (date, date))
-        rebuild(workspace, "-c", "a.cu", option, keep=None)

@@ -55,34 +55,7 @@ def compile_to_ptx(
     return done.returncode, made.read_bytes() if made.exists() else b"", done.stderr
 
 
-SURROUNDINGS = {
-    "a directory that is not there": "TMPDIR=/nowhere",
-    "little data": "ulimit -d 20000",
-    "little stack": "ulimit -s 16",
-    "small files": "ulimit -f 1",
-}
-
-
-@pytest.mark.by_default("little data")
-@pytest.mark.parametrize("what", SURROUNDINGS)
-def test_surroundings_in_which_nvcc_fails(workspace: Workspace, what: str) -> None:
-    """By a record and by stages alone; and records stay."""
-    workspace.write("a.cu", DEFAULT)
-    time.sleep(OLD_ENOUGH)
-    before = ("bash", "-c", f'{SURROUNDINGS[what]}; export TMPDIR=${{TMPDIR-/tmp}}; exec "$@"', "bash")
-    status, made, _ = compile_to_ptx(workspace)
-    assert (status, bool(made)) == (0, True)
-    time.sleep(OLD_ENOUGH)
-    expected = compile_to_ptx(workspace, cached=False, before=before)[:2]
-    assert expected[0] != 0
-    assert compile_to_ptx(workspace, before=before)[:2] == expected
-    assert compile_to_ptx(workspace)[1] == made
-    workspace.forget_calls()
-    assert compile_to_ptx(workspace, before=before)[:2] == expected
-
-
-@pytest.mark.by_default("read line", "line=$(awk 1)")
-@pytest.mark.parametrize("read", ["read line", "line=$(cat)", "line=$(head -n 1 | tr -d x)", "line=$(awk 1)"])
+@pytest.mark.parametrize("read", ["read line", "line=$(awk 1)"])
 def test_a_wrapper_that_reads_its_standard_input(workspace: Workspace, read: str) -> None:
     path = wrapper(workspace, INPUT_RECORD.replace("{read}", read))
     options = ("-ccbin", path)
@@ -178,30 +151,9 @@ STATES = {  # what a wrapper looks at, and what is run before the call, once thi
     "the umask": ("umask", "umask 22", "umask 27"),
     "how nice it is": ("nice", "renice -n 2 $$ >/dev/null", "renice -n 3 $$ >/dev/null"),
     "what standard input is": ("[ -p /dev/stdin ] && echo 1 || echo 2", "exec </dev/null", "exec < <(:)"),
-    "a descriptor, by its name": ("[ -e /dev/fd/9 ] && echo 1 || echo 2", *CLOSED_OPEN),
-    "a descriptor that goes away": ("[ -e /dev/fd/9 ] && echo 1 || echo 2", *CLOSED_OPEN[::-1]),
     "a descriptor, read if it is there": ("read -r x <&9 && echo 1 || echo 2", *CLOSED_OPEN),
-    "a descriptor, read by number": ("read -r -u 9 x && echo 1 || echo 2", *CLOSED_OPEN),
-    "a descriptor, copied": ("exec 3<&9 && echo 1 || echo 2", *CLOSED_OPEN),
-    "a copy of a descriptor that goes away": ("exec 3<&9 && echo 1 || echo 2", *CLOSED_OPEN[::-1]),
-    "an empty descriptor that goes away": (": <&9 && echo 1 || echo 2", "exec 9</dev/null", "exec 9<&-"),
-    "a descriptor, under another number": ("exec {x}<&9 && echo 1 || echo 2", *CLOSED_OPEN),
-    "a descriptor that it writes to": ("echo x >&9 && echo 1 || echo 2", "exec 9<&-", "exec 9>>log"),
-    "a descriptor, read by cat": ("cat <&9 >x && echo 1 || echo 2", *CLOSED_OPEN),
-    "a terminal": ("[ -t 9 ] && echo 1 || echo 2", "exec 9<&-", "exec 9</dev/ptmx"),
     "a terminal that goes away": ("[ -t 9 ] && echo 1 || echo 2", "exec 9</dev/ptmx", "exec 9<&-"),
     "all descriptors": ("ls /proc/self/fd | grep -c 9", *CLOSED_OPEN),
-    "all descriptors, by a pattern": ("echo /dev/fd/* | grep -c 9", *CLOSED_OPEN),
-    "all descriptors, by find": ("find /proc/self/fd -name 9 | grep -c 9", *CLOSED_OPEN),
-    "a descriptor, by a shell for scripts": ("sh -c ': <&9' && echo 1 || echo 2", *CLOSED_OPEN),
-    "a descriptor, by Python": (
-        "{python} -c 'import os; os.fstat(9)' && echo 1 || echo 2",
-        *CLOSED_OPEN,
-    ),
-    "a descriptor, copied by Python": (
-        "{python} -c 'import os; os.dup(9)' && echo 1 || echo 2",
-        *CLOSED_OPEN,
-    ),
     "groups": ("id -G", "", ""),
     "processors": ("nproc", "taskset -cp 0 $$ >/dev/null", "taskset -cp 0,1 $$ >/dev/null"),
     "the name of the machine": ("uname -n", "hostname a1", "hostname a2"),
@@ -288,7 +240,7 @@ def forbid(path: Path) -> None:
 @pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
 )
-@pytest.mark.parametrize("what", ["a.cu", "inc/h.h", "inc", "wrapper"])
+@pytest.mark.parametrize("what", ["inc/h.h", "inc"])
 def test_what_another_user_may_not_read(workspace: Workspace, what: str) -> None:
     path = wrapper(workspace, '#!/bin/sh\nexec {gxx} -DVALUE=8 "$@"\n')
     workspace.write("inc/h.h", "")

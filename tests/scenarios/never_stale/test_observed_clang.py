@@ -72,18 +72,6 @@ def test_a_newer_gcc_in_the_toolchain_of_clang(workspace: Workspace, clang: str)
     check(workspace, Case(change=gcc_of(12, 2), files=files, call=call(options), prepare=gcc_of(11, 1)))
 
 
-@pytest.mark.full
-def test_a_header_of_the_gcc_in_the_toolchain_of_clang(workspace: Workspace, clang: str) -> None:
-    options = f"-ccbin {clang} -Xcompiler --gcc-toolchain={{work}}/gcc"
-    change = write("gcc/include/c++/12/h.h", value(2))
-    check(
-        workspace,
-        Case(
-            change=change, files={"a.cu": behind("#include <h.h>")}, call=call(options), prepare=gcc_of(12, 1)
-        ),
-    )
-
-
 @pytest.mark.by_default("True")
 @pytest.mark.parametrize("becomes_one", [False, True])
 def test_headers_that_are_one_file_or_not(workspace: Workspace, clang: str, becomes_one: bool) -> None:

@@ -20,7 +20,6 @@ from scenarios.support.cases import (
     call,
     check,
     link,
-    remove,
     uses,
     value,
     write,
@@ -35,30 +34,8 @@ HEADERS = {"a.cu": INCLUDING, "inc/h.h": value(1)}
 EMBEDDING = KERNEL.replace("VALUE", "1") + 'asm(".data\\n.incbin \\"/proc/self/cwd/data\\"\\n.text");\n'
 
 
-def number_of(name: str, before: str = "") -> str:
-    return f'{before}exec "{{g++}}" "-DVALUE=$(cat {name})" "$@"'
-
-
-NUMBER, NEXT = {"number": "1"}, write("number", "2")
 CASES = {
     "a header": Case(change=write("inc/h.h", value(2)), files=HEADERS, call=call(f"-I {HERE}/inc")),
-    "a header from the root": Case(
-        change=write("inc/h.h", value(2)), files=HEADERS, call=call("-I /proc/self/root{work}/inc")
-    ),
-    "a header by two of them": Case(
-        change=write("inc/h.h", value(2)), files=HEADERS, call=call(f"-I {TOP}/proc/thread-self/cwd/./inc")
-    ),
-    "a header by a link to it": Case(
-        change=write("inc/h.h", value(2)),
-        files={**HEADERS, "here": Link(HERE)},
-        call=call("-I {work}/here/inc"),
-        is_recorded=None,
-    ),
-    "a header that appears": Case(
-        change=write("early/h.h", value(2)),
-        files={**HEADERS, "early": None},
-        call=call(f"-I {HERE}/early -I {HERE}/inc"),
-    ),
     "a link that turns": Case(
         change=link("inc", "two"),
         files={"a.cu": INCLUDING, "one/h.h": value(1), "two/h.h": value(2), "inc": Link("one")},
@@ -67,35 +44,16 @@ CASES = {
     "a file that is embedded": Case(
         change=write("data", "2"), files={"a.cu": EMBEDDING, "data": "1"}, call=call()
     ),
-    "a file that is included before all": Case(
-        change=write("h.h", value(2)),
-        files={"a.cu": KERNEL, "h.h": value(1)},
-        call=call(f"-include {HERE}/h.h"),
-    ),
     "a compiler": Case(
         change=script('exec "{g++}" -DVALUE=2 "$@"'),
         files={"a.cu": DEFAULT},
         call=call(f"-ccbin {HERE}/wrapper"),
         prepare=script('exec "{g++}" -DVALUE=1 "$@"'),
     ),
-    "a compiler that a compiler starts": wrapped(
-        f'exec {HERE}/inner "$@"',
-        script('exec "{g++}" -DVALUE=2 "$@"', "inner"),
-        prepare=script('exec "{g++}" -DVALUE=1 "$@"', "inner"),
-    ),
-    "a file of a script": wrapped(number_of(f"{HERE}/number"), NEXT, NUMBER),
-    "a file of a script's own thread": wrapped(
-        'read value </proc/thread-self/cwd/number\nexec "{g++}" -DVALUE=$value "$@"', NEXT, NUMBER
-    ),
     "a file of a script that works elsewhere": wrapped(
         'value=$(cd {work}/inner && cat /proc/self/cwd/number)\nexec "{g++}" -DVALUE=$value "$@"',
         write("inner/number", "2"),
         {"inner/number": "1", "number": "3"},
-    ),
-    "a file below a descriptor": wrapped(
-        number_of("/dev/fd/9/number", "exec 9<{work}/inner\n"),
-        write("inner/number", "2"),
-        {"inner/number": "1"},
     ),
     "a name that a script asks for": wrapped(
         f'[ -e {HERE}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"', write("more", "")
@@ -126,24 +84,10 @@ IN_MEMORY = {
         files={**HEADERS, f"{place}/gen": None},
         call=call(f"-I {place}/gen -I inc"),
     ),
-    "a header in a directory that appears": lambda place: Case(
-        change=write(f"{place}/gen/h.h", value(2)), files=HEADERS, call=call(f"-I {place}/gen -I inc")
-    ),
     "a header": lambda place: Case(
         change=write(f"{place}/h.h", value(2)),
         files={"a.cu": INCLUDING, f"{place}/h.h": value(1)},
         call=call(f"-I {place}"),
-    ),
-    "a name that a script asks for": lambda place: wrapped(
-        f'[ -e {place}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"', write(f"{place}/more", "")
-    ),
-    "a name that goes": lambda place: wrapped(
-        f'[ -e {place}/more ] && set -- -DVALUE=2 "$@"\nexec "{{g++}}" "$@"',
-        remove(f"{place}/more"),
-        {f"{place}/more": ""},
-    ),
-    "a directory that a script lists": lambda place: wrapped(
-        f'exec "{{g++}}" "-DVALUE=$(ls {place} | wc -l)" "$@"', write(f"{place}/2", ""), {f"{place}/1": ""}
     ),
     "a source": lambda place: Case(
         change=write(f"{place}/a.cu", KERNEL.replace("VALUE", "2")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,11 +10,9 @@ import pytest
 
 from scenarios.never_stale.gcc_trees import gcc_tree, own_headers, own_part
 from scenarios.support.cases import (
-    FLOATS,
     KERNEL,
     Case,
     Change,
-    Link,
     behind,
     both,
     call,
@@ -26,7 +23,6 @@ from scenarios.support.cases import (
     own_toolkit,
     value,
 )
-from scenarios.support.observed_wrappers import script
 from scenarios.support.toolkits import HOST_COMPILER, edit, replace
 from workspaces import Workspace
 
@@ -75,12 +71,7 @@ def unidentified() -> str:
 
 
 TREES = {
-    "specs that define a macro": Case(change=beside_compiler("specs", DEFINING)),
     "specs that add an option": Case(change=beside_compiler("specs", WITHOUT_IDENT)),
-    "specs that are edited": Case(
-        change=beside_compiler("specs", DEFINING),
-        prepare=beside_compiler("specs", DEFINING.replace("2", "3")),
-    ),
     "an assembler": Case(change=beside_compiler("as", talking("as"), 0o755)),
     "a header of its own": Case(
         change=lambda workspace: edit(own_headers(driver_of(workspace)) / "stddef.h", "#define VALUE 2\n"),
@@ -100,7 +91,6 @@ def test_what_lies_beside_the_parts_of_gcc(workspace: Workspace, what: str) -> N
 # The file that appears, its content, and the variables that lead to it.
 APPEARING = {
     "cc1plus": (unidentified, {"COMPILER_PATH": "{work}/parts"}),
-    "as": (lambda: talking("as"), {"COMPILER_PATH": "{work}/parts"}),
     "specs": (lambda: DEFINING, {"LIBRARY_PATH": "{work}/parts"}),
     "as on PATH": (lambda: talking("as"), {"PATH": "{work}/parts:{path}"}),
 }
@@ -113,15 +103,6 @@ def test_a_part_of_gcc_that_appears(workspace: Workspace, part: str) -> None:
     place = workspace.directory / "parts" / part.partition(" ")[0]
     files = {**SOURCE, "parts": None}
     check(workspace, Case(lambda _: replace(place, text()), files=files, call=call(**variables)))
-
-
-@pytest.mark.full
-def test_another_cc1plus_in_compiler_path(workspace: Workspace) -> None:
-    lines = [call(COMPILER_PATH=f"{{work}}/{name}") for name in ("one", "two")]
-    files = {**SOURCE, "one": None, "two": None}
-    two = workspace.directory / "two" / "cc1plus"
-    case = Case(files=files, call=lines[0], then=lines[1], prepare=lambda _: replace(two, unidentified()))
-    check(workspace, case)
 
 
 def two_trees(workspace: Workspace) -> None:
@@ -148,36 +129,6 @@ def test_two_trees_with_the_same_programs(workspace: Workspace, change: Change) 
     check(workspace, Case(change=change, files=SOURCE, call=call(OWN), prepare=two_trees))
 
 
-@pytest.mark.full
-def test_two_trees_by_their_names(workspace: Workspace) -> None:
-    """Their stages' commands differ only in the name of the compiler."""
-    two_trees(workspace)
-    own = driver_of(workspace)
-    lines = [
-        call(f"-ccbin {{work}}/{name}/{own.relative_to(workspace.directory / 'one')}")
-        for name in ("one", "two")
-    ]
-    check(workspace, Case(files=SOURCE, call=lines[0], then=lines[1]))
-
-
-@pytest.mark.full
-def test_a_compiler_that_is_a_link_and_leads_to_a_script(workspace: Workspace) -> None:
-    files = {**SOURCE, "linked-g++": Link(os.path.realpath(HOST_COMPILER))}
-    change = each(script('exec "{g++}" -DVALUE=2 "$@"', "other"), link("linked-g++", "other"))
-    check(workspace, Case(change, (), files, call("-ccbin {work}/linked-g++")))
-
-
-@pytest.mark.full
-def test_a_directory_of_compilers_that_is_a_link(workspace: Workspace) -> None:
-    put = [
-        script(f'exec "{{g++}}" -DVALUE={number} "$@"', f"bin{number}/{name}")
-        for number in (1, 2)
-        for name in ("gcc", "g++")
-    ]
-    files = {**SOURCE, "bin": Link("bin1")}
-    check(workspace, Case(link("bin", "bin2"), (), files, call("-ccbin {work}/bin"), prepare=each(*put)))
-
-
 # A line of the profile that names a site's variable, the source, and the variable's values in turn.
 IN_PROFILE = {
     "headers": (
@@ -185,11 +136,9 @@ IN_PROFILE = {
         {"a.cu": behind("#include <h.h>"), **both("one/h.h"), "two/h.h": value(2)},
         ("{work}/one", "{work}/two"),
     ),
-    "ptxas": ("PTXAS_FLAGS += $(SITE)", {"a.cu": FLOATS}, ("-O3", "-O0")),
 }
 
 
-@pytest.mark.by_default("headers")
 @pytest.mark.parametrize("what", IN_PROFILE)
 def test_a_variable_of_a_site_in_the_profile(workspace: Workspace, what: str) -> None:
     line, files, (one, two) = IN_PROFILE[what]

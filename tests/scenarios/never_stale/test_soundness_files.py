@@ -13,7 +13,6 @@ from scenarios.support.cases import (
     EITHER,
     KERNEL,
     OLD_ENOUGH,
-    USER,
     Call,
     Case,
     Change,
@@ -28,13 +27,12 @@ from scenarios.support.cases import (
     rewrite,
     set_up,
     swap,
-    toolkit,
     touch,
     uses,
     value,
     write,
 )
-from scenarios.support.toolkits import cuda_release, edit
+from scenarios.support.toolkits import cuda_release
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -54,10 +52,7 @@ def seen_if(condition: str) -> str:
 
 def second(name: str, files: dict[str, str | Link | None] = HEADER, call: Call = SEARCHED) -> Case:
     """A header gets another value."""
-    # A rule with dollars is not restored from a record: a forged one could make `make` run commands.
-    is_recorded = None if "$" in name else True
-    cause = () if "$" in name else f"because `{name}` changed"
-    return Case(write(name, value(2)), cause, files, call, is_recorded=is_recorded)
+    return Case(write(name, value(2)), f"because `{name}` changed", files, call)
 
 
 CASES = {
@@ -68,15 +63,8 @@ CASES = {
     "a header that only the host pass sees": second(
         "inc/h.h", {**HEADER, "a.cu": seen_if("!defined(__CUDA_ARCH__)")}
     ),
-    "a header that only the device passes see": second(
-        "inc/h.h", {**HEADER, "a.cu": seen_if("defined(__CUDA_ARCH__)")}
-    ),
     "a header that only one device pass sees": second(
         "inc/h.h", {**HEADER, "a.cu": seen_if("__CUDA_ARCH__ >= 900")}, BOTH
-    ),
-    "a header of a header of a header": second(
-        "inc/deep/c.h",
-        {"inc/h.h": '#include "b.h"\n', "inc/b.h": '#include "deep/c.h"\n', "inc/deep/c.h": value(1)},
     ),
     "a header that an option includes": second(
         "inc/h.h", {**HEADER, "a.cu": KERNEL}, Call("-include inc/h.h")
@@ -84,58 +72,25 @@ CASES = {
     "a header that an option for the host compiler includes": second(
         "inc/h.h", {**HEADER, "a.cu": KERNEL}, Call("-Xcompiler -include,inc/h.h")
     ),
-    "macros that an option for the host compiler reads": second(
-        "inc/h.h", {**HEADER, "a.cu": KERNEL}, Call("-Xcompiler -imacros,inc/h.h")
-    ),
-    "a header of a system directory": second("inc/h.h", call=Call("-isystem inc")),
     "a header through CPATH": second("inc/h.h", call=Call(variables={"CPATH": "inc"})),
-    "a header through CPLUS_INCLUDE_PATH": second(
-        "inc/h.h", call=Call(variables={"CPLUS_INCLUDE_PATH": "inc"})
-    ),
-    "a header through INCLUDES": second("inc/h.h", call=Call(variables={"INCLUDES": "-Iinc"})),
-    "a header whose name is a macro": second("inc/h.h", {**HEADER, "a.cu": '#define H "h.h"\n' + uses("H")}),
     "a header behind include_next": second(
         "two/h.h",
         {"one/h.h": "#include_next <h.h>\n", "two/h.h": value(1)},
         Call("-Ione -Itwo"),
     ),
-    "a header with a blank in its name": second(
-        "inc/a b/h h.h", {"a.cu": uses('"a b/h h.h"'), "inc/a b/h h.h": value(1)}
-    ),
     "a header with letters beyond ASCII": second(
         "inc/größe_λ.h", {"a.cu": uses('"größe_λ.h"'), "inc/größe_λ.h": value(1)}
     ),
-    "a header with a dollar": second("inc/$h$$.h", {"a.cu": uses('"$h$$.h"'), "inc/$h$$.h": value(1)}),
     "a header with a hash and a colon": second(
         "inc/#h:1.h", {"a.cu": uses('"#h:1.h"'), "inc/#h:1.h": value(1)}
     ),
     "a header for PTX": second(
         "inc/h.h", call=Call("-Iinc", line="-ptx a.cu -MD -MF a.d -o a.ptx", makes=("a.ptx", "a.d"))
     ),
-    "a header for a cubin": second(
-        "inc/h.h", call=Call("-Iinc", line="-cubin a.cu -MD -MF a.d -o a.cubin", makes=("a.cubin", "a.d"))
-    ),
-    "a header for relocatable device code": second("inc/h.h", call=Call("-Iinc -rdc=true")),
     "the same size and date": Case(rewrite("inc/h.h", value(2)), CHANGED, HEADER, SEARCHED),
     "another file of the same size and date": Case(swap("inc/h.h", value(2)), CHANGED, HEADER, SEARCHED),
-    "an older date": Case(
-        each(write("inc/h.h", value(2)), touch("inc/h.h", -1e8)), CHANGED, HEADER, SEARCHED
-    ),
-    "a date in the future": Case(
-        each(write("inc/h.h", value(2)), touch("inc/h.h", 1e8)), CHANGED, HEADER, SEARCHED
-    ),
     "a comment": Case(
         write("inc/h.h", "// one\n" + value(1)), CHANGED, HEADER, SEARCHED, changes_product=False
-    ),
-    "a link in the place of a header": Case(
-        each(remove("inc/h.h"), link("inc/h.h", "../other.h")),
-        CHANGED,
-        {**HEADER, "other.h": value(2)},
-        SEARCHED,
-    ),
-    # gcc names a system header by its resolved path.
-    "a link to the same in the place of a header": Case(
-        each(move("inc/h.h", "h"), link("inc/h.h", "../h")), (), HEADER, SEARCHED, changes_product=False
     ),
     "a link that leads elsewhere": Case(
         link("inc/h.h", "../two.h"),
@@ -166,9 +121,6 @@ CASES = {
     "a directory in the place of another": Case(
         each(move("inc", "old"), move("new", "inc")), CHANGED, {**HEADER, "new/h.h": value(2)}, SEARCHED
     ),
-    "one of two that were the same once": Case(
-        write("y/h.h", NOTED.replace("VALUE 2", "VALUE 3")), "`y/h.h` changed", {**ONCE, "y/h.h": NOTED}
-    ),
     "a link to what is included once": Case(
         each(remove("y/h.h"), write("y/h.h", NOTED + "// other\n")), "`y/h.h` changed", ONCE
     ),
@@ -176,15 +128,11 @@ CASES = {
 HARMLESS: dict[str, Change] = {
     "a header is touched": touch("inc/h.h", 0),
     "a header gets a date in the past": touch("inc/h.h", -1e8),
-    "a header gets a date in the future": touch("inc/h.h", 1e8),
-    "the source is touched": touch("a.cu", 0),
-    "a header is written again": write("inc/h.h", value(1)),
     "a header is replaced by the same": swap("inc/h.h", value(1)),
     "a file that is not read is written": write("inc/other.h", value(2)),
 }
 DEBUG = {
     "a header under -g": second("inc/h.h", call=Call("-Iinc -g")),
-    "a header under -G": second("inc/h.h", call=Call("-Iinc -G")),
     "a touched header under -g": Case(
         touch("inc/h.h", 0), (), HEADER, Call("-Iinc -g"), outcome=EITHER, changes_product=False
     ),
@@ -231,18 +179,6 @@ def test_a_date_that_the_cubin_holds_is_the_one_of_the_source(workspace: Workspa
     )
 
 
-@pytest.mark.full
-def test_a_header_of_the_toolkit_is_one_of_the_files(workspace: Workspace) -> None:
-    name = "include/crt/host_defines.h"
-    case = Case(
-        lambda workspace: edit(toolkit(workspace) / name, "\n#define ADDED 1\n"),
-        f"{name}` changed",
-        {"a.cu": "#ifdef ADDED\nint added() { return 1; }\n#endif\n" + KERNEL.replace("VALUE", "1")},
-        has_own_toolkit=True,
-    )
-    check(workspace, case)
-
-
 def test_the_date_decides_what_is_included_once(workspace: Workspace) -> None:
     """The host compiler treats two files as one if size, date and content are the same."""
     counted = "".join(f"#elif VALUE == {at}\n#undef VALUE\n#define VALUE {at + 1}\n" for at in (1, 2))
@@ -270,26 +206,3 @@ def test_a_checkout_there_and_back_is_a_direct_hit(workspace: Workspace) -> None
         assert made.setdefault(number, now) == now
     assert made[1] != made[2]
     assert made[2] == made_by_plain(workspace, SEARCHED)
-
-
-@pytest.mark.full
-def test_a_header_that_is_generated_all_the_time(workspace: Workspace) -> None:
-    """Written right before each compile, always with the same size, without pauses."""
-    set_up(workspace, Case(files=HEADER))
-    for number in (1, 2, 1):
-        workspace.write("inc/h.h", value(number))
-        made = made_by_cache(workspace, SEARCHED)
-        assert made == made_by_plain(workspace, SEARCHED)
-        rewrite("inc/h.h", value(number + 4))(workspace)
-        made = made_by_cache(workspace, SEARCHED)
-        assert made == made_by_plain(workspace, SEARCHED)
-
-
-@pytest.mark.full
-def test_a_hard_link_is_edited_under_its_other_name(workspace: Workspace) -> None:
-    def link_it(workspace: Workspace) -> None:
-        os.link(workspace.write("elsewhere/h.h", value(1)), workspace.directory / "inc" / "h.h")
-
-    set_up(workspace, Case(files={"a.cu": USER, "inc": None}))
-    link_it(workspace)
-    check(workspace, Case(rewrite("elsewhere/h.h", value(2)), CHANGED, call=SEARCHED))

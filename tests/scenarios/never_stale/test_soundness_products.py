@@ -14,12 +14,10 @@ from scenarios.support.both_ways import Made
 from scenarios.support.cases import (
     DIRECT_HIT,
     LINE,
-    NO_DIRECT_HIT,
     OLD_ENOUGH,
     Call,
     Case,
     check_again,
-    check_cause,
     check_outcome,
     made_by_cache,
     made_by_plain,
@@ -32,7 +30,6 @@ from workspaces import Result, Workspace
 
 pytestmark = pytest.mark.light_by_default
 
-TOOLS = ("bin/cudafe++", "nvvm/bin/cicc", "bin/ptxas", "bin/fatbinary")
 TALKING = {
     "a.cu": "#warning said\n__global__ void kernel(int *x) { int unused; }\nint host() { return 1; }\n",
 }
@@ -114,17 +111,6 @@ def test_a_product_that_is_edited_does_not_change_what_is_stored(workspace: Work
         check_again(workspace, Call(), expected, is_recorded=True)
 
 
-@pytest.mark.full
-def test_a_place_that_is_not_there(workspace: Workspace) -> None:
-    recorded(workspace, Case(files={"h.h": value(1)}))
-    for line in ("-c a.cu -MD -MF a.d -o absent/a.o", "-c a.cu -MD -MF absent/a.d -o a.o"):
-        plain = workspace.plain(*line.split())
-        assert plain.status != 0
-        cached = workspace.cached(*line.split(), NVCCACHE_STRICT="0")
-        assert cached.status == plain.status
-        assert (b"absent" in cached.stderr) == (b"absent" in plain.stderr)
-
-
 def test_words_are_said_again(workspace: Workspace) -> None:
     expected = recorded(workspace, Case(files=TALKING))
     assert b"said" in expected.stderr and b"unused" in expected.stderr
@@ -149,44 +135,6 @@ def test_a_unit_without_external_definition_is_named_after_its_product(workspace
     assert objects[0] != objects[1]
     ids = [set(re.findall(rb"_[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}\w*", content)) for _, content in objects[:2]]
     assert ids[0] and ids[1] and ids[0].isdisjoint(ids[1])
-
-
-def test_recache_makes_everything_again(workspace: Workspace) -> None:
-    expected = recorded(workspace, Case(files={"h.h": value(1)}))
-    made = made_by_cache(workspace, Call(variables={"NVCCACHE_RECACHE": "1"}))
-    assert made == expected
-    check_outcome(made.outcome, NO_DIRECT_HIT, made)
-    time.sleep(OLD_ENOUGH)
-    check_again(workspace, Call(), expected, is_recorded=True)
-
-
-def test_a_cache_that_is_only_read_gets_no_record(workspace: Workspace) -> None:
-    """Its calls are not counted, so only later calls show it."""
-    input_record = Call(variables={"NVCCACHE_READONLY": "1"})
-    expected = recorded(workspace, Case(files={"h.h": value(1)}, call=input_record))
-    check_again(workspace, Call(), expected, is_recorded=False)
-    time.sleep(OLD_ENOUGH)
-    check_again(workspace, input_record, expected, is_recorded=None)
-    workspace.write("h.h", value(2))
-    for _ in range(2):
-        check_again(workspace, input_record, made_by_plain(workspace, input_record), is_recorded=None)
-        time.sleep(OLD_ENOUGH)
-    check_again(workspace, Call(), made_by_plain(workspace, input_record), is_recorded=False)
-
-
-@pytest.mark.full
-def test_a_first_compile_is_explained_as_one(workspace: Workspace) -> None:
-    recorded(workspace, Case(files={"h.h": value(1)}))
-    check_cause(workspace, Call(), "because no earlier compile is recorded")
-
-
-@pytest.mark.full
-def test_a_compile_that_failed_is_compiled_again(workspace: Workspace) -> None:
-    set_up(workspace, Case(files={"h.h": "#error no\n"}))
-    for text in ("#error no\n", "#error no\n", value(1), "#error no\n", value(1)):
-        workspace.write("h.h", text)
-        made = made_by_cache(workspace, Call())
-        assert made == made_by_plain(workspace, Call())
 
 
 def test_a_direct_hit_starts_no_process(workspace: Workspace) -> None:

@@ -24,7 +24,7 @@ from scenarios.support.cases import (
     touch,
 )
 from scenarios.support.observed_wrappers import script
-from scenarios.support.toolkits import HOST_COMPILER, HOST_OPTIONS, edit, replace, wrap
+from scenarios.support.toolkits import HOST_OPTIONS, edit, replace, wrap
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -69,15 +69,6 @@ TOOLS = {
         CODE,
         Call("-arch=sm_80"),
         has_own_toolkit=True,
-    ),
-    "cudafe++": Case(
-        wrapping(CUDAFE, after=APPEND.format("--gen_c_file_name", "\nint added;\n")),
-        changed(CUDAFE),
-        CODE,
-        has_own_toolkit=True,
-    ),
-    "fatbinary": Case(
-        wrapping(FATBINARY, options=("-compress-all",)), changed(FATBINARY), CODE, has_own_toolkit=True
     ),
     "a tool that talks now": Case(
         wrapping(PTXAS, before="echo said >&2"), changed(PTXAS), CODE, has_own_toolkit=True
@@ -131,24 +122,6 @@ def test_a_tool_replaced_under_the_same_size_and_date_is_seen(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("part", ["cc1plus", "as"])
-def test_a_part_of_the_host_compiler_that_changes_is_seen(workspace: Workspace, part: str) -> None:
-    call = Call(variables={"COMPILER_PATH": "{work}/parts"})
-    asked = workspace.run([HOST_COMPILER, f"-print-prog-name={part}"]).stdout.decode().strip()
-    real = shutil.which(asked)
-    assert real
-    set_up(workspace, Case(files={**CODE, "parts": None}))
-    tool = workspace.directory / "parts" / part
-    wrap(tool, real)
-    if part == "cc1plus":
-        after = {"options": ["-fno-ident"]}
-    else:
-        after = {"before": "echo said >&2"}
-    change = Case(lambda _: wrap(tool, real, **after), (), CODE, call)
-    check(workspace, change)
-
-
-@pytest.mark.full
 @pytest.mark.skipif(bool(HOST_OPTIONS), reason="the host compiler is not the one of PATH")
 def test_a_host_compiler_that_appears_earlier_on_the_path_is_seen(workspace: Workspace) -> None:
     """nvcc looks up gcc, in some versions g++."""
@@ -169,24 +142,3 @@ def test_a_host_compiler_that_is_a_script_is_seen_through(workspace: Workspace) 
     check(workspace, Case(touch("a.cu", 0), (), CODE, call, outcome=DIRECT_HIT, changes_product=False))
     change = script('exec {g++} "$@" -fno-ident', "g++")
     check(workspace, Case(change, "/g++` changed", CODE, call))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("before", "after", "cause"),
-    [
-        ('exec {original} "$@"', 'exec {own} "$@"', ()),
-        ('X=1\nexec {original} "$@"', 'X=1\nexec {original} "$@" -Xptxas -O0', "/nvcc` changed"),
-    ],
-    ids=["another nvcc", "an option"],
-)
-def test_an_nvcc_that_is_a_script_is_seen_through(
-    workspace: Workspace, before: str, after: str, cause: str | tuple[str, ...]
-) -> None:
-    set_up(workspace, Case(files=CODE, has_own_toolkit=True))
-    edit_profile(workspace)
-    places = {"own": workspace.nvcc, "original": original_of(workspace) / "bin/nvcc"}
-    workspace.nvcc = str(workspace.directory / "nvcc")
-    script(before.format(**places), "nvcc")(workspace)
-    check(workspace, Case(touch("a.cu", 0), (), CODE, SM_80, outcome=DIRECT_HIT, changes_product=False))
-    check(workspace, Case(script(after.format(**places), "nvcc"), cause, CODE, SM_80))

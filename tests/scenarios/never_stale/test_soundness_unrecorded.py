@@ -60,24 +60,6 @@ ASSEMBLED = {
     "a file that the assembler reads": Case(
         write("blob.bin", "other"), "`blob.bin` changed", blob(".incbin")
     ),
-    "a file that the assembler reads, spelled in parts": Case(
-        write("blob.bin", "other"), "`blob.bin` changed", blob('.inc" "bin')
-    ),
-    "a file that the assembler reads, in capitals": Case(
-        write("blob.bin", "other"), "`blob.bin` changed", blob(".INCBIN")
-    ),
-    "a file that the assembler reads, spelled in octal": Case(
-        write("blob.bin", "other"), "`blob.bin` changed", blob(".inc\\142in")
-    ),
-    "a file that the assembler reads, spelled by a macro of its own": Case(
-        write("blob.bin", "other"),
-        "`blob.bin` changed",
-        {
-            "a.cu": r'asm(".macro m a b\n.\\a\\b \"blob.bin\"\n.endm\n.data\nm inc bin\n.text\n");'
-            + "\nint launch() { return 1; }\n",
-            "blob.bin": "first",
-        },
-    ),
     "a file that the assembler reads, by macros": Case(
         write("blob.bin", "other"),
         "`blob.bin` changed",
@@ -87,17 +69,11 @@ ASSEMBLED = {
             "blob.bin": "first",
         },
     ),
-    "a file that the assembler reads, told by a header": Case(
-        write("blob.bin", "other"),
-        "`blob.bin` changed",
-        {"a.cu": '#include "t.h"\n', "t.h": blob(".incbin")["a.cu"], "blob.bin": "first"},
-    ),
     "source text that the assembler reads": Case(
         write("blob.bin", ".byte 2\n"), "`blob.bin` changed", {**blob(".include"), "blob.bin": ".byte 1\n"}
     ),
 }
 MENTIONED = {
-    "in a comment": "// not __TIME__\n/* nor __DATE__ or\n __TIMESTAMP__ */\n",
     "as part of a name": "#define MY__TIME__ 1\n#define __TIME__S 2\n",
 }
 
@@ -108,7 +84,6 @@ def test_what_the_assembler_reads_is_seen(workspace: Workspace, rule: str) -> No
     check(workspace, ASSEMBLED[rule])
 
 
-@pytest.mark.by_default("as part of a name")
 @pytest.mark.parametrize("rule", MENTIONED)
 def test_a_mention_of_the_time_is_no_use_of_it(workspace: Workspace, rule: str) -> None:
     header = {"h.h": MENTIONED[rule] + value(1)}
@@ -147,14 +122,6 @@ def test_a_file_that_is_other_for_a_while(workspace: Workspace, name: str) -> No
     call = meddling(workspace, between, after=f"cp -p saved {name}")
     made_by_cache(workspace, call)
     assert (workspace.directory / name).read_text() == files[name]
-    check_rest(workspace, call)
-
-
-@pytest.mark.full
-def test_a_header_that_appears_while_it_is_compiled(workspace: Workspace) -> None:
-    set_up(workspace, Case(files={"late/h.h": value(1), "early": None, "new": value(2)}))
-    call = meddling(workspace, "cp new early/h.h", options="-Iearly -Ilate")
-    made_by_cache(workspace, call)
     check_rest(workspace, call)
 
 

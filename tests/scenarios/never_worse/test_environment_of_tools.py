@@ -25,10 +25,7 @@ OWN_VARIABLES = ("_NVCCACHE_TRIED=", "_NVCCACHE_SCRATCH=")
 LOCALES = [
     {},
     {"LANG": "C"},
-    {"LANG": "xx_XX.UTF-8"},
     {"LC_CTYPE": "C"},
-    {"LC_CTYPE": "xx_XX"},
-    {"LC_CTYPE": ""},
     {"LC_CTYPE": "C.UTF-8"},
     {"LC_ALL": "POSIX"},
     {"LC_ALL": "", "LC_CTYPE": "POSIX", "LANG": "C"},

@@ -28,14 +28,10 @@ pytestmark = pytest.mark.light_by_default
 
 BAD_INPUT = {
     "missing header": '#include "absent.h"\n',
-    "error directive": "#error no\n",
     "syntax error in host code": "__global__ void kernel() {}\nint host() { return }\n",
     "syntax error in device code": "__global__ void kernel() { int x = ; }\n",
-    "host call from device code": "int host();\n__global__ void kernel() { host(); }\n",
     "what only a device pass rejects": "#ifdef __CUDA_ARCH__\n#error device\n#endif\n",
     "error of ptxas": '__global__ void kernel() { asm volatile("no.such.instruction;"); }\n',
-    "error of the assembler": 'asm("nosuchinstruction");\n__global__ void kernel() {}\n',
-    "error of the host compiler": '__global__ void kernel() {}\nvoid host(int x) { asm("" :: "i"(x)); }\n',
 }
 
 
@@ -47,9 +43,6 @@ def check_like_plain(workspace: Workspace, *others: str | Path) -> Result:
     return plain
 
 
-@pytest.mark.by_default(
-    "missing header", "syntax error in host code", "what only a device pass rejects", "error of ptxas"
-)
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input(workspace: Workspace, case: str) -> None:
     workspace.write("a.cu", BAD_INPUT[case])
@@ -63,7 +56,7 @@ def test_a_source_that_is_not_there(workspace: Workspace) -> None:
     assert check_like_plain(workspace).status != 0
 
 
-@pytest.mark.parametrize("options", [["--no-such-option"], ["-arch=sm_1"], ["-Xptxas", "--no-such"]])
+@pytest.mark.parametrize("options", [["--no-such-option"], ["-Xptxas", "--no-such"]])
 def test_options_that_are_refused(workspace: Workspace, options: list[str]) -> None:
     workspace.write("a.cu", SOURCE)
     assert check_like_plain(workspace, *options).status != 0
@@ -93,11 +86,6 @@ def test_an_output_on_a_device_that_is_full(workspace: Workspace) -> None:
 
 
 @contextlib.contextmanager
-def missing_parents(cache: Path) -> Iterator[None]:
-    yield
-
-
-@contextlib.contextmanager
 def a_file(cache: Path) -> Iterator[None]:
     cache.parent.mkdir(parents=True)
     cache.write_text("a file")
@@ -108,13 +96,6 @@ def a_file(cache: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def below_a_file(cache: Path) -> Iterator[None]:
     cache.parent.write_text("a file")
-    yield
-
-
-@contextlib.contextmanager
-def a_link_to_nothing(cache: Path) -> Iterator[None]:
-    cache.parent.mkdir(parents=True)
-    cache.symlink_to("nowhere/at/all")
     yield
 
 
@@ -158,8 +139,7 @@ def test_what_can_be_no_cache_directory_leaves_the_compile_to_nvcc(
     assert "bypass unusable_cache" in log.read_text()
 
 
-@pytest.mark.by_default("read_only", "full")
-@pytest.mark.parametrize("place", [missing_parents, a_link_to_nothing, read_only, full])
+@pytest.mark.parametrize("place", [read_only, full])
 def test_a_cache_directory_that_cannot_be_used(
     primed: tuple[Workspace, bytes], tmp_path: Path, place: Place
 ) -> None:
@@ -171,19 +151,6 @@ def test_a_cache_directory_that_cannot_be_used(
     with place(workspace.cache):
         # Status 0, no message on any stream, and that object: a user must not notice. Twice, since the
         # first call may have left something half done.
-        check_compiles(workspace, expected)
-        check_compiles(workspace, expected)
-
-
-def test_a_full_cache_in_use(primed: tuple[Workspace, bytes]) -> None:
-    workspace, expected = primed
-    shutil.rmtree(workspace.cache)
-    with full(workspace.cache):
-        for step in range(3):
-            workspace.write("a.cu", SOURCE.replace("STEP 1", f"STEP {step + 2}"))
-            compile_cached(workspace)
-        (workspace.directory / "a.o").unlink()
-        workspace.write("a.cu", SOURCE)
         check_compiles(workspace, expected)
         check_compiles(workspace, expected)
 
@@ -264,8 +231,7 @@ def test_disabled_is_plain_nvcc(primed: tuple[Workspace, bytes]) -> None:
     assert not workspace.cache.exists()
 
 
-@pytest.mark.by_default("many", "1e999")
-@pytest.mark.parametrize("value", ["many", "-1", "1e999", "10Q"])
+@pytest.mark.parametrize("value", ["many", "1e999"])
 def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None:
     """Its default is used, in strict mode too, and the commands report it."""
     workspace.write("a.cu", SOURCE)
@@ -275,14 +241,12 @@ def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None
     assert workspace.counters().outcome == "miss"
 
 
-@pytest.mark.by_default("zstandard")
-@pytest.mark.parametrize("module", ["blake3", "zstandard"])
-def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path, module: str) -> None:
+def test_a_fault_of_ours(workspace: Workspace, tmp_path: Path) -> None:
     """nvcc runs, with every product and no message of ours; the fault is counted and logged."""
     workspace.write("a.cu", SOURCE)
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / f"{module}.py").write_text("raise RuntimeError('injected')\n")
+    (broken / "zstandard.py").write_text("raise RuntimeError('injected')\n")
     log = workspace.directory / "log"
     variables = {"PYTHONPATH": str(broken), "NVCCACHE_LOG": str(log)}
     result, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_STRICT="0", **variables))
@@ -308,8 +272,7 @@ def test_a_temporary_directory_that_cannot_be_used(workspace: Workspace, tmp_pat
         assert visible_result(cached) == visible_result(plain)
 
 
-@pytest.mark.by_default("with a blank", "with$dollar")
-@pytest.mark.parametrize("name", ["with a blank", "with'quote", 'with"double', "with$dollar", "back\\slash"])
+@pytest.mark.parametrize("name", ["with a blank", "with$dollar"])
 def test_a_temporary_directory_with_a_difficult_name(workspace: Workspace, tmp_path: Path, name: str) -> None:
     workspace.write("a.cu", SOURCE)
     (tmp_path / name).mkdir()

@@ -68,14 +68,11 @@ def where(virtual: int, commands: str) -> str:
 
 DEATHS = {
     "the first stage of device code": ("cicc", where(80, "kill -KILL $$")),
-    "one in the middle": ("cicc", where(86, "kill -SEGV $$")),
     "the last cicc": ("cicc", where(90, "sleep 0.3; kill -SEGV $$")),
     "cudafe++, after the others": ("cudafe++", "sleep 0.3; kill -SEGV $$"),
-    "the stage that joins them": ("fatbinary", "kill -KILL $$"),
 }
 FAILURES = {
     "in a later architecture only": ("cicc", where(90, "echo told by 90 >&2; exit 3")),
-    "in an earlier one that ends later": ("cicc", where(80, "sleep 0.5; echo told by 80 >&2; exit 3")),
     "in two": (
         "cicc",
         where(80, "sleep 0.5; echo told by 80 >&2; exit 3") + "\n" + where(90, "echo told by 90 >&2; exit 4"),
@@ -84,8 +81,6 @@ FAILURES = {
         "ptxas",
         where(80, "sleep 0.3; echo told by 80 >&2; exit 3") + "\n" + where(90, "echo told by 90 >&2; exit 4"),
     ),
-    "in cudafe++ after a cicc": ("cudafe++", "sleep 0.5; echo told by cudafe++ >&2; exit 5"),
-    "without memory": ("cicc", where(86, "echo out of memory >&2; exit 1")),
     "with a warning before it": (
         "cicc",
         where(80, "sleep 0.3; echo warned by 80 >&2") + "\n" + where(90, "echo told by 90 >&2; exit 3"),
@@ -142,7 +137,7 @@ def test_the_status_of_a_failure_with_threads(workspace: Workspace, toolkit: Pat
 
 
 @pytest.mark.by_default("80", "200")
-@pytest.mark.parametrize("mebibytes", [40, 80, 200, 1000])
+@pytest.mark.parametrize("mebibytes", [40, 80, 200])
 def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: int) -> None:
     """For plain nvcc and its tools as for nvccache; if it is too little for nvccache, the real nvcc runs."""
     expected = object_by_plain(workspace, "a.cu", *THREE)
@@ -159,7 +154,7 @@ def test_little_address_space(workspace: Workspace, toolkit: Path, mebibytes: in
 
 
 @pytest.mark.by_default("8k", "768k")
-@pytest.mark.parametrize("size", ["8k", "256k", "768k", "4m"])
+@pytest.mark.parametrize("size", ["8k", "256k", "768k"])
 def test_little_room_for_temporary_files(workspace: Workspace, toolkit: Path, size: str) -> None:
     """If it is too little for nvccache but not for nvcc, the real nvcc runs."""
     expected = object_by_plain(workspace, "a.cu", *THREE)
@@ -243,11 +238,7 @@ def check_ended(workspace: Workspace, call: Call, signum: signal.Signals, expect
     [
         ("cicc", signal.SIGINT, True),
         ("cicc", signal.SIGTERM, False),
-        ("cicc", signal.SIGTERM, True),
-        ("cicc", signal.SIGHUP, False),
-        ("ptxas", signal.SIGTERM, False),
         ("ptxas", signal.SIGINT, False),
-        ("cudafe++", signal.SIGHUP, False),
         (HOST, signal.SIGTERM, False),
     ],
 )

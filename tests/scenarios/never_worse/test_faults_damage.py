@@ -37,21 +37,13 @@ def flipped_length(content: bytes) -> bytes:
     return bytes(damaged)
 
 
-def lengthened(content: bytes) -> bytes:
-    return content + b"\n{}"
-
-
-def foreign(content: bytes) -> bytes:
-    return b"nvccache record-1 1 1 1\nkir"
-
-
-DAMAGES = [truncated, emptied, flipped, flipped_length, lengthened, foreign]
+DAMAGES = [truncated, emptied, flipped, flipped_length]
 
 
 @pytest.mark.by_default(
-    *(f"{bucket}-0" for bucket in BUCKETS), f"{BLOB}-2", f"{BLOB}-4", smoke={f"{BLOB}-0": "corrupt cache"}
+    *(f"{bucket}-0" for bucket in BUCKETS), f"{BLOB}-2", smoke={f"{BLOB}-0": "corrupt cache"}
 )
-@pytest.mark.parametrize("turn", [0, 2, 4])
+@pytest.mark.parametrize("turn", [0, 2])
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, turn: int) -> None:
     """The object is still right, and the next compile hits again."""
@@ -106,17 +98,6 @@ def test_parts_that_vanish_or_become_files(primed: tuple[Workspace, bytes], buck
     workspace.forget_calls()
     check_compiles(workspace, expected)
     check_compiles(workspace, expected)
-
-
-def test_half_of_all_files_lost(primed: tuple[Workspace, bytes]) -> None:
-    workspace, expected = primed
-    shutil.rmtree(workspace.cache)
-    for offset in range(2):
-        check_compiles(workspace, expected)
-        files = [path for bucket in BUCKETS for path in sorted(workspace.cache.glob(f"{bucket}/*/*"))]
-        for path in files[offset::2]:
-            path.unlink()
-        check_heals(workspace, expected)
 
 
 def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:

@@ -17,14 +17,10 @@ MODULE = [sys.executable, "-m", "nvccache"]
 # what is typed -> how a shell that runs it ends
 TYPED = {
     "missing/bin/nvcc": 127,
-    "/nowhere/cuda-12.4/bin/nvcc": 127,
-    "./g++": 127,
     "file/nvcc": 126,
-    "./plain-file": 126,
     "./directory": 126,
     "dangling/nvcc": 127,
     "nvcc-99.9": 127,
-    "g++-99": 127,
 }
 
 
@@ -101,18 +97,6 @@ def test_a_setting_that_names_nvccache_leads_to_the_nvcc_behind_it(
 ) -> None:
     result = place.run([shim, "-c", "a.cu", "-o", "a.o"], NVCCACHE_NVCC=str(launcher))
     assert (result.status, result.stderr) == (0, b"")
-
-
-def test_a_nested_call_of_a_typed_compiler_is_not_replaced(place: Workspace) -> None:
-    """As by a host compiler that is a script and calls nvcc again."""
-    outer = place.write("outer/nvcc", f'#!/bin/sh\nexec {" ".join(MODULE)} "$0.real" "$@"\n')
-    inner = place.write(
-        "outer/nvcc.real", '#!/bin/sh\n[ "$DEPTH" ] && echo twice && exit\nDEPTH=1 exec "${0%.real}"\n'
-    )
-    for path in (outer, inner):
-        path.chmod(0o755)
-    result = place.run([*MODULE, outer, "--version"])
-    assert (result.status, result.stdout) == (0, b"twice\n")
 
 
 def test_a_compiler_that_calls_nvccache_with_itself_ends(place: Workspace) -> None:

@@ -44,10 +44,7 @@ def full_with_scratch(workspace: Workspace) -> contextlib.AbstractContextManager
 
 
 @pytest.mark.by_default(
-    "size_limit-nothing-object",
-    "full-an old one-ptx",
-    "full_with_scratch-an old one-cubin",
-    "size_limit-with another name-cubin",
+    "size_limit-nothing-object", "full-an old one-ptx", "full_with_scratch-an old one-cubin"
 )
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 @pytest.mark.parametrize("before", ["nothing", "an old one", "with another name"])

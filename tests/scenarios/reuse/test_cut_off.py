@@ -6,10 +6,6 @@ test_cut_off_diagnostics.py, and module ids in test_cut_off_ids.py.
 
 from __future__ import annotations
 
-import os
-import shutil
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from scenarios.support.both_ways import rebuild
@@ -18,7 +14,6 @@ from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
 
-OTHER_CXX = os.environ.get("NVCCACHE_TEST_OTHER_CXX", "")
 SOURCE = """#include "h.h"
 #pragma nv_diag_suppress 550
 __device__ int twice(int x) {
@@ -47,23 +42,14 @@ def edit(old: str, new: str, **others: str | None) -> Files:
 
 EDITS: dict[str, tuple[Files, set[str]]] = {
     "a comment above": ({"a.cu": COMMENT + SOURCE}, set()),
-    "a comment below": ({"a.cu": SOURCE + COMMENT}, set()),
-    "a comment on a line": (edit("return sum;", "return sum;  // a comment"), set()),
     "a comment on a line of its own": (edit("  return sum;", "  // a comment\n  return sum;"), set()),
-    "many blank lines": (edit("  return sum;", "\n" * 40 + "  return sum;"), set()),
-    "a comment in a header": ({"h.h": COMMENT + HEADER}, set()),
-    "a macro that nothing uses": ({"a.cu": "#define UNUSED 1\n" + SOURCE}, set()),
-    "a branch not taken": (edit("__device__", "#if 0\nno text\n#endif\n__device__"), set()),
     "a header that says nothing": (edit("__dev", '#include "n.h"\n__dev', **{"n.h": "#define N 1\n"}), set()),
     "a header of another name": (edit("h.h", "g.h", **{"h.h": None, "g.h": HEADER}), set()),
-    "another line number": (edit("__device__", "#line 900\n__device__"), set()),
     "another name for the source": (
         edit("__device__", '#line 2 "other.cu"\n__device__'),
         {*FRONT, "host_compile"},
     ),
-    "the header's text in the source": (edit('#include "h.h"\n', HEADER), {*FRONT, "host_compile"}),
     "a part for the host alone": (edit("return 1;", "return 2;"), {"cudafe", "host_compile"}),
-    "a part for both": (edit("return STEP;", "return STEP + 1;"), {*FRONT, "host_compile"}),
     "what leaves the host code as it is": (edit("suppress 550", "suppress 552"), FRONT),
     "what leaves the PTX as it is": (edit("int sum = x + x", "int sum = 2 * x"), {"cicc"}),
     "a part for the device alone": (edit("int sum = x + x", "int sum = x * x"), {"cicc", *BACK}),
@@ -108,17 +94,6 @@ def test_another_option_and_a_comment_make_the_stages_of_the_option_run(
     assert set(check_edit(workspace, (BEFORE, after), then=options).compiled()) == ran
 
 
-@pytest.mark.full
-def test_another_host_compiler_reruns_no_ptxas(workspace: Workspace) -> None:
-    """Its own headers and version are in the text that earlier stages read."""
-    if not OTHER_CXX:
-        pytest.skip("NVCCACHE_TEST_OTHER_CXX names no other host compiler")
-    counters = check_edit(workspace, (BEFORE, {}), then=("-ccbin", OTHER_CXX))
-    assert {"ptxas", "fatbinary"}.isdisjoint(counters.ran())
-    counters = check_edit(workspace, (BEFORE, {"a.cu": COMMENT + SOURCE}), then=("-ccbin", OTHER_CXX))
-    assert counters.compiled() == {}
-
-
 def architectures(*numbers: int) -> list[str]:
     return [word for number in numbers for word in GENCODES[number]]
 
@@ -148,39 +123,6 @@ def test_the_other_modes(workspace: Workspace, mode: str) -> None:
     assert "cicc" in made.compiled()
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("inline", ["", 'asm volatile("no.such.instruction;");'], ids=["right", "wrong"])
-def test_ptx_that_nvcc_has_checked(workspace: Workspace, inline: str) -> None:
-    """Newer toolkits do so for newer architectures. A file from before shows nothing."""
-    argv = ("-ptx", "a.cu", "-arch=sm_90", "-o", "a.ptx")
-    put(workspace, BEFORE)
-    if b"ptxas -arch" not in workspace.plain(*argv, "--dryrun").stderr:
-        pytest.skip("this toolkit does not check it")
-    assert workspace.plain(*argv).status == 0
-    put(workspace, edit("{ *x = twice", f"{{ {inline} *x = twice"))
-    if not inline:
-        (workspace.directory / "a.ptx").unlink()
-    result, counters = workspace.since(lambda: workspace.cached(*argv))
-    assert result == workspace.plain(*argv)
-    assert counters.outcome == ("failed" if inline else "miss")
-
-
-@pytest.mark.full
-def test_a_header_that_several_units_include(workspace: Workspace) -> None:
-    put(workspace, BEFORE)
-    units = ("a.cu", "b.cu")
-    for unit in units:
-        put(workspace, {unit: SOURCE.replace("launch", f"launch_{unit[0]}")})
-        compile_once(workspace, "-c", unit)
-    put(workspace, {"h.h": COMMENT + HEADER})
-    for unit in units:
-        made = rebuild(workspace, "-c", unit)
-        assert made.compiled() == {}
-    put(workspace, {"h.h": HEADER.replace("3", "4")})
-    made = rebuild(workspace, "-c", "b.cu")
-    assert set(made.compiled()) == {*FRONT, *BACK}
-
-
 def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) -> None:
     put(workspace, BEFORE)
     argv = ("-c", "a.cu", "-MD", "-MF", "a.d")
@@ -191,55 +133,6 @@ def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) 
     workspace.forget_calls()
     again = rebuild(workspace, *argv)
     assert (again, again.compiled()) == (made, {})
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("has_base", [False, True])
-def test_two_checkouts_that_differ_in_a_comment(workspace: Workspace, has_base: bool) -> None:
-    """The module id is made from the path, with a base directory from the relative one."""
-    top = workspace.directory
-    made = {}
-    for name, text in (("one", SOURCE), ("two", COMMENT + SOURCE)):
-        workspace.directory = top / name
-        put(workspace, {**BEFORE, "a.cu": text})
-        base = {"NVCCACHE_BASE_DIR": str(workspace.directory)} if has_base else {}
-        result, counters = workspace.since(
-            lambda base=base: workspace.cached("-c", "a.cu", "-o", "a.o", **base)
-        )
-        assert result.status == 0, result.stderr
-        made[name] = (workspace.directory / "a.o").read_bytes()
-    assert {"cicc", "ptxas", "fatbinary"} <= counters.hit().keys()
-    assert ("cudafe" in counters.hit()) == has_base
-    fresh = workspace.cache.with_name("fresh")
-    shutil.rmtree(workspace.cache)
-    workspace.environ["NVCCACHE_DIR"] = str(fresh)
-    base = {"NVCCACHE_BASE_DIR": str(workspace.directory)} if has_base else {}
-    assert workspace.cached("-c", "a.cu", "-o", "a.o", **base).status == 0
-    assert made["two"] == (workspace.directory / "a.o").read_bytes()
-
-
-@pytest.mark.full
-def test_at_once_on_texts_that_say_the_same(workspace: Workspace) -> None:
-    """Processes that wait for each other's stages by normalized text still get the right lines."""
-    text = SOURCE.replace("int host() {", "int host() { int unused;")
-    texts = {f"{number}/a.cu": COMMENT * number + text for number in range(4)}
-    put(workspace, {**texts, **{f"{number}/h.h": HEADER for number in range(4)}})
-
-    def compile_one(name: str) -> bytes:
-        result = workspace.cached("-c", "a.cu", "-o", "a.o", cwd=(workspace.directory / name).parent)
-        assert result.status == 0
-        return result.stderr
-
-    with ThreadPoolExecutor(4) as pool:
-        diagnostics = list(pool.map(compile_one, texts))
-    for name, stderr in zip(texts, diagnostics, strict=True):
-        directory = (workspace.directory / name).parent
-        found = (directory / "a.o").read_bytes()
-        keep = directory / "keep"
-        keep.mkdir()
-        plain = workspace.plain("-c", "a.cu", "-o", "a.o", "-keep", "-keep-dir", keep, cwd=directory)
-        assert plain.stderr == stderr
-        assert found == (directory / "a.o").read_bytes()
 
 
 @pytest.mark.full

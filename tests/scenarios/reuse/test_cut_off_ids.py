@@ -113,15 +113,6 @@ def test_the_first_external_definition_changes(
     assert check_edit(workspace, edit, MODES[mode]).compiled().keys() >= FRONT
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("mode", MODES)
-def test_the_first_external_definition_is_in_a_header_that_gets_a_comment(
-    workspace: Workspace, mode: str
-) -> None:
-    files = {"h.h": EXTERNAL, "a.cu": '#include "h.h"\n' + HIDDEN}
-    assert check_edit(workspace, (files, {"h.h": COMMENT + EXTERNAL}), MODES[mode]).compiled() == {}
-
-
 @pytest.mark.by_default("-dc")
 @pytest.mark.parametrize("mode", MODES)
 def test_units_without_external_definition_before_and_after_a_comment(
@@ -163,32 +154,6 @@ def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: s
         assert made.compiled() == {}
         compile_cached(workspace, "-dc", "two.cu", "-o", "two.o")
     link(workspace, ["one.o", "two.o"], ("-dc",))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("mode", ["-cubin", "-fatbin", "-ptx"])
-def test_device_code_alone(workspace: Workspace, mode: str) -> None:
-    """With several architectures the first cicc computes the id and the others read it."""
-    text = UNLIKE["one of two devices"] + "__device__ int last() { return 1; }\n" + HIDDEN
-    put(workspace, {"a.cu": text})
-    argv = (mode, "a.cu", *(TWO if mode == "-fatbin" else ("-arch=sm_80",)))
-    compile_once(workspace, *argv, product="a.out")
-    put(workspace, {"a.cu": COMMENT + text})
-    made = rebuild(workspace, *argv, product="a.out")
-    assert not made.compiled()
-
-
-@pytest.mark.full
-def test_ids_in_two_directories(workspace: Workspace) -> None:
-    """cicc's result in one directory has no id of another, so that no call begins again for it."""
-    log = workspace.directory.parent / "log"
-    put(workspace, {"one/a.cu": EXTERNAL + HIDDEN, "two/a.cu": COMMENT + EXTERNAL + HIDDEN})
-    top = workspace.directory
-    for name in ("one", "two", "one"):
-        workspace.directory = top / name
-        rebuild(workspace, "-c", "a.cu", *MODES["-dc"], NVCCACHE_LOG=str(log))
-        workspace.forget_calls()
-    assert "compiling again" not in log.read_text()
 
 
 _AFTER_CICC = {"ptxas", "fatbinary", "host_compile"}
@@ -240,15 +205,6 @@ def _compiled(workspace: Workspace, *argv: str) -> Counters:
     return counters
 
 
-@pytest.mark.full
-def test_an_architecture_more_in_a_unit_whose_passes_differ(workspace: Workspace) -> None:
-    put(workspace, {"a.cu": UNLIKE["host and device"] + EXTERNAL + HIDDEN})
-    compile_once(workspace, "-c", "a.cu", *TWO[:2])
-    made = rebuild(workspace, "-c", "a.cu", *TWO)
-    # On 11.x the cicc of the highest architecture computes the id, and the call begins again for it.
-    assert made.compiled()["cicc"] == (1 if cuda_release(workspace) >= (12, 0) else 2)
-
-
 def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Workspace) -> None:
     """The text of device passes, and thus cicc's key, is unchanged."""
     text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
@@ -259,15 +215,3 @@ def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Worksp
     made = rebuild(workspace, "-c", "a.cu", NVCCACHE_LOG=str(log))
     assert made.compiled() == {}
     assert "compiling again" in log.read_text()
-
-
-@pytest.mark.full
-def test_a_call_that_begins_again_counts_all_that_it_ran(workspace: Workspace) -> None:
-    log = workspace.directory.parent / "log"
-    text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
-    put(workspace, {"a.cu": text})
-    compile_once(workspace, "-c", "a.cu")
-    put(workspace, {"a.cu": text.replace("int g()", "int h()")})
-    made = rebuild(workspace, "-c", "a.cu", NVCCACHE_LOG=str(log))
-    assert "compiling again" in log.read_text()
-    assert made.ran()["cicc"] == made.ran()["cudafe"] == 1

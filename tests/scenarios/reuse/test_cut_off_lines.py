@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import rebuild
-from scenarios.support.edits import BACK, COMMENT, FRONT, check_edit, compile_once, moved, put
-from scenarios.support.toolkits import HOST_COMPILER, HOST_OPTIONS, cuda_release, wrap
+from scenarios.support.edits import FRONT, check_edit, compile_once, moved, put
+from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
 
 SOURCE = """#include <cstdio>
@@ -27,15 +26,9 @@ OPTIONS = {
     "-g": (FRONT, (11, 0)),
     "-G": (FRONT | {"ptxas"}, (11, 0)),
     "-lineinfo": (FRONT | {"ptxas"}, (11, 0)),
-    "-Xcicc -O0": (FRONT, (12, 0)),
-    "-Ofc=max": (FRONT, (13, 0)),
     "-rdc=true -dlto -arch=sm_80": (FRONT, (11, 2)),
-    "-rdc=true -gencode arch=compute_80,code=lto_80": (FRONT, (11, 2)),
-    "-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=lto_90 -dc": (FRONT, (12, 0)),
     "-Xcompiler -g": (FRONT, (11, 0)),
-    "-Xcompiler -fcf-protection=none": (FRONT, (11, 0)),
     "-Xcompiler -finstrument-functions": (FRONT, (11, 0)),
-    "-Xcompiler -fno-ident": (FRONT, (11, 0)),
 }
 
 
@@ -75,16 +68,6 @@ def _without_directory(content: bytes) -> bytes:
     return re.sub(rb"nvccache-\d+/[0-9a-f]{16}", b"", content)
 
 
-@pytest.mark.full
-def test_optix_ir(workspace: Workspace) -> None:
-    put(workspace, {"a.cu": SOURCE})
-    argv = ("-optix-ir", "a.cu")
-    compile_once(workspace, *argv, product="a.optixir")
-    put(workspace, {"a.cu": COMMENT + SOURCE})
-    made = rebuild(workspace, *argv, product="a.optixir")
-    assert "cicc" in made.compiled()
-
-
 def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
     """This shows that the tests above can fail."""
     argv = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
@@ -94,13 +77,9 @@ def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
 KERNEL = "__global__ void kernel(int *x) {{ {device} }}\nint launch() {{ {host} }}\n"
 READERS = {
     "__LINE__": ("*x = __LINE__;", "return __LINE__;"),
-    "__LINE__ of the host": ("", "return __LINE__;"),
-    "__builtin_LINE": ("*x = __builtin_LINE();", "return __builtin_LINE();"),
-    "__builtin_LINE of the host": ("", "return __builtin_LINE();"),
     "__builtin_LINE of a device": ("*x = __builtin_LINE();", "return 1;"),
     "a default argument": ("", "return where();"),
     "assert": ("assert(*x);", "assert(sizeof(int) == 4); return 1;"),
-    "assert of a device": ("assert(*x);", "return 1;"),
 }
 
 
@@ -116,12 +95,9 @@ def test_text_that_reads_its_line(workspace: Workspace, name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("namespace", ["std", "std::experimental"])
-def test_a_source_location(workspace: Workspace, namespace: str) -> None:
-    header = "source_location" if namespace == "std" else "experimental/source_location"
-    text = f"#include <{header}>\n" + KERNEL.format(
-        device="", host=f"return {namespace}::source_location::current().line();"
-    )
+def test_a_source_location(workspace: Workspace) -> None:
+    returned = "return std::source_location::current().line();"
+    text = "#include <source_location>\n" + KERNEL.format(device="", host=returned)
     if workspace.plain("-std=c++20", "-c", workspace.write("a.cu", text), "-o", "a.o").status != 0:
         pytest.skip("this compiler has none")
     assert "host_compile" in check_edit(workspace, moved(text), ("-std=c++20",)).compiled()
@@ -135,7 +111,6 @@ POSITION_READERS = {
         "HD inline int taking(fault f) { return f.at; }",
         "taking(1)",
     ),
-    "a member": ("struct member { int at = __builtin_LINE(); };", "member{}.at"),
     "none": ("HD inline int unused(int line = __builtin_LINE()) { return line; }", "1"),
 }
 
@@ -184,36 +159,3 @@ def test_a_line_more_in_a_raw_string(workspace: Workspace, side: str, literal: s
     )
     counters = check_edit(workspace, ({"a.cu": one}, {"a.cu": other}))
     assert counters.compiled().keys() >= FRONT
-
-
-@pytest.mark.full
-def test_a_line_more_in_a_raw_string_behind_a_literal_of_several_characters(workspace: Workspace) -> None:
-    host = 'int c = \'a"\'; const char *s = R"(1\n{0}2)"; return c + s[2];'
-    one, other = (KERNEL.format(device="", host=host.format(lines)) for lines in ("", "\n"))
-    assert check_edit(workspace, ({"a.cu": one}, {"a.cu": other}), ("-w",)).compiled()
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("option", ["-include", "-imacros"])
-def test_a_macro_of_a_header_that_the_host_compile_includes(workspace: Workspace, option: str) -> None:
-    """It is defined again there: the source has undefined it, but only for its own text."""
-    workspace.write("x.h", "#define REMOTE(x) (x + __LINE__)\n")
-    text = "#undef REMOTE\ntypedef int function(int);\nextern function REMOTE;\n"
-    text += KERNEL.format(device="", host="return REMOTE(1);")
-    argv = ("-Xcompiler", f"{option},x.h")
-    assert "host_compile" in check_edit(workspace, moved(text), argv).compiled()
-
-
-@pytest.mark.full
-def test_a_host_compiler_that_is_a_script(workspace: Workspace, tmp_path: Path) -> None:
-    script = tmp_path / "g++"
-    find = 'for word; do case "$word" in *.cudafe1.cpp) directory=${word%/*};; esac; done'
-    wrap(script, HOST_COMPILER, find, options=["-g", '"-fdebug-prefix-map=${directory:-none}=/made"'])
-    counters = check_edit(workspace, moved(SOURCE), ("-ccbin", str(script)))
-    assert {"cudafe", "host_compile"} <= counters.compiled().keys()
-
-
-@pytest.mark.full
-def test_every_stage_behind_runs_when_all_changes(workspace: Workspace) -> None:
-    text = KERNEL.format(device="*x = __LINE__;", host="return __LINE__;")
-    assert set(check_edit(workspace, moved(text)).compiled()) == FRONT | BACK

@@ -61,22 +61,6 @@ def compile_in(workspace: Workspace, checkout: str, *options: str) -> Made:
     return made
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_as_members_of_archives(workspace: Workspace, mode: tuple[str, ...]) -> None:
-    check_out(workspace, _FIRST + _INTERNAL + _NAMED)
-    for checkout in CHECKOUTS:
-        compile_in(workspace, checkout, *mode)
-        assert workspace.run(["ar", "qc", f"lib{checkout}.a", f"{checkout}.o"]).status == 0
-    workspace.write("main.cu", _PROGRAM)
-    libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
-    argv = ["main.cu", "libone.a", "libtwo.a", "-o", "program", *libraries, *HOST_OPTIONS]
-    linked = workspace.plain(*argv, *(("-rdc=true",) if mode == ("-dc",) else ()))
-    assert linked.status == 0, linked.stderr
-    symbols = workspace.run(["nm", "program"]).stdout
-    assert len(set(re.findall(rb"_([0-9a-f]{8})_4_a_cu", symbols))) == len(CHECKOUTS)
-
-
 @pytest.mark.by_default("-c")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 def test_the_same_unit_of_both(workspace: Workspace, mode: tuple[str, ...]) -> None:
@@ -94,9 +78,6 @@ _FUNCTION = "int start_here() { return 1; }\n"
 # The beginning of a unit, and whether the linker distinguishes two such units by it.
 FIRST_DEFINITIONS = {
     "a function": (_FUNCTION, True),
-    "a kernel": ("__global__ void external(int *x) { *x = 1; }\n", True),
-    "a short name": ('extern "C" int one() { return 1; }\n', True),
-    "a function of device code": ("__device__ int external(int x) { return x; }\n", True),
     "a variable of device code": ("__device__ int variable = 3;\n", False),
     "another name for the linker": ('int named() __asm__("other");\nint named() { return 1; }\n', False),
     "nothing": ("", False),
@@ -179,7 +160,6 @@ _SPECIAL = (
 WITHOUT_NAME = {
     "specialised": (_SPECIAL, True),
     "inline": (_SPECIAL.replace("int special<", "inline int special<"), False),
-    "internal": ("__attribute__((constructor)) static void start() { launch(nullptr); }\n", False),
 }
 
 
@@ -236,7 +216,7 @@ def test_a_unit_that_has_to_keep_its_id_does_not_try_again(
 
 
 @pytest.mark.by_default("-cubin")
-@pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin"])
+@pytest.mark.parametrize("mode", ["-ptx", "-cubin"])
 def test_device_code_alone(workspace: Workspace, toolkit: Path, mode: str) -> None:
     check_out(workspace, _FIRST + _INTERNAL, "same")
     outcomes = [compile_in(workspace, checkout, mode, "-arch=sm_80").outcome for checkout in CHECKOUTS]
@@ -272,11 +252,3 @@ def test_a_warning_that_names_the_id_names_ones_own(workspace: Workspace, toolki
         for checkout in CHECKOUTS:
             compile_in(workspace, checkout, "-c", "-arch=sm_80", "-Xptxas=-v", "-Xcompiler=-Wall")
         workspace.forget_calls()
-
-
-def test_a_warning_names_nvccs_id_also_in_a_unit_that_could_share_it(
-    workspace: Workspace, toolkit: Path
-) -> None:
-    check_out(workspace, FIRST_DEFINITIONS["a function"][0] + _INTERNAL)
-    for checkout in CHECKOUTS:
-        compile_in(workspace, checkout, "-c", "-arch=sm_80", "-Xptxas=-v")

@@ -42,12 +42,10 @@ for word; do case $word in -ccbin*) has_host=1 ;; esac; done
 export PATH="{work}/tools:$PATH" SITE_NVCC=1
 exec "{nvcc}" $SITE_FLAGS "$@"
 """
-PYTHON = 'import os, sys\nos.execv("{nvcc}", ["{nvcc}", "-DPYTHON", *sys.argv[1:]])'
 KINDS = {
     "one exec": ('exec "{nvcc}" "$@"', "#!/bin/sh"),
     "a site's module": (MODULE, "#!/bin/sh"),
     "one that sorts words": (SORTS, "#!/bin/bash"),
-    "Python": (PYTHON, "#!{python}"),
 }
 
 

@@ -5,7 +5,6 @@ First seen with CMake and Ninja on many cores: which stage ended first decided w
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -116,28 +115,6 @@ def test_behind_an_unknown_wrapper_all_goes_by_the_bytes_of_the_text(
     assert len(noted.read_text()) == (0 if is_known else 4 * 5), "once for each command of four calls"
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("searches", ["the same", "another directory"])
-def test_ids_that_are_of_no_use_are_not_made_up_again(
-    workspace: Workspace, toolkit: Path, searches: str
-) -> None:
-    """The first call ended one cicc unheard, as another had shown that their ids differ.
-
-    In the second the passes for the device are through long before the host's, which would show it again.
-    """
-    workspace.write("a.cu", _UNLIKE)
-    hesitate = 'case "$*" in *__CUDA_ARCH__=*) ;; *" -E "*|"-E "*) [ ! -e slow ] || sleep 2;; esac'
-    options = [*BOTH, "-ccbin", script(workspace, before=hesitate)]
-    late = 'case "$*" in *--gen_module_id_file*compute_90*|*compute_90*--gen_module_id_file*) sleep 2;; esac'
-    precede(toolkit, "cicc", late)
-    build_in(workspace, "one", options)
-    assert wasted_stages(workspace) > 0
-    workspace.write("two/slow", "")
-    options += [f"-I{workspace.directory}/two"] if searches != "the same" else []
-    assert "cicc" not in build_in(workspace, "two", options).ran()
-    assert wasted_stages(workspace) == 0
-
-
 def test_a_product_that_names_a_header_of_the_build_directory(workspace: Workspace, toolkit: Path) -> None:
     """PTX with line information names each file that contributes code."""
     source = workspace.write("src/a.cu", _SURE)
@@ -163,12 +140,6 @@ def test_a_header_of_another_build_directory_that_the_source_names(
     workspace.write("one/more.h", "#define MORE 2\n")
     time.sleep(OLD_ENOUGH)
     rebuild(workspace, *argv, cwd=second, PWD=str(second))
-
-
-def wasted_stages(workspace: Workspace) -> int:
-    """How many stages of the last build were wasted, according to `stats`."""
-    output = workspace.run([sys.executable, "-m", "nvccache", "stats", "--json"]).stdout
-    return int(json.loads(output)["in_vain"]["runs"])
 
 
 def test_what_a_thread_has_just_made_is_not_made_twice(workspace: Workspace, toolkit: Path) -> None:

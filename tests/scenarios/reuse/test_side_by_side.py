@@ -235,15 +235,11 @@ def has_tool(workspace: Workspace, call: Call) -> bool:
     return any(is_below(pid, call.pid) for pid, _ in tools_of(workspace))
 
 
-@pytest.mark.by_default("4-1", "1-3")
 @pytest.mark.parametrize(
     ("places", "count"),
     [
         (4, 1),
         (1, 3),
-        pytest.param(
-            3, 3, marks=pytest.mark.xfail(strict=False, reason="who has several places keeps them for long")
-        ),
     ],
 )
 def test_no_more_tools_run_than_there_are_places_or_calls(

@@ -35,7 +35,6 @@ from workspaces import Counters, Workspace
 
 pytestmark = pytest.mark.light_by_default
 
-ROOT_OF_THREAD = "/proc/thread-self/root"
 DEVICE_SECTIONS = (b"__nv", b".nv", b".rela__nv", b".rela.nv")
 RELOCATIONS, NO_BITS = 4, 8  # types of sections
 
@@ -57,13 +56,11 @@ def link(place: Workspace, *argv: str, product: str = "d.o", **variables: str) -
 
 @pytest.mark.by_default("object-one", "fatbin-two", smoke={"object-one": "device link"})
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
-@pytest.mark.parametrize(
-    "kind", [(), ("-cubin",), ("-fatbin",), ("-ptx",)], ids=["object", "cubin", "fatbin", "ptx"]
-)
+@pytest.mark.parametrize("kind", [(), ("-fatbin",), ("-ptx",)], ids=["object", "fatbin", "ptx"])
 def test_a_device_link(place: Workspace, options: tuple[str, ...], kind: tuple[str, ...]) -> None:
     if options is LTO:
         skip_without_lto(place)
-    if (options is TWO and "-cubin" in kind) or (options is not LTO and "-ptx" in kind):
+    if options is not LTO and "-ptx" in kind:
         pytest.skip("nvcc rejects it")
     make_objects(place, options)
     argv = ("-dlink", *kind, *options, "one.o", "two.o")
@@ -122,12 +119,11 @@ def archive(place: Workspace, path: str, *members: str) -> None:
 
 
 @pytest.mark.by_default("library")
-@pytest.mark.parametrize("named", ["path", "library", "library by another name"])
+@pytest.mark.parametrize("named", ["path", "library"])
 def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
     make_objects(place, ONE)
     archive(place, "lib/libtwo.a", "two.o")
-    by_name = "-L/proc/self/cwd/lib" if named == "library by another name" else "-Llib"
-    argv = ("-dlink", *ONE, "one.o", *(("lib/libtwo.a",) if named == "path" else (by_name, "-ltwo")))
+    argv = ("-dlink", *ONE, "one.o", *(("lib/libtwo.a",) if named == "path" else ("-Llib", "-ltwo")))
     link(place, *argv)
     os.utime(place.directory / "two.o", (1, 1))
     archive(place, "lib/libtwo.a", "two.o")  # it holds the date of its member
@@ -139,13 +135,12 @@ def test_an_archive_counts_by_its_members(place: Workspace, named: str) -> None:
 
 
 @pytest.mark.by_default("LIBRARY_PATH")
-@pytest.mark.parametrize("by", ["words", "words of the kernel's", "LIBRARY_PATH"])
+@pytest.mark.parametrize("by", ["words", "LIBRARY_PATH"])
 def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Workspace, by: str) -> None:
     make_objects(place, ONE)
     archive(place, "late/libtwo.a", "two.o")
     searched = {
         "words": ["-Learly", "-Llate"],
-        "words of the kernel's": ["-L/proc/self/cwd/early", f"-L{ROOT_OF_THREAD}/proc/self/cwd/late"],
         "LIBRARY_PATH": [],
     }[by]
     argv = ["-dlink", *ONE, "one.o", "-ltwo", *searched]
@@ -158,19 +153,6 @@ def test_a_library_that_appears_earlier_on_the_search_path_is_found(place: Works
     make_objects(place, ONE, ("two",))
     archive(place, "early/libtwo.a", "two.o")
     assert link(place, *argv, **variables).ran()["nvlink"] == 1
-
-
-@pytest.mark.full
-def test_a_shared_library_hides_an_archive(place: Workspace) -> None:
-    """nvlink leaves shared libraries to the host linker, and then does not look for the archive."""
-    make_objects(place, ONE)
-    archive(place, "lib/libtwo.a", "two.o")
-    argv = ("-dlink", *ONE, "one.o", "-Llib", "-ltwo")
-    link(place, *argv)
-    place.write("lib/libtwo.so", "")
-    assert link(place, *argv).outcome == "failed"
-    (place.directory / "lib" / "libtwo.so").unlink()
-    assert link(place, *argv).outcome == "direct_hit"
 
 
 @pytest.mark.by_default("path")
@@ -186,14 +168,6 @@ def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: st
         counters = link(place, *argv)
         assert counters.outcome in ("miss", "failed", "partial_hit", "bypass", "stage_hit")
         assert "nvlink" not in counters.hit()
-
-
-@pytest.mark.full
-def test_a_library_by_its_file_name_is_not_kept(place: Workspace) -> None:
-    make_objects(place, ONE)
-    archive(place, "lib/libtwo.a", "two.o")
-    for _ in range(2):
-        assert "nvlink" not in link(place, "-dlink", *ONE, "one.o", "two.o", "-Llib", "-l:libtwo.a").hit()
 
 
 @pytest.mark.full

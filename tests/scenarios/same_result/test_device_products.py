@@ -22,19 +22,12 @@ CHECKED = "-gencode=arch=compute_90,code=compute_90"
 OF_CMAKE = "--generate-code=arch=compute_90,code=[compute_90,sm_90] -MD -MT a.ptx -MF a.ptx.d -x cu -ptx"
 LINES = [
     "-ptx -arch=sm_90 -o out/made",
-    "-ptx -arch=sm_90",
     "-ptx -arch=sm_80",
     "-ptx -arch=sm_90 -lineinfo",
-    "-ptx -arch=sm_90 -G",
-    "-ptx -arch=sm_100 -Xptxas -v",
     OF_CMAKE,
     "-cubin -arch=sm_90",
-    "-fatbin -arch=sm_90",
     f"-fatbin {CHECKED}",
     "-optix-ir -arch=sm_90",
-    "-dc -arch=sm_90",
-    f"-dc {CHECKED}",
-    f"-c {CHECKED}",
 ]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.toolkits import HOST_OPTIONS, cccl_of, cuda_release, toolkit_of
+from scenarios.support.toolkits import HOST_OPTIONS, cuda_release, toolkit_of
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -38,15 +38,6 @@ struct AtStart {
     typed<int><<<1, 1>>>((int *)0);
     typed<float><<<1, 1>>>((float *)0);
   }
-} at_start;
-}
-"""
-THRUST = """
-#include <thrust/device_vector.h>
-#include <thrust/sort.h>
-namespace {
-struct AtStart {
-  AtStart() { thrust::device_vector<int> v(4); thrust::sort(v.begin(), v.end()); }
 } at_start;
 }
 """
@@ -234,19 +225,6 @@ def test_stub_and_device_code_agree(workspace: Workspace, mode: tuple[str, ...])
         text = (workspace.directory / "a.o").read_bytes()
         found = set(re.findall(rb"_GLOBAL__N__([0-9a-f]{8}_4_a_cu_[0-9a-f]{8}(?:_\d+)?)(?=6kernel)", text))
         assert len(found) == 1, found
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("mode", MODES[:1], ids=" ".join)
-def test_two_files_with_thrust(workspace: Workspace, mode: tuple[str, ...]) -> None:
-    cccl_of(workspace)
-    for name in ("one", "two"):
-        workspace.write(f"{name}.cu", THRUST)
-        compile_cached(workspace, *mode, f"{name}.cu", "-o", f"{name}.o")
-    link(workspace, ["one.o", "two.o"], mode)
-    first = (workspace.directory / "one.o").read_bytes()
-    check_hits(workspace, *mode, "one.cu", "-o", "one.o")
-    assert (workspace.directory / "one.o").read_bytes() == first
 
 
 def test_whole_and_relocatable_objects_share_nothing_that_differs(workspace: Workspace) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from scenarios.support.both_ways import both_ways
 from scenarios.support.toolkits import HOST_OPTIONS, replace
-from workspaces import Result, Workspace
+from workspaces import Workspace
 
 # A header of the toolkit with a warning, whose name gets into code and line tables.
 _HEADER = """\
@@ -44,13 +43,10 @@ class Spelling:
 # `bin` in the working directory is a link, `here` is the directory of nvcc itself.
 SPELLINGS = {
     "typed": Spelling("../toolkit/bin/nvcc"),
-    "typed with a detour": Spelling("./../toolkit//bin/../bin/nvcc"),
     "typed through a link": Spelling("bin/nvcc"),
     "an entry of PATH": Spelling("nvcc", "../toolkit/bin"),
-    "an entry with slashes behind it": Spelling("nvcc", "../toolkit/bin//"),
     "an entry that is a link": Spelling("nvcc", "./bin"),
     "an absolute entry with a slash behind it": Spelling("nvcc", "{toolkit}/bin/"),
-    "an absolute entry with a detour": Spelling("nvcc", "{work}/../toolkit/bin"),
 }
 
 
@@ -91,14 +87,6 @@ def test_dependency_file_object_and_diagnostics_are_nvccs(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("options", [("-MMD",), ("-MD", "-lineinfo"), ("-MD", "-G", "-dc")], ids=" ".join)
-def test_other_options(workspace: Workspace, toolkit: Path, options: Sequence[str]) -> None:
-    _call(workspace, toolkit, SPELLINGS["an entry of PATH"])
-    for _ in range(2):
-        both_ways(workspace, "-c", "a.cu", "-o", "a.o", *options)
-
-
-@pytest.mark.full
 def test_two_working_directories(workspace: Workspace, toolkit: Path, tmp_path: Path) -> None:
     """The same words find another toolkit from another directory, of another depth or of the same."""
     other = tmp_path / "work/toolkit"
@@ -131,25 +119,6 @@ def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_distinguished(
         outcomes.append(both_ways(workspace, *argv, cwd=here, **base).outcome)
     assert outcomes[1] != "direct_hit"
     assert outcomes[3] == "direct_hit"
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("entry", [".", ""])
-def test_nvcc_in_the_working_directory_itself(workspace: Workspace, toolkit: Path, entry: str) -> None:
-    """An empty entry of PATH means it, too; nvcc called by its bare name cannot find its toolkit then."""
-    _call(workspace, toolkit, Spelling("./nvcc"))
-    source = workspace.directory / "a.cu"
-    here = toolkit / "bin"
-    made: list[Result] = []
-    for word, path in (("./nvcc", "/usr/bin:/bin"), ("nvcc", f"{entry}:/usr/bin:/bin")):
-        workspace.nvcc = word
-        argv = ("-c", source, "-o", source.with_suffix(".o"), "-MD", *HOST_OPTIONS)
-        made.append(workspace.cached(*argv, cwd=here, PATH=path))
-        made.append(Result(0, source.with_suffix(".o").read_bytes(), source.with_suffix(".d").read_bytes()))
-        workspace.nvcc = "./nvcc"
-        assert workspace.plain(*argv, cwd=here, PATH=path).status == 0
-        assert source.with_suffix(".d").read_bytes() == made[-1].stderr
-    assert made[:2] == made[2:]
 
 
 def test_a_relative_setting_means_an_absolute_path(workspace: Workspace, toolkit: Path) -> None:

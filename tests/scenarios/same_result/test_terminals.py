@@ -68,12 +68,6 @@ def test_colours_that_an_option_asks_for(workspace: Workspace) -> None:
     assert cached_on_terminal(workspace, *argv) == (expected, "direct_hit")
 
 
-@pytest.mark.full
-def test_errors(workspace: Workspace) -> None:
-    workspace.write("a.cu", LOUD + "int wrong = no_such_name;\n")
-    assert cached_on_terminal(workspace, *WORDS) == (through_pipe(workspace, *WORDS), "failed")
-
-
 def test_a_bypass_has_the_terminal_itself(workspace: Workspace) -> None:
     argv = (*WORDS, "-objtemp")
     found, outcome = cached_on_terminal(workspace, *argv)

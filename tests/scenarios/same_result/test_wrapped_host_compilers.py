@@ -24,7 +24,7 @@ pytestmark = pytest.mark.light
 
 SOURCE = KERNEL.replace("VALUE", "1")
 FILES = {"a.cu": SOURCE, "debug/flags": ""}
-MORE, OTHER = "-fpatchable-function-entry=2", "-fpatchable-function-entry=3"
+MORE = "-fpatchable-function-entry=2"
 HERE = call(WRAPPED)
 DEBUG = call(WRAPPED, line="-c a.cu -o debug/a.o", makes=("debug/a.o",))
 INNER = 'case "$*" in *debug/*) set -- {more} "$@" ;; esac\nexec "{g++}" "$@"'
@@ -35,12 +35,6 @@ for word in "$@"; do
   if [ "$before" = -o ]; then output=$word; fi
   before=$word
 done
-"""
-PYTHON = """
-import os, sys
-output = sys.argv[sys.argv.index("-o") + 1] if "-o" in sys.argv else ""
-more = ["{more}"] if os.path.dirname(output) == "debug" else []
-os.execv("{g++}", ["{g++}", *more, *sys.argv[1:]])
 """
 
 
@@ -57,58 +51,31 @@ def is_compiled(option: str) -> Change:
     return lambda workspace: compiled_chooser(workspace, option)
 
 
-FROM_PROC = 'if tr "\\0" " " < /proc/$$/cmdline | grep -q " debug/"; then V={more}; fi\n'
 CHOOSERS = {
     "a pattern of all its arguments": chooses(INNER),
     "the word behind -o": chooses(LOOP + 'if [ "$output" = debug/a.o ]; then V={more}; fi\n' + BECOMES),
-    "the last word, in bash": chooses(
-        "if [[ ${@: -1} == debug/* ]]; then V={more}; fi\n" + BECOMES, first="#!/bin/bash"
-    ),
-    "a relative path": chooses(LOOP + "case $output in [!/]*/*) V={more} ;; esac\n" + BECOMES),
-    "whether its directory has a file": chooses(
-        LOOP + 'if [ -e "$(dirname "$output")/flags" ]; then V={more}; fi\n' + BECOMES
-    ),
     "what another program finds": chooses(
         'if echo "$*" | grep -q " debug/"; then V={more}; fi\n"{g++}" $V "$@"'
     ),
-    "its command line in /proc": chooses(FROM_PROC + BECOMES),
     "a script behind one that hands on all": chooses_behind_another,
-    "a function of its own": chooses(
-        "choose() { case $2 in debug/*) V={more} ;; esac; }\n"
-        'while [ $# -gt 0 ]; do if [ "$1" = -o ]; then choose "$1" "$2"; fi; all="$all $1"; shift; done\n'
-        'exec "{g++}" $V $all'
-    ),
-    "Python": chooses(PYTHON, first="#!{python}"),
     "a compiled one": is_compiled,
 }
-# Python seeds its hashes at random, and what it reads from the kernel cannot be recorded.
-UNDECIDED = ("Python", "its command line in /proc")
 
 
 @pytest.mark.by_default("the word behind -o", "a script behind one that hands on all")
 @pytest.mark.parametrize("what", CHOOSERS)
 def test_a_wrapper_chooses_options_by_the_path_of_the_object(workspace: Workspace, what: str) -> None:
-    is_recorded = None if what in UNDECIDED else True
     put = CHOOSERS[what](MORE)
-    check(workspace, Case(files=FILES, call=HERE, then=DEBUG, prepare=put, is_recorded=is_recorded))
+    check(workspace, Case(files=FILES, call=HERE, then=DEBUG, prepare=put))
     plain, debug = (made_by_plain(workspace, which).files for which in (HERE, DEBUG))
     assert plain["a.o"] != debug["debug/a.o"]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("what", CHOOSERS)
-def test_such_a_wrapper_is_edited(workspace: Workspace, what: str) -> None:
-    put, edit = CHOOSERS[what](MORE), CHOOSERS[what](OTHER)
-    check(workspace, Case(edit, (), FILES, DEBUG, prepare=put, is_recorded=None))
 
 
 # Options added to the host compile, and the files they write next to the object.
 BESIDE = {
     "coverage": ("--coverage", {"a.gcno"}),
-    "split debug information": ("-g -gsplit-dwarf", {"a.dwo"}),
     "the use of the stack": ("-fstack-usage", {"a.su"}),
     "temporary files": ("-save-temps=obj", {"a.s"}),
-    "a dependency file": ("-MMD", {"a.d"}),
 }
 ADDS = {
     "a script": 'exec "{g++}" %s "$@"',
@@ -148,17 +115,6 @@ def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds
     assert beside <= compile_into_empty_directory(workspace)[0]
 
 
-@pytest.mark.full
-@pytest.mark.by_default("hands on")
-@pytest.mark.parametrize("how", ["hands on", "heeds its arguments"])
-def test_a_wrapper_sets_the_mode_of_the_object(workspace: Workspace, how: str) -> None:
-    text = f'umask 077\n{"exec " if how == "hands on" else ""}"{{g++}}" "$@"'
-    use_wrapper(workspace, text, files=FILES)
-    for cached in (False, True, True):
-        compile_into_empty_directory(workspace, cached=cached)
-        assert (workspace.directory / "out/a.o").stat().st_mode & 0o777 == 0o600
-
-
 @pytest.mark.parametrize("more", ["", "echo compiling >&2\n"], ids=["is rehearsed", "has messages"])
 def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace, more: str) -> None:
     text = LOOP + more + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
@@ -179,26 +135,3 @@ def test_a_wrapper_writes_a_file_of_its_own_beside_the_object(workspace: Workspa
         found, _, _ = compile_into_empty_directory(workspace)
         assert found == {"a.o", "a.log"}
         assert (workspace.directory / "out/a.log").read_text() == "out/a.o\n"
-
-
-@pytest.mark.full
-def test_a_wrapper_has_objects_name_their_path_and_directory(workspace: Workspace) -> None:
-    """Of one source, which the passes and the module id know by one path."""
-    use_wrapper(workspace, 'exec "{g++}" -fprofile-arcs "$@"', files=FILES)
-    which = call(WRAPPED, line="-c {work}/a.cu -o out/a.o")
-    for name in ("one", "one", "two", "two"):
-        directory = workspace.directory / name
-        (directory / "out").mkdir(parents=True, exist_ok=True)
-        (directory / "out/a.o").unlink(missing_ok=True)
-        assert workspace.cached(*which.argv(workspace), cwd=directory).status == 0
-        assert f"{directory.resolve()}/out/a.gcda".encode() in (directory / "out/a.o").read_bytes()
-
-
-@pytest.mark.full
-def test_a_compressed_name_of_the_scratch_directory_is_not_kept(workspace: Workspace) -> None:
-    use_wrapper(workspace, f": >> noted\n{BECOMES.replace('$V', '-g -gz')}", files=FILES)
-    workspace.write("noted", "")  # which it writes to, so that it is not rehearsed
-    for _ in range(2):
-        _, image, counters = compile_into_empty_directory(workspace)
-        assert b"nvccache" not in image, "it is not compressed here"
-        assert counters.ran()["host_compile"] == 1
