@@ -28,7 +28,6 @@ class Stage:
     cpu: float = 0.0  # seconds; 0 if unknown
     away: Mapping[str, float] | None = None  # costs on another machine (events.RemoteCosts)
     why_here: str = ""  # why it ran here although it was sent
-    in_vain: float = 0.0  # seconds that its tool ran before with a wrong module id
 
     @property
     def lasted(self) -> float:
@@ -73,8 +72,6 @@ class Call:
     product: str
     cause: str
     pid: int
-    store_fault: str
-    wrong_settings: tuple[str, ...]
     tool_saved: float
     stages: tuple[Stage, ...]
 
@@ -112,8 +109,6 @@ def call_of(event: Event) -> Call:
         _shown(event.product),
         _shown(event.cause),
         event.pid,
-        _shown(event.store_fault),
-        tuple(_shown(name) for name in event.wrong_settings.split(",") if name),
         event.tool_saved,
         tuple(map(_stage, event.stages)),
     )
@@ -132,7 +127,6 @@ def _stage(stage: StageEvent) -> Stage:
         stage.cpu,
         events.remote_costs_json(stage),
         _shown(events.why_here(stage)),
-        stage.in_vain,
     )
 
 

@@ -15,26 +15,27 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nvccache import __version__, outcomes
-from nvccache.cli.units import format_count, moment
+from nvccache.cli.units import format_count, hits_of, moment
 from nvccache.plan.stages import shown_name
-from nvccache.report import figures, headline, page_parts, verdict
+from nvccache.report import critical_path, figures, page_parts
 from nvccache.report.calls import Call
+from nvccache.report.critical_path import Link, seconds_by_kind
 from nvccache.report.figures import Figures
 from nvccache.report.lanes import lay_out
-from nvccache.report.page_parts import text
-from nvccache.report.verdict import Link, Verdict
+from nvccache.report.page_parts import duration, percent, text, with_code
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
 MOST_CALLS = 20_000  # drawn and listed one by one
 _A_SECOND = 10_000
+_MOST_KINDS = 4  # of the critical path, in one sentence
 _CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
 _STAGE_TEXTS = ("result", "why", "where")
 
 
-def of(build: Sequence[Call], now: float, before: Sequence[Call] = (), cores: int = 0) -> str:
-    """The page for a build. If known: `before` is the previous one, `cores` how many the calls could use."""
+def of(build: Sequence[Call], now: float) -> str:
+    """The page for a build."""
     found = figures.of(build)
-    why = verdict.of(build, cores)
+    path = critical_path.of(build)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
     return string.Template(_part("page.html")).substitute(
@@ -43,46 +44,67 @@ def of(build: Sequence[Call], now: float, before: Sequence[Call] = (), cores: in
         script=script,
         title=text(f"Build of {_moment(build[0].started)}" if build else "No calls"),
         when=text(format_count(len(build), "call")),
-        verdict=headline.opening(found, why),
-        summary=headline.summary(found, figures.of(before) if before else None),
+        verdict=_opening(found, path),
+        summary=_summary(found),
         outcomes=page_parts.outcome_table(found),
         stages=page_parts.stage_table(found),
         legend=page_parts.legend(),
         shown=text(_shown(len(build))),
-        sections=_sections(found, why, build[0].started if build else 0.0),
-        data=encode(build, outcomes.REASONS | outcomes.STORE_FAULTS, why.path),
+        sections=_sections(found, path, build[0].started if build else 0.0),
+        data=encode(build, outcomes.REASONS, path),
         version=text(__version__),
         made=text(_moment(now)),
     )
 
 
-def _sections(found: Figures, why: Verdict, begun: float) -> str:
-    slowest = (
-        page_parts.path_table(why, begun),
-        page_parts.source_table(found),
-        page_parts.slowest_stage_table(found),
+def _summary(figures: Figures) -> str:
+    """The main figures in large type, with explanations."""
+    tiles = (
+        ("hit rate", percent(figures.hit_rate), "of calls that the cache could answer"),
+        ("stage hit rate", percent(figures.stage_hit_rate), "of stages, including those of direct hits"),
+        ("compiler time avoided", duration(figures.tool_saved), "CPU time of tools that did not run"),
+        ("compiler time spent", duration(figures.tool_spent), "CPU time of tools that ran"),
+        ("calls", f"{figures.calls:,}", "of nvcc"),
+        ("elapsed", duration(figures.elapsed), "from the first call to the last"),
     )
-    made = [
-        page_parts.group(
-            "slowest",
-            "What took longest",
-            slowest,
-            "Nothing ran.",
-        ),
-        page_parts.group(
-            "causes",
-            "Why it missed",
-            (page_parts.cause_table(found), page_parts.why_table(found)),
-            "Nothing missed.",
-        ),
-        page_parts.group(
-            "bypasses",
-            "What the cache was not used for",
-            (page_parts.reason_table(found), page_parts.fault_table(found), page_parts.setting_table(found)),
-            "Every call went through the cache.",
-        ),
-    ]
-    return "".join(made)
+    return "".join(
+        f"<div><dt>{name}</dt><dd><b>{value}</b><span>{about}</span></dd></div>"
+        for name, value, about in tiles
+    )
+
+
+def _opening(figures: Figures, path: Sequence[Link]) -> str:
+    """The verdict above the summary, and what is on the critical path."""
+    shown = f'<p class="verdict">{with_code(verdict(figures))}.</p>'
+    if not path:
+        return shown
+    parts = list(seconds_by_kind(path).items())[:_MOST_KINDS]
+    spent = ", ".join(f"{shown_name(kind)} {duration(seconds)}" for kind, seconds in parts)
+    last = f"`{path[-1].call.name}` finished last. On its critical path: {spent}."
+    return f'{shown}<ul class="facts"><li>{with_code(last)}</li></ul>'
+
+
+def verdict(figures: Figures) -> str:
+    """`41 of 44 compiles were hits; 9.3 of 11.2 s of compiler time went into …, because …`."""
+    parts = [hits_of(figures.hits, figures.cacheable, "compile")] if figures.cacheable else []
+    for outcome, what in ((outcomes.FAILED, "failed"), (outcomes.BYPASS, "bypassed the cache")):
+        if count := figures.by_outcome[outcome]:
+            parts.append(f"{count:,} {what}")
+    for cause, most in [(cause, tally) for cause, tally in figures.causes.items() if tally.spent][:1]:
+        where = f"`{most.example}`" if most.count == 1 else format_count(most.count, "call")
+        shares = f"{duration(most.spent)} of {duration(figures.tool_spent)} of compiler time"
+        parts.append(f"{shares} went into {where}, because {cause}")
+    return "; ".join(parts) or "No compile is recorded"
+
+
+def _sections(found: Figures, path: Sequence[Link], begun: float) -> str:
+    slowest = page_parts.path_table(path, begun) + page_parts.source_table(found)
+    causes, bypasses = page_parts.cause_table(found), page_parts.reason_table(found)
+    return (
+        page_parts.group("slowest", "What took longest", slowest, "Nothing ran.")
+        + page_parts.group("causes", "Why it missed", causes, "Nothing missed.")
+        + page_parts.group("bypasses", "Bypasses", bypasses, "Every call went through the cache.")
+    )
 
 
 def _shown(count: int) -> str:
@@ -137,9 +159,9 @@ def encode(build: Sequence[Call], sentences: dict[str, str], path: Sequence[Link
             "lane": [lane for of_call in lanes.of_stages for lane in of_call],
         },
         "away": [
-            [number, _units(stage.lasted), number_of(page_parts.further_text(stage))]
+            [number, _units(stage.lasted), number_of(page_parts.remote_text(stage))]
             for number, stage in enumerate(stages)
-            if stage.away or stage.why_here or stage.in_vain
+            if stage.away or stage.why_here
         ],
         "path": [numbers[id(item)] for link in path if id(item := link.stage or link.call) in numbers],
         "lanes": [[lane.group, lane.name] for lane in lanes.lanes],

@@ -5,20 +5,20 @@ Every text in these pieces of HTML is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from nvccache import outcomes
-from nvccache.cli.stats_text import setting_sentences
 from nvccache.cli.units import format_count, format_seconds, format_size
 from nvccache.plan.stages import shown_name
 from nvccache.report.calls import RESULTS, Stage
-from nvccache.report.figures import LONGEST_LIST, Figures, Tally
-from nvccache.report.verdict import Link, Verdict
+from nvccache.report.critical_path import Link
+from nvccache.report.figures import Figures
 from nvccache.store.event_line import SHARED
 
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed
+_MOST_ROWS = 15
 _UNKNOWN = "a reason of another version of nvccache"
 # The sign of each outcome and result, which is also a class in page.css with a colour. Signs and patterns
 # show the same without colour.
@@ -145,8 +145,6 @@ def stage_table(figures: Figures) -> str:
     note = "Compiler time: CPU time of the tools."
     if SHARED in results:
         note += " Shared: another process was running the same stage, and its result was taken."
-    if figures.in_vain:
-        note += f" Wasted with a wrong module id: {duration(figures.in_vain)} more."
     return table("Stages", ("stage", *results, "spent", "saved"), rows, note)
 
 
@@ -159,17 +157,17 @@ def source_table(figures: Figures) -> str:
             _bar(tally.spent, most, "ran"),
             Number(duration(tally.saved)),
         ]
-        for source, tally in list(figures.sources.items())[:LONGEST_LIST]
+        for source, tally in list(figures.sources.items())[:_MOST_ROWS]
     ]
     heads = ("source", "calls", "compiler time", "avoided")
     return table("Slowest sources", heads, rows, _of(len(figures.sources), "source"))
 
 
-def path_table(verdict: Verdict, begun: float) -> str:
+def path_table(path: Sequence[Link], begun: float) -> str:
     """The longest links of the critical path, in order of time."""
-    total = sum(link.seconds for link in verdict.path)
-    worth = (link for link in verdict.path if link.seconds >= _LEAST_PART * total)
-    longest = sorted(worth, key=lambda link: -link.seconds)[:LONGEST_LIST]
+    total = sum(link.seconds for link in path)
+    worth = (link for link in path if link.seconds >= _LEAST_PART * total)
+    longest = sorted(worth, key=lambda link: -link.seconds)[:_MOST_ROWS]
     most = max((link.seconds for link in longest), default=0.0)
     rows: list[list[Cell]] = [
         [
@@ -182,27 +180,13 @@ def path_table(verdict: Verdict, begun: float) -> str:
         for link in sorted(longest, key=lambda link: link.started)
     ]
     note = "Found from times: each link began when the one before it had ended."
-    if len(longest) < len(verdict.path):
-        note += f" The longest of {len(verdict.path)} are shown."
+    if len(longest) < len(path):
+        note += f" The longest of {len(path)} are shown."
     return table("Critical path", ("link", "took", "source or output", "began at", "waited"), rows, note)
 
 
 def _mark_of(link: Link) -> str:
     return link.stage.result if link.stage else link.call.outcome
-
-
-def slowest_stage_table(figures: Figures) -> str:
-    most = max((slow.stage.spent for slow in figures.slowest_stages), default=0.0)
-    rows: list[list[Cell]] = [
-        [
-            Text(_with_machine(slow.stage), mark=slow.stage.result),
-            _bar(slow.stage.spent, most, slow.stage.result),
-            Text(slow.call.name, code=True),
-            Text(slow.stage.why),
-        ]
-        for slow in figures.slowest_stages
-    ]
-    return table("Slowest stages", ("stage", "compiler time", "source", "why it ran"), rows)
 
 
 def _with_machine(stage: Stage) -> str:
@@ -211,13 +195,7 @@ def _with_machine(stage: Stage) -> str:
     return f"{name} on {stage.where}" if stage.away else name
 
 
-def further_text(stage: Stage) -> str:
-    """What else to show of a stage: its costs on another machine, and wasted time."""
-    in_vain = f"wasted {duration(stage.in_vain)} before, with a wrong module id" if stage.in_vain else ""
-    return "; ".join(filter(None, (_remote_text(stage), in_vain)))
-
-
-def _remote_text(stage: Stage) -> str:
+def remote_text(stage: Stage) -> str:
     """A stage's costs on another machine, or why it ran here although it was sent; or empty."""
     if stage.why_here:
         why = outcomes.EXECUTOR_FAULTS.get(stage.why_here, stage.why_here)
@@ -233,25 +211,32 @@ def _remote_text(stage: Stage) -> str:
 
 
 def cause_table(figures: Figures) -> str:
-    return _tally_table("Why calls were no direct hits", ("cause", "for instance"), figures.causes, "call")
-
-
-def why_table(figures: Figures) -> str:
-    return _tally_table("Why stages ran", ("reason", "for instance"), figures.whys, "stage")
+    most = max((tally.spent for tally in figures.causes.values()), default=0.0)
+    rows: list[list[Cell]] = [
+        [
+            Text(cause),
+            Number(f"{tally.count:,}"),
+            _bar(tally.spent, most, "ran"),
+            Text(tally.example, code=True),
+        ]
+        for cause, tally in list(figures.causes.items())[:_MOST_ROWS]
+    ]
+    heads = ("cause", "calls", "compiler time", "for instance")
+    return table("Why calls were no direct hits", heads, rows, _of(len(figures.causes), "cause"))
 
 
 def reason_table(figures: Figures) -> str:
-    return _word_table("Bypasses: nvcc ran by itself", figures.reasons, outcomes.REASONS)
-
-
-def fault_table(figures: Figures) -> str:
-    title = "The cache could not be used as it should"
-    return _word_table(title, figures.store_faults, outcomes.STORE_FAULTS)
-
-
-def setting_table(figures: Figures) -> str:
-    wrong = figures.wrong_settings
-    return _word_table("Calls with a setting that is wrong", wrong, setting_sentences(wrong))
+    rows: list[list[Cell]] = [
+        [
+            Text(word, code=True),
+            Number(f"{tally.count:,}"),
+            Text(outcomes.REASONS.get(word, _UNKNOWN)),
+            Text(tally.example, code=True),
+        ]
+        for word, tally in figures.reasons.items()
+    ]
+    heads = ("reason", "calls", "what it means", "for instance")
+    return table("Bypasses: nvcc ran by itself", heads, rows)
 
 
 def legend() -> str:
@@ -285,34 +270,7 @@ def _bar(seconds: float, most: float, kind: str) -> Number:
 
 
 def _of(total: int, noun: str) -> str:
-    return f"The first {LONGEST_LIST} of {format_count(total, noun)}." if total > LONGEST_LIST else ""
-
-
-def _tally_table(title: str, heads: tuple[str, str], tallies: dict[str, Tally], noun: str) -> str:
-    most = max((tally.spent for tally in tallies.values()), default=0.0)
-    rows: list[list[Cell]] = [
-        [
-            Text(cause),
-            Number(f"{tally.count:,}"),
-            _bar(tally.spent, most, "ran"),
-            Text(tally.example, code=True),
-        ]
-        for cause, tally in list(tallies.items())[:LONGEST_LIST]
-    ]
-    return table(title, (heads[0], f"{noun}s", "compiler time", heads[1]), rows, _of(len(tallies), "cause"))
-
-
-def _word_table(title: str, tallies: dict[str, Tally], sentences: Mapping[str, str]) -> str:
-    rows: list[list[Cell]] = [
-        [
-            Text(word, code=True),
-            Number(f"{tally.count:,}"),
-            Text(sentences.get(word, _UNKNOWN)),
-            Text(tally.example, code=True),
-        ]
-        for word, tally in tallies.items()
-    ]
-    return table(title, ("reason", "calls", "what it means", "for instance"), rows)
+    return f"The first {_MOST_ROWS} of {format_count(total, noun)}." if total > _MOST_ROWS else ""
 
 
 def _legend(title: str, names: dict[str, str]) -> str:
@@ -320,10 +278,9 @@ def _legend(title: str, names: dict[str, str]) -> str:
     return f"<li><b>{text(title)}</b><ul>{items}</ul></li>"
 
 
-def group(identifier: str, title: str, tables: Iterable[str], nothing: str) -> str:
-    """A section of tables; the text `nothing` if all of them are empty."""
-    shown = "".join(tables) or f"<p>{text(nothing)}</p>"
+def group(identifier: str, title: str, tables: str, nothing: str) -> str:
+    """A section of tables; the text `nothing` if there are none."""
     return (
         f'<section aria-labelledby="{identifier}"><h2 id="{identifier}">{text(title)}</h2>'
-        f'<div class="tables wide">{shown}</div></section>'
+        f'<div class="tables wide">{tables or f"<p>{text(nothing)}</p>"}</div></section>'
     )

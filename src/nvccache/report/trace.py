@@ -17,12 +17,6 @@ from nvccache.report.lanes import CALLS, Lane, lay_out
 
 _CALLS = 1  # the process of the calls
 _LAST = 1 << 16  # sorts the calls below the slots, as on the page
-_COLOURS = {  # names for chrome://tracing; Perfetto has its own colours
-    "hit": "good",
-    "shared": "thread_state_iowait",
-    "failed": "terrible",
-    "ran": "thread_state_running",
-}
 
 
 def of(calls: Sequence[Call]) -> dict[str, Any]:
@@ -79,7 +73,6 @@ def _names(lanes: Sequence[Lane], threads: Sequence[tuple[int, int]]) -> Iterato
             yield _metadata("process_name", process, 0, {"name": title})
             yield _metadata("process_sort_index", process, 0, {"sort_index": order})
         yield _metadata("thread_name", process, thread, {"name": lane.name})
-        yield _metadata("thread_sort_index", process, thread, {"sort_index": thread})
 
 
 def _metadata(name: str, process: int, thread: int, args: dict[str, Any]) -> dict[str, Any]:
@@ -94,8 +87,6 @@ def _of_call(call: Call, begun: float, process: int, thread: int) -> dict[str, A
         "directory": call.directory,
         "product": call.product,
         "pid": call.pid,
-        "store_fault": call.store_fault,
-        "wrong_settings": ",".join(call.wrong_settings),
         "tool_saved": call.tool_saved,
     }
     return _complete(
@@ -118,14 +109,12 @@ def _of_stage(call: Call, stage: Stage, begun: float, process: int, thread: int)
     if stage.away:
         args |= stage.away
     args["why_here"] = stage.why_here
-    if stage.in_vain:
-        args["in_vain"] = stage.in_vain
     args["saved" if stage.is_found else "seconds"] = stage.saved or stage.seconds
     title = f"{stage.kind} {stage.architecture}".strip()
     # A hit takes no time, and must lie within its call.
     start = min(stage.start, call.seconds) if stage.is_found else stage.start
     when = (call.started - begun + start, 0.0 if stage.is_found else stage.lasted, process, thread)
-    return {**_complete(title, f"stage,{stage.result}", when, args), "cname": _COLOURS[stage.result]}
+    return _complete(title, f"stage,{stage.result}", when, args)
 
 
 def _complete(

@@ -6,12 +6,10 @@ from nvccache.report.calls import call_of
 
 
 def test_a_call_has_what_its_event_says():
-    event = made_builds.call(
-        made_builds.stage(why="`a.h` changed", slot=3), sources=["a.cu", "b.cu"], wrong_settings="max_size"
-    )
+    event = made_builds.call(made_builds.stage(why="`a.h` changed", slot=3), sources=["a.cu", "b.cu"])
     call = call_of(event)
     assert (call.started, call.seconds, call.ended) == (made_builds.BEGUN, 3.0, made_builds.BEGUN + 3.0)
-    assert (call.source, call.wrong_settings) == ("a.cu b.cu", ("max_size",))
+    assert call.source == "a.cu b.cu"
     assert call.stages == (calls.Stage("cicc", "compute_80", "ran", "`a.h` changed", 0.1, 2.0, 3, "local"),)
 
 

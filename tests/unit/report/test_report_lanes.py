@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 import made_builds
 from made_builds import call, calls_of, hit, stage
 from nvccache.report import lanes
@@ -28,11 +26,6 @@ def test_each_slot_has_a_lane_and_then_the_calls():
     # Hits are in the lane of their call.
     assert found.of_stages == [[1, 0, 3, 2, 3], []]
     assert found.of_calls == [3, 4]
-
-
-def test_calls_one_after_the_other_share_a_lane():
-    found = lay_out(*[call(started=made_builds.BEGUN + 3.0 * number) for number in range(5)])
-    assert found.of_calls == [0] * 5
 
 
 def test_other_machines_have_slots_of_their_own():
@@ -67,18 +60,6 @@ def test_nothing_overlaps_in_a_lane():
     for own in spans.values():
         own.sort()
         assert all(before[1] <= after[0] + lanes.SLACK for before, after in itertools.pairwise(own))
-
-
-@pytest.mark.parametrize(
-    ("spans", "rows"),
-    [
-        ([], []),
-        ([(0, 2), (1, 3), (2, 4), (2, 3), (3, 5)], [0, 1, 0, 2, 1]),
-        ([(0, 0), (0, 0), (0, 1)], [0, 0, 0]),
-    ],
-)
-def test_the_lowest_free_row_is_taken(spans, rows):
-    assert lanes.pack(spans) == rows
 
 
 def test_clocks_need_not_agree_to_the_microsecond():
