@@ -31,28 +31,8 @@ from nvccache.store.event_line import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any, Protocol, TypeVar
-
-    class _Call(Protocol):
-        @property
-        def started(self) -> float: ...
-        @property
-        def ended(self) -> float: ...
-        @property
-        def build(self) -> str: ...
-        @property
-        def product(self) -> str: ...
-        @property
-        def outcome(self) -> str: ...
-        @property
-        def reason(self) -> str: ...
-        @property
-        def directory(self) -> str: ...
-        @property
-        def sources(self) -> Sequence[str]: ...
-
-    Call = TypeVar("Call", bound=_Call)
+    from collections.abc import Iterable, Iterator
+    from typing import Any
 
 VERSION = 3  # of the JSON form
 _LARGEST_LOG = 1 << 26  # bytes
@@ -96,15 +76,15 @@ def last_call(cache: str | Directory, product: str = "") -> Event | None:
     return next(made, None)
 
 
-def builds(calls: Iterable[Call]) -> list[list[Call]]:
+def builds(calls: Iterable[Event]) -> list[list[Event]]:
     """The calls grouped by build, both ordered by start time.
 
     Calls below one process (machine/builds.py) are a build, whatever pauses it makes. Among the others, a new
     build begins after a minute without a running call. A product that is made again begins one in any case:
     all that is done in a nested shell comes from one process.
     """
-    found: list[list[Call]] = []
-    latest: dict[str, tuple[list[Call], set[str]]] = {}  # by process: the calls of a build, and its products
+    found: list[list[Event]] = []
+    latest: dict[str, tuple[list[Event], set[str]]] = {}  # by process: the calls of a build, and its products
     over = 0.0  # when the last call without a process ended
     # A call recorded under a clock far ahead would belong to the latest build for good.
     past = (call for call in calls if call.started <= time.time() + _AHEAD_SECONDS)
@@ -120,7 +100,7 @@ def builds(calls: Iterable[Call]) -> list[list[Call]]:
     return found
 
 
-def last_builds(calls: Iterable[Call]) -> list[list[Call]]:
+def last_builds(calls: Iterable[Event]) -> list[list[Event]]:
     """The builds that may be "the last build", the latest at the end.
 
     Builds of nothing but queries are left out, and so are CMake's checks of the compiler, whose build may
@@ -130,12 +110,12 @@ def last_builds(calls: Iterable[Call]) -> list[list[Call]]:
     return [build for build in found if any(map(is_compile, build))]
 
 
-def last_build(calls: Iterable[Call]) -> list[Call]:
+def last_build(calls: Iterable[Event]) -> list[Event]:
     """The calls of the latest build."""
     return next(reversed(last_builds(calls)), [])
 
 
-def is_compile(call: Call) -> bool:
+def is_compile(call: Event) -> bool:
     """Whether a user would call it a compile: no query such as `--version`, and no check of CMake's."""
     if call.outcome == outcomes.BYPASS:
         # `nvcc -v` without files shows where its programs are.
@@ -145,7 +125,7 @@ def is_compile(call: Call) -> bool:
     return not is_query and not _is_configure_check(call)
 
 
-def _is_configure_check(call: Call) -> bool:
+def _is_configure_check(call: Event) -> bool:
     paths = (os.path.join(call.directory, path, "") for path in (".", *call.sources))
     return any(map(_CONFIGURE_CHECKS.search, paths))
 

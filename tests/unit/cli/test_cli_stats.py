@@ -287,11 +287,7 @@ def words_of(result):
 @pytest.mark.parametrize("since", [(), ("--since", "last-build"), ("--since", "1h")])
 def test_what_became_of_stages_that_were_sent(nvccache, used_executor, since):
     printed = nvccache.json("stats", *since)
-    assert printed["executor"] == {
-        "sent": 3, "came_back": 2, "from_action_cache": 1, "ran_here": 1, "reasons": {"unreachable": 1},
-        "seconds_queued": 1.5, "seconds_sending": 0.25, "seconds_running": 2.0, "seconds_fetching": 0.75,
-        "seconds_saved": 30.0, "bytes_sent": 2048, "bytes_received": 2048,
-    }  # fmt: skip
+    assert printed["executor"] == {"sent": 3, "came_back": 2, "reasons": {"unreachable": 1}}
     assert printed["executor_outage"] is None
 
 

@@ -30,7 +30,7 @@ def test_the_page_draws_the_event_log():
 
 def test_every_name_of_this_version_is_one_that_may_be_removed():
     assert all(layout.BUCKET.fullmatch(bucket) for bucket in store.BUCKETS)
-    for name in (LOG, f"{LOGS}{1:016x}.log", "totals-v2.json"):
+    for name in (LOG, f"{LOGS}{1:016x}.log", "totals-v3.json"):
         assert layout.OUTSIDE_BUCKETS[FOLDER].fullmatch(name)
 
 
