@@ -61,16 +61,15 @@ def clean(
         return
     others = 0
     try:
-        with bar("cleaning") as on_progress:
-            if everything:
-                pruned = eviction.clear(settings.dir, dry_run, on_progress)
-            elif matching is not None:
-                cache = our_settings.untouched(settings.dir)
-                with eviction.as_store_errors(cache.directory):
-                    names, others = contents.of_objects(matching, cache, on_progress)
-                pruned = eviction.remove(settings.dir, names, dry_run, on_progress)
-            else:
-                pruned = eviction.prune(settings.dir, max_size, older_than, dry_run, on_progress)
+        if everything:
+            pruned = eviction.clear(settings.dir, dry_run)
+        elif matching is not None:
+            cache = our_settings.untouched(settings.dir)
+            with eviction.as_store_errors(cache.directory), bar("reading") as on_progress:
+                names, others = contents.of_objects(matching, cache, on_progress)
+            pruned = eviction.remove(settings.dir, names, dry_run)
+        else:
+            pruned = eviction.prune(settings.dir, max_size, older_than, dry_run)
     except NoCacheError:
         _show(None, dry_run, 0, settings, as_json)
         return

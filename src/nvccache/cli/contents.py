@@ -54,7 +54,7 @@ def of_objects(glob: str, cache: Store, on_progress: OnProgress) -> tuple[set[st
 def read(cache: Store, on_progress: OnProgress) -> Contents:
     """Read all records of the current version; raises store.StoreError and OSError."""
     found = Contents()
-    names = [path for path, _, _ in layout.entries(cache.directory)]
+    names = [file.path for file in layout.entries(cache.directory)]
     for done, path in enumerate(names, 1):
         bucket, _, key = path.split("/")
         _read_one(bucket, key, cache, found)

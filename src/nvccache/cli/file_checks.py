@@ -33,8 +33,8 @@ def of_files(settings: Config) -> Iterator[Finding]:
         bar("checking files") as on_progress,
     ):
         every = layout.entries(cache.directory)
-        entries = [each for each in every if each[0].partition("/")[0] in store.BUCKETS]
-        for done, (path, bytes_of_file, _) in enumerate(entries, 1):
+        entries = [each for each in every if each.path.partition("/")[0] in store.BUCKETS]
+        for done, (path, bytes_of_file) in enumerate([(file.path, file.size) for file in entries], 1):
             with contextlib.suppress(FileNotFoundError):  # a build or `clean` removed it
                 try:
                     if not _is_good(cache, path):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 
 from nvccache.files import untrusted
 from nvccache.store import cachedir_tag
@@ -20,12 +19,9 @@ from nvccache.store.cachedir_tag import ForeignDirectoryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nvccache.config import Config
 
 TEMPORARY = "tmp"
-_FOREVER = float("inf")
 
 
 class StoreError(Exception):
@@ -171,23 +167,20 @@ class Directory:
 
     def list(self, folder: str = "") -> list[tuple[str, os.stat_result]]:
         """Names in a folder with their status, links not followed; empty if the folder does not exist."""
-        return [(name, status) for name, status in self.each(folder) if status]
-
-    def each(self, folder: str, until: float = _FOREVER) -> Iterator[tuple[str, os.stat_result | None]]:
-        """The same, lazily; the status is None for entries reached after `until`, of the monotonic clock."""
+        found = []
         try:
             entries = os.scandir(self._full(folder))
         except FileNotFoundError:
             if not folder:
                 raise
-            return
+            return []
         with entries:
             for entry in entries:
                 try:
-                    is_late = time.monotonic() > until
-                    yield entry.name, None if is_late else entry.stat(follow_symlinks=False)
+                    found.append((entry.name, entry.stat(follow_symlinks=False)))
                 except FileNotFoundError:
                     continue  # just removed
+        return found
 
     def _full(self, path: str) -> str:
         if not self._mode:

@@ -11,15 +11,14 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from nvccache.files import flock
 from nvccache.store import cachedir_tag, inflight, layout, locks, store
 from nvccache.store import directory as directories
 from nvccache.store.directory import Directory, LockTimeoutError, NoCacheError, StoreError
+from nvccache.store.layout import File
 from nvccache.values import dataclass
-
-Progress = Callable[[int, int], None]
 
 _TARGET_SHARE = 0.9  # of the limit that eviction leaves, so that not every call has to evict
 _STALE_SECONDS = 24 * 3600  # after which a temporary file is abandoned
@@ -29,7 +28,6 @@ _BATCH = 100  # files removed before the lock of the shard is released for other
 # Limits of a call that stores something: files to scan (all of a small cache), seconds for that, and seconds
 # for removing files.
 _MOST_FILES_PER_CALL = 8192
-_LEAST_FILES_PER_CALL = 1500  # even after _SCAN_SECONDS: on a busy machine nothing would ever be counted
 _SCAN_SECONDS = 0.06
 _REMOVAL_SECONDS = 0.04
 _LOCK_SECONDS = 0.01
@@ -43,29 +41,10 @@ class Amount:
     files: int
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: str  # in the directory
-    size: int
-    used: float  # seconds since the epoch
-
-    @property
-    def folder(self) -> str:
-        return self.path.split("/")[1]
-
-    @property
-    def slice(self) -> int:
-        return int(self.folder, 16)
-
-    @property
-    def shard(self) -> str:
-        return self.folder[0]
-
-
 def usage(cache: str | Directory) -> Amount:
     """The size of the cache now, counted file by file; raises StoreError."""
     with as_store_errors(directories.at(cache)) as root:
-        files = _files(root)
+        files = list(layout.entries(root))
         return Amount(sum(file.size for file in files) + _bytes_outside_buckets(root), len(files))
 
 
@@ -74,18 +53,16 @@ def prune(
     max_bytes: int | None = None,
     older_than: float | None = None,
     is_dry_run: bool = False,
-    on_progress: Progress | None = None,
 ) -> Amount:
     """Remove what was not used for `older_than` seconds, then the least recently used above the limit.
 
-    Returns what was removed, or would be in a dry run. `on_progress` gets the numbers of files done and in
-    all. Raises StoreError if the directory cannot be used.
+    Returns what was removed, or would be in a dry run. Raises StoreError if the directory cannot be used.
     """
     now = time.time()
     with as_store_errors(directories.at(cache)) as root:
         if not is_dry_run:
             sweep(root, now)
-        files = _least_recently_used(_files(root), now)
+        files = _least_recently_used(layout.entries(root), now)
         total = sum(file.size for file in files) + _bytes_outside_buckets(root)
         doomed = []
         for file in files:
@@ -93,48 +70,46 @@ def prune(
             if is_old or (max_bytes is not None and total > max_bytes):
                 doomed.append(file)
                 total -= file.size
-        return _removed(root, doomed, is_dry_run, on_progress)
+        return _removed(root, doomed, is_dry_run)
 
 
-def remove(
-    cache: str | Directory,
-    names: Container[str],
-    is_dry_run: bool = False,
-    on_progress: Progress | None = None,
-) -> Amount:
+def clear(cache: str | Directory, is_dry_run: bool = False) -> Amount:
+    """Remove everything in the buckets; raises StoreError."""
+    return prune(cache, max_bytes=-1, is_dry_run=is_dry_run)
+
+
+def remove(cache: str | Directory, names: Container[str], is_dry_run: bool = False) -> Amount:
     """Remove the named files from the buckets; otherwise like `prune`. Raises StoreError."""
     with as_store_errors(directories.at(cache)) as root:
-        return _removed(root, [file for file in _files(root) if file.path in names], is_dry_run, on_progress)
+        return _removed(root, [file for file in layout.entries(root) if file.path in names], is_dry_run)
 
 
-def _removed(root: Directory, doomed: list[_File], is_dry_run: bool, on_progress: Progress | None) -> Amount:
+def _removed(root: Directory, doomed: list[File], is_dry_run: bool) -> Amount:
     if not is_dry_run:
-        doomed = _remove(root, doomed, on_progress)
+        doomed = _remove(root, doomed)
         with contextlib.suppress(OSError, StoreError), layout.count_for_update(root) as count:
             for file in doomed:
-                count.add({file.folder: -file.size})
+                count.add({_folder(file): -file.size})
     return Amount(sum(file.size for file in doomed), len(doomed))
 
 
 def _bytes_outside_buckets(root: Directory) -> int:
-    return sum(size for _, size, _ in layout.outside_buckets(root))
+    return sum(file.size for file in layout.slice_of(root, (), layout.LAST_SLICE))
 
 
-def clear(cache: str | Directory, is_dry_run: bool = False, on_progress: Progress | None = None) -> Amount:
-    """Remove everything in the buckets; raises StoreError."""
-    return prune(cache, max_bytes=-1, is_dry_run=is_dry_run, on_progress=on_progress)
+def _folder(file: File) -> str:
+    """The name of a file's folder, such as `ab`."""
+    return file.path.split("/")[1]
 
 
-def count_and_limit(
-    cache: str | Directory, added: Mapping[str, int], max_bytes: int, is_hurried: bool = True
-) -> str:
+def count_and_limit(cache: str | Directory, added: Mapping[str, int], max_bytes: int) -> str:
     """Add the bytes by which folders have grown, and evict what exceeds the limit, unless that is 0.
 
-    A call that stored something does this once, and if it `is_hurried`, only part of the work. Returns a word
-    of outcomes.STORE_FAULTS if that failed, or an empty string.
+    A call that stored something does this once, and only part of the work. Returns a word of
+    outcomes.STORE_FAULTS if that failed, or an empty string.
     """
     try:
-        _count_and_limit(directories.at(cache), added, max_bytes, is_hurried)
+        _count_and_limit(directories.at(cache), added, max_bytes)
     except LockTimeoutError:
         return ""  # what was not counted now is found when its slice is recounted
     except (OSError, StoreError) as error:
@@ -142,7 +117,7 @@ def count_and_limit(
     return ""
 
 
-def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, is_hurried: bool) -> None:
+def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int) -> None:
     now = time.time()
     with layout.count_for_update(root) as count:
         count.add(added)
@@ -152,64 +127,50 @@ def _count_and_limit(root: Directory, added: Mapping[str, int], max_bytes: int, 
             return
         before = count.copy()
         first = count.advance()
-    until = time.monotonic() + (_SCAN_SECONDS if is_hurried else math.inf)
-    most = math.inf if not is_hurried else _MOST_FILES_PER_CALL if is_over or not before.is_complete else 0
-    scan = _Scan(root, first, most, until, now)
+    most = _MOST_FILES_PER_CALL if is_over or not before.is_complete else 0
+    files, sizes = _scan(root, first, most, now)
     count = before.copy()
-    count.merge(scan.sizes, before, now)
+    count.merge(sizes, before, now)
     if max_bytes and count.total > max_bytes:
         # Evict from each slice its share of the excess, whatever its size: otherwise one large file would
         # evict all others in its slice.
-        wanted = (count.total - _TARGET_SHARE * max_bytes) * scan.slices / layout.SLICES
-        doomed = _files_worth(wanted, _least_recently_used(scan.files, now))
-        seconds = _REMOVAL_SECONDS if is_hurried else math.inf
-        for file in _remove(root, doomed, seconds=seconds):
-            scan.sizes[file.slice] -= file.size
+        wanted = (count.total - _TARGET_SHARE * max_bytes) * len(sizes) / layout.SLICES
+        doomed = _files_worth(wanted, _least_recently_used(files, now))
+        for file in _remove(root, doomed, _REMOVAL_SECONDS):
+            sizes[int(_folder(file), 16)] -= file.size
     with layout.count_for_update(root) as count:
-        count.merge(scan.sizes, before, now)
+        count.merge(sizes, before, now)
 
 
-class _Scan:
-    """The files in some slices, from `first` on, until there are `most` of them or time is up."""
+def _scan(root: Directory, first: int, most: int, now: float) -> tuple[list[File], dict[int, int]]:
+    """The files in some slices, from `first` on, until there are `most` of them or time is up.
 
-    def __init__(self, root: Directory, first: int, most: float, until: float, now: float) -> None:
-        self.files: list[_File] = []
-        self.sizes: dict[int, int] = {}  # bytes by slice; estimated if time was up within the slice
-        self.slices = 0.0  # scanned, fractions included
-        folders = layout.folders(root)
-        for number in [*range(first, layout.SLICES), *range(first)]:
-            if number == layout.LAST_SLICE:
-                sweep(root, now, until)
-                self.sizes[number] = _bytes_outside_buckets(root)
-                self.slices += 1
-            else:
-                self._add(root, number, folders.get(f"{number:02x}", []), until)
-            if len(self.files) >= most or time.monotonic() > until:
-                break
-
-    def _add(self, root: Directory, number: int, folders: list[str], until: float) -> None:
-        here: list[_File] = []
-        names = 0
-        for folder in folders:
-            latest = until if len(self.files) + len(here) >= _LEAST_FILES_PER_CALL else math.inf
-            for path, size, used in layout.in_folder(root, folder, latest):
-                names += 1
-                if used is not None:
-                    here.append(_File(path, size, used))
-        scanned = len(here) / names if names else 1.0
-        if scanned:
-            self.sizes[number] = int(sum(file.size for file in here) / scanned)
-        self.files += here
-        self.slices += scanned
+    And the bytes in each slice.
+    """
+    until = time.monotonic() + _SCAN_SECONDS
+    files: list[File] = []
+    sizes: dict[int, int] = {}
+    buckets = layout.buckets_in(root)
+    for number in [*range(first, layout.SLICES), *range(first)]:
+        if number == layout.LAST_SLICE:
+            sweep(root, now)
+            sizes[number] = _bytes_outside_buckets(root)
+        else:
+            found = layout.slice_of(root, buckets, number)
+            sizes[number] = sum(file.size for file in found)
+            files += found
+        if len(files) >= most or time.monotonic() > until:
+            break
+    return files, sizes
 
 
-def _least_recently_used(files: Iterable[_File], now: float) -> list[_File]:
+def _least_recently_used(files: Iterable[File], now: float) -> list[File]:
     """The files in the order of eviction: those with an impossible date come first."""
     latest = now + _AHEAD_SECONDS
     return sorted(files, key=lambda file: file.used if file.used <= latest else 0.0)
 
 
-def _files_worth(wanted: float, files: Iterable[_File]) -> list[_File]:
+def _files_worth(wanted: float, files: Iterable[File]) -> list[File]:
     """The first files that together have the wanted number of bytes."""
     found = []
     for file in files:
@@ -220,21 +181,15 @@ def _files_worth(wanted: float, files: Iterable[_File]) -> list[_File]:
     return found
 
 
-def sweep(root: Directory, now: float, until: float = math.inf) -> None:
-    """Remove what killed calls and other versions have left outside the buckets, until time is up."""
-    for path, _, touched in list(layout.outside_buckets(root)):
-        if time.monotonic() > until:
-            return
-        is_stale = not -_AHEAD_SECONDS <= now - touched <= _STALE_SECONDS
+def sweep(root: Directory, now: float) -> None:
+    """Remove what killed calls and other versions have left outside the buckets."""
+    for file in layout.slice_of(root, (), layout.LAST_SLICE):
+        is_stale = not -_AHEAD_SECONDS <= now - file.used <= _STALE_SECONDS
         with contextlib.suppress(OSError):
-            if path.startswith(f"{inflight.FOLDER}/"):
-                inflight.remove_abandoned(root, path)
-            elif is_stale and layout.is_garbage(path):
-                root.unlink(path)
-
-
-def _files(root: Directory) -> list[_File]:
-    return [_File(*found) for found in layout.entries(root)]
+            if file.path.startswith(f"{inflight.FOLDER}/"):
+                inflight.remove_abandoned(root, file.path)
+            elif is_stale and layout.is_garbage(file.path):
+                root.unlink(file.path)
 
 
 @contextlib.contextmanager
@@ -253,14 +208,14 @@ def as_store_errors(root: Directory) -> Iterator[Directory]:
         raise StoreError(f"cannot use `{root.path}`: {error.strerror or error}") from None
 
 
-def _remove(
-    root: Directory, doomed: list[_File], on_progress: Progress | None = None, seconds: float = math.inf
-) -> list[_File]:
-    """Remove files, at least the first batch, until time is up; returns those removed."""
-    removed: list[_File] = []
-    done = 0
-    is_hurried = seconds < math.inf
+def _remove(root: Directory, doomed: list[File], seconds: float = math.inf) -> list[File]:
+    """Remove files, at least the first batch, until time is up; returns those removed.
+
+    With a time limit, the files of a shard that another process has locked stay.
+    """
+    removed: list[File] = []
     until = time.monotonic() + seconds
+    is_hurried = seconds < math.inf
     for shard, files in _batches(doomed):
         try:
             waiting = _LOCK_SECONDS if is_hurried else None
@@ -271,24 +226,21 @@ def _remove(
                 raise
         if time.monotonic() > until:
             break
-        done += len(files)
-        if on_progress:
-            on_progress(done, len(doomed))
     return removed
 
 
-def _batches(doomed: list[_File]) -> Iterator[tuple[str, list[_File]]]:
+def _batches(doomed: list[File]) -> Iterator[tuple[str, list[File]]]:
     """Batches of files, each with its shard; shards alternate, so that each lock is free most of the time."""
-    by_shard: dict[str, list[_File]] = {}
+    by_shard: dict[str, list[File]] = {}
     for file in doomed:
-        by_shard.setdefault(file.shard, []).append(file)
+        by_shard.setdefault(_folder(file)[0], []).append(file)
     for start in range(0, max(map(len, by_shard.values()), default=0), _BATCH):
         for shard, files in sorted(by_shard.items()):
             if files[start:]:
                 yield shard, files[start : start + _BATCH]
 
 
-def _unlink_if_unused_since(root: Directory, file: _File) -> bool:
+def _unlink_if_unused_since(root: Directory, file: File) -> bool:
     """Remove a file, unless it was used after it was chosen; raises OSError."""
     try:
         if root.status(file.path).st_mtime > file.used:

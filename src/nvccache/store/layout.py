@@ -16,11 +16,12 @@ from __future__ import annotations
 import contextlib
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
 from nvccache.store.directory import TEMPORARY, Directory
 from nvccache.store.event_line import FOLDER as JOURNAL
+from nvccache.values import dataclass
 
 # In a folder: the directory itself may be like /tmp, where files of other users cannot be replaced.
 USAGE = f"{JOURNAL}/usage-v4"
@@ -50,45 +51,41 @@ _LOCK = "usage"
 _LOCK_SECONDS = 0.1
 
 
-def entries(root: Directory) -> Iterator[tuple[str, int, float]]:
-    """The files in the buckets: path, size, and time of last use. Raises OSError."""
-    for bucket in _folders(root, "", BUCKET):
-        for shard in _folders(root, bucket, SHARD):
-            yield from _files(root, f"{bucket}/{shard}", ENTRY)
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str  # in the directory
+    size: int
+    used: float  # seconds since the epoch
 
 
-def folders(root: Directory) -> dict[str, list[str]]:
-    """The folders in all buckets, by their own names such as `ab`. Raises OSError."""
-    found: dict[str, list[str]] = {}
-    for bucket in _folders(root, "", BUCKET):
-        for name, _ in root.each(bucket, until=0.0):
-            if SHARD.fullmatch(name):
-                found.setdefault(name, []).append(f"{bucket}/{name}")
-    return found
+def entries(root: Directory) -> Iterator[File]:
+    """The files in the buckets. Raises OSError."""
+    buckets = buckets_in(root)
+    return (file for number in range(SHARDS) for file in slice_of(root, buckets, number))
 
 
-def in_folder(root: Directory, folder: str, until: float) -> Iterator[tuple[str, int, float | None]]:
-    """The files of a folder as from `entries`; size 0 and time None for those reached after `until`.
+def buckets_in(root: Directory) -> list[str]:
+    """The names of all buckets, those of other versions included. Raises OSError."""
+    found = root.list()
+    return [name for name, status in found if BUCKET.fullmatch(name) and stat.S_ISDIR(status.st_mode)]
 
-    Yields nothing if `folder` is not a folder, or one of an untrusted user.
-    """
+
+def slice_of(root: Directory, buckets: Iterable[str], number: int) -> list[File]:
+    """The files in the folders of one name in all buckets, or outside the buckets."""
+    if number == LAST_SLICE:
+        return [file for folder, pattern in OUTSIDE_BUCKETS.items() for file in _files(root, folder, pattern)]
+    return [file for bucket in buckets for file in _files(root, f"{bucket}/{number:02x}", ENTRY)]
+
+
+def _files(root: Directory, folder: str, pattern: re.Pattern[str]) -> Iterator[File]:
     try:
-        for name, status in root.each(folder, until):
-            if status is None:
-                yield f"{folder}/{name}", 0, None
-            elif ENTRY.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
-                yield f"{folder}/{name}", status.st_size, status.st_mtime
+        found = root.list(folder)
     except OSError:
-        return
-
-
-def outside_buckets(root: Directory) -> Iterator[tuple[str, int, float]]:
-    """Our files outside the buckets: path, size, and modification time."""
-    for folder, pattern in OUTSIDE_BUCKETS.items():
-        try:
-            yield from _files(root, folder, pattern)
-        except OSError:
-            continue  # a link or a file instead of a folder
+        return  # not a folder, or one that only another user may list
+    for name, status in found:
+        if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
+            path = f"{folder}/{name}" if folder else name
+            yield File(path, status.st_size, status.st_mtime)
 
 
 def is_garbage(path: str) -> bool:
@@ -99,17 +96,6 @@ def is_garbage(path: str) -> bool:
     if folder == "remote":
         return name != "lock"
     return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
-
-
-def _folders(root: Directory, folder: str, pattern: re.Pattern[str]) -> list[str]:
-    found = root.list(folder)
-    return [name for name, status in found if pattern.fullmatch(name) and stat.S_ISDIR(status.st_mode)]
-
-
-def _files(root: Directory, folder: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, int, float]]:
-    for name, status in root.list(folder):
-        if pattern.fullmatch(name) and not stat.S_ISDIR(status.st_mode):
-            yield f"{folder}/{name}" if folder else name, status.st_size, status.st_mtime
 
 
 class Count:

@@ -85,7 +85,7 @@ def inputs_in(body: bytes) -> list[InputRecord]:
 
 def shareable(cache: Store) -> list[tuple[str, str]]:
     """The bucket and key of all that may be sent, blobs before records."""
-    found = [path.split("/") for path, _, _ in layout.entries(cache.directory)]
+    found = [file.path.split("/") for file in layout.entries(cache.directory)]
     return [
         (bucket, name.removesuffix(store.COMPRESSED))
         for wanted in (store.BLOB, store.RECORD)

@@ -12,7 +12,7 @@ import pytest
 
 import unprivileged
 from nvccache.files import keys
-from nvccache.store import directory, event_line, eviction, inflight, layout, locks
+from nvccache.store import event_line, eviction, inflight, layout, locks
 from nvccache.store.directory import Directory, StoreError
 from nvccache.store.store import BLOB, RECORD, REPLAY, Store
 
@@ -202,8 +202,8 @@ def test_temporary_files_of_killed_processes_go_after_a_day(root):
 
 def test_what_a_build_uses_after_it_was_chosen_stays(root, monkeypatch):
     digest = _add(root, 1, age=1000)
-    found = list(eviction._files(Directory(str(root))))
-    monkeypatch.setattr(eviction, "_files", lambda root: found)
+    found = list(layout.entries(Directory(str(root))))
+    monkeypatch.setattr(layout, "entries", lambda root: found)
     Store(str(root)).read_blob(digest)
     assert eviction.clear(str(root)).files == 0
     assert _left(root, [digest]) == [True]
@@ -318,40 +318,18 @@ def test_a_call_looks_at_a_part_of_a_large_cache_and_the_next_at_another(root, m
 
 def test_a_large_file_does_not_cost_others_in_its_slice(root, monkeypatch):
     """Each slice loses as much as if all slices were scanned."""
-    monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
     digests = [_add(root, number, age=100) for number in range(100)]
     large = root / BLOB / digests[0][:2] / digests[0]
     large.write_bytes(bytes(100 * SIZE))
-    eviction.count_and_limit(str(root), {}, max_bytes=0, is_hurried=False)
+    eviction.count_and_limit(str(root), {}, max_bytes=0)
     limit = _count(root).total - SIZE
+    monkeypatch.setattr(eviction, "_MOST_FILES_PER_CALL", 10)
     calls = 0
     while _count(root).total > limit:
         eviction.count_and_limit(str(root), {}, max_bytes=limit)
         calls += 1
     assert calls < 10 and large.exists()
     assert sum(_left(root, digests)) > 80
-
-
-def test_what_is_found_too_late_is_estimated(root, monkeypatch):
-    """A slow file system must not keep a slice from ever being counted."""
-    for number in range(40):
-        Store(str(root)).add_blob(f"{number:064x}", bytes(SIZE), compress=False)
-    monkeypatch.setattr(eviction, "_LEAST_FILES_PER_CALL", 0)
-    looked = []
-
-    def ticking() -> float:
-        looked.append(1)
-        return float(len(looked))
-
-    monkeypatch.setattr(directory.time, "monotonic", ticking)
-    scan = eviction._Scan(Directory(str(root)), 0, 1, until=20.0, now=0.0)
-    assert 0 < len(scan.files) < 30
-    assert scan.sizes == {0: 40 * SIZE}
-    assert scan.slices == len(scan.files) / 40
-    looked.clear()
-    assert not eviction._Scan(Directory(str(root)), 0, 1, until=0.0, now=0.0).sizes
-    monkeypatch.setattr(eviction, "_LEAST_FILES_PER_CALL", 1)
-    assert eviction._Scan(Directory(str(root)), 0, 1, until=0.0, now=0.0).sizes == {0: 40 * SIZE}
 
 
 @pytest.mark.parametrize("ahead", [DAY, 80 * 365 * DAY])
