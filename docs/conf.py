@@ -82,7 +82,7 @@ NAVIGATION = {
         "development/glossary",
     ],
 }
-# What Furo's pages lack for those who use a keyboard or a screen reader: tests/test_doc_site_pages.py.
+# What Furo's pages lack for those who use a keyboard or a screen reader.
 ACCESSIBLE = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',

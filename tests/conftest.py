@@ -38,8 +38,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     marks.mark_case(item)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `full`, for the sake of minutes, where nothing else is asked for."""
+    """Check the marks, and leave out what is marked `full`, where nothing else is asked for."""
+    names_cases = any("[" in word for word in config.args)
+    if faults := [] if names_cases else marks.faults(items):
+        raise pytest.UsageError("; ".join(faults))
     if marks.asks_for_more(config):
         return
     config.hook.pytest_deselected(items=[item for item in items if marks.is_full(item)])

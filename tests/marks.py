@@ -2,10 +2,13 @@
 
 A test or a case is marked by what it adds. `full` is what shows in another variant what a test that runs by
 default shows; a table or a grid of cases names with `by_default` those that run by default. `smoke` is one
-case of each kind of behaviour. test_marks.py checks that they are used so.
+case of each kind of behaviour. conftest.py refuses marks that name no case.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -47,6 +50,22 @@ def mark_case(item: pytest.Item) -> None:
     kind = chosen.kwargs.get("smoke", {}).get(case)
     if kind:
         item.add_marker(pytest.mark.smoke(kind))
+
+
+def faults(items: Sequence[pytest.Item]) -> list[str]:
+    """Marks that are wrong: of cases that do not exist, of all cases there are, or two for one kind."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    found = []
+    for test, own in tests.items():
+        if mark := own[0].get_closest_marker("by_default"):
+            cases, chosen = {case_of(item) for item in own}, {*mark.args, *mark.kwargs.get("smoke", {})}
+            found += [f"{test} has no case `{name}`" for name in sorted(chosen - cases)]
+            found += [f"{test} leaves no case to a full run"] if cases == set(mark.args) else []
+    quick = Counter(mark.args[0] for item in items for mark in item.iter_markers("smoke"))
+    found += [f"`{kind}` is no kind of behaviour" for kind in quick.keys() - KINDS]
+    return found + [f"{count} tests stand for `{kind}`" for kind, count in quick.items() if count > 1]
 
 
 def case_of(item: pytest.Item) -> str:

@@ -14,8 +14,6 @@ are edited. All of them, with all headers, and edited:
     NVCCACHE_TEST_NVCC=/path/to/nvcc     with another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/g++     and host compiler
     NVCCACHE_TEST_LIGHT=1                next to no CUDA headers, three times as fast
-
-command_line_table.py runs them on several toolkits, and makes a table of what became of each line.
 """
 
 from __future__ import annotations
