@@ -11,7 +11,6 @@ program makes them up. Files in /proc and other pseudo file systems are generate
 
 from __future__ import annotations
 
-import marshal
 import os
 
 # The C module behind `operator`, whose Python part need not be loaded.
@@ -100,15 +99,6 @@ def is_settled(signature: Signature, now_ns: int) -> bool:
     if now_ns - last_change(signature, now_ns) <= _FINE_SECONDS * _SECOND:
         return False
     return has_reliable_dates(signature[0], signature[4])
-
-
-def to_bytes(signatures: Iterable[Signature]) -> bytes:
-    """A form for comparisons, many times faster to make than text; it is never decoded.
-
-    All numbers as a list in version 2 of `marshal`: `[`, their count (4 bytes, little-endian), then for each
-    `i` and 4 bytes, or `l`, the count of its digits in base 2**15 (4 bytes) and the digits (2 bytes each).
-    """
-    return marshal.dumps(list(chain.from_iterable(signatures)), 2)
 
 
 def to_text(signatures: Iterable[Signature]) -> str:

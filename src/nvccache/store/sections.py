@@ -96,14 +96,6 @@ def split(section: bytes) -> list[str]:
     return strings
 
 
-def split_bytes(section: bytes) -> list[bytes]:
-    """As `split`, but not decoded."""
-    *strings, rest = section.split(b"\0")
-    if rest:
-        raise ValueError("a string is not terminated")
-    return strings
-
-
 def in_tuples(strings: list[str], width: int) -> list[tuple[str, ...]]:
     """The strings in groups of `width`; raises ValueError."""
     if len(strings) % width:
@@ -132,8 +124,6 @@ BYTES: FieldType = (bytes, bytes)
 STRING: FieldType = (os.fsencode, os.fsdecode)
 ASCII: FieldType = (os.fsencode, lambda section: section.decode("ascii"))
 STRINGS: FieldType = (join, split)
-PATHS: FieldType = (join, split_bytes)  # decoded as bytes, which system calls take as they are
 PAIRS: FieldType = tuples_of(2)
-TRIPLES: FieldType = tuples_of(3)
 NUMBER: FieldType = (lambda number: f"{number:.6f}".encode(), decode_number)
 FLAG: FieldType = (lambda flag: b"1" if flag else b"", bool)

@@ -74,12 +74,6 @@ def test_a_header_that_claims_what_is_not_there_is_an_error(made, at, form, valu
         elf.sections(bytes(image))
 
 
-def test_a_section_beyond_the_end_is_an_error(made):
-    image = made.read_bytes()
-    with pytest.raises(ValueError, match="past the end"):
-        elf.content_of(image, (b"", elf.PROGRAM_BITS, len(image) - 1, 2))
-
-
 def test_damage_is_an_error_or_another_answer_and_nothing_else(made, tmp_path):
     whole = made.read_bytes()
     choose = random.Random(1)
@@ -90,6 +84,7 @@ def test_damage_is_an_error_or_another_answer_and_nothing_else(made, tmp_path):
         try:
             for section in elf.sections(bytes(image)):
                 elf.content_of(bytes(image), section)
+            elf.symbols(bytes(image))
             elf.type_and_machine(bytes(image))
         except ValueError:
             pass
@@ -132,18 +127,6 @@ __asm__(".comm shared,4\\n.globl one\\n.section .text.g,\\"axG\\",@progbits,grou
     assert found[b"inner"] == 0
     assert found[b"hidden"] == elf.GLOBAL | elf.HIDDEN | elf.STRONG
     assert {found[name] for name in (b"weak", b"asked", b"shared", b"one")} == {elf.GLOBAL}
-
-
-def test_damaged_symbols_are_a_value_error(made):
-    """Or other symbols are found; no other bytes are read, and no other exception is raised."""
-    whole = made.read_bytes()
-    seeded = random.Random(4)
-    for _ in range(300):
-        image = bytearray(whole)
-        for _ in range(seeded.randrange(1, 6)):
-            image[seeded.randrange(16, len(image))] = seeded.randrange(256)
-        with contextlib.suppress(ValueError):
-            elf.symbols(bytes(image[: seeded.randrange(100, len(image) + 1)]))
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,3 @@ def test_what_cannot_be_locked_is_an_error_and_may_be_closed(opened):
         flock.take_or_close(path_only)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(path_only)
-
-
-def test_giving_up_what_is_closed_is_no_error(opened):
-    descriptor = opened()
-    os.close(descriptor)
-    flock.release(descriptor)

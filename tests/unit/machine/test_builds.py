@@ -61,10 +61,6 @@ def test_a_call_without_the_leader_among_its_ancestors_belongs_to_none(processes
     assert processes.build(session=100) == ""
 
 
-def test_process_1_of_a_container_leads_the_session(processes):
-    assert processes.build(session=1) == ""
-
-
 def test_ancestors_outside_of_the_container_are_none(processes):
     processes.start(6, session=0, parent=0)
     assert processes.build(session=0) == "6-60"

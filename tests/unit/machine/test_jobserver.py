@@ -87,23 +87,15 @@ def test_the_flags_that_are_shared_with_make_stay_as_they_are(find, pipe):
     assert not before[0] & os.O_NONBLOCK
 
 
-def test_a_jobserver_is_not_inherited_by_tools(find, pipe):
-    assert not os.get_inheritable(find(f"--jobserver-auth={pipe[0]},{pipe[1]}").descriptor)
-
-
 def test_the_last_word_counts(find, pipe):
     good = f"--jobserver-auth={pipe[0]},{pipe[1]}"
     assert find(f"--jobserver-fds=-2,-2 {good}")
     assert not find(f"{good} --jobserver-auth=-2,-2")
 
 
-@pytest.mark.parametrize("makeflags", ["", "n", "-j1", "ks -j4", "--jobserver-auth=", "--jobserver-auth=3"])
+@pytest.mark.parametrize("makeflags", ["", "ks -j4", "--jobserver-auth=", "--jobserver-auth=3"])
 def test_without_a_jobserver_in_makeflags_there_is_none(find, makeflags):
     assert find(makeflags) is None
-
-
-def test_without_makeflags_there_is_none():
-    assert jobserver.find({}) is None
 
 
 def test_a_variable_of_the_makefile_is_no_jobserver(find, pipe):
@@ -112,13 +104,7 @@ def test_a_variable_of_the_makefile_is_no_jobserver(find, pipe):
     assert not find(f"FLAGS=-j\\ --jobserver-auth={pipe[0]},{pipe[1]}")
 
 
-def test_closed_descriptors_are_no_jobserver(find, pipe):
-    for end in pipe:
-        os.close(end)
-    assert not find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
-
-
-@pytest.mark.parametrize("argv", ["-3,-4", "3,-4", "99999999999999999999,4", "3 4", "a,b", "³,⁴"])
+@pytest.mark.parametrize("argv", ["-3,-4", "99999999999999999999,4", "a,b", "³,⁴"])
 def test_what_are_no_descriptors_is_no_jobserver(find, argv):
     assert not find(f"--jobserver-auth={argv}")
 

@@ -84,7 +84,7 @@ def test_the_directory_of_the_call_itself_stays(left):
     assert left.exists()
 
 
-@pytest.mark.parametrize("name", ["0123", "{}x", "x{}", "{}.d"])
+@pytest.mark.parametrize("name", ["0123", "{}x"])
 def test_what_is_called_otherwise_stays(left, name):
     other = left.with_name(name.replace("{}", left.name))
     left.rename(other)
@@ -180,8 +180,3 @@ def test_without_locks_a_directory_is_made_and_none_is_swept(left, parent, monke
     os.close(scratch.make(str(parent / scratch.new_name())))
     sweep(parent)
     assert len(list(parent.iterdir())) == 3
-
-
-def test_a_directory_that_is_not_there_is_no_trouble(tmp_path):
-    sweep(tmp_path / "absent")
-    scratch.remove(str(tmp_path / "absent" / "absent"))

@@ -67,28 +67,6 @@ def test_a_number_of_jobs_may_be_more_than_the_cores_and_takes_no_others(tmp_pat
     assert numbers_of(pool_of([2, 3], str(tmp_path), jobs=4)) == [2, 3, 16, 17]
 
 
-def test_the_pool_depends_on_the_user_alone(monkeypatch):
-    before = pool_directory()
-    monkeypatch.setenv("TMPDIR", "/elsewhere")
-    monkeypatch.setenv("NVCCACHE_DIR", "/elsewhere")
-    assert pool_directory() == before
-    assert before in (f"/dev/shm/nvccache-{os.geteuid()}", f"/tmp/nvccache-{os.geteuid()}")
-
-
-def test_one_process_gets_each_slot_of_the_pool_once(tmp_path):
-    pool = Pool(str(tmp_path), range(2))
-    taken = [pool.take(), pool.take()]
-    assert all(taken)
-    assert pool.take() is None
-    taken[0].release()
-    taken[0].release()
-    again = pool.take()
-    assert again
-    assert pool.take() is None
-    again.release()
-    taken[1].release()
-
-
 HOLDER = """
 import sys
 from nvccache.machine.slots import Pool
@@ -129,13 +107,6 @@ def is_link_to(name, target):
         return os.readlink(f"/proc/self/fd/{name}") == target
     except OSError:
         return False
-
-
-def test_a_slot_of_the_pool_is_not_inherited_by_tools(tmp_path):
-    slot = Pool(str(tmp_path), range(1)).take()
-    listing = subprocess.check_output(["ls", "-l", "/proc/self/fd"], close_fds=False)
-    assert b"slot-0" not in listing
-    slot.release()
 
 
 @pytest.mark.parametrize("kind", ["empty", "missing", "file", "links"])
@@ -186,22 +157,6 @@ def test_the_own_slots_come_first_and_without_a_condition():
     assert slots.take() is None
 
 
-def test_an_own_slot_is_given_when_the_pool_is_full(tmp_path):
-    other = Pool(str(tmp_path), range(1)).take()
-    slots = Slots(1, Pool(str(tmp_path), range(1)), None)
-    assert slots.take().is_own
-    assert slots.take() is None
-    other.release()
-
-
-def test_an_own_slot_occupies_one_of_the_pool_while_it_is_in_use(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), range(2)), None)
-    slot = slots.take()
-    assert free_in_pool(tmp_path, 2) == 1
-    slot.release()
-    assert free_in_pool(tmp_path, 2) == 2
-
-
 def test_further_slots_come_from_the_pool(tmp_path):
     slots = Slots(1, Pool(str(tmp_path), range(3)), None)
     taken = [slots.take() for _ in range(4)]
@@ -236,13 +191,6 @@ def test_what_a_jobserver_allows_keeps_the_machine_busy_for_others(tmp_path):
     assert free_in_pool(tmp_path, 3) == 1
     slots.release_all()
     assert free_in_pool(tmp_path, 3) == 3
-
-
-def test_without_a_token_nothing_of_the_pool_is_taken(tmp_path):
-    slots = Slots(1, Pool(str(tmp_path), range(3)), Tokens(0))
-    assert count(slots.take) == 1
-    assert free_in_pool(tmp_path, 3) == 2
-    slots.release_all()
 
 
 def test_a_slot_with_none_of_the_pool_comes_before_one_more(tmp_path):

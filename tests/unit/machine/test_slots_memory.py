@@ -47,11 +47,6 @@ def test_what_a_group_can_drop_is_free(machine):
     assert slots.free_memory() == 2 * GIB
 
 
-def test_a_group_without_a_limit_limits_nothing(machine):
-    machine(**files("max", 2 * GIB))
-    assert slots.free_memory() == 4 * GIB
-
-
 def test_groups_of_the_first_version_count(machine):
     machine(
         proc__meminfo=MEMINFO,
@@ -60,12 +55,6 @@ def test_groups_of_the_first_version_count(machine):
         sys__fs__cgroup__memory__a__memory_dot_usage_in_bytes=f"{GIB}\n",
     )
     assert slots.free_memory() == GIB
-
-
-def test_the_group_above_limits_too(machine):
-    root = "sys__fs__cgroup__memory"
-    machine(**files("max", 0), **{f"{root}_dot_max": "100\n", f"{root}_dot_current": "1\n"})
-    assert slots.free_memory() == 99
 
 
 def test_a_machine_that_does_not_tell_has_plenty(machine):

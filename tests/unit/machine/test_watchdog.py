@@ -103,13 +103,6 @@ def test_tools_may_remove_their_temporary_files(start, tmp_path):
     assert not (tmp_path / "left").exists()
 
 
-def test_a_caller_killed_without_tools_leaves_nothing(start):
-    caller = start(with_jobserver=False)
-    caller.kill()
-    wait_for_end(caller.watchdog)
-    assert not caller.scratch.exists()
-
-
 def test_the_watchdog_runs_nothing_of_its_caller(start):
     caller = start()
     caller.kill()
@@ -164,16 +157,6 @@ def test_no_signal_but_the_last_ends_the_watchdog(start, pipe):
     wait_for_end(caller.watchdog)
     assert not caller.scratch.exists()
     assert tokens_in(pipe) == TOKENS
-
-
-def test_a_caller_that_is_stopped_can_be_killed(start, pipe):
-    caller = start()
-    assert caller.ask("tokens.take()")
-    caller.process.send_signal(signal.SIGSTOP)
-    caller.kill()
-    wait_for_end(caller.watchdog)
-    assert tokens_in(pipe) == TOKENS
-    assert not caller.scratch.exists()
 
 
 def test_without_its_watchdog_a_caller_takes_and_returns_tokens_all_the_same(start, pipe):

@@ -76,12 +76,6 @@ def test_a_tag_that_is_a_link_makes_no_cache(root, tmp_path):
         Directory(str(root)).prepare()
 
 
-def test_a_cache_may_be_reached_by_a_link(root, tmp_path):
-    Directory(str(root)).write(NAME, b"content")
-    (tmp_path / "link").symlink_to(root)
-    assert Directory(str(tmp_path / "link")).read(NAME, 100)[0] == b"content"
-
-
 def test_a_cache_that_is_removed_and_made_again_goes_on(root, cache):
     import shutil
 
@@ -161,7 +155,7 @@ def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cac
 @pytest.mark.parametrize(
     ("directory_mode", "of_folders", "of_files"),
     [
-        (0o755, 0o755, 0o644),  # the directory's own, and the umask of the process
+        (0o755, 0o750, 0o640),  # the directory's own, and the umask of the process
         (0o2775, 0o2775, 0o664),
         (0o1777, 0o777, 0o666),
     ],
@@ -172,7 +166,7 @@ def test_who_may_use_what_is_stored(root, directory_mode, of_folders, of_files):
     if directory_mode & stat.S_ISGID:
         os.chown(root, -1, os.getgid())
         root.chmod(directory_mode)
-    previous = os.umask(0o022)
+    previous = os.umask(0o027)
     try:
         cache = Store(Directory(str(root)))
         cache.add_record(RECORD, KEY, b"body")
@@ -181,6 +175,8 @@ def test_who_may_use_what_is_stored(root, directory_mode, of_folders, of_files):
     assert not cache.fault_message
     for name in (RECORD, f"{RECORD}/{KEY[:2]}", "locks", "tmp"):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_folders), name
+    cache.add_record(store.OBJECT, KEY, b"body")
+    assert stat.S_IMODE(os.stat(cache.path(store.OBJECT, KEY)).st_mode) == 0o600
     for name in (NAME, cachedir_tag.NAME):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_files), name
     # A user who may not write must not be able to lock either.
@@ -269,14 +265,6 @@ def test_folders_are_for_the_group_where_their_bit_for_it_may_not_be_set(root, i
             assert oct((root / name).stat().st_mode & 0o7777) == oct(0o770)
 
 
-def test_how_a_user_compiles_is_for_that_user_alone(root):
-    root.mkdir()
-    root.chmod(0o2775)
-    cache = Store(str(root))
-    cache.add_record(store.OBJECT, KEY, b"body")
-    assert stat.S_IMODE(os.stat(cache.path(store.OBJECT, KEY)).st_mode) == 0o600
-
-
 def test_a_cache_that_cannot_be_read_is_a_problem(root, cache):
     cache.write(NAME, b"content")
     assert cache.problem(BUCKETS) == ""
@@ -290,24 +278,18 @@ def test_a_cache_that_cannot_be_read_is_a_problem(root, cache):
         assert Directory(copy).problem(BUCKETS) == ("unusable_cache" if os.getuid() == 0 else "")
 
 
-def test_a_cache_that_is_not_there_is_none(cache):
-    assert cache.problem(BUCKETS) == ""
-
-
 def test_the_locks_of_a_call_are_waited_for_together(root, cache, monkeypatch):
     monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.3)
     waiting = Store(cache)
     with locks.hold(Directory(str(root)), KEY[0]):
         waiting.add_record(RECORD, KEY, b"body")
         assert waiting.fault == "lock_timeout"
+        assert "holds the lock" in waiting.fault_message
         # Entries under another lock are not stored either: a stopped process may hold that one as well.
         other = next(key for key in map(_key, range(100)) if key[0] != KEY[0])
         waiting.add_record(RECORD, other, b"body")
     assert cache.seconds_waited < 10 * 0.3
     assert Store(str(root)).find_record(RECORD, other) is None
-    with pytest.raises(locks.LockTimeoutError), locks.hold(Directory(str(root)), "a"), \
-            locks.hold(cache, "a"):  # fmt: skip
-        pass
 
 
 def _key(number: int) -> str:

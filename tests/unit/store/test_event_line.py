@@ -74,13 +74,6 @@ def test_only_who_shares_the_cache_may_read_the_log(tmp_path, directory, log):
     assert found.stat().st_mode & 0o777 == log
 
 
-def test_unusable_directory_is_silent_for_a_call(tmp_path):
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    assert not event_line.append(str(in_the_way), MISS)
-    assert in_the_way.read_text() == ""
-
-
 @pytest.mark.parametrize("kind", ["FIFO", "link", "dangling link"])
 def test_what_was_planted_in_the_place_of_the_log_stays_as_it_is(cache_dir, tmp_path, kind):
     outside, log = tmp_path / "outside", tmp_path / "cache" / "journal" / event_line.LOG

@@ -48,22 +48,12 @@ def test_a_stage_is_claimed_once(claims, tmp_path):
     assert other.poll() == HELD
 
 
-def test_another_stage_is_free(claims):
-    assert isinstance(claims.take(KEY), Claim)
-    assert isinstance(claims.take(KEY[::-1]), Claim)
-
-
 def test_who_waits_learns_that_the_holder_came_to_an_end(claims, tmp_path):
     claim = claims.take(KEY)
     waiting = Claims(str(tmp_path / "cache")).take(KEY)
     claims.release(claim)
     assert waiting.poll() == ENDED
     assert files_in(tmp_path) == []
-
-
-def test_a_claim_given_up_can_be_taken_again(claims):
-    claims.release(claims.take(KEY))
-    assert isinstance(claims.take(KEY), Claim)
 
 
 def test_giving_up_all_leaves_nothing(claims, tmp_path):

@@ -48,8 +48,3 @@ def test_names_as_long_as_those_of_former_versions_are_removed_too(pattern):
         assert pattern.fullmatch("0123456789abcdef" * (length // 16))
     for name in ("0" * 31, "0" * 33, "0" * 63, "0" * 65, "0" * 96, "A" * 64, "g" * 64):
         assert not pattern.fullmatch(name)
-
-
-def test_compressed_blobs_of_all_versions_are_removed_too():
-    for length in (32, keys.LENGTH):
-        assert layout.ENTRY.fullmatch("0" * length + store.COMPRESSED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -14,8 +13,8 @@ import pytest
 
 from nvccache.files import keys
 from nvccache.store import locks, store
-from nvccache.store.directory import Directory, StoreError
-from nvccache.store.store import BLOB, RECORD, REPLAY, Store
+from nvccache.store.directory import Directory
+from nvccache.store.store import RECORD, REPLAY, Store
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
@@ -27,11 +26,6 @@ def _temporary_files(root: Path) -> list[Path]:
     return list((root / "tmp").glob("*"))
 
 
-def test_the_directory_says_that_it_is_a_cache(root, cache):
-    cache.add_memo(KEY, "x")
-    assert (root / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55\n")
-
-
 @pytest.mark.parametrize("blocked", ["", "tmp", "locks", RECORD])
 def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache, blocked):
     (root / blocked).parent.mkdir(parents=True, exist_ok=True)
@@ -39,22 +33,6 @@ def test_a_file_in_the_place_of_a_directory_is_trouble_and_no_error(root, cache,
     cache.add_record(RECORD, KEY, b"body")
     assert cache.fault_message
     assert cache.find_record(RECORD, KEY) is None
-
-
-def test_what_is_stored_obeys_the_umask(root, cache):
-    root.mkdir(0o755)
-    previous = os.umask(0o027)
-    try:
-        cache.add_record(RECORD, KEY, b"body")
-    finally:
-        os.umask(previous)
-    assert stat.S_IMODE(os.stat(cache.path(RECORD, KEY)).st_mode) == 0o640
-
-
-def test_no_temporary_file_is_left(root, cache):
-    cache.add_record(RECORD, KEY, b"body")
-    cache.add_blob(DIGEST, CONTENT, compress=True)
-    assert not _temporary_files(root)
 
 
 def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
@@ -67,20 +45,6 @@ def test_a_writer_that_fails_leaves_no_temporary_file(root, cache, monkeypatch):
     assert "No space left" in cache.fault_message
     assert cache.fault == "disk_full"
     assert not _temporary_files(root)
-
-
-def test_a_lock_that_is_held_too_long_is_trouble_and_no_error(root, cache, monkeypatch):
-    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.05)
-    with locks.hold(Directory(str(root)), KEY[0]):
-        cache.add_record(RECORD, KEY, b"body")
-        assert "holds the lock" in cache.fault_message
-        assert cache.fault == "lock_timeout"
-        with (
-            pytest.raises(StoreError, match="holds the lock"),
-            locks.hold(Directory(str(root)), KEY[0]),
-        ):
-            pass
-    assert cache.find_record(RECORD, KEY) is None
 
 
 def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeypatch):
@@ -97,18 +61,6 @@ def test_a_record_is_replaced(root, cache):
         cache.add_record(REPLAY, KEY, content)
     assert cache.find_record(REPLAY, KEY) == b"second"
     assert cache.added == {KEY[:2]: 6}
-
-
-@pytest.mark.parametrize("compress", [True, False])
-@pytest.mark.parametrize("size", [0x3000, store.SUMMED_FROM])
-def test_a_damaged_blob_is_replaced(root, cache, compress, size):
-    content = bytes(range(256)) * (size // 256)
-    digest = keys.digest_bytes(content)
-    cache.add_blob(digest, content, compress)
-    (path,) = (path for path in (root / BLOB).rglob("*") if path.is_file())
-    path.write_bytes(path.read_bytes()[:100])
-    Store(str(root)).add_blob(digest, content, compress)
-    assert Store(str(root)).read_blob(digest) == content
 
 
 class _Meeting(dict[str, int]):
@@ -145,13 +97,6 @@ def test_what_would_not_be_read_again_is_not_written(root, cache, lock, monkeypa
         cache.add_record(REPLAY, KEY, body, lock=lock)
     assert not (root / cache.name(REPLAY, KEY)).exists()
     assert not cache.fault_message
-
-
-def test_what_is_compressed_comes_back(cache):
-    for content in (b"", CONTENT):
-        digest = keys.digest_bytes(content)
-        assert store.decompress(store.as_stored(content, digest, True), digest) == content
-        assert store.decompress(store.as_stored(content + b"x", digest, True), digest) is None
 
 
 @pytest.mark.parametrize("size", [None, (1 << 30) + 1])
