@@ -63,78 +63,42 @@ void observer_opened_file(int directory, const char *path, int flags, int descri
     errno = kept;
 }
 
-#define MODE_OF(last) \
+#define OPENS(name, directory, parameters, arguments, more) \
+    int name parameters; \
+    int name parameters \
+    { \
+        more \
+        REAL(name, -1) \
+        opens(directory, path, flags); \
+        int descriptor = real arguments; \
+        observer_opened_file(directory, path, flags, descriptor); \
+        return descriptor; \
+    }
+#define MODE \
     mode_t mode = 0; \
     if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) { \
-        va_list more; \
-        va_start(more, last); \
-        mode = va_arg(more, mode_t); \
-        va_end(more); \
+        va_list list; \
+        va_start(list, flags); \
+        mode = va_arg(list, mode_t); \
+        va_end(list); \
     }
-
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) \
-    { \
-        MODE_OF(flags) \
-        REAL(name, -1) \
-        opens(AT_FDCWD, path, flags); \
-        int descriptor = real(path, flags, mode); \
-        observer_opened_file(AT_FDCWD, path, flags, descriptor); \
-        return descriptor; \
-    }
+#define OPEN(name) OPENS(name, AT_FDCWD, (const char *path, int flags, ...), (path, flags, mode), MODE)
 #define OPEN_AT(name) \
-    int name(int directory, const char *path, int flags, ...) \
-    { \
-        MODE_OF(flags) \
-        REAL(name, -1) \
-        opens(directory, path, flags); \
-        int descriptor = real(directory, path, flags, mode); \
-        observer_opened_file(directory, path, flags, descriptor); \
-        return descriptor; \
-    }
-/* Their variants of -D_FORTIFY_SOURCE. */
-#define OPEN_CHECKED(name) \
-    int name(const char *path, int flags); \
-    int name(const char *path, int flags) \
-    { \
-        REAL(name, -1) \
-        opens(AT_FDCWD, path, flags); \
-        int descriptor = real(path, flags); \
-        observer_opened_file(AT_FDCWD, path, flags, descriptor); \
-        return descriptor; \
-    }
-#define OPEN_AT_CHECKED(name) \
-    int name(int directory, const char *path, int flags); \
-    int name(int directory, const char *path, int flags) \
-    { \
-        REAL(name, -1) \
-        opens(directory, path, flags); \
-        int descriptor = real(directory, path, flags); \
-        observer_opened_file(directory, path, flags, descriptor); \
-        return descriptor; \
-    }
+    OPENS(name, directory, (int directory, const char *path, int flags, ...), (directory, path, flags, mode), MODE)
 #define CREATE(name) \
-    int name(const char *path, mode_t mode) \
-    { \
-        REAL(name, -1) \
-        opens(AT_FDCWD, path, O_TRUNC); \
-        int descriptor = real(path, mode); \
-        observer_opened_file(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, descriptor); \
-        return descriptor; \
-    }
+    OPENS(name, AT_FDCWD, (const char *path, mode_t mode), (path, mode), int flags = O_CREAT | O_WRONLY | O_TRUNC;)
 
-int __open(const char *path, int flags, ...);
-int __open64(const char *path, int flags, ...);
 OPEN(open)
 OPEN(open64)
 OPEN(__open)
 OPEN(__open64)
 OPEN_AT(openat)
 OPEN_AT(openat64)
-OPEN_CHECKED(__open_2)
-OPEN_CHECKED(__open64_2)
-OPEN_AT_CHECKED(__openat_2)
-OPEN_AT_CHECKED(__openat64_2)
+/* Of -D_FORTIFY_SOURCE. */
+OPENS(__open_2, AT_FDCWD, (const char *path, int flags), (path, flags),)
+OPENS(__open64_2, AT_FDCWD, (const char *path, int flags), (path, flags),)
+OPENS(__openat_2, directory, (int directory, const char *path, int flags), (directory, path, flags),)
+OPENS(__openat64_2, directory, (int directory, const char *path, int flags), (directory, path, flags),)
 CREATE(creat)
 CREATE(creat64)
 
@@ -147,34 +111,20 @@ static int flags_of(const char *mode)
     return strchr(mode, 'x') ? flags | O_EXCL : flags;
 }
 
-static void opened_stream(const char *path, const char *mode, FILE *stream)
-{
-    observer_opened_file(AT_FDCWD, path, flags_of(mode), stream ? fileno(stream) : -1);
-}
-
-#define OPEN_STREAM(name) \
-    FILE *name(const char *path, const char *mode) \
+#define OPEN_STREAM(name, parameters, arguments) \
+    FILE *name parameters \
     { \
         REAL(name, NULL) \
         opens(AT_FDCWD, path, flags_of(mode)); \
-        FILE *stream = real(path, mode); \
-        opened_stream(path, mode, stream); \
-        return stream; \
-    }
-#define REOPEN_STREAM(name) \
-    FILE *name(const char *path, const char *mode, FILE *old) \
-    { \
-        REAL(name, NULL) \
-        opens(AT_FDCWD, path, flags_of(mode)); \
-        FILE *stream = real(path, mode, old); \
-        opened_stream(path, mode, stream); \
+        FILE *stream = real arguments; \
+        observer_opened_file(AT_FDCWD, path, flags_of(mode), stream ? fileno(stream) : -1); \
         return stream; \
     }
 
-OPEN_STREAM(fopen)
-OPEN_STREAM(fopen64)
-REOPEN_STREAM(freopen)
-REOPEN_STREAM(freopen64)
+OPEN_STREAM(fopen, (const char *path, const char *mode), (path, mode))
+OPEN_STREAM(fopen64, (const char *path, const char *mode), (path, mode))
+OPEN_STREAM(freopen, (const char *path, const char *mode, FILE *old), (path, mode, old))
+OPEN_STREAM(freopen64, (const char *path, const char *mode, FILE *old), (path, mode, old))
 
 /* Files whose name the C library chooses: it is in `path` when the function returns. */
 #define MADE_UP(name, parameters, arguments) \
@@ -259,25 +209,21 @@ static void went(int directory, const char *path, int result)
     errno = kept;
 }
 
-#define CHANGE(kind, name, parameters, arguments, directory, path) \
+#define CHANGING(done, name, parameters, arguments) \
+    int name parameters; \
     int name parameters \
     { \
         REAL(name, -1) \
         observer_changes(); \
         int result = real arguments; \
-        changed(kind, directory, path, result); \
+        done; \
         return result; \
     }
+#define CHANGE(kind, name, parameters, arguments, directory, path) \
+    CHANGING(changed(kind, directory, path, result), name, parameters, arguments)
 #define MAKE(...) CHANGE('W', __VA_ARGS__)
 #define REMOVE(name, parameters, arguments, directory) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        observer_changes(); \
-        int result = real arguments; \
-        went(directory, path, result); \
-        return result; \
-    }
+    CHANGING(went(directory, path, result), name, parameters, arguments)
 /* A name that replaced an old one. */
 #define RENAME(name, parameters, arguments, from, to) \
     int name parameters \
@@ -293,16 +239,16 @@ static void went(int directory, const char *path, int result)
     }
 /* A second name for a file. */
 #define LINK(name, parameters, arguments, from, to) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        observer_changes(); \
-        int result = real arguments, kept = errno; \
-        look(from, old); \
-        errno = kept; \
-        changed('W', to, path, result); \
-        return result; \
-    }
+    CHANGING(linked(from, old, to, path, result), name, parameters, arguments)
+
+static void linked(int from, const char *old, int to, const char *path, int result)
+{
+    int kept = errno;
+
+    look(from, old);
+    errno = kept;
+    changed('W', to, path, result);
+}
 
 MAKE(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path)
 MAKE(mkdirat, (int directory, const char *path, mode_t mode), (directory, path, mode), directory, path)
@@ -311,8 +257,6 @@ MAKE(mkfifoat, (int directory, const char *path, mode_t mode), (directory, path,
 MAKE(mknod, (const char *path, mode_t mode, dev_t device), (path, mode, device), AT_FDCWD, path)
 MAKE(mknodat, (int directory, const char *path, mode_t mode, dev_t device), (directory, path, mode, device), directory,
      path)
-int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
-int __xmknodat(int version, int directory, const char *path, mode_t mode, dev_t *device);
 MAKE(__xmknod, (int version, const char *path, mode_t mode, dev_t *device), (version, path, mode, device), AT_FDCWD, path)
 MAKE(__xmknodat, (int version, int directory, const char *path, mode_t mode, dev_t *device),
      (version, directory, path, mode, device), directory, path)

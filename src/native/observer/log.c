@@ -170,90 +170,53 @@ static char *put_directory(char *to, int directory, int has_name)
     return to;
 }
 
-/* Advance `*at` to the next component of a path that is neither empty nor `.`; its length. */
-static size_t next_component(const char **at, const char **component)
+static int is_in(const char *path, const char *directory)
 {
-    size_t length;
-
-    for (;; *at += length) {
-        *at += strspn(*at, "/");
-        length = strcspn(*at, "/");
-        if (length != 1 || **at != '.')
-            break;
-    }
-    *component = *at;
-    *at += length;
-    return length;
+    for (path += strspn(path, "/"); path[0] == '.' && path[1] == '/'; path += strspn(path, "/"))
+        path++;
+    return !strncmp(path, directory, strlen(directory)) && (!path[strlen(directory)] || path[strlen(directory)] == '/');
 }
 
-static int is_number(const char *text, size_t length)
-{
-    return length && strspn(text, "0123456789") >= length;
-}
-
-#define IS(word) (length == sizeof word - 1 && !memcmp(at, word, sizeof word - 1))
-
-/* The end of a link in a path of /proc that stands for something with a name elsewhere: the process's working
-   directory, its root, or a directory that it has open. Null if there is none. */
-static const char *end_of_renamed(const char *path)
-{
-    const char *at;
-    size_t length = next_component(&path, &at);
-    int is_dev = IS("dev");
-
-    if (!is_dev) {
-        if (!IS("proc"))
-            return NULL;
-        length = next_component(&path, &at);
-        if (!IS("self") && !IS("thread-self") && !is_number(at, length))
-            return NULL;
-        length = next_component(&path, &at);
-        if (IS("task")) {
-            next_component(&path, &at);
-            length = next_component(&path, &at);
-        }
-        if (IS("cwd") || IS("root"))
-            return path;
-    } else {
-        length = next_component(&path, &at);
-    }
-    if (!IS("fd"))
-        return NULL;
-    length = next_component(&path, &at);
-    return is_number(at, length) && *path ? path : NULL;
-}
-
-/* Replace such a link by the real name: the process that checks a record later is another one, and may work elsewhere.
-   `path` is of this length and has spare room; the new length. */
+/* /proc has links to directories: the working directory of a process, its root, and those that it has open. Replace
+   such a part of a path by the directory's name: the process that checks a record later is another one, and may work
+   elsewhere. `path` is of this length and has spare room; the new length. */
 static size_t resolve(char *path, size_t length)
 {
     static char target[PATH_MAX];
-    const char *behind;
+    char link[40] = "/proc/self/fd/", *name, kept;
+    struct stat one, other;
+    long descriptor, got;
+    int is_same;
 
     path[length] = '\0';
-    while ((behind = end_of_renamed(path)) != NULL) {
-        struct stat one, other;
-        size_t rest = length - (size_t)(behind - path);
-        char kept = *behind;
-        long got;
-
-        path[length - rest] = '\0';
-        got = raw_readlink(path, target, sizeof target - 1);
-        target[got < 0 ? 0 : got] = '\0';
-        /* It may have been removed, or be of another file system tree, or a pipe. */
-        if (got <= 0 || *target != '/' || raw_stat(path, &one) < 0 || raw_stat(target, &other) < 0
-            || one.st_dev != other.st_dev || one.st_ino != other.st_ino || (size_t)got + rest > PATH_MAX * 2) {
-            path[length - rest] = kept;
-            break;
-        }
-        path[length - rest] = kept;
-        if (got == 1 && rest)
-            got = 0;  /* the root, followed by a slash */
-        memmove(path + got, behind, rest + 1);
-        memcpy(path, target, (size_t)got);
-        length = (size_t)got + rest;
-    }
-    return length;
+    if (!is_in(path, "proc") && !is_in(path, "dev/fd"))
+        return length;
+    name = path + length;
+    do {  /* the longest part that exists */
+        while (name > path && (name[-1] != '/' || name[0] == '/'))
+            name--;
+        kept = *name;
+        *name = '\0';
+        descriptor = raw_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY);
+        *name = kept;
+    } while (descriptor < 0 && --name > path);
+    if (descriptor < 0)
+        return length;
+    *put_number(link + sizeof "/proc/self/fd/" - 1, descriptor) = '\0';
+    got = raw_readlink(link, target, sizeof target - 1);
+    target[got < 0 ? 0 : got] = '\0';
+    /* It may have been removed, or be of another file system tree. */
+    is_same = raw_call(SYS_fstat, descriptor, (long)&one, 0, 0, 0, 0) >= 0 && raw_stat(target, &other) >= 0
+              && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    raw_close((int)descriptor);
+    if (got <= 0 || !is_same || is_in(target, "proc"))
+        return length;
+    length -= (size_t)(name - path);
+    if (target[got - 1] != '/')
+        target[got++] = '/';
+    memmove(path + got, name, length + 1);
+    memcpy(path, target, (size_t)got);
+    return (size_t)got + length;
 }
 
 static uint64_t digest(const char *from, const char *end)

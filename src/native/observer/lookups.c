@@ -40,75 +40,31 @@ static void looked_up(char kind, int directory, const char *path, int result, mo
 #define STATUS(result, status) (result) ? 0 : (status)->st_mode, (result) ? 0 : (status)->st_dev, \
     (result) ? 0 : (status)->st_ino
 
-#define STAT(name, kind, type) \
-    int name(const char *path, struct type *status) \
-    { \
-        REAL(name, -1) \
-        int result = real(path, status); \
-        looked_up(kind, AT_FDCWD, path, result, STATUS(result, status)); \
-        return result; \
-    }
-#define STAT_AT(name, type) \
-    int name(int directory, const char *path, struct type *status, int flags) \
-    { \
-        REAL(name, -1) \
-        int result = real(directory, path, status, flags); \
-        looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, STATUS(result, status)); \
-        return result; \
-    }
-#define STAT_OPEN(name, type) \
-    int name(int descriptor, struct type *status) \
-    { \
-        REAL(name, -1) \
-        int result = real(descriptor, status); \
-        looked_up('s', descriptor, "", result, STATUS(result, status)); \
-        return result; \
-    }
-/* Before glibc 2.33 the functions above were inline and called these, as NVIDIA's programs do. */
-#define OLD_STAT(name, kind, type) \
-    int name(int version, const char *path, struct type *status); \
-    int name(int version, const char *path, struct type *status) \
-    { \
-        REAL(name, -1) \
-        int result = real(version, path, status); \
-        looked_up(kind, AT_FDCWD, path, result, STATUS(result, status)); \
-        return result; \
-    }
-#define OLD_STAT_AT(name, type) \
-    int name(int version, int directory, const char *path, struct type *status, int flags); \
-    int name(int version, int directory, const char *path, struct type *status, int flags) \
-    { \
-        REAL(name, -1) \
-        int result = real(version, directory, path, status, flags); \
-        looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, STATUS(result, status)); \
-        return result; \
-    }
-#define OLD_STAT_OPEN(name, type) \
-    int name(int version, int descriptor, struct type *status); \
-    int name(int version, int descriptor, struct type *status) \
-    { \
-        REAL(name, -1) \
-        int result = real(version, descriptor, status); \
-        looked_up('s', descriptor, "", result, STATUS(result, status)); \
-        return result; \
-    }
+#define STAT(name, kind, directory, path, parameters, arguments) \
+    AFTER(looked_up(kind, directory, path, result, STATUS(result, status)), int, -1, name, parameters, arguments)
+#define KIND (flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's')
+/* Before glibc 2.33 stat and others were inline and called functions with a version, as NVIDIA's programs do. */
+#define STATS(type) \
+    STAT(type, 's', AT_FDCWD, path, (const char *path, struct type *status), (path, status)) \
+    STAT(l##type, 'h', AT_FDCWD, path, (const char *path, struct type *status), (path, status)) \
+    STAT(f##type, 's', descriptor, "", (int descriptor, struct type *status), (descriptor, status)) \
+    STAT(__x##type, 's', AT_FDCWD, path, (int version, const char *path, struct type *status), (version, path, status)) \
+    STAT(__lx##type, 'h', AT_FDCWD, path, (int version, const char *path, struct type *status), (version, path, status)) \
+    STAT(__fx##type, 's', descriptor, "", (int version, int descriptor, struct type *status), \
+         (version, descriptor, status))
 
-STAT(stat, 's', stat)
-STAT(stat64, 's', stat64)
-STAT(lstat, 'h', stat)
-STAT(lstat64, 'h', stat64)
-STAT_AT(fstatat, stat)
-STAT_AT(fstatat64, stat64)
-STAT_OPEN(fstat, stat)
-STAT_OPEN(fstat64, stat64)
-OLD_STAT(__xstat, 's', stat)
-OLD_STAT(__xstat64, 's', stat64)
-OLD_STAT(__lxstat, 'h', stat)
-OLD_STAT(__lxstat64, 'h', stat64)
-OLD_STAT_AT(__fxstatat, stat)
-OLD_STAT_AT(__fxstatat64, stat64)
-OLD_STAT_OPEN(__fxstat, stat)
-OLD_STAT_OPEN(__fxstat64, stat64)
+STATS(stat)
+STATS(stat64)
+STAT(fstatat, KIND, directory, path, (int directory, const char *path, struct stat *status, int flags),
+     (directory, path, status, flags))
+STAT(fstatat64, KIND, directory, path, (int directory, const char *path, struct stat64 *status, int flags),
+     (directory, path, status, flags))
+STAT(__fxstatat, KIND, directory, path,
+     (int version, int directory, const char *path, struct stat *status, int flags),
+     (version, directory, path, status, flags))
+STAT(__fxstatat64, KIND, directory, path,
+     (int version, int directory, const char *path, struct stat64 *status, int flags),
+     (version, directory, path, status, flags))
 
 #ifdef STATX_TYPE
 int statx(int directory, const char *path, int flags, unsigned mask, struct statx *status)
@@ -116,86 +72,58 @@ int statx(int directory, const char *path, int flags, unsigned mask, struct stat
     REAL(statx, -1)
     int result = real(directory, path, flags, mask, status);
 
-    looked_up(flags & AT_SYMLINK_NOFOLLOW ? 'h' : 's', directory, path, result, result ? 0 : status->stx_mode,
+    looked_up(KIND, directory, path, result, result ? 0 : status->stx_mode,
               result ? 0 : makedev(status->stx_dev_major, status->stx_dev_minor), result ? 0 : status->stx_ino);
     return result;
 }
 #endif
 
-#define ACCESS(name, parameters, arguments, directory, asked) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        int result = real arguments; \
-        ADD_ANSWER('a', directory, path, result < 0, asked); \
-        return result; \
-    }
+#define ACCESS(name, parameters, arguments, directory) \
+    AFTER(ADD_ANSWER('a', directory, path, result < 0, mode), int, -1, name, parameters, arguments)
 
-ACCESS(access, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
-ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
-ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD, mode)
-ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory, mode)
+ACCESS(access, (const char *path, int mode), (path, mode), AT_FDCWD)
+ACCESS(eaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
+ACCESS(euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD)
+ACCESS(faccessat, (int directory, const char *path, int mode, int flags), (directory, path, mode, flags), directory)
 
 /* Free space, which is another number each time; but file systems such as sysfs have no blocks. libselinux asks
    for the kind of /sys/fs/selinux in most utilities. */
-#define ROOM(name, type) \
-    int name(const char *path, struct type *status) \
-    { \
-        REAL(name, -1) \
-        int result = real(path, status); \
-        ADD_ANSWER('a', AT_FDCWD, path, result < 0, F_OK); \
-        if (!result && status->f_blocks) \
-            asked_for_room(); \
-        return result; \
-    }
-#define ROOM_OPEN(name, type) \
-    int name(int descriptor, struct type *status) \
-    { \
-        REAL(name, -1) \
-        int result = real(descriptor, status); \
-        if (!result && status->f_blocks) \
-            asked_for_room(); \
-        return result; \
-    }
-
-static void asked_for_room(void)
+static void asked_for_room(int directory, const char *path, int result, int has_blocks)
 {
-    int kept = errno;
-
-    ADD_WORD('y', "statfs", 0, observer_phase);
-    errno = kept;
+    if (*path)
+        ADD_ANSWER('a', directory, path, result < 0, F_OK);
+    if (has_blocks)
+        ADD_ANSWER('y', NO_PATH, "statfs", 0, observer_phase);
 }
 
-ROOM(statfs, statfs)
-ROOM(statfs64, statfs64)
-ROOM(statvfs, statvfs)
-ROOM(statvfs64, statvfs64)
-ROOM_OPEN(fstatfs, statfs)
-ROOM_OPEN(fstatfs64, statfs64)
-ROOM_OPEN(fstatvfs, statvfs)
-ROOM_OPEN(fstatvfs64, statvfs64)
+#define ROOM(name, directory, path, parameters, arguments) \
+    AFTER(asked_for_room(directory, path, result, !result && status->f_blocks), int, -1, name, parameters, arguments)
+#define ROOMS(type) \
+    ROOM(type, AT_FDCWD, path, (const char *path, struct type *status), (path, status)) \
+    ROOM(f##type, descriptor, "", (int descriptor, struct type *status), (descriptor, status))
+
+ROOMS(statfs)
+ROOMS(statfs64)
+ROOMS(statvfs)
+ROOMS(statvfs64)
 
 /* Extended attributes. */
 #define ATTRIBUTES(name, parameters, arguments) \
-    ssize_t name parameters \
-    { \
-        REAL(name, -1) \
-        ssize_t result = real arguments; \
-        ADD_ANSWER_ONLY('v', AT_FDCWD, path, result < 0 && errno != ENODATA && errno != ERANGE && errno != ENOTSUP); \
-        return result; \
-    }
+    AFTER(ADD_ANSWER_ONLY('v', AT_FDCWD, path, \
+                          result < 0 && errno != ENODATA && errno != ERANGE && errno != ENOTSUP), \
+          ssize_t, -1, name, parameters, arguments)
 #define ATTRIBUTES_OPEN(name, parameters, arguments) \
-    ssize_t name parameters \
-    { \
-        REAL(name, -1) \
-        struct stat status; \
-        ssize_t result = real arguments; \
-        /* Anything but a file with a name has no attributes that a user could have set. */ \
-        if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0 && status.st_nlink \
-            && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) \
-            ADD_ANSWER_ONLY('v', descriptor, "", 0); \
-        return result; \
-    }
+    AFTER(asked_for_attributes(descriptor), ssize_t, -1, name, parameters, arguments)
+
+/* Anything but a file with a name has no attributes that a user could have set. */
+static void asked_for_attributes(int descriptor)
+{
+    struct stat status;
+
+    if (raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0 && status.st_nlink
+        && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
+        ADD_ANSWER_ONLY('v', descriptor, "", 0);
+}
 
 ATTRIBUTES(getxattr, (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
 ATTRIBUTES(lgetxattr, (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
@@ -204,91 +132,47 @@ ATTRIBUTES(llistxattr, (const char *path, char *list, size_t size), (path, list,
 ATTRIBUTES_OPEN(fgetxattr, (int descriptor, const char *name, void *value, size_t size), (descriptor, name, value, size))
 ATTRIBUTES_OPEN(flistxattr, (int descriptor, char *list, size_t size), (descriptor, list, size))
 
-#define ANSWER(type, name, kind, parameters, arguments, directory, is_bad) \
-    type name parameters \
-    { \
-        REAL(name, (type)-1) \
-        type result = real arguments; \
-        ADD_ANSWER_ONLY(kind, directory, path, is_bad); \
-        return result; \
-    }
-#define ANSWER_POINTER(type, name, kind, parameters, arguments) \
-    type *name parameters \
-    { \
-        REAL(name, NULL) \
-        type *result = real arguments; \
-        ADD_ANSWER_ONLY(kind, AT_FDCWD, path, !result); \
-        return result; \
-    }
+#define ANSWER(type, failure, name, kind, parameters, arguments, directory, is_bad) \
+    AFTER(ADD_ANSWER_ONLY(kind, directory, path, is_bad), type, failure, name, parameters, arguments)
+#define LINK(name, parameters, arguments, directory) \
+    ANSWER(ssize_t, -1, name, 'l', parameters, arguments, directory, result < 0)
+#define REAL_PATH(name, parameters, arguments) \
+    ANSWER(char *, NULL, name, 'r', parameters, arguments, AT_FDCWD, !result)
 
-ssize_t __readlink_chk(const char *path, char *room, size_t size, size_t real_size);
-ssize_t __readlinkat_chk(int directory, const char *path, char *room, size_t size, size_t real_size);
-char *__realpath_chk(const char *path, char *room, size_t real_size);
+LINK(readlink, (const char *path, char *room, size_t size), (path, room, size), AT_FDCWD)
+LINK(__readlink_chk, (const char *path, char *room, size_t size, size_t real_size), (path, room, size, real_size),
+     AT_FDCWD)
+LINK(readlinkat, (int directory, const char *path, char *room, size_t size), (directory, path, room, size), directory)
+LINK(__readlinkat_chk, (int directory, const char *path, char *room, size_t size, size_t real_size),
+     (directory, path, room, size, real_size), directory)
+REAL_PATH(realpath, (const char *path, char *room), (path, room))
+REAL_PATH(__realpath_chk, (const char *path, char *room, size_t real_size), (path, room, real_size))
+REAL_PATH(canonicalize_file_name, (const char *path), (path))
 
-ANSWER(ssize_t, readlink, 'l', (const char *path, char *room, size_t size), (path, room, size), AT_FDCWD, result < 0)
-ANSWER(ssize_t, __readlink_chk, 'l', (const char *path, char *room, size_t size, size_t real_size),
-       (path, room, size, real_size), AT_FDCWD, result < 0)
-ANSWER(ssize_t, readlinkat, 'l', (int directory, const char *path, char *room, size_t size),
-       (directory, path, room, size), directory, result < 0)
-ANSWER(ssize_t, __readlinkat_chk, 'l', (int directory, const char *path, char *room, size_t size, size_t real_size),
-       (directory, path, room, size, real_size), directory, result < 0)
-ANSWER_POINTER(char, realpath, 'r', (const char *path, char *room), (path, room))
-ANSWER_POINTER(char, __realpath_chk, 'r', (const char *path, char *room, size_t real_size), (path, room, real_size))
-ANSWER_POINTER(char, canonicalize_file_name, 'r', (const char *path), (path))
+#define LIST(type, failure, name, parameters, arguments, directory, is_bad) \
+    ANSWER(type, failure, name, 'd', parameters, arguments, directory, is_bad)
 
-ANSWER_POINTER(DIR, opendir, 'd', (const char *path), (path))
+LIST(DIR *, NULL, opendir, (const char *path), (path), AT_FDCWD, !result)
+AFTER(ADD_ANSWER_ONLY('d', descriptor, "", result < 0), ssize_t, -1, getdents64,
+      (int descriptor, void *room, size_t size), (descriptor, room, size))
+AFTER(if (result) ADD_ANSWER_ONLY('d', descriptor, "", 0), DIR *, NULL, fdopendir, (int descriptor), (descriptor))
 
-DIR *fdopendir(int descriptor)
-{
-    REAL(fdopendir, NULL)
-    DIR *result = real(descriptor);
+#define SCANS(type, name, name_at) \
+    LIST(int, -1, name, \
+         (const char *path, struct type ***list, int (*select)(const struct type *), \
+          int (*compare)(const struct type **, const struct type **)), \
+         (path, list, select, compare), AT_FDCWD, result < 0) \
+    LIST(int, -1, name_at, \
+         (int directory, const char *path, struct type ***list, int (*select)(const struct type *), \
+          int (*compare)(const struct type **, const struct type **)), \
+         (directory, path, list, select, compare), directory, result < 0)
 
-    if (result)
-        ADD_ANSWER_ONLY('d', descriptor, "", 0);
-    return result;
-}
-
-ssize_t getdents64(int descriptor, void *room, size_t size)
-{
-    REAL(getdents64, -1)
-    ssize_t result = real(descriptor, room, size);
-
-    ADD_ANSWER_ONLY('d', descriptor, "", result < 0);
-    return result;
-}
-
-#define SCAN(name, type) \
-    int name(const char *path, struct type ***list, int (*select)(const struct type *), \
-             int (*compare)(const struct type **, const struct type **)) \
-    { \
-        REAL(name, -1) \
-        int result = real(path, list, select, compare); \
-        ADD_ANSWER_ONLY('d', AT_FDCWD, path, result < 0); \
-        return result; \
-    }
-#define SCAN_AT(name, type) \
-    int name(int directory, const char *path, struct type ***list, int (*select)(const struct type *), \
-             int (*compare)(const struct type **, const struct type **)) \
-    { \
-        REAL(name, -1) \
-        int result = real(directory, path, list, select, compare); \
-        ADD_ANSWER_ONLY('d', directory, path, result < 0); \
-        return result; \
-    }
-
-SCAN(scandir, dirent)
-SCAN(scandir64, dirent64)
-SCAN_AT(scandirat, dirent)
-SCAN_AT(scandirat64, dirent64)
+SCANS(dirent, scandir, scandirat)
+SCANS(dirent64, scandir64, scandirat64)
 
 /* The C library searches itself here, and only it knows where. */
 #define UNOBSERVABLE(name, parameters, arguments) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        observer_add('g', AT_FDCWD, path, 0, NULL); \
-        return real arguments; \
-    }
+    BEFORE(observer_add('g', AT_FDCWD, path, 0, NULL), int, -1, name, parameters, arguments)
 
 typedef int (*Failed)(const char *path, int error);
 UNOBSERVABLE(glob, (const char *path, int flags, Failed failed, glob_t *found), (path, flags, failed, found))
@@ -300,12 +184,8 @@ UNOBSERVABLE(nftw64, (const char *path, __nftw64_func_t visit, int depth, int fl
 UNOBSERVABLE(wordexp, (const char *path, wordexp_t *found, int flags), (path, found, flags))
 
 #define OPEN_TREES(type, entry, name) \
-    type *name(char *const *paths, int options, int (*compare)(const entry **, const entry **)) \
-    { \
-        REAL(name, NULL) \
-        observer_add('g', AT_FDCWD, paths[0], 0, NULL); \
-        return real(paths, options, compare); \
-    }
+    BEFORE(observer_add('g', AT_FDCWD, paths[0], 0, NULL), type *, NULL, name, \
+           (char *const *paths, int options, int (*compare)(const entry **, const entry **)), (paths, options, compare))
 
 OPEN_TREES(FTS, FTSENT, fts_open)
 OPEN_TREES(FTS64, FTSENT64, fts64_open)

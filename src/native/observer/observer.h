@@ -30,7 +30,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 7
+#define LOG_VERSION 8
 
 #pragma GCC visibility push(hidden)
 
@@ -113,6 +113,25 @@ void *observer_find(const char *name);
     if (!real) { \
         errno = ENOSYS; \
         return failure; \
+    }
+
+/* Define a function that wraps the one of this name, and does something before or after it. */
+#define BEFORE(done, type, failure, name, parameters, arguments) \
+    type name parameters; \
+    type name parameters \
+    { \
+        REAL(name, failure) \
+        done; \
+        return real arguments; \
+    }
+#define AFTER(done, type, failure, name, parameters, arguments) \
+    type name parameters; \
+    type name parameters \
+    { \
+        REAL(name, failure) \
+        type result = real arguments; \
+        done; \
+        return result; \
     }
 
 #pragma GCC visibility pop

@@ -13,16 +13,14 @@
 #define MOST_NAMES (NAMES * 3 / 4)
 
 extern char **environ;
+extern const char __ehdr_start __attribute__((visibility("hidden")));  /* of the observer, by the linker */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 
 #define LOG_VARIABLE "_NVCCACHE_SCRATCH=" /* as in machine/watchdog.py */
 
-static const char *own_path = "";
-static uintptr_t main_address;      /* the program's path */
 static dev_t device_of_exe;
 static ino_t inode_of_exe;
-static int is_loader;               /* the process executes the loader, which has loaded the program */
-static volatile int may_have_more;  /* something may have been loaded since the objects were recorded */
+static volatile int may_have_more; /* something may have been loaded since the objects were recorded */
 
 /* Digests of what the arguments may name: each argument, the part after its `=`, and the part after a leading `@`. */
 static uint64_t names[NAMES];
@@ -130,7 +128,6 @@ static void compose_arguments(void)
         raw_close((int)descriptor);
 }
 
-
 /* What a program can change for the one that it executes, apart from environment and streams. */
 static uint64_t digest_of_limits(void)
 {
@@ -148,39 +145,16 @@ static uint64_t digest_of_limits(void)
     return value;
 }
 
-/* Other inherited properties that a script can easily change: priority, processors, users, root and namespaces. For
-   rehearsals only. */
-static uint64_t digest_of_surroundings(void)
-{
-    static const char *const places[] = {"mnt", "user", "net", "uts", "ipc", "pid"};
-    char processors[128] = "", path[40], room[64];
-    struct stat root = {0};
-    long numbers[] = {raw_call(SYS_getpriority, 0, 0, 0, 0, 0, 0), raw_call(SYS_geteuid, 0, 0, 0, 0, 0, 0),
-                      raw_call(SYS_getegid, 0, 0, 0, 0, 0, 0), raw_call(SYS_personality, 0xffffffff, 0, 0, 0, 0, 0)};
-    uint64_t value = digest_of(numbers, sizeof numbers, DIGEST_START);
-    size_t at;
-
-    raw_call(SYS_sched_getaffinity, 0, sizeof processors, (long)processors, 0, 0, 0);
-    raw_stat("/", &root);
-    value = digest_of(processors, sizeof processors, value);
-    value = digest_of(&root.st_dev, sizeof root.st_dev, value);
-    value = digest_of(&root.st_ino, sizeof root.st_ino, value);
-    for (at = 0; at < sizeof places / sizeof *places; at++) {
-        snprintf(path, sizeof path, "/proc/self/ns/%s", places[at]);
-        long length = raw_readlink(path, room, sizeof room);
-        value = digest_of(room, length > 0 ? (size_t)length : 0, value);
-    }
-    return value;
-}
-
 /* What a program inherits besides arguments and environment, to check whether a wrapper passed it on: limits and umask,
-   the properties above, and the inodes of its streams. */
+   priority and user, and the inodes of its streams. */
 static void digests_of_given(long *digests)
 {
+    long rest[] = {raw_call(SYS_getpriority, 0, 0, 0, 0, 0, 0), raw_call(SYS_geteuid, 0, 0, 0, 0, 0, 0),
+                   raw_call(SYS_getegid, 0, 0, 0, 0, 0, 0)};
     int number;
 
     digests[0] = (long)digest_of_limits();
-    digests[1] = observer_rehearses ? (long)digest_of_surroundings() : 0;
+    digests[1] = (long)digest_of(rest, sizeof rest, DIGEST_START);
     for (number = 0; number < 3; number++) {
         struct stat status = {0};
         raw_call(SYS_fstat, number, (long)&status, 0, 0, 0, 0);
@@ -204,20 +178,20 @@ void observer_add_given(void)
     observer_add('E', NO_PATH, "", 5, digests);
 }
 
-/* The digest of a value that is too long for a record. */
+/* Of a variable that is too long for a record, only the name, with a number. */
 void observer_add_variables(char *const *variables)
 {
-    for (; variables && *variables; variables++) {
-        size_t length = strlen(*variables), name = strcspn(*variables, "=");
-        uint64_t value = length < PATH_MAX ? 0 : digest_of(*variables, length, DIGEST_START);
-        char room[PATH_MAX];
+    char name[PATH_MAX];
 
-        if (!value) {
+    for (; variables && *variables; variables++) {
+        size_t length = strcspn(*variables, "=");
+
+        if (strlen(*variables) < PATH_MAX) {
             observer_add('V', NO_PATH, *variables, 0, NULL);
-        } else if (name < PATH_MAX) {
-            memcpy(room, *variables, name);
-            room[name] = '\0';
-            observer_add('V', NO_PATH, room, 1, (long[]){(long)value});
+        } else if (length < sizeof name) {
+            memcpy(name, *variables, length);
+            name[length] = '\0';
+            observer_add('V', NO_PATH, name, 1, (long[]){0});
         }
     }
 }
@@ -230,40 +204,12 @@ static long exe(char *room)
     return length;
 }
 
-static uintptr_t first_address(const struct dl_phdr_info *object)
-{
-    int at;
-
-    for (at = 0; at < object->dlpi_phnum; at++)
-        if (object->dlpi_phdr[at].p_type == PT_LOAD)
-            return object->dlpi_phdr[at].p_vaddr;
-    return 0;
-}
-
-static int find_own_path(struct dl_phdr_info *object, size_t size, void *context)
-{
-    uintptr_t here = (uintptr_t)context;
-    int at;
-
-    (void)size;
-    for (at = 0; at < object->dlpi_phnum; at++) {
-        const ElfW(Phdr) *part = &object->dlpi_phdr[at];
-        uintptr_t start = object->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_LOAD && here >= start && here < start + part->p_memsz) {
-            own_path = object->dlpi_name;
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* The first records of a process, before any other. Needs the lock. */
 void observer_compose_start(void)
 {
     static char path[PATH_MAX];
     long length = exe(path), parent = raw_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
 
-    dl_iterate_phdr(find_own_path, (void *)(uintptr_t)&observer_compose_start);
     observer_set_log(value_of(LOG_VARIABLE));
     if (length <= 0)
         observer_lose("the program has no path");
@@ -290,7 +236,7 @@ static void add_object(const char *name, const char *file)
         device_of_exe = status.st_dev;
         inode_of_exe = status.st_ino;
     } else if (status.st_dev == device_of_exe && status.st_ino == inode_of_exe) {
-        is_loader = 1;
+        observer_lose("the program of a loader is not known");  /* `ld.so PROGRAM` */
     }
     ADD('m', name, (long)status.st_dev, (long)status.st_ino, status.st_mode, status.st_size,
         status.st_mtim.tv_sec * 1000000000L + status.st_mtim.tv_nsec,
@@ -332,71 +278,14 @@ static int is_of_go(const struct dl_phdr_info *object)
     return 0;
 }
 
-static unsigned long hexadecimal(const char **text)
-{
-    unsigned long value = 0;
-
-    for (;; (*text)++) {
-        if (**text >= '0' && **text <= '9')
-            value = value * 16 + (unsigned long)(**text - '0');
-        else if (**text >= 'a' && **text <= 'f')
-            value = value * 16 + (unsigned long)(**text - 'a') + 10;
-        else
-            return value;
-    }
-}
-
-/* Record the file mapped at an address, from a line of /proc/self/maps; whether the line is the one. */
-static int add_mapped(const char *line, uintptr_t address)
-{
-    uintptr_t start = hexadecimal(&line);
-
-    if (*line++ != '-' || address < start || address >= hexadecimal(&line))
-        return 0;
-    line = strchr(line, '/');
-    if (line)
-        add_object(line, line);
-    return line != NULL;
-}
-
-/* `ld.so PROGRAM`, as wrappers of toolchains with their own C library run it: the process is the loader's, and only the
-   kernel knows the program's name. */
-static void add_program_of_loader(uintptr_t address)
-{
-    static char line[PATH_MAX + 128], piece[4096];
-    long descriptor = raw_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY), got = 0, at;
-    size_t length = 0;
-    int is_found = 0;
-
-    while (!is_found && descriptor >= 0
-           && (got = raw_call(SYS_read, descriptor, (long)piece, sizeof piece, 0, 0, 0)) > 0) {
-        for (at = 0; at < got && !is_found; at++) {
-            if (piece[at] != '\n') {
-                if (length < sizeof line - 1)
-                    line[length++] = piece[at];
-                continue;
-            }
-            line[length] = '\0';
-            length = 0;
-            is_found = add_mapped(line, address);
-        }
-    }
-    if (descriptor >= 0)
-        raw_close((int)descriptor);
-    if (!is_found)
-        observer_lose("the program of a loader is not known");
-}
-
 static int visit_object(struct dl_phdr_info *object, size_t size, void *context)
 {
     (void)size;
     (void)context;
     if (is_of_go(object))
         observer_lose("system calls were made past the C library");
-    if (object->dlpi_name && !*object->dlpi_name && !main_address)
-        main_address = object->dlpi_addr + first_address(object);
     /* The program's name is empty; the vDSO's has no slash. */
-    if (object->dlpi_name && strchr(object->dlpi_name, '/') && strcmp(object->dlpi_name, own_path))
+    if (object->dlpi_name && strchr(object->dlpi_name, '/') && object->dlpi_addr != (uintptr_t)&__ehdr_start)
         add_object(object->dlpi_name, object->dlpi_name);
     return 0;
 }
@@ -442,8 +331,6 @@ __attribute__((constructor)) static void start(void)
         observer_add_variables(environ);  /* which a wrapper may have set */
     observer_begins(program, program);
     observer_objects();
-    if (is_loader)
-        add_program_of_loader(main_address);
     observer_note_inputs();
     __register_atfork(observer_before_fork, observer_after_fork, observer_after_fork, NULL);
     on_exit(at_exit, NULL);

@@ -15,17 +15,8 @@
 #include <time.h>
 
 #define VARIABLE(name) \
-    char *name(const char *variable) \
-    { \
-        REAL(name, NULL) \
-        char *value = real(variable); \
-        int kept = errno; \
-        ADD_WORD('e', variable, value != NULL); \
-        errno = kept; \
-        return value; \
-    }
+    AFTER(ADD_ANSWER_ONLY('e', NO_PATH, variable, 0), char *, NULL, name, (const char *variable), (variable))
 
-char *__secure_getenv(const char *variable);
 VARIABLE(getenv)
 VARIABLE(secure_getenv)
 VARIABLE(__secure_getenv)
@@ -39,19 +30,9 @@ static void asked(const char *question, long number)
 }
 
 #define QUESTION(type, name, parameters, arguments, number) \
-    type name parameters \
-    { \
-        REAL(name, (type)-1) \
-        asked(#name, number); \
-        return real arguments; \
-    }
+    BEFORE(asked(#name, number), type, (type)-1, name, parameters, arguments)
 #define QUESTION_POINTER(type, name, parameters, arguments) \
-    type *name parameters \
-    { \
-        REAL(name, NULL) \
-        asked(#name, 0); \
-        return real arguments; \
-    }
+    BEFORE(asked(#name, 0), type *, NULL, name, parameters, arguments)
 
 QUESTION(time_t, time, (time_t *now), (now), 0)
 QUESTION(clock_t, clock, (void), (), 0)
@@ -71,7 +52,6 @@ QUESTION(time_t, mktime, (struct tm *broken), (broken), 0)
 
 QUESTION(int, uname, (struct utsname *names), (names), 0)
 QUESTION(int, gethostname, (char *room, size_t size), (room, size), 0)
-int __gethostname_chk(char *room, size_t size, size_t real_size);
 QUESTION(int, __gethostname_chk, (char *room, size_t size, size_t real_size), (room, size, real_size), 0)
 QUESTION(long, gethostid, (void), (), 0)
 QUESTION(long, sysconf, (int name), (name), name)
@@ -98,13 +78,7 @@ static void asked_for_terminal(int descriptor)
 }
 
 #define TERMINAL(type, failure, name, parameters, arguments) \
-    type name parameters; \
-    type name parameters \
-    { \
-        REAL(name, failure) \
-        asked_for_terminal(descriptor); \
-        return real arguments; \
-    }
+    BEFORE(asked_for_terminal(descriptor), type, failure, name, parameters, arguments)
 
 TERMINAL(int, 0, isatty, (int descriptor), (descriptor))
 TERMINAL(int, -1, tcgetattr, (int descriptor, struct termios *state), (descriptor, state))

@@ -151,39 +151,26 @@ long syscall(long number, ...)
     return result;
 }
 
-#define CONNECTS(type, name, parameters, arguments, is_outside, family) \
-    type name parameters \
-    { \
-        REAL(name, (type)-1) \
-        if (is_outside) { \
-            observer_changes(); \
-            ADD_WORD('n', "", family); \
-        } \
-        return real arguments; \
-    }
-/* Nothing that a rehearsal starts may outlive it: no server, by any of these. */
-#define STAYS(name, parameters, arguments) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        observer_changes(); \
-        return real arguments; \
-    }
+#define CONNECTS(name, parameters, arguments, is_outside, family) \
+    BEFORE(if (is_outside) connects(family), int, -1, name, parameters, arguments)
 #define RESOLVES(name, parameters, arguments) \
-    struct hostent *name parameters \
-    { \
-        REAL(name, NULL) \
-        ADD_WORD('n', "", AF_UNSPEC); \
-        return real arguments; \
-    }
+    BEFORE(connects(AF_UNSPEC), struct hostent *, NULL, name, parameters, arguments)
+/* Nothing that a rehearsal starts may outlive it: no server, by any of these. */
+#define STAYS(name, parameters, arguments) BEFORE(observer_changes(), int, -1, name, parameters, arguments)
+
+static void connects(int family)
+{
+    observer_changes();
+    ADD_WORD('n', "", family);
+}
 
 STAYS(bind, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size))
 STAYS(daemon, (int stays_here, int keeps_streams), (stays_here, keeps_streams))
 STAYS(setsid, (void), ())
-CONNECTS(int, socket, (int domain, int type, int protocol), (domain, type, protocol), domain != AF_UNIX, domain)
-CONNECTS(int, connect, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size), 1,
+CONNECTS(socket, (int domain, int type, int protocol), (domain, type, protocol), domain != AF_UNIX, domain)
+CONNECTS(connect, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size), 1,
          address->sa_family)
-CONNECTS(int, getaddrinfo,
+CONNECTS(getaddrinfo,
          (const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
           struct addrinfo **restrict found),
          (name, service, hints, found), 1, AF_UNSPEC)
@@ -192,12 +179,7 @@ RESOLVES(gethostbyname2, (const char *name, int family), (name, family))
 
 /* Calls that change what paths mean, name files without paths, or make processes that do not report. */
 #define CHANGES(name, number, parameters, arguments) \
-    int name parameters \
-    { \
-        REAL(name, -1) \
-        ADD_WORD('k', "", number); \
-        return real arguments; \
-    }
+    BEFORE(ADD_WORD('k', "", number), int, -1, name, parameters, arguments)
 
 CHANGES(name_to_handle_at, SYS_name_to_handle_at,
         (int directory, const char *path, struct file_handle *handle, int *mount, int flags),
@@ -237,20 +219,8 @@ int chdir(const char *path)
     return real(path);
 }
 
-int fchdir(int descriptor)
-{
-    REAL(fchdir, -1)
-    observer_has_moved = 1;
-    return real(descriptor);
-}
+BEFORE(observer_has_moved = 1, int, -1, fchdir, (int descriptor), (descriptor))
 
-/* Names of objects that are no files: their content comes from other programs. */
-#define SHARED(type, name, parameters, arguments, failure) \
-    type name parameters \
-    { \
-        REAL(name, failure) \
-        observer_add('g', NO_PATH, path, 0, NULL); \
-        return real arguments; \
-    }
-
-SHARED(int, shm_open, (const char *path, int flags, mode_t mode), (path, flags, mode), -1)
+/* The name of an object that is no file: its content comes from other programs. */
+BEFORE(observer_add('g', NO_PATH, path, 0, NULL), int, -1, shm_open, (const char *path, int flags, mode_t mode),
+       (path, flags, mode))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nvccache import environment
 from nvccache.observation import kernel_files, shell_text
@@ -54,14 +54,15 @@ _CALLER_IN_SHELL = re.compile(
     rb"\b(?:ulimit|umask|E?UID|GROUPS|times|trap)\b|(?:\[|\btest)\s[^\]\n]*-[GOSprtwx]\s"
     rb"|/proc/self|/dev/std|/dev/fd"
 )
-_CALLER_FILES = re.compile(r"/proc/(?:self|thread-self)/(?:status|limits)")
+_CALLER_FILES = {
+    f"/proc/{whose}/{name}" for whose in ("self", "thread-self") for name in ("status", "limits")
+}
 # Tests of dates, owners and modes; others depend only on contents. -g and -u only after `[` or `test`, since
 # they are also options of compilers.
 _DATES_IN_SHELL = re.compile(rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)")
 _PROCESSOR_FILES = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
-# `native`, and an option that gcc's driver passes on when it has expanded that, wherever it came from.
-_NATIVE = re.compile(rb"=native\b|\bl1-cache-size=")
-_RESPONSE_FILE = re.compile(rb"(?:^|(?<=\s))@(\S+)")
+# `native`, a file of options, and an option that gcc's driver passes on when it has expanded `native`.
+_NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
 _MAPS = "-prefix-map="
 
 
@@ -90,16 +91,14 @@ def check(process: Process) -> None:
 
 def _unrecordable(process: Process) -> str:
     """The first such thing, a clause; empty if there is none."""
-    kind, is_compiler = process.kind, process.kind in COMPILERS
+    is_compiler = process.kind in COMPILERS
     if read := process.inputs.intersection(kernel_files.inherited_descriptors() if process.inputs else ()):
         return f"reads {kernel_files.inherited_descriptors()[min(read)]}"
-    if process.used and not is_compiler:  # compilers look for a jobserver
+    if process.uses_descriptor and not is_compiler:  # compilers look for a jobserver
         return "uses a descriptor of its caller"
-    if descriptors := kernel_files.descriptors_by_name(process):
-        return descriptors
     if volatile := _volatile_query(process):
         return f"asks for {volatile}{_likely_reason(process)}"
-    if kind == SHELL:
+    if process.kind == SHELL:
         texts = shell_text.texts_of(process)
         if not texts:
             return "runs what is not known"
@@ -150,59 +149,40 @@ def questions(
 
     `argv` is the stage's own command, whose options are in its key.
     """
-    texts = shell_text.texts_of(process) if process.kind == SHELL else []
-    is_open = _is_other(process) or environment.WHOLE in (
-        shell_text.variables_of(process, texts, {}) if process.kind == SHELL else ()
-    )
-    asked = {name for name, _, _ in process.questions}
+    is_shell, is_host = process.kind == SHELL, process.kind == HOST
+    texts = shell_text.texts_of(process) if is_shell else []
+    is_open = _is_other(process) or (is_shell and _depends_on_all(process, texts))
     if _depends_on_processor(process):
         yield facts.NATIVE, ""
-    if process.kind not in COMPILERS and not asked.isdisjoint(_MACHINE):
+    if process.kind not in COMPILERS and any(name in _MACHINE for name, _, _ in process.questions):
         yield facts.HOST, ""
-    if (
-        is_open
-        or any(map(_CALLER_IN_SHELL.search, texts))
-        or any(map(_CALLER_FILES.fullmatch, process.others))
-    ):
+    if is_open or any(map(_CALLER_IN_SHELL.search, texts)) or not _CALLER_FILES.isdisjoint(process.others):
         yield facts.CALLER, ""
-    if checkout and _reveals_checkout(process, checkout, scratch, argv):
+    # A wrapper may choose by the path of the checkout, or have a compiler call it something else.
+    added = [argument for argument in process.arguments if argument not in argv and scratch not in argument]
+    if checkout and (
+        (is_shell and any(checkout in argument for argument in added) and may_choose(process))
+        or (is_host and any(_MAPS in argument for argument in added))
+    ):
         yield facts.CHECKOUT, checkout
     # An assembler reads PWD only to write it into its output: an option, or a `.loc`, asks for that.
-    writes_directory = (
-        process.kind == HOST and "PWD" in process.variables and _ASSEMBLER.fullmatch(_name(process))
-    )
+    writes_directory = is_host and "PWD" in process.variables and _ASSEMBLER.fullmatch(_name(process))
     if is_open or writes_directory or any(map(_DIRECTORY_IN_SHELL.search, texts)):
         yield facts.DIRECTORY, ""
 
 
+def _depends_on_all(process: Process, texts: list[bytes]) -> bool:
+    return environment.WHOLE in shell_text.variables_of(process, texts, {})
+
+
 def _depends_on_processor(process: Process) -> bool:
-    if any(map(_PROCESSOR_FILES.fullmatch, (*process.files, *process.others))):
-        return True
-    texts = [os.fsencode("\n".join(process.arguments))]
-    texts += [text_of(path) for path in process.files if path.endswith(".cfg")]  # options of clang
-    named: set[str] = set()
-    for text in texts:  # the loop appends to the list
-        if _NATIVE.search(text):
-            return True
-        inner = {os.fsdecode(name) for name in _RESPONSE_FILE.findall(text)} - named
-        named |= inner
-        texts += [text_of(path) for path in inner.intersection(process.files)]
-    return False
-
-
-def _reveals_checkout(process: Process, checkout: str, scratch: str, argv: Sequence[str]) -> bool:
-    """Whether a process may use the path of the checkout from its arguments, not only for intermediates.
-
-    A wrapper may add an option that maps that path to another, which is then in the text.
-    """
-    if process.kind == SHELL:
-        is_named = any(checkout in argument.replace(scratch, "") for argument in process.arguments)
-        return is_named and may_choose(process)
-    if process.kind != HOST:
-        return False
-    maps = {argument for argument in process.arguments if _MAPS in argument and scratch not in argument}
-    mapped = [argument.partition(_MAPS)[2].partition("=")[0] for argument in maps.difference(argv)]
-    return any(checkout.startswith(old) or old.startswith(checkout) for old in mapped)
+    """Whether the processor is read, or an option asks for this one: its own, or perhaps of a file."""
+    read = (*process.files, *process.others)
+    return (
+        any(map(_PROCESSOR_FILES.fullmatch, read))
+        or any(map(_NATIVE.search, process.arguments))
+        or (process.kind in COMPILERS and any(path.endswith(".cfg") for path in process.files))  # of clang
+    )
 
 
 def may_choose(process: Process) -> bool:
@@ -247,17 +227,3 @@ def distinguishes_directories(process: Process) -> bool:
     Shells and cicc compare `PWD` with the working directory, but only to find its name.
     """
     return process.kind not in (CUDA_TOOL, SHELL)
-
-
-def may_name(paths: Iterable[str], variable: str) -> bool:
-    """Whether a file names a variable, or cannot be read any more, or is a FIFO, which would block."""
-    try:
-        for path in paths:
-            if not os.path.isfile(path):
-                return True
-            with open(path, "rb") as stream:
-                if variable.encode() in stream.read():
-                    return True
-    except OSError:
-        return True
-    return False

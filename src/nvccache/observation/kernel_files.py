@@ -13,74 +13,54 @@ from nvccache.observation.observed_process import (
     COMPILERS,
     CUDA_TOOL,
     FRONT_ENDS,
-    MADE_WHEN_READ,
-    SHELL,
+    GENERATED_FILES,
+    OTHER,
     Process,
 )
 from nvccache.records.input_records import UnreadableError
 
-OF_KERNEL = ("/dev/", *MADE_WHEN_READ)
+OF_KERNEL = ("/dev/", *GENERATED_FILES)
 _INHERITED = (0, *range(3, 20))  # as in observer/input.c
+_SELF = r"/proc/(?:self|thread-self)"
+_DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
+_FURTHER_DESCRIPTOR = re.compile(rf"{_DESCRIPTORS}/+(?![012](?!\d))\d.*")
+_STREAM = re.compile(rf"/dev/std.*|{_DESCRIPTORS}/.*|/proc/\d+/(?:task/\d+/)?fd/.*")
 # Paths with another content for each process. Not those below its working directory or root, which may be
 # the caller's: the observer reports the files there by other names (observer/log.c).
-_SELF = r"/proc/(?:self|thread-self)"
 _OF_PROCESS = re.compile(
     rf"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|{_SELF}(?:/(?!(?:task/\d+/)?(?:cwd|root)/).*)?"
 )
 _OTHER_PROCESS = re.compile(r"/proc/\d+(?:/.*)?")
-_DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
-_DESCRIPTOR = re.compile(rf"{_DESCRIPTORS}/+(\d+).*")
-_LISTED_DESCRIPTORS = re.compile(rf"{_DESCRIPTORS}/*")
-# What may be read there without being an input: about the process itself (limits and users are in
-# facts.CALLER), and the processor's (facts.NATIVE). Compilers read memory and seeds, also from a stream.
-_HARMLESS_TO_ALL = (
+# What may be read there without being an input. Limits and users are in facts.CALLER, the processor in
+# facts.NATIVE. C libraries and garbage collectors read memory maps; compilers also memory and seeds.
+_HARMLESS = (
     r"/dev/(?:null|zero|full|tty)|/proc/(?:filesystems|sys/vm/overcommit_memory|cpuinfo)"
-    r"|/sys/devices/system/cpu(?:/.*)?"
+    rf"|/sys/devices/system/cpu(?:/.*)?|{_SELF}/(?:exe|cmdline|comm|status|limits|(?:task/\d+/)?fd)"
 )
-_OWN = r"(?:exe|cmdline|comm|status|limits|(?:task/\d+/)?fd(?:/.*)?)"
-_HARMLESS = rf"{_HARMLESS_TO_ALL}|/dev/(?:stdin|stdout|stderr|fd/.*|pts/.*)|{_SELF}(?:/{_OWN})?"
-# C libraries and garbage collectors read their memory maps.
 _HARMLESS_TO_PROGRAMS = rf"{_HARMLESS}|{_SELF}/(?:task/\d+/)?(?:maps|smaps|stat|statm|auxv|comm|task)"
-_HARMLESS_TO_COMPILERS = (
-    rf"{_HARMLESS_TO_ALL}|/dev/u?random|/proc/meminfo|{_SELF}/(?!(?:.*/)?(?:environ$|\.\./)).*"
-)
-_NO_SOURCES = (stat.S_ISREG, stat.S_ISCHR, stat.S_ISBLK)
-_SCRIPT_STREAMS = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?fd/.*")
-
-
-def descriptors_by_name(process: Process) -> str:
-    """How a process finds out by path which descriptors its caller has open, a clause; or empty.
-
-    A program's own listing, to close all of them, does not count, unless its arguments have such a path.
-    """
-    if process.kind == SHELL or any(re.search(_DESCRIPTORS, argument) for argument in process.arguments):
-        for path in filter(_LISTED_DESCRIPTORS.fullmatch, process.listed):
-            return f"lists `{path}`"
-    looked = {*process.absent, *process.found, *process.links, *process.resolved, *process.permissions}
-    for match in filter(None, map(_DESCRIPTOR.fullmatch, looked)):
-        path, number = match[0], int(match[1])
-        if number > 2 and (path in process.absent or _is_inheritable(number)):
-            return f"looks at `{path}`"
-    return ""
+_HARMLESS_TO_COMPILERS = rf"{_HARMLESS}|/dev/u?random|/proc/meminfo|{_SELF}/(?!(?:.*/)?(?:environ$|\.\./)).*"
 
 
 def unreadable_file(process: Process) -> str:
-    """A file that a process reads and that may have another content each time, a clause; or empty."""
-    kind = process.kind
-    if kind == CUDA_TOOL and os.path.basename(process.program) not in FRONT_ENDS:
-        return ""
+    """What a process reads or looks at there that may be another each time, a clause; or empty."""
     names_proc = any("proc/" in argument for argument in (f"{process.directory}/", *process.arguments[1:]))
-    if kind in COMPILERS:
-        harmless = _HARMLESS_TO_COMPILERS
-    else:
-        harmless = _HARMLESS if kind == SHELL or names_proc else _HARMLESS_TO_PROGRAMS
-    named = {path: 0 for path in process.files if path.startswith(OF_KERNEL)}
-    for path, mode in (named | process.others).items():
-        if kind == SHELL and (_SCRIPT_STREAMS.fullmatch(path) or stat.S_ISFIFO(mode)):
-            return f"reads `{path}`"
-        # The only regular files in `others` are those generated on each read.
-        is_made = path.startswith(MADE_WHEN_READ) or any(is_it(mode) for is_it in _NO_SOURCES)
-        if (is_made or (kind in COMPILERS and stat.S_ISFIFO(mode))) and not re.fullmatch(harmless, path):
+    looked = {*process.absent, *process.found, *process.links, *process.resolved, *process.permissions}
+    for path in filter(_FURTHER_DESCRIPTOR.fullmatch, looked):
+        return f"looks at `{path}`"
+    # To close all of them; not in a shell, nor if the path is among its arguments.
+    if process.kind != OTHER or any(re.search(_DESCRIPTORS, argument) for argument in process.arguments):
+        for path in filter(re.compile(rf"{_DESCRIPTORS}/*").fullmatch, process.listed):
+            return f"lists `{path}`"
+    if process.kind == CUDA_TOOL and os.path.basename(process.program) not in FRONT_ENDS:
+        return ""
+    is_compiler = process.kind in COMPILERS
+    harmless = _HARMLESS_TO_PROGRAMS if process.kind == OTHER and not names_proc else _HARMLESS
+    for path, mode in (dict.fromkeys(process.files, 0) | process.others).items():
+        is_special = mode and not stat.S_ISDIR(mode)
+        is_stream = not is_compiler and _STREAM.fullmatch(path)
+        if (is_special or is_stream or path.startswith(GENERATED_FILES)) and not re.fullmatch(
+            _HARMLESS_TO_COMPILERS if is_compiler else harmless, path
+        ):
             return f"reads `{path}`"
     return ""
 
@@ -96,21 +76,18 @@ def is_same_for_all(path: str) -> bool:
     return not _OF_PROCESS.fullmatch(path)
 
 
-def _is_inheritable(descriptor: int) -> bool:
-    try:
-        return os.get_inheritable(descriptor)
-    except OSError:
-        return False
-
-
 def inherited_descriptors() -> dict[tuple[int, int], str]:
     """The names of files that tools inherit open from the caller, by device and inode; without /dev/null."""
     nothing, found = os.stat(os.devnull), {}
-    for descriptor in filter(_is_inheritable, reversed(_INHERITED)):
-        status = os.fstat(descriptor)
+    for descriptor in reversed(_INHERITED):
+        try:
+            status = os.fstat(descriptor)
+            if not os.get_inheritable(descriptor) or os.path.samestat(status, nothing):
+                continue
+        except OSError:
+            continue
         name = f"descriptor {descriptor}, which its caller opened" if descriptor else "its standard input"
         found[status.st_dev, status.st_ino] = name
-    found.pop((nothing.st_dev, nothing.st_ino), None)
     return found
 
 

@@ -43,7 +43,7 @@ _MOST_INTERPRETERS = 5  # nested scripts as interpreters; the kernel's limit
 _LONGEST_FIRST_LINE = 256
 # Files generated on each read, whatever is mounted there, so that their dates say nothing. The library
 # reports what /proc only renames by its other name.
-MADE_WHEN_READ = ("/proc/", "/sys/")
+GENERATED_FILES = ("/proc/", "/sys/")
 _RUNS, _BECOMES, _ENDED = "runs", "becomes", "ended"
 
 
@@ -59,7 +59,7 @@ class Inherited:
     """What a program inherits in addition to its arguments and variables (observer/process.c)."""
 
     limits: int  # digest of limits and umask
-    surroundings: int  # in a rehearsal, digest of the rest
+    surroundings: int  # digest of priority and user
     streams: tuple[int, ...]  # inodes of the three
 
 
@@ -75,6 +75,7 @@ class Process:
     directory: str = ""
     inherited: Inherited | None = None
     environ: dict[str, str] = field(default_factory=dict)  # only of compilers
+    has_long_variable: bool = False  # one whose value is not in `environ`
     files: dict[str, Signature] = field(default_factory=dict)  # regular files that were opened
     others: dict[str, int] = field(default_factory=dict)  # other files that were opened: their modes
     # The mode from stat; 0 if the path was found only by access, or by lstat as a link.
@@ -94,7 +95,7 @@ class Process:
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
     sought: set[str] = field(default_factory=set)  # libraries searched for by name
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
-    used: set[tuple[int, int]] = field(default_factory=set)  # used in other ways; zeros if not open
+    uses_descriptor: bool = False  # uses another one, open or not, in any way
     statuses: set[tuple[int, int]] = field(default_factory=set)  # fstat: device, inode
     attributes: set[str] = field(default_factory=set)  # extended attributes read
     permissions: set[str] = field(default_factory=set)  # access with R_OK or W_OK
@@ -120,6 +121,7 @@ class Process:
                 own.update(getattr(child, name))
         self.found.update(found)
         self.updated.update(updated)
+        self.uses_descriptor |= child.uses_descriptor
         self.started += child.started
 
 

@@ -18,23 +18,12 @@ from collections.abc import Iterator, Sequence
 
 from nvccache.files import signatures
 from nvccache.files.signatures import Signature
-from nvccache.observation.observed_process import MADE_WHEN_READ, Inherited, Process, ProcessTree
+from nvccache.observation.observed_process import GENERATED_FILES, Inherited, Process, ProcessTree
 from nvccache.values import dataclass, field
 
-VERSION = 7  # LOG_VERSION in observer/observer.h
+VERSION = 8  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-# The numbers of arguments that each kind of record may have.
-_COUNTS: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys("CAgSuwxz!", (0,)),
-    **dict.fromkeys("QedlrDXpfnkv", (1,)),
-    **dict.fromkeys("Bsahyt", (2,)),
-    "i": (2, 3),
-    "E": (5,),
-    "m": (6,),
-    "o": (2, 8),
-    "V": (0, 1),
-}
 _MOST_INODES = (1 << 64) - 1
 _SLACK = 2 * 10**9  # nanoseconds, for coarse timestamps
 
@@ -121,18 +110,15 @@ class _Reader:
                     self._process = self._tree.note(pid, kind, numbers, text)
                 elif kind in "gnk!":
                     self._note_unobservable(kind, numbers, text)
-                elif kind in "eyiEAV":
+                elif kind in "eyijEAV":
                     self._note_of_process(kind, numbers, text)
                 else:
                     self._note(kind, numbers, text)
 
     def _parsed(self, head: str) -> tuple[str, tuple[int, ...]]:
         kind, *fields = head.split(" ")
-        numbers = tuple(map(int, fields))
-        if len(numbers) not in _COUNTS.get(kind, ()):
-            raise ValueError("no such record")
-        self._heads[head] = kind, numbers
-        return kind, numbers
+        self._heads[head] = kind, tuple(map(int, fields))
+        return self._heads[head]
 
     def _note_unobservable(self, kind: str, numbers: Sequence[int], text: str) -> None:
         name = f"`{self._process.program}`"
@@ -153,15 +139,17 @@ class _Reader:
         elif kind == "y":
             process.questions.add((text, numbers[0], numbers[1]))
         elif kind == "i":
-            pairs = process.inputs if len(numbers) == 2 else process.used
-            pairs.add((numbers[0], numbers[1] & _MOST_INODES))
+            process.inputs.add((numbers[0], numbers[1] & _MOST_INODES))
+        elif kind == "j":
+            process.uses_descriptor = True
         elif kind == "E":
             process.inherited = Inherited(numbers[0], numbers[1], tuple(numbers[2:]))
         elif kind == "A":
             process.arguments.append(text)
         else:
             name, _, value = text.partition("=")
-            process.environ[name] = f"digest {numbers[0]}" if numbers else value
+            process.environ[name] = value
+            process.has_long_variable |= bool(numbers)
 
     def _note(self, kind: str, numbers: Sequence[int], text: str) -> None:
         process = self._process
@@ -226,8 +214,6 @@ class _Reader:
             process.found.setdefault(path, 0)
         elif error:
             self._note_error(path, error)
-        elif len(numbers) != 8:
-            raise ValueError("no file")
         elif flags & os.O_PATH:
             if flags & os.O_NOFOLLOW:  # like lstat; systemd looks up a user's shell so
                 process.links.add(path)
@@ -245,7 +231,7 @@ class _Reader:
             return
         if (
             stat.S_ISREG(numbers[4])
-            and not path.startswith(MADE_WHEN_READ)
+            and not path.startswith(GENERATED_FILES)
             and not signatures.is_pseudo_file_system(numbers[2])
         ):
             self._note_file(process.files, path, numbers[2:])

@@ -17,15 +17,14 @@ _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # the observer cuts longer ones
 _PLAIN_OPTIONS = re.compile(r"-[efhuvx]+")  # with others a shell may read the user's files or its input
 _NAME = re.compile(rb"[A-Za-z_]\w*")
-_MOST_NAMES = 3000
 _QUOTES = re.compile(rb"[\"'\\]")  # allowed within the name of a command
 _LISTS_OR_BUILDS = re.compile(
-    rb"(?m)\b(?:eval|declare|typeset|compgen|printenv|env|local|alias|trap|mapfile|readarray|let)\b"
-    rb"|\b(?:set|export|readonly)(?:(?:[ \t]+[-+]\w+)*[ \t]+[-+]\w*p|[ \t]*(?:$|[;|&<>)`#}]|\d+[<>]))"
+    rb"\b(?:eval|declare|typeset|compgen|printenv|env|local|alias|trap|mapfile|readarray|let)\b"
+    rb"|\b(?:set(?![ \t]+[-+A-Za-z_])|(?:export|readonly)(?![ \t]+[A-Za-z_]))\b"
     # Arithmetic, in which values of variables are names of others, and other expansions of values.
     rb"|\(\(|\[\[|\$\[|\$\{!|@P\}|`|\$'|\w\[[^\]\n]*[^\]@*\d\n]|(?:\[|\btest)[ \t][^\n]*-v\b|\$\{\w+:[^-=+?}]"
     # A command whose name is built, in part or whole.
-    rb"|(?:^|[;&|({!]|\b(?:then|do|else|elif|if|while|until|time|builtin|command)\b)[ \t]*"
+    rb"|(?m:^|[;&|({!]|\b(?:then|do|else|elif|if|while|until|time|builtin|command)\b)[ \t]*"
     rb"(?:(?:\w+\$|\$\w+\$|\$\{\w[^}\s]*\}[\w$])[^\s/]*(?:\s|$)|\$\((?![^\n]*\)/))"
 )
 _CHANGING = re.compile(rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b")
@@ -41,7 +40,6 @@ OF_SHELLS = frozenset(  # shells use them by themselves
     """.split()
 )
 _OF_HOME = re.compile(rb"~|\b(?:cd|dirs|popd|pushd)\b")
-_OF_REMOTE_COMMANDS = frozenset(("HOME", "SSH_CLIENT", "SSH2_CLIENT"))  # bash -c reads ~/.bashrc for them
 _IGNORED = re.compile(
     rb"(?<!\w)(?:"
     + b"|".join(sorted((name.encode() for name in environment.OF_OTHERS - {"_"}), reverse=True))
@@ -59,7 +57,7 @@ def text_of(path: str) -> bytes:
 
 def texts_of(process: Process) -> list[bytes]:
     """The text that a shell ran, without its script's arguments; empty if it is not completely known."""
-    arguments = process.arguments[1:]
+    shell, *arguments = process.arguments
     texts = list(map(text_of, process.files))
     if arguments[:1] == ["-c"] and len(arguments) > 1 and len(os.fsencode(arguments[1])) < _LARGEST_ARGUMENT:
         texts.append(os.fsencode(arguments[1]))
@@ -67,7 +65,7 @@ def texts_of(process: Process) -> list[bytes]:
         script = arguments[1:2] if arguments and _PLAIN_OPTIONS.fullmatch(arguments[0]) else arguments[:1]
         if not script or script[0][:1] in ("", "-", "+") or not _has_read(process, script[0]):
             return []
-    is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts) and process.arguments[0][:1] != "-"
+    is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts) and shell[:1] != "-"
     return texts if is_whole else []
 
 
@@ -87,13 +85,12 @@ def variables_of(process: Process, texts: Iterable[bytes], environ: Mapping[str,
     names = {name.decode() for name in _NAME.findall(text)}
     names = {name for name in names if not name.startswith(environment.OWN)}
     if process.arguments[1:2] == ["-c"] and os.path.basename(process.program) == "bash":
-        names |= _OF_REMOTE_COMMANDS
+        names |= {"HOME", "SSH_CLIENT", "SSH2_CLIENT"}  # of a remote command, which reads ~/.bashrc
         names |= {"SHLVL"} if "SSH_CLIENT" in environ or "SSH2_CLIENT" in environ else set()
     if _OF_HOME.search(bare) or "~" in environ.get("PATH", ""):
         names |= {"HOME", "OLDPWD"}
     reads_built_name = any(sign in environ.get(name, "") for name in ("BASH_ENV", "ENV") for sign in "$`")
-    is_open = _LISTS_OR_BUILDS.search(text) or _LISTS_OR_BUILDS.search(bare) or len(names) > _MOST_NAMES
-    if not text or is_open or reads_built_name:
+    if not text or reads_built_name or any(map(_LISTS_OR_BUILDS.search, (text, bare))):
         return {environment.WHOLE, *filter(environment.is_ignored, names)}
     return names | OF_SHELLS
 

@@ -14,13 +14,20 @@ from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
 from nvccache.files.signatures import Signature
-from nvccache.observation import judge, kernel_files, unchanged_files, wrapper_command, written_files
+from nvccache.observation import (
+    judge,
+    kernel_files,
+    shell_text,
+    unchanged_files,
+    wrapper_command,
+    written_files,
+)
 from nvccache.observation.looked_up import CallNames
 from nvccache.observation.observed_process import (
     COMPILERS,
     CUDA_TOOL,
+    GENERATED_FILES,
     HOST,
-    MADE_WHEN_READ,
     Process,
     for_all,
 )
@@ -277,7 +284,7 @@ class _StageInputs:
             self._expect(process.files, kinds, SOURCE)
             self._expect(process.loaded, kinds, LIBRARY)
             for path in judge.files_of_status(process, opened):
-                if self._is_relevant(path) and not path.startswith(MADE_WHEN_READ):
+                if self._is_relevant(path) and not path.startswith(GENERATED_FILES):
                     kinds.setdefault(path, SOURCE)
                     made.dates.append((path, presence.status_of(path)))
             ran = (process.program, *process.started)
@@ -367,7 +374,8 @@ class _StageInputs:
         """Whether the key holds all that a process makes of a variable; nvcc.profile may use it as text."""
         if process.kind != CUDA_TOOL or name not in self._subject.known_variables:
             return False
-        return not judge.may_name(filter(self._is_relevant, process.files), name)
+        read = map(shell_text.text_of, filter(self._is_relevant, process.files))
+        return not any(name.encode() in text for text in read)
 
     def _add_lookups(self, made: InputRecord) -> None:
         looked = self._call.names.begin(made.files)
@@ -389,7 +397,7 @@ class _StageInputs:
                 for process in self._processes
                 for path in process.listed
                 if self._relevance_without(self._candidates(process))(path)
-                and not path.startswith(MADE_WHEN_READ)
+                and not path.startswith(GENERATED_FILES)
             }
         )
         for directory in listed:

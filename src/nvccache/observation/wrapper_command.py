@@ -20,7 +20,6 @@ _OF_CALLER = re.compile(
     r"/dev/(?:fd|std|pts)|/proc/(?:\d+|(?:thread-)?self/(?:task/\d+/)?fd(?:info)?)(?:/|$)"
 )
 _LONGEST = 4095  # bytes of an argument; the observer cuts longer ones
-_DIGEST_START, _DIGEST_FACTOR, _DIGEST_MODULUS = 14695981039346656037, 1099511628211, 1 << 64
 
 
 def of_run(observation: Observation, environ: Mapping[str, str]) -> CompilerCall | None:
@@ -55,17 +54,13 @@ def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> CompilerCal
         return observation.incomplete or "it did not start nvcc"
     (nvcc,), root = started, observation.images[0]
     if not nvcc.inherited or nvcc.inherited != root.inherited:
-        return "it changes nvcc's streams, limits or surroundings"
-    if any(
-        _sees_streams(process, root.inherited.streams)
-        for process in observation.processes
-        if process is not nvcc
-    ):
+        return "it changes nvcc's streams, limits or priority"
+    streams = set(root.inherited.streams)
+    if any(_sees_streams(process, streams) for process in observation.processes if process is not nvcc):
         return "it may check for a terminal"
     own, users = (_preloaded(variables) for variables in (nvcc.environ, environ))
-    found = (
-        None if own != users else _compiler_call(observation, nvcc, _changes(nvcc, environ, _OURS.union("_")))
-    )
+    changes = _changes(nvcc, environ, _OURS.union("_"))
+    found = _compiler_call(observation, nvcc, changes) if own == users else None
     return found or "the command that it starts is unknown"
 
 
@@ -75,7 +70,8 @@ def _compiler_call(
     variables = tuple(sorted(changes.values()))
     is_whole = all(len(os.fsencode(argument)) < _LONGEST for argument in compiler.arguments)
     reads_descriptor = any(map(_DESCRIPTOR.search, (*compiler.arguments[1:], *variables)))
-    if not is_whole or reads_descriptor or compiler.directory != observation.images[0].directory:
+    is_known = is_whole and not compiler.has_long_variable and not reads_descriptor
+    if not is_known or compiler.directory != observation.images[0].directory:
         return None
     return CompilerCall(compiler.program, tuple(compiler.arguments), variables)
 
@@ -110,27 +106,19 @@ def _is_nvcc(process: Process) -> bool:
     return bool(process.environ) and "nvcc" in os.path.basename(process.program)
 
 
-def _sees_streams(process: Process, streams: Collection[int]) -> bool:
+def _sees_streams(process: Process, streams: set[int]) -> bool:
     """Whether a process may have found out what the caller's streams are, or which process the caller is.
 
     An interpreter's queries before it opens its script do not count.
     """
-    queried = {
-        number
+    is_interpreter = judge.reads_script(process)
+    if any(
+        name == "isatty" and number in streams and (phase or not is_interpreter)
         for name, number, phase in process.questions
-        if name == "isatty" and (phase or not judge.reads_script(process))
-    }
-    if not queried.isdisjoint(streams):
+    ):
         return True
-    observed = (
-        process.found,
-        process.absent,
-        process.denied,
-        process.links,
-        process.resolved,
-        process.others,
-    )
-    return any(_OF_CALLER.match(path) for paths in (*observed, process.permissions) for path in paths)
+    looked = process.found.keys() | process.absent | process.denied.keys() | process.links | process.resolved
+    return any(map(_OF_CALLER.match, looked | process.others.keys() | process.permissions))
 
 
 def _preloaded(environ: Mapping[str, str]) -> list[str]:
@@ -140,22 +128,10 @@ def _preloaded(environ: Mapping[str, str]) -> list[str]:
 
 def _changes(compiler: Process, environ: Mapping[str, str], left_out: Collection[str]) -> dict[str, str]:
     """By name, the variables that the compiler got with another value (`name=value`) or not at all."""
-    now, found = compiler.environ, {}
-    for name in {*now, *environ}.difference(left_out):
-        value = environ.get(name)
-        if name not in now:
-            found[name] = name
-        elif value is None or now[name] not in (value, _digest(name, value)):
-            found[name] = f"{name}={now[name]}"
-    return found
-
-
-def _digest(name: str, value: str) -> str:
-    """What the observer logs instead of a long variable's value; empty for a short one."""
-    text = os.fsencode(f"{name}={value}")
-    if len(text) <= _LONGEST:
-        return ""
-    digest = _DIGEST_START
-    for character in text:
-        digest = (digest ^ character) * _DIGEST_FACTOR % _DIGEST_MODULUS
-    return f"digest {digest - _DIGEST_MODULUS if digest >= _DIGEST_MODULUS // 2 else digest}"
+    now = compiler.environ
+    names = {*now, *environ}.difference(left_out)
+    return {
+        name: f"{name}={now[name]}" if name in now else name
+        for name in names
+        if now.get(name) != environ.get(name)
+    }

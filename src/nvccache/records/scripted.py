@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from nvccache.records.rehearsed import CompilerCall
     from nvccache.store.store import Store
 
-_DIGEST = "digest "  # replaces a value that is too long (observer/process.c)
-
 
 def front_key(script: Request) -> str:
     """The front key of a script's rehearsal."""
@@ -49,8 +47,6 @@ def request_for(call: CompilerCall, script: Request) -> Request | None:
     environ = dict(script.environ)
     for change in call.variables:
         name, equals, value = change.partition("=")
-        if value.startswith(_DIGEST):
-            return None
         if equals:
             environ[name] = value
         else:

@@ -1,7 +1,6 @@
 /* A program that does one thing to be observed: `observed WHAT ARGUMENTS...`. */
 
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,14 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -182,89 +177,6 @@ static int elsewhere(void)
     return 0;
 }
 
-static int look_up(void)
-{
-    struct stat status;
-    struct dirent **list;
-    char room[4096];
-    DIR *directory;
-
-    stat("by-stat", &status);
-    lstat("by-lstat", &status);
-    fstatat(AT_FDCWD, "by-fstatat", &status, 0);
-#ifdef STATX_TYPE
-    struct statx more;
-    statx(AT_FDCWD, "by-statx", 0, STATX_TYPE, &more);
-#endif
-    access("by-access", X_OK);
-    faccessat(AT_FDCWD, "by-faccessat", R_OK, 0);
-    (void)!readlink("by-readlink", room, sizeof room);
-    (void)!realpath("by-realpath", room);
-    directory = opendir("by-opendir");
-    if (directory)
-        closedir(directory);
-    scandir("by-scandir", &list, NULL, NULL);
-    read_file("by-open");
-    (void)!fopen("by-fopen", "r");
-    syscall(SYS_openat, AT_FDCWD, "by-syscall", O_RDONLY);
-    syscall(SYS_newfstatat, AT_FDCWD, "by-raw-stat", &status, 0);
-    syscall(SYS_faccessat, AT_FDCWD, "by-raw-access", R_OK);
-    syscall(SYS_readlinkat, AT_FDCWD, "by-raw-readlink", room, sizeof room);
-    syscall(SYS_gettid);
-    execl("by-execl", "by-execl", (char *)NULL);
-    dlopen("./by-dlopen", RTLD_NOW);
-    return chdir("by-chdir") && 0;
-}
-
-static int ask_of_open(const char *how, const char *path)
-{
-    struct stat status;
-    struct statvfs room;
-    struct statfs more_room;
-    char list[256];
-    int file = open(path, O_RDONLY);
-
-    if (file < 0)
-        return 1;
-    if (!strcmp(how, "fstat"))
-        return fstat(file, &status);
-    if (!strcmp(how, "fstatat"))
-        return fstatat(file, "", &status, AT_EMPTY_PATH);
-    if (!strcmp(how, "raw-fstat"))
-        return (int)syscall(SYS_fstat, file, &status);
-    if (!strcmp(how, "raw-fstatat"))
-        return (int)syscall(SYS_newfstatat, file, "", &status, AT_EMPTY_PATH);
-#ifdef STATX_TYPE
-    struct statx more;
-    if (!strcmp(how, "statx"))
-        return statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more);
-    if (!strcmp(how, "raw-statx"))
-        return (int)syscall(SYS_statx, file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more);
-#endif
-    if (!strcmp(how, "fgetxattr"))
-        return fgetxattr(file, "user.none", list, sizeof list) > 0;
-    if (!strcmp(how, "flistxattr"))
-        return flistxattr(file, list, sizeof list) > 0;
-    if (!strcmp(how, "getxattr"))
-        return getxattr(path, "user.none", list, sizeof list) > 0;
-    if (!strcmp(how, "llistxattr"))
-        return llistxattr(path, list, sizeof list) > 0;
-    if (!strcmp(how, "statvfs"))
-        return statvfs(path, &room);
-    if (!strcmp(how, "fstatvfs"))
-        return fstatvfs(file, &room);
-    if (!strcmp(how, "fstatfs"))
-        return fstatfs(file, &more_room);
-    if (!strcmp(how, "handle"))
-        return name_to_handle_at(AT_FDCWD, path, NULL, NULL, 0) == 0;
-    if (!strcmp(how, "unlinked")) {
-        if (unlink(path) || pipe((int[2]){0}))
-            return 1;
-        return fstat(file, &status) || flistxattr(file, list, sizeof list) > 0 || flistxattr(0, list, sizeof list) > 0;
-    }
-    return 1;
-}
-
 static int keeps_errno(void)
 {
     errno = 77;
@@ -344,16 +256,10 @@ int main(int count, char **words)
         return with_signals();
     if (!strcmp(what, "elsewhere"))
         return elsewhere();
-    if (!strcmp(what, "look"))
-        return look_up();
-    if (!strcmp(what, "ask"))
-        return ask_of_open(words[2], words[3]);
     if (!strcmp(what, "errno"))
         return keeps_errno();
     if (!strcmp(what, "load"))
         return load(words[2]);
-    if (!strcmp(what, "load-apart"))
-        return !dlopen(words[2], RTLD_NOW | RTLD_DEEPBIND);
     if (!strcmp(what, "fill"))
         return fill_the_log();
     if (!strcmp(what, "end"))
@@ -362,10 +268,6 @@ int main(int count, char **words)
     if (!strcmp(what, "old"))
         return !old_getenv(words[2]);
 #endif
-    if (!strcmp(what, "raw"))
-        return syscall(SYS_capset, NULL, NULL) == 0;
-    if (!strcmp(what, "socket"))
-        return socket(atoi(words[2]), SOCK_STREAM, 0) < 0;
     if (!strcmp(what, "clock")) {
         clock();
         read_file(words[2]);

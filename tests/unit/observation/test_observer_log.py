@@ -86,7 +86,7 @@ def test_every_kind_has_its_place(observe_one):
         "D 0\tlibname.so.1",
         "D 1\t/plugin.so",
         "i 3 -1\t",
-        "i 4 5 9\t",
+        "j 9\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
     assert found.inherited == Inherited(5, -6, (7, 8, 9))
@@ -100,7 +100,7 @@ def test_every_kind_has_its_place(observe_one):
     assert found.links == {"/linked", "/read-link", "/no-link", "/bin", "/usr"}
     assert (found.found["/bin"], found.found["/usr"]) == (0, DIRECTORY)
     assert (found.resolved, found.listed) == ({"/resolved"}, {"/listed"})
-    assert (found.inputs, found.used) == ({(3, 2**64 - 1)}, {(4, 5)})
+    assert (found.inputs, found.uses_descriptor) == ({(3, 2**64 - 1)}, True)
     assert (found.variables, found.questions) == ({"CPATH"}, {("clock_gettime", 7, 1)})
     assert (found.loaded, found.sought) == ({"/lib.so": (1, 9, 8, 7, 6)}, {"libname.so.1"})
 
@@ -246,7 +246,6 @@ def test_a_log_with_a_hole_is_never_taken_wrongly(observe, at):
     [
         ([], "did not report its start"),
         ([batch(ROOT, *start(version=VERSION + 1), END)], "its log is of another version"),
-        ([batch(ROOT, *start(), "z 1\t/new", END)], "its log is damaged"),
         ([batch(ROOT, *start(), "o 0\t/short", END)], "its log is damaged"),
         ([batch(ROOT, *start(), "o 0 0\t/without-numbers", END)], "its log is damaged"),
         ([batch(ROOT, *start(), "s x 0\t/no-number", END)], "its log is damaged"),

@@ -12,7 +12,7 @@ import pytest
 from nvccache import environment
 from nvccache.environment import WHOLE
 from nvccache.files import keys, presence, signatures
-from nvccache.observation import judge, unchanged_files, written_files
+from nvccache.observation import unchanged_files, written_files
 from nvccache.observation.observer_log import Observation
 from nvccache.observation.stage_inputs import ObservedInputs
 from nvccache.records import facts
@@ -278,13 +278,6 @@ def test_a_variable_in_the_key_counts_where_a_profile_uses_it_as_text(place, tex
     process = ran("ptxas", files=["nvcc.profile"], variables={"NVCC_APPEND_FLAGS"})
     of = subject(known_variables=frozenset(environment.OF_ARGUMENTS))
     assert ("NVCC_APPEND_FLAGS" in asked(read_by(place, process, of=of))) == counts
-
-
-@pytest.mark.parametrize("is_fifo", [False, True])
-def test_a_file_that_cannot_be_searched_may_use_a_variable_as_text(place, is_fifo):
-    if is_fifo:
-        os.mkfifo(place / "gone")
-    assert judge.may_name([str(place / "gone")], "NVCC_APPEND_FLAGS")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,301 @@
+"""What the observer notes of each function of the C library: tables of statements in one C program."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from nvccache.observation.observed_process import Process
+from observed_programs import compile_c, complete, run, the_observer_is_built
+
+__all__ = ["run", "the_observer_is_built"]  # the fixtures
+
+# In a statement FILE is the path of a file, PLACE of a directory, and NEW of nothing. The words are sets of
+# the process that have that path afterwards. Where nothing is there, it is in `absent` instead.
+LOOKUPS = {
+    "stat(FILE, &status)": "found",
+    "stat64(FILE, (void *)&status)": "found",
+    "lstat(FILE, &status)": "found links",
+    "fstatat(AT_FDCWD, FILE, &status, 0)": "found",
+    "fstatat(AT_FDCWD, FILE, &status, AT_SYMLINK_NOFOLLOW)": "found links",
+    "__xstat(1, FILE, &status)": "found",
+    "__lxstat(1, FILE, &status)": "found links",
+    "__fxstatat(1, AT_FDCWD, FILE, &status, 0)": "found",
+    "statx(AT_FDCWD, FILE, 0, STATX_TYPE, &more)": "found",
+    "access(PLACE, X_OK)": "found executable",
+    "access(FILE, R_OK)": "found permissions",
+    "euidaccess(FILE, W_OK)": "found permissions",
+    "faccessat(AT_FDCWD, FILE, R_OK, 0)": "found permissions",
+    "readlink(FILE, room, sizeof room)": "found links",
+    "readlinkat(AT_FDCWD, FILE, room, sizeof room)": "found links",
+    "realpath(FILE, room)": "found resolved",
+    "canonicalize_file_name(FILE)": "found resolved",
+    "opendir(PLACE)": "found listed",
+    "scandir(PLACE, &list, NULL, NULL)": "found listed",
+    "scandirat(AT_FDCWD, PLACE, &list, NULL, NULL)": "found listed",
+    "fdopendir(open(PLACE, O_RDONLY))": "found listed others",
+    "open(FILE, O_RDONLY)": "files",
+    "open64(FILE, O_RDONLY)": "files",
+    "openat(AT_FDCWD, FILE, O_RDONLY)": "files",
+    "__open_2(FILE, O_RDONLY)": "files",
+    "__openat_2(AT_FDCWD, FILE, O_RDONLY)": "files",
+    "open(FILE, O_RDWR)": "files updated",
+    "open(FILE, O_WRONLY)": "found updated",
+    "open(FILE, O_WRONLY | O_APPEND)": "found appended",
+    "open(FILE, O_PATH | O_NOFOLLOW)": "found links",
+    'fopen(FILE, "r")': "files",
+    'fopen64(FILE, "r+")': "files updated",
+    'freopen(FILE, "r", stdin)': "files",
+    "statfs(FILE, &room_of)": "found",
+    'getxattr(FILE, "user.none", room, sizeof room)': "found attributes",
+    "llistxattr(FILE, room, sizeof room)": "found attributes",
+    "syscall(SYS_openat, AT_FDCWD, FILE, O_RDONLY)": "files",
+    "syscall(SYS_newfstatat, AT_FDCWD, FILE, &status, 0)": "found",
+    "syscall(SYS_faccessat, AT_FDCWD, FILE, R_OK)": "found permissions",
+    "syscall(SYS_readlinkat, AT_FDCWD, FILE, room, sizeof room)": "found links",
+    "syscall(SYS_statx, AT_FDCWD, FILE, 0, STATX_TYPE, &more)": "found",
+    "execl(FILE, FILE, (char *)NULL)": "denied executable",
+    'dlopen("./" FILE, RTLD_NOW)': "found",
+    "if (!fork()) _exit(chdir(PLACE))": "found executable",
+}
+# Nothing was there before, and something is now; or else there was something, and it is as it was.
+MAKING = {
+    "mkdir(NEW, 0777)",
+    "mkdirat(AT_FDCWD, NEW, 0777)",
+    "mkfifo(NEW, 0666)",
+    "mknod(NEW, S_IFREG | 0666, 0)",
+    "symlink(NEW, NEW)",
+    "symlinkat(NEW, AT_FDCWD, NEW)",
+    "link(FILE, NEW)",
+    "linkat(AT_FDCWD, FILE, AT_FDCWD, NEW, 0)",
+    "renameat2(AT_FDCWD, FILE, AT_FDCWD, NEW, RENAME_NOREPLACE)",
+    "open(NEW, O_CREAT | O_EXCL | O_WRONLY, 0666)",
+    'fopen(NEW, "wx")',
+}
+# What was there and is gone; in a second run it is looked for in vain.
+REMOVING = {
+    "unlink(FILE)",
+    "unlinkat(AT_FDCWD, FILE, 0)",
+    "rmdir(PLACE)",
+    "remove(FILE)",
+    "rename(FILE, NEW)",
+    "renameat(AT_FDCWD, FILE, AT_FDCWD, NEW)",
+    "open(FILE, O_TRUNC | O_WRONLY)",
+}
+CHANGING = {
+    "chmod(FILE, 0600)",
+    "fchmodat(AT_FDCWD, FILE, 0600, 0)",
+    "fchmod(open(FILE, O_RDONLY), 0600)",
+    "utimes(FILE, NULL)",
+    "utimensat(AT_FDCWD, FILE, NULL, 0)",
+    "futimens(open(FILE, O_RDONLY), NULL)",
+    "truncate(FILE, 1)",
+    "chown(FILE, -1, -1)",
+}
+# Of a file that is open.
+ASKING = {
+    "fstat(OPEN, &status)": "statuses",
+    "__fxstat(1, OPEN, &status)": "statuses",
+    'fstatat(OPEN, "", &status, AT_EMPTY_PATH)': "statuses",
+    'statx(OPEN, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more)': "statuses",
+    "syscall(SYS_fstat, OPEN, &status)": "statuses",
+    'syscall(SYS_newfstatat, OPEN, "", &status, AT_EMPTY_PATH)': "statuses",
+    'syscall(SYS_statx, OPEN, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more)': "statuses",
+    'fgetxattr(OPEN, "user.none", room, sizeof room)': "attributes",
+    "flistxattr(OPEN, room, sizeof room)": "attributes",
+}
+QUESTIONS = {
+    "time(NULL)": ("time", 0),
+    "gettimeofday(&times, NULL)": ("gettimeofday", 0),
+    "clock_gettime(CLOCK_MONOTONIC, &moment)": ("clock_gettime", 1),
+    "syscall(SYS_clock_gettime, CLOCK_REALTIME, &moment)": ("clock_gettime", 0),
+    "localtime(&seconds)": ("localtime", 0),
+    "asctime_r(gmtime(&seconds), room)": ("asctime_r", 0),
+    "gethostname(room, sizeof room)": ("gethostname", 0),
+    "sysconf(84)": ("sysconf", 84),
+    "getrandom(room, 1, 0)": ("getrandom", 0),
+    "syscall(SYS_getpid)": ("getpid", 0),
+    'statvfs("/", &room_for)': ("statfs", 0),
+    'fstatfs(open("/", O_RDONLY), &room_of)': ("statfs", 0),
+}
+HARMLESS = {
+    "syscall(SYS_gettid)",
+    "socket(AF_UNIX, SOCK_STREAM, 0)",
+    'statvfs("/proc/version", &room_for)',  # it has no blocks
+    'fstatfs(open("/proc/version", O_RDONLY), &room_of)',
+    "pipe(ends), flistxattr(ends[0], room, sizeof room)",
+    "ends[0] = OPEN, unlink(FILE), flistxattr(ends[0], room, sizeof room)",
+}
+UNOBSERVABLE = {
+    'glob("*", 0, NULL, &found)': "look up",
+    'nftw(".", visit, 1, 0)': "look up",
+    'wordexp("x", &words, 0)': "look up",
+    'fts_open((char *[]){".", NULL}, FTS_LOGICAL, NULL)': "look up",
+    'shm_open("/never", O_RDONLY, 0)': "look up",
+    "socket(AF_INET, SOCK_STREAM, 0)": "network",
+    'getaddrinfo(NULL, "1", NULL, (void *)room)': "network",
+    'gethostbyname("127.0.0.1")': "network",
+    "name_to_handle_at(AT_FDCWD, FILE, NULL, NULL, 0)": "is not observed",
+    "unshare(0)": "is not observed",
+    "syscall(SYS_capset, NULL, NULL)": "is not observed",
+    'dlopen("libdl.so.2", RTLD_NOW | RTLD_DEEPBIND)': "past the observer",
+}
+PATHS = """
+    found files others denied absent executable links resolved listed written appended removed updated
+    attributes permissions
+""".split()
+TABLES = (LOOKUPS, MAKING, REMOVING, CHANGING, ASKING, QUESTIONS, HARMLESS, UNOBSERVABLE)
+ROWS = {statement: number for number, statement in enumerate(row for table in TABLES for row in table)}
+PROGRAM = """\
+#define _GNU_SOURCE
+%s
+int __xstat(int, const char *, struct stat *), __lxstat(int, const char *, struct stat *);
+int __fxstat(int, int, struct stat *), __fxstatat(int, int, const char *, struct stat *, int);
+int __open_2(const char *, int), __openat_2(int, const char *, int);
+
+static int visit(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    return 0;
+}
+
+int main(int count, char **rows)
+{
+    static char room[65536];
+    struct stat status; struct statx more; struct statfs room_of; struct statvfs room_for;
+    struct timeval times; struct timespec moment; struct dirent **list;
+    time_t seconds = 0; glob_t found; wordexp_t words; int ends[2];
+
+    while (*++rows)
+        switch (atoi(*rows)) {
+%s
+        }
+    return 0;
+}
+"""
+HEADERS = """
+    dirent dlfcn fcntl fts ftw glob netdb sched stdio stdlib sys/mman sys/random sys/socket sys/stat
+    sys/statfs sys/statvfs sys/syscall sys/time sys/xattr time unistd wordexp
+"""
+
+
+def name_in(statement: str, word: str) -> str:
+    return f"{word.lower()}-{ROWS[statement]}"
+
+
+def as_case(statement: str) -> str:
+    text = re.sub(r"\b(FILE|PLACE|NEW)\b", lambda word: f'"{name_in(statement, word[0])}"', statement)
+    text = text.replace("OPEN", f'open("{name_in(statement, "FILE")}", O_RDONLY)')
+    return f"        case {ROWS[statement]}: {text}; break;"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("calls")
+    includes = "\n".join(f"#include <{name}.h>" for name in HEADERS.split())
+    (folder / "calls.c").write_text(PROGRAM % (includes, "\n".join(map(as_case, ROWS))))
+    return compile_c(folder / "calls.c", folder / "calls")
+
+
+@pytest.fixture
+def observe(run, program):
+    """The one process that executed these statements."""
+
+    def observe(statements, watched: str = "watched") -> Process:
+        (process,) = complete(
+            run(program, *(str(ROWS[one]) for one in statements), watched=watched)
+        ).processes
+        return process
+
+    return observe
+
+
+def make(run, statements, *words: str) -> None:
+    for statement in statements:
+        for word in words:
+            path = run.directory / name_in(statement, word)
+            path.mkdir() if word == "PLACE" else path.write_text("text")
+
+
+def sets_with(process: Process, statement: str, *words: str) -> set[str]:
+    """Which sets have the paths of this statement."""
+    paths = {name_in(statement, word) for word in words}
+    return {kind for kind in PATHS if not paths.isdisjoint(map(os.path.basename, getattr(process, kind)))}
+
+
+def test_lookups(run, observe):
+    process = observe(LOOKUPS, "absent")
+    for statement in LOOKUPS:
+        assert "absent" in sets_with(process, statement, "FILE", "PLACE"), statement
+    make(run, LOOKUPS, "FILE", "PLACE")
+    process = observe(LOOKUPS)
+    for statement, kinds in LOOKUPS.items():
+        assert sets_with(process, statement, "FILE", "PLACE") == set(kinds.split()), statement
+
+
+def test_making_finds_out_whether_a_name_is_taken(run, observe):
+    make(run, MAKING, "FILE")
+    process = observe(MAKING, "free")
+    for statement in MAKING:
+        assert sets_with(process, statement, "NEW") >= {"absent", "written"}, statement
+    make(run, [one for one in MAKING if "renameat2" in one], "FILE")
+    process = observe(MAKING, "taken")
+    for statement in MAKING:
+        assert sets_with(process, statement, "NEW") & {"absent", "written", "found"} == {"found"}, statement
+
+
+def test_removing_what_others_have_made(run, observe):
+    make(run, REMOVING, "FILE", "PLACE")
+    process = observe(REMOVING, "there")
+    for statement in REMOVING:
+        assert "removed" in sets_with(process, statement, "FILE", "PLACE"), statement
+    for path in run.directory.glob("file-*"):
+        path.unlink()
+    for path in run.directory.glob("place-*"):
+        path.rmdir()
+    process = observe(REMOVING, "gone")
+    for statement in REMOVING:
+        found = sets_with(process, statement, "FILE") or sets_with(process, statement, "PLACE")
+        assert found & {"absent", "removed"} == {"absent"}, statement
+
+
+def test_another_status_is_a_change(run, observe):
+    make(run, CHANGING, "FILE")
+    process = observe(CHANGING)
+    for statement in CHANGING:
+        assert sets_with(process, statement, "FILE") & {"written", "updated"}, statement
+
+
+def test_asking_about_an_open_file(run, observe):
+    """Its status is that of a file that was opened."""
+    make(run, ASKING, "FILE")
+    process = observe(ASKING)
+    opened = {os.path.basename(path): signature[:2] for path, signature in process.files.items()}
+    for statement, kind in ASKING.items():
+        name = name_in(statement, "FILE")
+        if kind == "statuses":
+            assert opened[name] in process.statuses, statement
+        else:
+            assert kind in sets_with(process, statement, "FILE"), statement
+    assert len(process.statuses) == sum(kind == "statuses" for kind in ASKING.values())
+
+
+def test_questions(observe):
+    expected = {(*question, 0) for question in QUESTIONS.values()}
+    assert observe(QUESTIONS).questions >= expected
+    for at, (statement, question) in enumerate(QUESTIONS.items()):
+        assert (*question, 0) in observe([statement], str(at)).questions, statement
+
+
+def test_calls_that_depend_on_nothing(run, observe):
+    make(run, HARMLESS, "FILE")
+    process = observe(HARMLESS)
+    assert (process.questions, process.attributes) == (set(), set())
+
+
+@pytest.mark.parametrize("statement", UNOBSERVABLE)
+def test_calls_that_are_not_observed(run, program, statement):
+    done, found = run(program, str(ROWS[statement]))
+    assert (done.status, done.stderr) == (0, b"")
+    assert UNOBSERVABLE[statement] in found.incomplete
