@@ -10,20 +10,17 @@ dependency file is what plain nvcc makes; what depends on an edited file is buil
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from nvccache.store.event_line import Event
-from scenarios.builds.builds import Build, calls_of, outcomes, prepare, stages_run, touch
+from scenarios.builds.builds import Build, outcomes, prepare, stages_run, touch
 from scenarios.builds.small_project import (
-    CMAKE_NINJA,
     EDITED,
     HEADER,
     READERS,
-    SHIM,
     SOURCES,
     SYSTEMS,
     TOUCHED,
@@ -32,7 +29,6 @@ from scenarios.builds.small_project import (
 from workspaces import Workspace
 
 UNITS = 3
-WITH_SHIM = dataclasses.replace(CMAKE_NINJA, ours=SHIM, needs_headers=True)
 
 
 @pytest.fixture
@@ -97,22 +93,3 @@ def test_a_project(project: Build) -> None:
     assert len(compiled) == len(READERS) == sum(any(part in name for part in READERS) for name in compiled)
     assert {found[name] for name in compiled} <= {"miss", "partial_hit"}
     assert project.is_done(ours=True)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("system", [WITH_SHIM], ids=["shim"])
-def test_what_cmake_asks_the_shim_before_a_build(project: Build) -> None:
-    """It queries the release, and does a dry run. Its other compiles are reused in the next directory."""
-    made = []
-    for _ in range(2):
-        before = len(calls_of(project.workspace))
-        project.begin(ours=True)
-        calls = calls_of(project.workspace)[before:]
-        bypassed = {call.reason for call in calls if call.outcome == "bypass"}
-        assert bypassed <= {"information", "verbose"}
-        made.append([call.outcome for call in calls if call.outcome != "bypass"])
-    first, second = made
-    assert set(first) - {"query_miss"} and set(first) <= {"miss", "partial_hit", "query_miss"}
-    # `-Xcompiler -v` has the host compiler print the product's name, which is another one each time.
-    assert set(second) <= {"query_hit", "stage_hit", "partial_hit"} and len(second) == len(first)
-    assert {stage.kind for call in calls for stage in call.stages if not stage.is_hit} <= {"host_compile"}

@@ -11,7 +11,6 @@ from scenarios.support.cases import OLD_ENOUGH, Case, Change, Files, call, check
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
-
 SOURCE = '#include "h.h"\nint value() { return VALUE; }\n'
 HERE = call(line="-I first -I second -c a.cpp -o a.o", makes=("a.o",))
 MAYBE = '#if __has_include("maybe.h")\n#include "maybe.h"\n#endif\n'

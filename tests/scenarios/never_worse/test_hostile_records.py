@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import kept_records
 from nvccache import config
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
@@ -22,24 +20,17 @@ from nvccache.records.input_records import InputRecord
 from nvccache.records.products import Answer
 from nvccache.records.record import Front, Pair, Result
 from nvccache.records.request import Request
-from nvccache.store import sections, store
+from nvccache.store import store
 from nvccache.store.store import Store
-from scenarios.never_worse.primed_cache import check_compiles, compile_cached
-from workspaces import Workspace
 
 HOSTILE = b"hostile"
 DIGEST = keys.digest_bytes(HOSTILE)
 LINES = {
-    "-c a.cu -o a.o": ({"a.o"}, {}),
     "-c a.cu -o a.o -MD -MF a.d": ({"a.o", "a.d"}, {}),
     "-MD -c a.cu -o out/b.o": ({"out/b.o", "out/b.d"}, {}),
-    "-c a.cu -include x.h": ({"a.o"}, {}),
-    "-ptx a.cu -odir out": ({"out/a.ptx"}, {}),
     "-optf flags -c a.cu": ({"a.o"}, {}),
     "-c a.cu b.cu": ({"a.o", "b.o"}, {}),
-    "-c a.cu": ({"z.o"}, {"NVCC_APPEND_FLAGS": "-o z.o"}),
     "-c a.cu -o link": ({"link"}, {}),
-    "a.cu -o a": (set(), {}),
 }
 VICTIMS = (
     "a.cu",
@@ -153,30 +144,3 @@ def forge(
     record.add(
         Pair(Front(front_key, nowhere), read, forged_result(choose, right), key), cache, time.time_ns()
     )
-
-
-def test_a_text_that_no_pass_makes_is_believed_once(primed: tuple[Workspace, bytes]) -> None:
-    """nvcc compiles when that is seen, and the next call has no fault."""
-    workspace, expected = primed
-    cache = Store(str(workspace.cache))
-    shutil.rmtree(workspace.cache / store.REPLAY, ignore_errors=True)
-    for key, body in kept_records.bodies_of(workspace.cache).items():
-        cache.remove_damaged(store.RECORD, key)
-        if all(result.facts and result.outputs for _, result, _ in record.results_in(body)):
-            pairs = [(name, read, with_others(made)) for name, read, made in kept_records.pairs_in(body)]
-            cache.add_record(store.RECORD, key, kept_records.body_of(pairs), lock=False)
-    first, counters = workspace.since(lambda: compile_cached(workspace, NVCCACHE_STRICT="0"))
-    assert (first.status, first.stderr, counters.outcome) == (0, b"", "fault")
-    (workspace.directory / "a.o").unlink()
-    check_compiles(workspace, expected)
-
-
-def with_others(made: bytes) -> bytes:
-    """A result with the digests of other outputs."""
-    fields = record._RESULT.sections_of(made)
-    outputs = [
-        (role, keys.digest_bytes(HOSTILE))
-        for role, _ in sections.in_tuples(sections.split(fields["outputs"]), 2)
-    ]
-    fields["outputs"] = sections.join([text for output in outputs for text in output])
-    return record._RESULT.joined(fields)

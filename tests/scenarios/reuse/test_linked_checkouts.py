@@ -152,77 +152,6 @@ def test_what_plain_nvcc_can_link_can_be_linked(
     assert linked.status == 0, linked.stderr
 
 
-_IDS = re.compile(rb"[0-9a-f]{8}_4_a_cu_[0-9a-f]{8}(_\d+)?")
-_SPECIAL = (
-    "template <int N> int special(int *);\ntemplate <> int special<1>(int *x) { launch(x); return 1; }\n"
-)
-# nvcc treats these as definitions that other TUs may have, too, and ends the module id with the time.
-WITHOUT_NAME = {
-    "specialised": (_SPECIAL, True),
-    "inline": (_SPECIAL.replace("int special<", "inline int special<"), False),
-}
-
-
-def names_in(workspace: Workspace, image: bytes) -> list[bytes]:
-    """The symbols of an object, without ids in their names, which come with their lengths."""
-    (workspace.directory / "named.o").write_bytes(image)
-    lines = workspace.run(["nm", "named.o"]).stdout.splitlines()
-    return sorted(re.sub(rb"\d", b"", _IDS.sub(b"", line[17:])) for line in lines)
-
-
-@pytest.mark.by_default("specialised")
-@pytest.mark.parametrize("ends_with", WITHOUT_NAME)
-def test_a_unit_whose_id_holds_the_time_is_shared_where_no_link_takes_both(
-    workspace: Workspace, ends_with: str
-) -> None:
-    skip_without_hidden_ids(workspace)
-    text, is_shared = WITHOUT_NAME[ends_with]
-    check_out(workspace, _INTERNAL + text, "same")
-    ids = []
-    for checkout in CHECKOUTS:
-        here = workspace.directory / "b" / checkout / "build"
-        here.mkdir()
-        argv = ("-c", f"{here.parent}/src/a.cu", f"-I{here.parent}/inc", "--no-compress", "-o", "a.o")
-        ours = by_cache(workspace, *argv, cwd=here, makes=["a.o"])
-        plain = by_plain(workspace, *argv, cwd=here, keep=keep_of(workspace), makes=["a.o"])
-        assert ours.result == plain.result
-        assert names_in(workspace, ours["a.o"]) == names_in(workspace, plain["a.o"])
-        ids.append({found.group() for found in _IDS.finditer(ours["a.o"])})
-        workspace.write(f"{checkout}.o", ours["a.o"])
-    assert (ours.outcome == "direct_hit", ids[0] == ids[1]) == (is_shared, is_shared)
-    workspace.write("main.cu", "int main() {}\n")
-    libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
-    linked = workspace.plain("main.cu", "one.o", "two.o", "-o", "program", *libraries, *HOST_OPTIONS)
-    assert (linked.status == 0) == (not is_shared)
-
-
-def test_a_unit_that_has_to_keep_its_id_does_not_try_again(
-    workspace: Workspace, tmp_path: Path, toolkit: Path
-) -> None:
-    """And shares the result as soon as it can."""
-    skip_without_hidden_ids(workspace)
-    log = tmp_path / "log"
-    workspace.environ["NVCCACHE_LOG"] = str(log)
-    variable = FIRST_DEFINITIONS["a variable of device code"][0]
-    begun = []
-    for number, first in enumerate([variable, variable, _FUNCTION, _FUNCTION]):
-        source = '#include "name.h"\n' + first + _INTERNAL + f"int edit() {{ return {number}; }}\n"
-        check_out(workspace, source, "same")
-        log.write_text("")
-        compile_shared(workspace, "one")
-        begun.append("compiling again with it" in log.read_text())
-    assert begun == [True, False, True, False]
-    assert compile_shared(workspace, "two")[0] == "direct_hit"
-
-
-@pytest.mark.by_default("-cubin")
-@pytest.mark.parametrize("mode", ["-ptx", "-cubin"])
-def test_device_code_alone(workspace: Workspace, toolkit: Path, mode: str) -> None:
-    check_out(workspace, _FIRST + _INTERNAL, "same")
-    outcomes = [compile_in(workspace, checkout, mode, "-arch=sm_80").outcome for checkout in CHECKOUTS]
-    assert outcomes[1] != "direct_hit"
-
-
 @pytest.mark.by_default("separate")
 @pytest.mark.parametrize("options", [(), ("-rdc=true",)], ids=["whole program", "separate"])
 def test_what_holds_no_id_is_shared(workspace: Workspace, toolkit: Path, options: tuple[str, ...]) -> None:
@@ -243,12 +172,3 @@ def test_another_checkout_of_a_changed_unit_shares_its_device_code(
     compile_in(workspace, "one", "-c", *TWO)
     workspace.write("b/two/src/a.cu", _EXTERNAL.replace("return 0", "return 6"))
     assert not {"ptxas", "fatbinary"} & compile_in(workspace, "two", "-c", *TWO).ran().keys()
-
-
-def test_a_warning_that_names_the_id_names_ones_own(workspace: Workspace, toolkit: Path) -> None:
-    """ptxas and cicc print names and places of internal functions."""
-    check_out(workspace, _FIRST + _INTERNAL + "__device__ void unsaid() { int unused; }\n", "same")
-    for _ in range(2):
-        for checkout in CHECKOUTS:
-            compile_in(workspace, checkout, "-c", "-arch=sm_80", "-Xptxas=-v", "-Xcompiler=-Wall")
-        workspace.forget_calls()

@@ -31,22 +31,16 @@ LINES: tuple[Line, ...] = (
 )
 # What runs by default: each outcome, each mode, and each way to give a file or an option, once.
 _NAMES = """
-phases: compile compile_without_external_definition rdc_true ptx cubin fatbin dlto two_codes
-    cuda_to_cpp several_inputs_device_c native same_base_name cpp ptx_to_cubin standard_input
-    dollar_path backslash_output
-files: output_null output_standard output_nowhere output_is_hard_link_ptx
-    output_is_dangling_link output_is_read_only mmd_mp mmd_cpp_and_cu md_compile_fails m
-options: ccbin_name line_info threads_wrong threads_variables_differ
-    threads_missing source_in_ptx both_flags ccbin_variable
-    option_file_missing
-messages: host_warning device_error
-    missing_header second_source_fails cubin_of_two assembler_error unknown_option
+phases: compile rdc_true ptx cubin fatbin cuda_to_cpp native same_base_name cpp ptx_to_cubin
+    standard_input dollar_path backslash_output
+files: output_null output_standard output_nowhere output_is_dangling_link mmd_mp
+options: line_info threads_wrong source_in_ptx both_flags ccbin_variable option_file_missing
+messages: host_warning device_error missing_header cubin_of_two assembler_error unknown_option
     no_arguments_shim version dryrun verbose host_dependencies
-links: executable_rdc link_objects device_link_archive device_link_undefined
-    link_time_from_sources library_rdc no_device_link_objects
-code: controls_file tile_only
+links: executable_rdc link_objects device_link_archive library_rdc no_device_link_objects
+code: controls_file
 driver: no_profile clean time_trace
-keeping: keep keep_debug keep_device_error
+keeping: keep keep_debug
 """
 # Of these, what is compiled again after an edit: each mode and each kind of source.
 _EDITED = """

@@ -119,26 +119,6 @@ def test_a_project_that_is_moved(
         )
 
 
-@pytest.mark.full
-def test_the_host_compilers_information_is_that_of_the_source(
-    light: Workspace, reference_directory: Path
-) -> None:
-    """As a debugger reads it, so that equal objects are no comparison of nothing."""
-    if not shutil.which("readelf"):
-        pytest.skip("there is no readelf")
-    seen = []
-    for text in (SOURCE, ABOVE + SOURCE):
-        light.write("a.cu", text)
-        argv = ("-g", "-c", "a.cu", "-o", "a.o", "-arch=sm_80")
-        files = both_ways(light, *argv, keep=reference_directory)
-        (light.directory.parent / "a.o").write_bytes(files["a.o"])
-        dump = light.run(["readelf", "--debug-dump=info,decodedline", light.directory.parent / "a.o"])
-        output = dump.stdout.decode(errors="replace")
-        assert re.search(rf"DW_AT_comp_dir.*: {re.escape(str(light.directory))}\n", output)
-        seen.append({int(line) for line in re.findall(r"^a\.cu +(\d+) ", output, re.MULTILINE)})
-    assert max(seen[0]) + 2 == max(seen[1])
-
-
 @pytest.mark.by_default("-Xcompiler -save-temps -c")
 @pytest.mark.parametrize("options", LEFT_TO_NVCC)
 def test_builds_that_write_further_files_are_left_to_nvcc(light: Workspace, options: str) -> None:
@@ -208,31 +188,3 @@ def test_the_dates_of_sources_that_the_users_ptx_names(light: Workspace, options
         made.append(files["k.out"])
     assert made[0] == made[1] and made[2] == made[3]
     assert (made[1] != made[2]) == (cuda_release(light) <= (13, 2))
-
-
-@pytest.mark.full
-def test_the_dates_of_sources_in_a_link_that_compiles(workspace: Workspace) -> None:
-    """With -dlto nvlink looks at the sources of the objects, which the link does not name."""
-    workspace.write("a.cu", '#include "h.h"\n__global__ void kernel(float *x) { x[0] = twice(x[1]); }\n')
-    workspace.write("h.h", "static __device__ float twice(float x) { return x * 2; }\n")
-    argv = ("-dlto", "-arch=sm_80")
-    assert workspace.plain(*argv, "-lineinfo", "-dc", "a.cu", "-o", "a.o").status == 0
-    link = (*argv, "-dlink", "-cubin", "a.o", "-o", "a.cubin")
-    if workspace.plain(*link).status != 0:
-        pytest.skip("this toolkit cannot link with -dlto")
-    (workspace.directory / "a.cubin").unlink()
-    has_dates = cuda_release(workspace) <= (13, 2)
-    header = workspace.directory / "h.h"
-    made = []
-    for date, is_new in ((1_000_000_000, True), (1_100_000_000, has_dates), (1_000_000_000, False)):
-        os.utime(header, (date, date))
-        for is_warm in (False, True):
-            files = both_ways(workspace, *link)
-            assert ("nvlink" in files.ran()) == (is_new and not is_warm)
-            made.append(files["a.cubin"])
-    assert made[0] == made[1] == made[4] == made[5] and made[2] == made[3]
-    assert (made[1] != made[2]) == has_dates
-    workspace.forget_calls()
-    assert not both_ways(workspace, *link).ran()
-    header.unlink()
-    both_ways(workspace, *link)

@@ -89,22 +89,6 @@ def test_changed_device_code_is_linked_again(place: Workspace) -> None:
     assert link(place, "-dlink", *TWO, "one.o", "two.o").ran()["nvlink"] == 2
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("words", "variables"),
-    [
-        (("two.o", "one.o"), {}),
-        (("one.o", "two.o"), {"LIBRARY_PATH": "/nowhere"}),
-        (("one.o", "two.o", "-Xnvlink", "-w"), {}),
-    ],
-    ids=["the order of objects", "a variable that nvlink reads", "options of nvlink"],
-)
-def test_what_counts(place: Workspace, words: tuple[str, ...], variables: dict[str, str]) -> None:
-    make_objects(place, ONE)
-    link(place, "-dlink", *ONE, "one.o", "two.o")
-    assert link(place, "-dlink", *ONE, *words, **variables).ran()["nvlink"] == 1
-
-
 def test_an_undefined_name_is_reported_as_by_nvcc(place: Workspace) -> None:
     make_objects(place, ONE, ("one",))
     for _ in range(2):
@@ -168,20 +152,6 @@ def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: st
         counters = link(place, *argv)
         assert counters.outcome in ("miss", "failed", "partial_hit", "bypass", "stage_hit")
         assert "nvlink" not in counters.hit()
-
-
-@pytest.mark.full
-def test_a_shared_library_that_goes_uncovers_an_archive(place: Workspace) -> None:
-    make_objects(place, ONE)
-    archive(place, "lib/libtwo.a", "two.o")
-    place.write("lib/libtwo.so", "")
-    place.write("two.cu", called(factor=3))
-    make_objects(place, ONE, ("two",))
-    argv = ("-dlink", *ONE, "-Llib", "-ltwo", "one.o", "two.o")
-    link(place, *argv)
-    assert link(place, *argv).outcome == "direct_hit"
-    (place.directory / "lib" / "libtwo.so").unlink()
-    assert link(place, *argv).outcome != "direct_hit"
 
 
 @pytest.mark.by_default("two")

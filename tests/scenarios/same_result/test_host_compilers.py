@@ -2,7 +2,7 @@
 
 Each command line gives what plain nvcc gives, cold, warm, and with the stages alone; and a compiler that
 changes behind the same name is noticed. One of each kind runs by default, all with --every-case. More
-cases are in test_soundness_tools.py and test_key_components_*.py.
+cases are in never_stale/test_tools.py and test_host_compiler.py.
 """
 
 from __future__ import annotations

@@ -249,6 +249,7 @@ UNRECORDED = {
 }
 
 
+@pytest.mark.by_default("the time", "a wrapper that looks for its product")
 @pytest.mark.parametrize("case", UNRECORDED)
 def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, case: str) -> None:
     inputs.write("clock.cu", "const char *now = __TIME__;\n")
@@ -382,13 +383,6 @@ def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
     inputs.cached("-M", "a.cu", *INCLUDED)
     output = inputs.run([sys.executable, "-m", "nvccache", "explain", "a.cu"]).stdout.decode()
     assert output == "`a.cu`: query miss, because `include/h.h` changed\n"
-
-
-def test_dependencies_do_not_hide_the_compile_of_a_source(inputs: Workspace) -> None:
-    inputs.cached("-c", "b.cu", *INCLUDED)
-    inputs.cached("-M", "b.cu", *INCLUDED)
-    output = inputs.run([sys.executable, "-m", "nvccache", "explain", "b.cu"]).stdout.decode()
-    assert output.startswith("`b.o`: miss")
 
 
 def test_what_a_query_gives_is_found_on_a_remote(inputs: Workspace, tmp_path: Path) -> None:

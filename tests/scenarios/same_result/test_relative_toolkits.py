@@ -29,7 +29,6 @@ _SOURCE = """\
 __global__ void kernel(float *x) { *x = halved(*x); }
 const char *name() { kernel<<<1, 1>>>(nullptr); return whence(); }
 """
-ELSEWHERE = "deep/er"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,21 +83,6 @@ def test_dependency_file_object_and_diagnostics_are_nvccs(
     assert made == again
     is_absolute = SPELLINGS[rule].path.startswith("{")
     assert (b" /" in made["a.d"].replace(b" /usr/", b"")) == is_absolute
-
-
-@pytest.mark.full
-def test_two_working_directories(workspace: Workspace, toolkit: Path, tmp_path: Path) -> None:
-    """The same words find another toolkit from another directory, of another depth or of the same."""
-    other = tmp_path / "work/toolkit"
-    shutil.copytree(toolkit, other, symlinks=True)
-    replace(other / "include/where.h", _HEADER.replace("2.5f", "4.5f"), 0o644)
-    for directory in (ELSEWHERE, "same"):
-        shutil.copy(workspace.directory / "a.cu", workspace.write(f"{directory}/a.cu", ""))
-    shutil.copytree(toolkit, workspace.directory / "deep/toolkit", symlinks=True)
-    _call(workspace, toolkit, SPELLINGS["an entry of PATH"])
-    for _ in range(2):
-        for directory in (".", "same", ELSEWHERE):
-            both_ways(workspace, "-c", "a.cu", "-o", "a.o", "-MD", cwd=workspace.directory / directory)
 
 
 def test_below_a_base_directory_the_toolkits_of_two_checkouts_are_distinguished(

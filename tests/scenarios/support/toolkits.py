@@ -14,8 +14,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from nvccache.store import cachedir_tag, store
 from workspaces import OLD_ENOUGH, REMEMBERED, Workspace
 
@@ -107,13 +105,6 @@ def wrap(
     """Put a script in the place of a tool, with shell commands around the real one."""
     argv = " ".join(options)
     replace(path, f'#!/bin/sh\n{before}\n"{real}" "$@" {argv} || exit\n{after}\n')
-
-
-def cccl_of(workspace: Workspace) -> None:
-    """Skip the test where the toolkit comes without thrust."""
-    toolkit = toolkit_of(workspace)
-    if not any((toolkit / folder / "thrust").is_dir() for folder in ("include/cccl", "include")):
-        pytest.skip(f"no thrust in {toolkit}")
 
 
 def light_toolkit(workspace: Workspace, destination: Path) -> Path:

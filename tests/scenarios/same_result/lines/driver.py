@@ -7,9 +7,6 @@ from scenarios.same_result.lines.line import Line
 _DRIVER = (
     Line("no_profile", "-noprof -c a.cu -o a.o", "bypass:missing_program"),
     Line(
-        "no_profile_with_paths", "--dont-use-profile -I {toolkit}/include -ptx a.cu", "bypass:missing_program"
-    ),
-    Line(
         "libdevice_directory",
         "-noprof -ldir {toolkit}/nvvm/libdevice -I {toolkit}/include -ptx a.cu",
         "bypass:missing_program",
@@ -21,13 +18,10 @@ _DRIVER = (
     Line("input_prefix", "-idp / -c a.cu -o a.o"),
     Line("dependency_prefix", "-ddp /cygwin/ -MD -c headers.cu -o h.o"),
     Line("drive_prefix", "--drive-prefix=/ -MMD -ptx headers.cu"),
-    Line("drive_prefix_short", "-dp / -c a.cu -o a.o"),
     Line("list_gpu_arch", "--list-gpu-arch", "query_miss"),
-    Line("list_gpu_arch_and_code", "-arch-ls -code-ls", "query_miss"),
     Line("clean", "-clean -c a.cu -o a.o", "bypass:run", prepare="touch a.o"),
     Line("run_arguments", "-run main.cu -o main -run-args one,two", "bypass:run"),
     Line("verbose_more", "-v2 -c a.cu -o a.o", "bypass:verbose", since=(13, 2)),
-    Line("time", "-time t.csv -c a.cu -o a.o", "bypass:time_report", timings=("t.csv",)),
     Line(
         "time_appended",
         "--time=t.csv -ptx a.cu b.cu",
@@ -49,13 +43,6 @@ _DRIVER = (
         since=(13, 5),
         timings=("t.json", "t.json.json"),
     ),
-    Line("verbose_ptx", "--verbose -ptx a.cu", "bypass:verbose"),
-    Line("verbose_link", "-v main.cu -o main", "bypass:verbose"),
-    Line("verbose_keep", "-v -keep -c a.cu -o a.o", "bypass:verbose"),
-    Line(
-        "object_directory", "-objtemp -dc b.cu -o out/b.o", "bypass:keeps_intermediates", prepare="mkdir out"
-    ),
-    Line("forward_all", "-forward-unknown-opts -fno-rtti -c a.cu -o a.o"),
     Line("forward_to_linker", "-forward-unknown-to-host-linker -no-pie -c a.cu -o a.o"),
 )
 

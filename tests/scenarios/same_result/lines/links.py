@@ -10,9 +10,7 @@ _PARTS = "$NVCC -dc device_link.cu -o one.o; $NVCC -dc device_part.cu -o two.o"
 # The host's link has no record, so that such calls are made of stages at best.
 _LINKS = (
     Line("executable", "main.cu -o main", "stage_hit"),
-    Line("executable_shim", "main.cu", "stage_hit", is_shim=True),
     Line("executable_rdc", "-rdc=true device_link.cu device_part.cu -o x", "stage_hit"),
-    Line("executable_two_architectures", f"-rdc=true {_TWO} device_link.cu device_part.cu", "stage_hit"),
     Line("executable_and_cpp", "main.cu host.cpp -o x", "stage_hit"),
     Line(
         "executable_of_equal_base_names",
@@ -29,25 +27,14 @@ _LINKS = (
         "stage_hit",
         prepare="$NVCC -c a.cu -o one.o; $NVCC -c main.cu -o two.o",
     ),
-    Line(
-        "link_host_objects",
-        "one.o -o x",
-        "stage_hit",
-        prepare="$NVCC -c main.cpp -o one.o",
-        files={"main.cpp": "int main() { return 0; }\n"},
-    ),
     Line("link_undefined", "device_part.cu -o x -Xlinker --no-demangle -lno_such_library", "failed"),
     Line("device_link", "-dlink one.o two.o -o x.o", prepare=_PARTS),
-    Line("device_link_dependencies", "-MD -MF dep.d -dlink one.o two.o -o x.o", "stage_hit", prepare=_PARTS),
     Line("md_ptx_to_cubin", "-MMD -cubin -arch=sm_80 kernel.ptx", "stage_hit"),
-    Line("device_link_unnamed", "-dlink one.o two.o", prepare=_PARTS),
     Line(
         "device_link_two_architectures",
         f"-dlink {_TWO} one.o two.o -o x.o",
         prepare=_PARTS.replace("-dc", f"-dc {_TWO}"),
     ),
-    Line("device_link_cubin", "-dlink -cubin one.o two.o -o x.cubin", prepare=_PARTS),
-    Line("device_link_fatbin", "-dlink -fatbin one.o two.o -o x.fatbin", prepare=_PARTS),
     Line("device_link_archive", "-dlink one.o libtwo.a -o x.o", prepare=f"{_PARTS}; ar cr libtwo.a two.o"),
     Line("device_link_library", "-dlink one.o -L. -ltwo -o x.o", prepare=f"{_PARTS}; ar cr libtwo.a two.o"),
     Line("device_link_verbose", "-dlink -Xnvlink -v one.o two.o -o x.o", prepare=_PARTS),

@@ -5,35 +5,16 @@ from __future__ import annotations
 from scenarios.same_result.lines.line import Line
 
 _OPTIONS = (
-    Line("ccbin_file", "-ccbin {ccbin} -c a.cu -o a.o"),
     Line("ccbin_equals", "-ccbin={ccbin} -cubin a.cu"),
-    Line("ccbin_directory", "--compiler-bindir {ccbin_directory} -ptx a.cu"),
     Line("ccbin_name", "--compiler-bindir=g++ -ptx a.cu -o a.ptx"),
     Line("ccbin_missing", "-ccbin /no/such/compiler -c a.cu -o a.o", "bypass:dryrun_failed"),
     Line("device_debug", "-G -c a.cu -o a.o"),
-    Line("device_debug_cubin", "-G -arch=sm_80 -cubin a.cu"),
     Line("line_info", "-lineinfo -c a.cu -o a.o"),
-    Line("line_info_long", "--generate-line-info -ptx a.cu"),
-    Line("debug", "-g -c a.cu -o a.o", names_keep_directory=True),
-    Line("debug_both", "-g -G -dc a.cu -o a.o", names_keep_directory=True),
-    Line("debug_host_compiler", "-Xcompiler -g -c a.cu -o a.o", names_keep_directory=True),
     Line("debug_host_compiler_level", "-Xcompiler=-g1,-O1 -c a.cu -o a.o", names_keep_directory=True),
     Line("optimise_0", "-O0 -w -c a.cu -o a.o"),
-    Line("optimise_3", "-O3 -c a.cu -o a.o"),
-    Line("ptxas_optimise", "-Xptxas -O1 -cubin a.cu"),
     Line("ptxas_list", "-Xptxas=-O2,--warn-on-spills -Xptxas -dlcm=cg -c a.cu -o a.o"),
     Line("cicc_option", "-Xcicc -O1 -ptx a.cu"),
     Line("cudafe_option", "-Xcudafe --display_error_number,--diag_suppress=177 -c device_warning.cu"),
-    Line(
-        "fast_math",
-        "-use_fast_math -c features.cu --extended-lambda --expt-relaxed-constexpr",
-        needs_cuda_headers=True,
-    ),
-    Line(
-        "extended_lambda",
-        "-extended-lambda -expt-relaxed-constexpr -ptx features.cu",
-        needs_cuda_headers=True,
-    ),
     Line("maximum_registers", "-maxrregcount=32 -cubin a.cu"),
     Line(
         "ftz",
@@ -41,13 +22,10 @@ _OPTIONS = (
         needs_cuda_headers=True,
     ),
     Line("cpp_14", "-std=c++14 -ptx a.cu"),
-    Line("cpp_17", "--std c++17 -cubin a.cu"),
     Line("cpp_20", "-std=c++20 -cubin a.cu", since=(12, 0)),
     Line("split_compile", "-split-compile=2 -arch=sm_80 -c a.cu -o a.o", since=(12, 1)),
-    Line("threads", "-t 2 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -c b.cu"),
     Line("threads_glued", "-t2 -gencode arch=compute_80,code=[sm_80,sm_86] -fatbin b.cu"),
     Line("threads_equals", "--threads=4 -MMD -ptx a.cu b.cu", "stage_hit"),
-    Line("threads_all", "--threads 0 -ptx a.cu"),
     Line("threads_variable", "-c a.cu -lineinfo", environ={"NVCC_APPEND_FLAGS": "--threads 4 -DX=1"}),
     Line(
         "threads_variables",
@@ -77,7 +55,6 @@ _OPTIONS = (
 _DEFINES = (
     Line("define", "-DX=1 -D X=2 -UY -c macros.cu"),
     Line("define_long", "--define-macro X=1,Z --undefine-macro=Z -ptx macros.cu"),
-    Line("define_string", "-D 'X=\"a b\"' -ptx macros.cu"),
     Line("define_string_object", "'-DX=\"a b\"' -c macros.cu -o m.o"),
     Line("define_utf8", "-DX=smørrebrød -ptx macros.cu"),
     Line("define_comma", "'-DX=a,Q' -ptx macros.cu"),

@@ -1,6 +1,6 @@
 """What the observer records of real compiles, against what strace sees: nothing that was read is missing.
 
-    pytest --every-case tests/scenarios/never_stale/test_observed_paths.py               every kind of compile
+    pytest --every-case tests/scenarios/never_stale/test_observed.py               every kind of compile
     NVCCACHE_TEST_NVCC=/path/to/nvcc pytest tests/scenarios/...              with another toolkit
     NVCCACHE_TEST_CCBIN=/path/to/clang++ pytest tests/scenarios/...          and host compiler
 
@@ -14,9 +14,14 @@ import shutil
 
 import pytest
 
+import kept_records
 from nvccache.observation import observer, observer_log
+from nvccache.records import facts, input_records
+from nvccache.records.base_dir import Relocation
 from scenarios.never_stale import traces
 from scenarios.support.sources import SOURCES
+from scenarios.support.toolkits import HOST_OPTIONS
+from workspaces import Workspace
 
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
 THRUST = """
@@ -58,11 +63,11 @@ KINDS = {
 }
 NEEDED = {"a device link": ("separate",), "a device link that compiles": ("link-time optimisation",)}
 
-pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not here")
-
 
 @pytest.fixture
 def sources(workspace):
+    if not shutil.which("strace"):
+        pytest.skip("strace is not here")
     assert os.path.exists(observer.LIBRARY), "pip install -e . builds the observer, with a C compiler"
     compiler = CCBIN or shutil.which("g++")
     for name, text in {
@@ -137,3 +142,31 @@ def test_nothing_that_is_read_is_missing(sources, kind):
     assert found.incomplete == ""
     print(f"{kind}: {len(read)} paths by strace, {len(found.processes)} programs")
     assert missing(found, read, loaded, str(sources.directory)) == []
+
+
+def record_of_call(workspace: Workspace, source: str) -> input_records.InputRecord:
+    """The input record of the one record_of_call call; its dry run has another."""
+    bodies = filter(kept_records.is_of_call, kept_records.bodies_of(workspace.cache).values())
+    (made,) = kept_records.read_by(next(bodies), Relocation("", str(workspace.directory)))
+    return made
+
+
+@pytest.mark.by_default("-march=native", "-O2")
+@pytest.mark.parametrize("option", ["-march=native", "-mtune=native", "-O2"])
+def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str) -> None:
+    workspace.write("a.cu", "int f() { return 1; }\n")
+    assert workspace.cached("-c", "a.cu", "-Xcompiler", option, "-o", "a.o", *HOST_OPTIONS).status == 0
+    asked = [topic for topic, _, _ in record_of_call(workspace, "a.cu").machine]
+    assert (facts.NATIVE in asked) == ("native" in option)
+
+
+def test_each_stage_has_a_input_record_of_its_own_run(workspace: Workspace) -> None:
+    """Including ptxas's checks of PTX, which write nothing; an empty input record would always hold."""
+    workspace.write("a.cu", "__global__ void k(int *p) { *p = 1; }\n")
+    virtual = [f"-gencode=arch=compute_{number},code=compute_{number}" for number in (80, 90)]
+    assert workspace.cached("-c", "a.cu", *virtual, "-o", "a.o", *HOST_OPTIONS).status == 0
+    found = list(kept_records.bodies_of(workspace.cache).values())
+    assert sum(map(kept_records.is_of_stage, found)) > 4
+    for body in found:
+        for made in kept_records.read_by(body, Relocation("", str(workspace.directory))):
+            assert "LANG" in [name for name, _ in made.variables], made.files

@@ -1,12 +1,11 @@
-"""All programs that nvccache starts get nvccache's own environment, in each of its roles.
-
-Without a locale Python sets LC_CTYPE for itself and its children, also when it runs isolated.
-"""
+"""Host compilers that start a server, that refuse to be observed, and the environment that all tools get."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +13,12 @@ from pathlib import Path
 import pytest
 
 import installations
+from installations import launcher_of_tree
+from scenarios.support.both_ways import both_ways
+from scenarios.support.toolkits import CCBIN, SOURCE
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
-
 # A shell adds its own variables, but the kernel shows the ones that it was started with.
 RECORDER = "#!/bin/sh\ncat /proc/$$/environ >{records}/$$\n"
 # Documented: docs/explanation/how-it-works.md
@@ -147,3 +148,88 @@ def without_observer(entries: tuple[str, ...]) -> frozenset[str]:
         ["/observer.so"],
     )  # none for a script that looks for it
     return frozenset(entries) - {*observers}
+
+
+# The server compiles in its own environment, which is that of the call that started it.
+WRAPPER = """#!{python} -S
+import json, os, socket, subprocess, sys, time
+def serve(listening):
+    listening.bind("{directory}/socket")
+    listening.listen()
+    open("{directory}/pid", "w").write(str(os.getpid()))
+    while True:
+        stream = listening.accept()[0].makefile("rw")
+        words, directory = json.loads(stream.readline())
+        done = subprocess.run(["{compiler}", *words], cwd=directory, capture_output=True, text=True)
+        print(json.dumps([done.returncode, done.stdout, done.stderr]), file=stream, flush=True)
+def connected():
+    for _ in range(1000):
+        try:
+            client = socket.socket(socket.AF_UNIX)
+            client.connect("{directory}/socket")
+            return client
+        except OSError:
+            time.sleep(0.01)
+if sys.argv[1:] == ["serve"]:
+    serve(socket.socket(socket.AF_UNIX))
+if not os.path.exists("{directory}/socket"):
+    null = {{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}}
+    subprocess.Popen([sys.executable, "-S", __file__, "serve"], start_new_session=True, **null)
+stream = connected().makefile("rw")
+print(json.dumps([sys.argv[1:], os.getcwd()]), file=stream, flush=True)
+status, output, messages = json.loads(stream.readline())
+sys.stdout.write(output)
+sys.stderr.write(messages)
+sys.exit(status)
+"""
+
+
+def test_a_server_that_a_call_has_started_serves_others(workspace: Workspace) -> None:
+    directory = workspace.directory
+    compiler = CCBIN or "/usr/bin/g++"
+    text = WRAPPER.format(python=sys.executable, directory=directory, compiler=compiler)
+    workspace.write("g++", text).chmod(0o755)
+    workspace.write("a.cu", f"{SOURCE}\nstatic int unused;\n")
+    line = ("-ccbin", directory / "g++", "-Xcompiler", "-Wall", "-c", "a.cu", "-o", "a.o")
+    try:
+        first = workspace.cached(*line)
+        server = int((directory / "pid").read_text())
+        later = workspace.plain(*line), workspace.cached(*line)
+        assert first.status == 0 and later == (first, first)
+        assert int((directory / "pid").read_text()) == server
+        os.kill(server, signal.SIGTERM)
+    finally:
+        with contextlib.suppress(OSError):
+            os.kill(int((directory / "pid").read_text()), signal.SIGKILL)
+
+
+COMPILER = CCBIN or "/usr/bin/g++"
+PROGRAM = '#include <unistd.h>\nint main(int n, char **words) { return execv(words[0] = "%s", words); }\n'
+WRAPPERS = {
+    "always": '#!/bin/sh\nexec {refusing} "$@"\n',
+    "in the host compile": """#!/bin/sh
+case "$*" in *" -c "*) exec {refusing} "$@" ;; esac
+exec {compiler} "$@"
+""",
+}
+
+
+@pytest.mark.parametrize("when", WRAPPERS)
+def test_a_host_compiler_that_refuses_to_be_observed(workspace: Workspace, tmp_path: Path, when: str) -> None:
+    refusing, wrapper = tmp_path / "refusing", workspace.directory / "g++"
+    refusing.with_suffix(".c").write_text(PROGRAM % COMPILER)
+    build = ["gcc", "-fsanitize=address", "-o", refusing, refusing.with_suffix(".c")]
+    if subprocess.run(build, check=False, capture_output=True).returncode:
+        pytest.skip("no AddressSanitizer")
+    workspace.write("g++", WRAPPERS[when].format(refusing=refusing, compiler=COMPILER)).chmod(0o755)
+    workspace.write("a.cu", SOURCE)
+    for _ in range(2):
+        made = both_ways(workspace, "-ccbin", wrapper, "-c", "a.cu", "-o", "a.o")
+        assert made.status == 0
+        assert made.outcome in (("miss", "partial_hit") if when == "always" else ("bypass",))
+    if when == "always":
+        done = workspace.run([launcher_of_tree(), "explain", "a.o"])
+        assert b"a program that nvcc starts fails when it is observed" in done.stdout, done.stdout
+    assert both_ways(workspace, "-ccbin", wrapper, "-E", "a.cu").status == 0
+    workspace.write("a.cu", "#error none\n")
+    assert both_ways(workspace, "-ccbin", wrapper, "-c", "a.cu", "-o", "a.o").status != 0

@@ -20,7 +20,6 @@ from scenarios.support.toolkits import HOST_OPTIONS
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
-
 UNIT = "#include <h.h>\nextern const int value;\nconst int value = VALUE;\n"
 ONE, TWO = "#define VALUE 111\n", "#define VALUE 222\n"
 

@@ -1,20 +1,19 @@
-"""Messages that quote the source quote its present text.
-
-gcc reads the line that it quotes from the file that a line marker names, also when it compiles what cudafe++
-wrote. A comment on that line is in no preprocessed text.
-"""
+"""Messages that quote the source quote its present text, and a terminal gets what a pipe gets."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from installations import launcher_of_tree
 from scenarios.support.both_ways import rebuild
 from scenarios.support.edits import compile_once, put
+from scenarios.support.terminals import MILLISECONDS, on_terminal
 from scenarios.support.toolkits import HOST_OPTIONS
-from workspaces import Workspace
+from workspaces import OLD_ENOUGH, Result, Workspace
 
-pytestmark = pytest.mark.light
-
+pytestmark = pytest.mark.light_by_default
 WORDS = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
 FILES = {
     "h.h": "static inline int in_header(unsigned u, int i) { return u < i; /* one */ }\n",
@@ -112,3 +111,66 @@ def test_names_of_line_directives_are_in_the_dependency_file(workspace: Workspac
         assert counters.outcome == outcome
         if outcome == "direct_hit":
             workspace.forget_calls()
+
+
+# A warning of the preprocessor, of both front ends, of ptxas and of the host compiler.
+LOUD = (
+    '#warning "look here"\n'
+    "__global__ void k(int *p) { int unused; *p = 1; }\n"
+    "static int never(int a) { int b; return a; }\n"
+)
+TALKING = (*HOST_OPTIONS, "-arch=sm_80", "-Xcompiler", "-Wall", "-Xptxas", "-v", "-c", "a.cu", "-o", "a.o")
+COLOURED = {"TERM": "xterm-256color"}
+ESCAPE = b"\x1b["
+
+
+@pytest.fixture
+def loud(workspace: Workspace) -> Workspace:
+    workspace.write("a.cu", LOUD)
+    for name in ("TERM", "COLORTERM", "COLUMNS", "GCC_COLORS", "NO_COLOR"):
+        workspace.environ.pop(name, None)
+    return workspace
+
+
+def cached_on_terminal(workspace: Workspace, *argv: str) -> tuple[Result, str]:
+    """What nvccache shows on a terminal, and what became of the call."""
+    time.sleep(OLD_ENOUGH)
+    launched = [str(launcher_of_tree()), workspace.nvcc, *argv]
+    found, counters = workspace.since(lambda: on_terminal(workspace, launched, COLOURED))
+    # A terminal makes "\r\n" of line ends.
+    return Result(found.status, found.stdout, found.stderr.replace(b"\r\n", b"\n")), counters.outcome
+
+
+def through_pipe(workspace: Workspace, *argv: str) -> Result:
+    plain = workspace.plain(*argv, **COLOURED)
+    return Result(plain.status, plain.stdout, MILLISECONDS.sub(b"# ms", plain.stderr))
+
+
+def test_a_terminal_shows_what_a_pipe_gets(loud: Workspace) -> None:
+    """As a miss, a replay, a stage hit and a direct hit; so a pipe and a terminal share a result."""
+    expected = through_pipe(loud, *TALKING)
+    assert b"unused" in expected.stderr and ESCAPE not in expected.stderr
+    assert cached_on_terminal(loud, *TALKING) == (expected, "miss")
+    assert cached_on_terminal(loud, *TALKING) == (expected, "direct_hit")
+    loud.forget_calls()
+    assert cached_on_terminal(loud, *TALKING) == (expected, "stage_hit")
+    (loud.directory / "a.cu").touch()
+    assert cached_on_terminal(loud, *TALKING) == (expected, "direct_hit")
+    _, counters = loud.since(lambda: loud.cached(*TALKING, **COLOURED))
+    assert counters.outcome == "direct_hit"
+
+
+def test_colours_that_an_option_asks_for(loud: Workspace) -> None:
+    argv = (*TALKING, "-Xcompiler", "-fdiagnostics-color=always")
+    expected = through_pipe(loud, *argv)
+    assert ESCAPE in expected.stderr
+    assert cached_on_terminal(loud, *argv) == (expected, "miss")
+    assert cached_on_terminal(loud, *argv) == (expected, "direct_hit")
+
+
+def test_a_bypass_has_the_terminal_itself(loud: Workspace) -> None:
+    argv = (*TALKING, "-objtemp")
+    found, outcome = cached_on_terminal(loud, *argv)
+    plain = on_terminal(loud, [loud.nvcc, *argv], COLOURED)
+    assert found.stderr == plain.stderr.replace(b"\r\n", b"\n")
+    assert (found.stderr.count(ESCAPE) > 8, outcome) == (True, "bypass")

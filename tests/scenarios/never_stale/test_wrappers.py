@@ -36,7 +36,6 @@ from scenarios.support.observed_wrappers import WRAPPED, compiled, script, use_w
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
-
 ONE, TWO = "OPTIONS=-DVALUE=1\n", "OPTIONS=-DVALUE=2\n"
 BECOMES = '\nexec "{g++}" $OPTIONS "$@"'
 VALUE = '\nexec "{g++}" "-DVALUE=$value" "$@"'
@@ -302,22 +301,6 @@ def test_what_a_tool_that_is_a_script_reads(workspace: Workspace, tool: str) -> 
     put = tool_script(TOOLS[tool], 'cat "{work}/message" >&2')
     files = {"a.cu": FLOATS, "message": "one\n"}
     check(workspace, Case(change=write("message", "two\n"), files=files, prepare=put))
-
-
-NVCC = {
-    "a file that it looks for": Case(change=write("settings", TWO)),
-    "a variable": Case(call=call(OPTIONS="-DVALUE=1"), then=call(OPTIONS="-DVALUE=2")),
-}
-SETTINGS = "if [ -f {work}/settings ]; then . {work}/settings; fi"
-
-
-@pytest.mark.by_default("a file that it looks for")
-@pytest.mark.parametrize("what", NVCC)
-def test_what_an_nvcc_that_is_a_script_reads(workspace: Workspace, what: str) -> None:
-    script(f'{SETTINGS}\nexec "{workspace.nvcc}" "$@" $OPTIONS', "nvcc")(workspace)
-    workspace.nvcc = str(workspace.directory / "nvcc")
-    files = {"a.cu": DEFAULT, **NVCC[what].files}
-    check(workspace, dataclasses.replace(NVCC[what], files=files, is_recorded=None))
 
 
 @pytest.mark.by_default("echo x > {work}/report", "echo x >> {work}/report")

@@ -9,22 +9,11 @@ import time
 import pytest
 
 from scenarios.support.both_ways import Made
-from scenarios.support.cases import (
-    KERNEL,
-    Call,
-    Case,
-    call,
-    check,
-    check_cause,
-    made_by_cache,
-    set_up,
-    touch,
-)
+from scenarios.support.cases import KERNEL, Call, Case, call, check, check_cause, made_by_cache, set_up, touch
 from scenarios.support.toolkits import HOST_COMPILER, replace
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
-
 STAMP = "extern const char stamp[];\nconst char stamp[] = {};\n"
 STRING = "#define S_(x) #x\n#define S(x) S_(x)\n"
 PASTE = "#define J(a, b) a##b\n"

@@ -1,4 +1,7 @@
-"""No cut-off where line numbers reach a result: by an option, or since the text uses its own line."""
+"""Early cut-off: an edit reruns only the stages whose inputs change in meaning.
+
+There is none where line numbers reach a result: by an option, or since the text uses its own line.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,147 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.support.edits import FRONT, check_edit, compile_once, moved, put
+from scenarios.support.both_ways import rebuild
+from scenarios.support.edits import BACK, COMMENT, FRONT, Files, check_edit, compile_once, moved, put
 from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Workspace
 
-SOURCE = """#include <cstdio>
+pytestmark = pytest.mark.light_by_default
+SOURCE = """#include "h.h"
+#pragma nv_diag_suppress 550
+__device__ int twice(int x) {
+#ifdef __CUDA_ARCH__
+  int sum = x + x;
+#else
+  int sum = x;
+#endif
+  return sum;
+}
+__global__ void kernel(int *x) { *x = twice(*x) + STEP; }
+#ifndef __CUDA_ARCH__
+int host() { return 1; }
+#endif
+int launch(int *x) { kernel<<<1, 32>>>(x); return STEP; }
+"""
+HEADER = "#define STEP 3\ninline int of_header(int x) { return x; }\n"
+BEFORE: Files = {"a.cu": SOURCE, "h.h": HEADER}
+GENCODES = {number: ("-gencode", f"arch=compute_{number},code=sm_{number}") for number in (75, 80, 86, 90)}
+
+
+def edit(old: str, new: str, **others: str | None) -> Files:
+    assert old in SOURCE
+    return {"a.cu": SOURCE.replace(old, new), **others}
+
+
+EDITS: dict[str, tuple[Files, set[str]]] = {
+    "a comment above": ({"a.cu": COMMENT + SOURCE}, set()),
+    "a comment on a line of its own": (edit("  return sum;", "  // a comment\n  return sum;"), set()),
+    "a header that says nothing": (edit("__dev", '#include "n.h"\n__dev', **{"n.h": "#define N 1\n"}), set()),
+    "a header of another name": (edit("h.h", "g.h", **{"h.h": None, "g.h": HEADER}), set()),
+    "another name for the source": (
+        edit("__device__", '#line 2 "other.cu"\n__device__'),
+        {*FRONT, "host_compile"},
+    ),
+    "a part for the host alone": (edit("return 1;", "return 2;"), {"cudafe", "host_compile"}),
+    "what leaves the host code as it is": (edit("suppress 550", "suppress 552"), FRONT),
+    "what leaves the PTX as it is": (edit("int sum = x + x", "int sum = 2 * x"), {"cicc"}),
+    "a part for the device alone": (edit("int sum = x + x", "int sum = x * x"), {"cicc", *BACK}),
+}
+
+
+@pytest.mark.by_default("a comment above", "a header that says nothing", "what leaves the PTX as it is")
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_reruns_the_stages_whose_inputs_change_in_meaning(workspace: Workspace, name: str) -> None:
+    """And none when it is undone."""
+    # A row is the files that are other ones after the edit, and the stages that then have to run. That of
+    # "what leaves the PTX as it is" says: cicc reads other text, makes the same PTX, and all behind it hit.
+    after, ran = EDITS[name]
+    # Compiles, edits, compiles again and compares with plain nvcc's object; the call as such is forgotten.
+    counters = check_edit(workspace, (BEFORE, after))
+    # Exactly these: a stage too few may be stale, a stage too many is time that the user pays.
+    assert set(counters.compiled()) == ran
+    put(workspace, {**dict.fromkeys(after), **BEFORE})
+    argv = ("-c", "a.cu")
+    workspace.forget_calls()
+    _, counters = workspace.since(lambda: workspace.cached(*argv, "-o", "a.o"))
+    assert counters.compiled() == {}
+
+
+@pytest.mark.by_default("-Xptxas -O1-")
+@pytest.mark.parametrize(
+    ("options", "ran"),
+    [
+        (("-DUNUSED=1",), set()),
+        (("-Xptxas", "-O1"), BACK),
+        (("-Xcompiler", "-fPIC"), {"host_compile"}),
+        (("-Xcompiler", "-Wall,-Wextra"), {"host_compile"}),
+        (("-Xfatbin", "-compress-all"), {"fatbinary", "host_compile"}),
+        (("-I.",), {"host_compile"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_another_option_and_a_comment_make_the_stages_of_the_option_run(
+    workspace: Workspace, options: tuple[str, ...], ran: set[str]
+) -> None:
+    after: Files = {"a.cu": COMMENT + SOURCE}
+    assert set(check_edit(workspace, (BEFORE, after), then=options).compiled()) == ran
+
+
+def architectures(*numbers: int) -> list[str]:
+    return [word for number in numbers for word in GENCODES[number]]
+
+
+@pytest.mark.full
+def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
+    put(workspace, BEFORE)
+    compile_once(workspace, "-c", "a.cu", *architectures(75, 80, 86))
+    put(workspace, {"a.cu": COMMENT + SOURCE})
+    made = rebuild(workspace, "-c", "a.cu", *architectures(75, 80, 86, 90))
+    assert made.compiled() == {"cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
+    made = rebuild(workspace, "-c", "a.cu", *architectures(75))
+    assert set(made.compiled()) == {"fatbinary", "host_compile"}
+
+
+@pytest.mark.by_default("-cubin")
+@pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin", "-dc"])
+def test_the_other_modes(workspace: Workspace, mode: str) -> None:
+    put(workspace, BEFORE)
+    argv = (mode, "a.cu", *architectures(80, 90)[: 4 if mode in ("-fatbin", "-dc") else 2])
+    compile_once(workspace, *argv, product="a.out")
+    put(workspace, {"a.cu": COMMENT + SOURCE, "h.h": COMMENT + HEADER})
+    made = rebuild(workspace, *argv, product="a.out")
+    assert made.compiled() == {}
+    put(workspace, edit("x + x", "x * x"))
+    made = rebuild(workspace, *argv, product="a.out")
+    assert "cicc" in made.compiled()
+
+
+def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) -> None:
+    put(workspace, BEFORE)
+    argv = ("-c", "a.cu", "-MD", "-MF", "a.d")
+    compile_once(workspace, *argv)
+    put(workspace, {"a.cu": '#include "n.h"\n' + SOURCE, "n.h": COMMENT})
+    made = rebuild(workspace, *argv)
+    assert b"n.h" in made["a.d"]
+    workspace.forget_calls()
+    again = rebuild(workspace, *argv)
+    assert (again, again.compiled()) == (made, {})
+
+
+@pytest.mark.full
+def test_lines_are_ignored_after_a_compile_of_the_same_text_with_line_information(
+    workspace: Workspace,
+) -> None:
+    """The facts about a pass are shared by both calls."""
+    put(workspace, BEFORE)
+    compile_once(workspace, "-c", "a.cu")
+    put(workspace, moved(SOURCE)[1])
+    compile_once(workspace, "-c", "a.cu", "-lineinfo")
+    made = rebuild(workspace, "-c", "a.cu")
+    assert made.compiled() == {}
+
+
+DIVIDING = """#include <cstdio>
 __device__ __noinline__ int part(int x) { return x / 3; }
 __global__ void kernel(int *x) {
   if (*x > 3) {
@@ -40,7 +179,7 @@ def test_an_option_by_which_lines_may_be_seen(
     ran, since = OPTIONS[options]
     if cuda_release(workspace) < since:
         pytest.skip("no such option")
-    counters = check_edit(workspace, moved(SOURCE), options.split(), keep=reference_directory)
+    counters = check_edit(workspace, moved(DIVIDING), options.split(), keep=reference_directory)
     assert ran <= counters.compiled().keys()
 
 
@@ -50,7 +189,7 @@ def test_an_option_by_which_objects_name_the_intermediate_directory(
     workspace: Workspace, option: str
 ) -> None:
     """Such objects differ on each run of plain nvcc, and are not stored."""
-    before, after = moved(SOURCE)
+    before, after = moved(DIVIDING)
     put(workspace, before)
     argv = ("-c", "a.cu", "-Xcompiler", option)
     first = _without_directory(compile_once(workspace, *argv))
@@ -71,7 +210,7 @@ def _without_directory(content: bytes) -> bytes:
 def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
     """This shows that the tests above can fail."""
     argv = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
-    assert check_edit(workspace, moved(SOURCE), argv).compiled() == {}
+    assert check_edit(workspace, moved(DIVIDING), argv).compiled() == {}
 
 
 KERNEL = "__global__ void kernel(int *x) {{ {device} }}\nint launch() {{ {host} }}\n"

@@ -18,13 +18,13 @@ from scenarios.support.cases import DEFAULT, KERNEL, OLD_ENOUGH
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light
-
 # When it compiles C++, a line of standard input gives the value of a macro.
 INPUT_RECORD = (
     '#!/bin/bash\ncase "$*" in *"-x c++"*) {read}; exec {gxx} "-DVALUE=$line" "$@";; esac\nexec {gxx} "$@"\n'
 )
 HANGS = 90  # seconds, of which a compile that does not hang takes two
 WITHOUT_PRIVILEGES = ("setpriv", "--groups", "54321", "--bounding-set", "-dac_override,-dac_read_search")
+
 WITHOUT_PRIVILEGES += ("--inh-caps", "-dac_override,-dac_read_search")
 
 

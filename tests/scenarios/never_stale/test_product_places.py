@@ -29,7 +29,6 @@ from scenarios.support.cases import (
 from workspaces import Result, Workspace
 
 pytestmark = pytest.mark.light_by_default
-
 TALKING = {
     "a.cu": "#warning said\n__global__ void kernel(int *x) { int unused; }\nint host() { return 1; }\n",
 }

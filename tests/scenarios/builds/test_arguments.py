@@ -1,20 +1,22 @@
-"""Command lines of build systems that tests cannot run: Bazel in its sandboxes, PyTorch's setup.py.
+"""Command lines of build systems and projects: all are cached, and are what plain nvcc makes.
 
 Messages, objects and depfiles are compared with plain nvcc in the same directory.
+
+pytest --every-case tests/scenarios/builds/test_arguments.py    all of them, not two
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from scenarios.support.both_ways import Made, by_cache, by_plain, keep_of, rebuild
-from scenarios.support.toolkits import HOST_COMPILER
-from workspaces import Result, Workspace
+from scenarios.support.toolkits import CCBIN, HOST_COMPILER, SOURCE, cuda_release
+from workspaces import Counters, Result, Workspace
 
 KERNEL = """\
 #include "lib/shapes.h"
@@ -112,16 +114,6 @@ def test_a_base_directory_that_is_set_later(inputs: Workspace) -> None:
     assert compile_below_base(inputs, sandbox(inputs, 1))[0] == "direct_hit"
 
 
-def test_explain_names_a_base_directory_that_is_set_later(inputs: Workspace) -> None:
-    directory = sandbox(inputs, 1)
-    argv = (*BAZEL, "-o", OBJECT)
-    assert inputs.cached(*argv, cwd=directory).status == 0
-    inputs.write("lib/shapes.h", INPUTS["lib/shapes.h"].replace("*", "+"))
-    assert inputs.cached(*argv, cwd=directory, **base_of(inputs)).status == 0
-    explained = inputs.run([sys.executable, "-m", "nvccache", "explain", OBJECT], cwd=directory).stdout
-    assert b"`NVCCACHE_BASE_DIR` was set" in explained
-
-
 def compile_below_base(inputs: Workspace, directory: Path) -> tuple[str, bytes]:
     """Compile in a sandbox with a base directory above all of them: outcome and object."""
     how = {"cwd": directory, "makes": [OBJECT, RULE], "PWD": "/proc/self/cwd", **base_of(inputs)}
@@ -158,3 +150,66 @@ def test_the_wrapper_script_of_tensorflow(inputs: Workspace) -> None:
     for outcome in ("miss", "direct_hit"):
         words = (*common, "-c", "-ccbin", HOST_COMPILER)
         assert rebuild(inputs, *words, product=OBJECT, cwd=directory).outcome == outcome
+
+
+GENCODE = "-gencode arch=compute_80,code=sm_80"
+# Name -> options, as a shell takes them; `-x cu -c SOURCE -o OBJECT` and the like come on top.
+PROJECTS = {
+    "pytorch": f"""
+        -forward-unknown-to-host-compiler -DAT_PER_OPERATOR_HEADERS -DFLASHATTENTION_DISABLE_ALIBI
+        -D_GLIBCXX_USE_CXX11_ABI=1 -DLIBCUDACXX_ENABLE_SIMPLIFIED_COMPLEX_OPERATIONS -Xfatbin -compress-all
+        -DONNX_NAMESPACE=onnx_torch {GENCODE} -Xcudafe
+        --diag_suppress=cc_clobber_ignored,--diag_suppress=field_without_dll_interface,--diag_suppress=20012
+        --expt-relaxed-constexpr --expt-extended-lambda -Wno-deprecated-gpu-targets -DCUDA_HAS_FP16=1
+        -D__CUDA_NO_HALF_OPERATORS__ -D__CUDA_NO_HALF_CONVERSIONS__ -O3 -DNDEBUG -std=c++17 -Xcompiler=-fPIC
+        -Xcompiler -Wall -Wextra -Wdeprecated -Wno-unused-parameter -Wno-missing-field-initializers
+        -DMKL_HAS_SBGEMM -MD -MT a.o -MF a.o.d""",
+    "cutlass": """
+        -forward-unknown-to-host-compiler -DCUTLASS_VERSIONS_GENERATED -O3 -DNDEBUG -std=c++17
+        "--generate-code=arch=compute_80,code=[compute_80,sm_80]" -Xcompiler=-fPIE
+        -DCUTLASS_ENABLE_TENSOR_CORE_MMA=1 --expt-relaxed-constexpr -ftemplate-backtrace-limit=0
+        -DCUTLASS_DEBUG_TRACE_LEVEL=0 -Xcompiler=-Wconversion -Xcompiler=-fno-strict-aliasing -MD -MT a.o
+        -MF a.o.d""",
+    "nccl": f"""
+        -ccbin {HOST_COMPILER} -DCUDA_MAJOR=12 -Xcompiler -fPIC,-fvisibility=hidden
+        -Xcompiler -Wall,-Wno-unused-function,-Wno-sign-compare -std=c++17 -I . -O3 -g {GENCODE}
+        --expt-extended-lambda -Xptxas -maxrregcount=96 -Xfatbin -compress-all -dc""",
+    "kokkos": """
+        -expt-extended-lambda -Wext-lambda-captures-this -arch=sm_80 -Xcudafe
+        --diag_suppress=esa_on_defaulted_function_ignored -Xcompiler -fopenmp,-O2 -lineinfo
+        -DKOKKOS_DEPENDENCE -std=c++17 -w""",
+}
+TIME = re.compile(rb"Compile time = [\d.]+ ms")  # ptxas tells how long it took
+SINCE = {"tensorrt-llm": (11, 8), "cudf": (11, 5)}
+
+
+@pytest.mark.by_default("pytorch", "kokkos")
+@pytest.mark.parametrize("name", PROJECTS)
+def test_a_project(workspace: Workspace, toolkit: Path, name: str, reference_directory: Path) -> None:
+    if cuda_release(workspace) < SINCE.get(name, (11, 0)):
+        pytest.skip("this toolkit is too old for it")
+    argv = shlex.split(PROJECTS[name])
+    if CCBIN and not any(word.startswith("-ccbin") for word in argv):
+        argv += ["-ccbin", CCBIN]
+    workspace.write("a.cu", SOURCE)
+    argv += ["a.cu"] if "-dc" in argv else ["-x", "cu", "-c", "a.cu"]
+    for outcome in ("miss", "direct_hit"):
+        made, counters = compiled(workspace, [*argv, "-o", "a.o"], "")
+        plain, _ = compiled(workspace, [*argv, "-o", "a.o"], str(reference_directory))
+        assert made == plain
+        assert counters.outcome == outcome
+
+
+def compiled(workspace: Workspace, argv: list[str], keep: str) -> tuple[list[object], Counters]:
+    """Compile through the cache, or by plain nvcc with its files in `keep`; all outputs and messages."""
+    files = [workspace.directory / name for name in ("a.o", "a.o.d")]
+    for path in files:
+        path.unlink(missing_ok=True)
+    if keep:
+        result, counters = workspace.since(lambda: workspace.plain(*argv, "-keep", "-keep-dir", keep))
+    else:
+        result, counters = workspace.since(lambda: workspace.cached(*argv))
+    assert result.status == 0, result.stderr
+    contents = [path.read_bytes() if path.exists() else b"" for path in files]
+    messages = TIME.sub(b"Compile time", result.stderr).splitlines()
+    return [result.stdout, sorted(messages), *contents], counters  # with -t nvcc's own order is any

@@ -33,7 +33,6 @@ from scenarios.support.cases import (
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
-
 ROOT = "{work}/b/"
 BASE = "{work}/b"
 LEADING = ("variable", "search path", "include", "has include")

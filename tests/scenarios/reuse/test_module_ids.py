@@ -13,7 +13,6 @@ from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
 from workspaces import Counters, Workspace
 
 pytestmark = pytest.mark.light_by_default
-
 TWO = ("-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90")
 MODES = {"-c": (), "-dc": ("-rdc=true",)}
 HIDDEN = """

@@ -34,7 +34,6 @@ from scenarios.support.cases import (
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
-
 HEADER = {"h.h": "#ifndef X\n#define X 0\n#endif\n#define VALUE X\n"}
 TWO = {"one/h.h": value(1), "two/h.h": value(2)}
 WARNING = {
@@ -57,8 +56,6 @@ def removed(option: str) -> str:
 
 # `explain` knows no values of macros, which may be secrets.
 ANOTHER_VALUE = "the value of `-DX` changed"
-
-
 COMMAND_LINES = {
     "a definition is added": Case(cause=added("-DX=…"), files=HEADER, then=Call("-DX=1")),
     "a definition is another": Case(
@@ -215,7 +212,7 @@ def test_what_has_no_effect_is_a_direct_hit(workspace: Workspace, rule: str) -> 
 def test_where_the_products_go_changes_only_the_dependency_file(
     workspace: Workspace, line: str, makes: tuple[str, ...]
 ) -> None:
-    """For a unit with an external definition, that is; see test_soundness_products.py for others."""
+    """For a unit with an external definition, that is; see test_product_places.py for others."""
     first, then = Call(), Call(line=line, makes=makes)
     if "-MT" in line:
         first = Call(line=line.replace("target", "other"))
