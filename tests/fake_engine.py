@@ -31,7 +31,6 @@ FULL = "takes no content"
 OTHER_VERSION = "speaks version 3"
 DIES = "ends the stream in the middle"
 NO_TOKEN = "wants a token"
-TALKS = "tells of an action without end"
 OTHER_CLASS = "has another processor"
 EXECUTES_NOTHING = "stores content and no more"
 OTHER_DIGESTS = "uses BLAKE3 digests"
@@ -58,7 +57,6 @@ class FakeEngine:
         self.altered: Callable[[Any], None] = lambda result: None  # changes what an action has come to
         self.most = 0  # actions that ran at the same time
         self._running = 0
-        self.cancelled = 0
         self.seen: list[tuple[str, Any]] = []
         self.metadata: list[Any] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(16))
@@ -98,7 +96,6 @@ class FakeEngine:
         return messages.ServerCapabilities(
             cache_capabilities={
                 "digest_functions": [function], "supported_compressors": compressors,
-                "supported_batch_update_compressors": compressors, "max_batch_total_size_bytes": 1 << 20,
             },
             execution_capabilities={
                 "digest_function": function, "exec_enabled": self.trouble != EXECUTES_NOTHING,
@@ -114,10 +111,9 @@ class FakeEngine:
     def BatchUpdateBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
         answer = messages.BatchUpdateBlobsResponse()
         for part in request.requests:
-            content = zstandard.decompress(part.data) if part.compressor else part.data
             status = {"code": 8, "message": "full"} if self.trouble == FULL else {}
             answer.responses.add(digest=part.digest, status=status)
-            self.blobs[protocol.digest_of(content)[0]] = content
+            self.blobs[protocol.digest_of(part.data)[0]] = part.data
         return answer
 
     def Write(self, requests: Any, context: Any) -> Any:  # noqa: N802
@@ -131,36 +127,19 @@ class FakeEngine:
         return messages.WriteResponse(committed_size=len(content))
 
     def Read(self, request: Any, context: Any) -> Any:  # noqa: N802
-        content = self._content(request.resource_name.split("/")[-2])
+        name = request.resource_name.split("/")[-2]
+        if self.trouble == LOSES_OUTPUT or name not in self.blobs:
+            context.abort(grpc.StatusCode.NOT_FOUND, "evicted")
+        content = self._content(name)
         if "compressed-blobs" in request.resource_name:
             content = zstandard.compress(content)
         for start in range(0, len(content), 1 << 16):
             yield messages.ReadResponse(data=content[start : start + (1 << 16)])
 
-    def BatchReadBlobs(self, request: Any, context: Any) -> Any:  # noqa: N802
-        answer = messages.BatchReadBlobsResponse()
-        for digest in request.digests:
-            content = self._content(digest.hash)
-            if self.trouble == LOSES_OUTPUT or digest.hash not in self.blobs:
-                answer.responses.add(digest=digest, status={"code": 5, "message": "evicted"})
-            elif 1 in request.acceptable_compressors:
-                answer.responses.add(digest=digest, data=zstandard.compress(content), compressor=1)
-            else:
-                answer.responses.add(digest=digest, data=content)
-        return answer
-
     def GetActionResult(self, request: Any, context: Any) -> Any:  # noqa: N802
         if request.action_digest.hash not in self.results:
             context.abort(grpc.StatusCode.NOT_FOUND, "not known")
         return self.results[request.action_digest.hash]
-
-    def CancelOperation(self, request: Any, context: Any) -> Any:  # noqa: N802
-        self.cancelled += 1
-        return messages.Empty()
-
-    def WaitExecution(self, request: Any, context: Any) -> Any:  # noqa: N802
-        context.abort(grpc.StatusCode.NOT_FOUND, "no such operation")
-        yield
 
     def Execute(self, request: Any, context: Any) -> Any:  # noqa: N802
         yield self._operation(2)
@@ -168,8 +147,6 @@ class FakeEngine:
             self.wait(context)
             return
         yield self._operation(3)
-        while self.trouble == TALKS and context.is_active() and not self._stopped.is_set():
-            yield self._operation(3)
         if self.trouble == DIES:
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         result = self._execute(request.action_digest.hash)
@@ -219,7 +196,6 @@ class FakeEngine:
                 exit_code=done.returncode, stdout_raw=done.stdout, stderr_raw=done.stderr
             )
             metadata = result.execution_metadata
-            metadata.worker = "fake"
             if self.trouble != NO_TIMES:
                 _set(metadata.execution_start_timestamp, began)
             _set(metadata.execution_completed_timestamp, time.time())
@@ -249,7 +225,6 @@ def _set(timestamp: Any, seconds: float) -> None:
 # The methods that answer, or are asked, by a stream; all others take and give one message.
 _STREAMS = {
     "Execute": grpc.unary_stream_rpc_method_handler,
-    "WaitExecution": grpc.unary_stream_rpc_method_handler,
     "Write": grpc.stream_unary_rpc_method_handler,
     "Read": grpc.unary_stream_rpc_method_handler,
 }

@@ -20,8 +20,6 @@ PACKAGE = "nvccache.remote_execution"
 NOT_INSTALLED = f"nothing is sent: there is no package `{PACKAGE}`"
 _FILES = ("ca", "cert", "key", "token_file")
 _OPTIONS = ("instance", "toolchain", "queue", "deadline", "property", *_FILES)
-_EXAMPLE = "`grpc://host:port` or `prefix:srun -n1 --`"
-_QUEUE_SECONDS, _DEADLINE_SECONDS = 10.0, 300.0  # a worker that hangs holds a build up no longer
 _MOST_SECONDS = 86400
 
 
@@ -33,13 +31,14 @@ class EndpointError(ValueError):
 class Endpoint:
     """Where stages are sent."""
 
+    text: str  # of the setting
     scheme: str
     target: str = ""  # host and port
     launcher: list[str] = field(default_factory=list)  # its argv
     instance: str = ""
     toolchain: str = INPUT
-    queue: float = _QUEUE_SECONDS  # the longest wait of a stage for a worker
-    deadline: float = _DEADLINE_SECONDS  # for a stage in all, in seconds
+    queue: float = 10.0  # the longest wait of a stage for a worker
+    deadline: float = 300.0  # for a stage in all, in seconds: a worker that hangs holds a build up no longer
     files: dict[str, str] = field(default_factory=dict)
     properties: list[tuple[str, str]] = field(default_factory=list)  # further requirements on workers
 
@@ -59,45 +58,39 @@ class Endpoint:
         """16 hexadecimal digits for the names of its files on this machine."""
         from hashlib import sha256
 
-        text = "\0".join((self.scheme, self.target, self.instance, *self.launcher))
-        return sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
+        return sha256(self.text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def parse(text: str) -> Endpoint:
     """Where stages may be sent; raises EndpointError."""
-    scheme, colon, rest = text.strip().partition(":")
-    if scheme == PREFIX and colon:
-        return _prefix(rest)
-    if scheme not in (GRPC, GRPCS) or not rest.startswith("//"):
-        raise EndpointError(f"it is neither of the form {_EXAMPLE}")
-    authority, _, query = rest[2:].partition("?")
+    scheme, _, rest = text.strip().partition(":")
+    endpoint = Endpoint(text, scheme)
+    if scheme == PREFIX:
+        import shlex
+
+        try:
+            endpoint.launcher = shlex.split(rest)
+        except ValueError:
+            raise EndpointError("its command has an unterminated quote") from None
+        if not endpoint.launcher or not endpoint.launcher[0]:
+            raise EndpointError("it has no command after `prefix:`")
+        return endpoint
+    authority, _, query = rest.partition("?")
+    endpoint.target = authority.removeprefix("//").rstrip("/")
     if "@" in authority:
         raise EndpointError(
             "it has a user or a password, which belongs into the file that `token_file` names"
         )
-    host, _, port = authority.rstrip("/").rpartition(":")
-    if not host or not (port.isdecimal() and 0 < int(port) < 65536):
-        raise EndpointError("it does not end in a host and a port, as in `grpc://host:50051`")
-    if any(character.isspace() or character in "/#" for character in host):
-        raise EndpointError("its host has a character that a host cannot have")
-    endpoint = Endpoint(scheme)
-    endpoint.target = f"{host}:{port}"
+    host, _, port = endpoint.target.rpartition(":")
+    if scheme not in (GRPC, GRPCS) or not authority.startswith("//") or not host or not port.isdecimal():
+        raise EndpointError("it is neither of the form `grpc://host:port` nor `prefix:srun -n1 --`")
     for pair in filter(None, query.split("&")):
         _take_option(endpoint, *pair.partition("=")[::2])
-    _check_files(endpoint)
-    return endpoint
-
-
-def _prefix(text: str) -> Endpoint:
-    import shlex
-
-    endpoint = Endpoint(PREFIX)
-    try:
-        endpoint.launcher = shlex.split(text)
-    except ValueError:
-        raise EndpointError("its command has an unterminated quote") from None
-    if not endpoint.launcher or not endpoint.launcher[0]:
-        raise EndpointError("it has no command after `prefix:`")
+    if scheme == GRPC and endpoint.files:
+        # On an unencrypted connection anyone could read a token.
+        raise EndpointError("its certificates and tokens need `grpcs://`")
+    if ("cert" in endpoint.files) != ("key" in endpoint.files):
+        raise EndpointError("its options `cert` and `key` need each other")
     return endpoint
 
 
@@ -108,8 +101,6 @@ def _take_option(endpoint: Endpoint, name: str, value: str) -> None:
         known = ", ".join(f"`{option}`" for option in _OPTIONS)
         raise EndpointError(f"it has an unknown option; known are {known}")
     value = unquote(value)
-    if not value:
-        raise EndpointError(f"its option `{name}` has no value")
     if name in _FILES:
         if not value.startswith("/"):
             raise EndpointError(f"its option `{name}` is not the absolute path of a file")
@@ -122,28 +113,12 @@ def _take_option(endpoint: Endpoint, name: str, value: str) -> None:
         endpoint.instance = value.strip("/")
     elif name == "property":
         key, colon, setting = value.partition(":")
-        if not key or not colon or not setting:
+        if not key or not colon:
             raise EndpointError("its option `property` is not of the form `name:value`")
         endpoint.properties.append((key, setting))
-    elif name == "queue":
-        endpoint.queue = _seconds(name, value)
-    else:
-        endpoint.deadline = _seconds(name, value)
-
-
-def _seconds(name: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1
-    if not 0 < seconds <= _MOST_SECONDS:
+    elif not value.isdecimal() or not 0 < int(value) <= _MOST_SECONDS:
         raise EndpointError(f"its option `{name}` is not a number of seconds up to {_MOST_SECONDS}")
-    return seconds
-
-
-def _check_files(endpoint: Endpoint) -> None:
-    if endpoint.scheme == GRPC and endpoint.files:
-        # On an unencrypted connection anyone could read a token.
-        raise EndpointError("its certificates and tokens need `grpcs://`")
-    if ("cert" in endpoint.files) != ("key" in endpoint.files):
-        raise EndpointError("its options `cert` and `key` need each other")
+    elif name == "queue":
+        endpoint.queue = float(value)
+    else:
+        endpoint.deadline = float(value)

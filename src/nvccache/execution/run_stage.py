@@ -39,7 +39,6 @@ class Costs:
     fetch: float = 0.0
     sent_bytes: int = 0
     fetched_bytes: int = 0
-    worker: str = ""
     is_cached: bool = False  # whether the engine had the result
     where: str = ""  # the executor, for display
 

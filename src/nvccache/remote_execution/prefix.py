@@ -46,33 +46,29 @@ from nvccache.remote_execution.work import (
 from nvccache.store.store import Store
 from nvccache.values import dataclass
 
-PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # a path that no launcher's shell expands or splits
+_PLAIN = re.compile(r"/[\w./+@=,-]*", re.ASCII)  # a path that no launcher's shell expands or splits
 _SCRIPT, _STDOUT, _STDERR, _REPORT = "run", "stdout", "stderr", "report"
 _MAX_MESSAGE_BYTES = 1 << 16  # of the launcher itself
-_STAGE, _NEW_TOOL = "away-", "tools-new-"
+_STAGE = "away-"
 _MOST_BYTES = 1 << 32  # of one output
-_MOST_REPORT = 1 << 20
-_END = "end"  # of a report
 _STALE_SECONDS = 2 * 86400  # twice the longest deadline, so no call can still use it
 _swept: set[str] = set()  # directories, by this process
 
 
 def why_unusable(directory: str) -> str:
     """Why the directory cannot be used, a clause; empty if it can, or does not exist."""
-    if not PLAIN.fullmatch(directory):
+    if not _PLAIN.fullmatch(directory):
         return "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"
     try:
-        status = os.stat(directory)
+        status = os.stat(f"{directory}/")
     except FileNotFoundError:
         return ""
     except OSError as error:
         return f"`{directory}` cannot be used: {error.strerror}"
-    if not stat.S_ISDIR(status.st_mode):
-        return f"`{directory}` is not a directory"
     # Anyone who can write there can run code as this user.
-    if status.st_uid != os.geteuid():
-        return f"`{directory}` belongs to another user"
-    return f"`{directory}` is writable by everyone" if status.st_mode & stat.S_IWOTH else ""
+    if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
+        return f"`{directory}` is another user's, or writable by everyone"
+    return ""
 
 
 @dataclass(slots=True)
@@ -88,19 +84,14 @@ class LauncherExecution:
     _folder: str = ""  # of the stage, once made
     _why_ended: str = ""
 
-    @property
-    def is_queued(self) -> bool:
-        """Whether the tool has not begun: the first thing it does is create the file for its messages."""
-        return bool(self._folder) and not os.path.exists(f"{self._folder}/{_STDOUT}")
-
-    def end(self) -> None:
-        self._handle.end(signal.SIGTERM)
-
     def run(self) -> RemoteResult:
         """Raises ExecutorError or OSError."""
         try:
             started = time.monotonic()
-            self._make_directory()
+            why = why_unusable(self._directory)
+            if why:
+                raise ExecutorError(faults.BROKEN, why)
+            os.makedirs(self._directory, 0o700, exist_ok=True)
             tools = self._tools()
             self._folder = tempfile.mkdtemp(prefix=_STAGE, dir=self._directory)
             _sweep(self._directory, os.stat(self._folder).st_mtime)
@@ -111,14 +102,6 @@ class LauncherExecution:
             return self._launch(time.monotonic() - started)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _make_directory(self) -> None:
-        for is_made in (False, True):
-            why = why_unusable(self._directory)
-            if why:
-                raise ExecutorError(faults.BROKEN, why)
-            if not is_made:
-                os.makedirs(self._directory, 0o700, exist_ok=True)
 
     def _launch(self, send: float) -> RemoteResult:
         timers = [
@@ -132,7 +115,6 @@ class LauncherExecution:
         if "/" in program:
             program = os.path.abspath(program)  # relative to the build's directory, not to `cwd` below
         argv = [program, *rest, "/bin/sh", f"{self._folder}/{_SCRIPT}"]
-        started = time.monotonic()
         try:
             # Some launchers would consume the build's standard input.
             done = process.run(
@@ -146,20 +128,24 @@ class LauncherExecution:
                 timer.cancel()
         if self._handle.is_ended:
             raise ExecutorError(self._why_ended or faults.CANCELLED)
-        return self._collect(done.status, done.stderr, send, time.monotonic() - started)
+        return self._collect(done.status, done.stderr, send, done.seconds)
+
+    def _has_begun(self) -> bool:
+        """Whether the tool has: the first thing it does is create the file for its messages."""
+        os.listdir(self._folder)  # makes a network file system refresh its cache
+        return os.path.exists(f"{self._folder}/{_STDOUT}")
 
     def _check_queue(self) -> None:
-        if self.is_queued:
+        if not self._has_begun():
             self._end_with(faults.NO_WORKERS)
 
     def _end_with(self, fault: str) -> None:
         self._why_ended = fault
-        self.end()
+        self._handle.end(signal.SIGTERM)
 
     def _collect(self, status: int, stderr: bytes, send: float, run: float) -> RemoteResult:
         done = time.monotonic()
-        os.listdir(self._folder)  # makes a network file system refresh its cache
-        if not os.path.exists(f"{self._folder}/{_STDOUT}"):
+        if not self._has_begun():
             if CHECK_NAME in stderr:
                 raise failure(status, stderr)
             text = stderr.decode(errors="replace").strip()[-200:]
@@ -183,11 +169,10 @@ class LauncherExecution:
     def _write(self, tools: str) -> None:
         """Write the inputs of the stage and the script that runs it."""
         scratch = f"{self._folder}/{SCRATCH_NAME}"
+        for name in (*self._work.inputs, *self._work.outputs):
+            os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
         for name, path in self._work.inputs.items():
-            os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
             shutil.copyfile(path, f"{scratch}/{name}")
-        for name in self._work.outputs:
-            os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
         streams = ["-o", f"{self._folder}/{_STDOUT}", "-e", f"{self._folder}/{_STDERR}"]
         streams += ["-r", f"{self._folder}/{_REPORT}"]
         streams += [argument for path in self._reported() for argument in ("-w", path)]
@@ -212,16 +197,14 @@ class LauncherExecution:
 
 def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
     """The contents of the files in a report, in its order; raises ExecutorError."""
-    lines = _read_checked(report, _MOST_REPORT).decode(errors="replace").split("\n")
-    if len(lines) != len(paths) + 3 or lines[-2:] != [_END, ""]:
+    status, *lines = _content_of(report).decode(errors="replace").split("\n")
+    if len(lines) != len(paths) + 2 or lines[-2:] != ["end", ""]:
         raise ExecutorError(faults.FAILED, "the worker's report is incomplete")
-    if lines[0] != "0":
-        raise ExecutorError(faults.FAILED, f"status {lines[0][:20]} on the worker")
+    if status != "0":
+        raise ExecutorError(faults.FAILED, f"status {status[:20]} on the worker")
     contents = []
-    for line, path in zip(lines[1:], paths, strict=False):
-        if line == "-":
-            raise ExecutorError(faults.FAILED, f"`{os.path.basename(path)}` was not made")
-        content = _read_checked(path, _MOST_BYTES)
+    for line, path in zip(lines, paths, strict=False):
+        content = _content_of(path)
         if f"{zlib.crc32(content):08x} {len(content)}" != line:
             name = os.path.basename(path)
             raise ExecutorError(faults.BROKEN, f"`{name}` differs from the worker's report")
@@ -229,18 +212,16 @@ def _reported_contents(report: str, paths: Sequence[str]) -> list[bytes]:
     return contents
 
 
-def _read_checked(path: str, most: int) -> bytes:
-    name = os.path.basename(path)
+def _content_of(path: str) -> bytes:
     try:
-        if os.path.islink(path):
-            raise ExecutorError(faults.BROKEN, f"`{name}` is a symbolic link")
-        return untrusted.read_named(path, most)
+        return untrusted.read_named(path, _MOST_BYTES)
     except OSError as error:
+        name = os.path.basename(path)
         raise ExecutorError(faults.FAILED, f"`{name}` cannot be read: {error.strerror}") from None
 
 
 def _install(tool: ShippedTool, folder: str) -> None:
-    new = tempfile.mkdtemp(prefix=_NEW_TOOL, dir=os.path.dirname(folder))
+    new = tempfile.mkdtemp(prefix=_STAGE, dir=os.path.dirname(folder))
     try:
         for file in tool.files:
             os.makedirs(os.path.dirname(f"{new}/{file.name}"), exist_ok=True)
@@ -260,5 +241,5 @@ def _sweep(directory: str, now: float) -> None:
     for name in os.listdir(directory):
         path = f"{directory}/{name}"
         with contextlib.suppress(OSError):
-            if name.startswith((_STAGE, _NEW_TOOL)) and os.lstat(path).st_mtime < now - _STALE_SECONDS:
+            if name.startswith(_STAGE) and os.lstat(path).st_mtime < now - _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

@@ -10,7 +10,7 @@ Importing this takes 60 to 120 ms, and raises ExecutorError if grpcio or protobu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,6 @@ from nvccache.remote_execution import faults
 from nvccache.remote_execution.faults import ExecutorError, NotInstalledError
 
 _DESCRIPTORS = os.path.join(os.path.dirname(__file__), "reapi.binpb")
-_PREFIX = "/build.bazel.remote.execution.v2."
 # Keeps grpcio from writing to stderr and from installing fork handlers.
 _QUIET = {"GRPC_VERBOSITY": "NONE", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 _FAULTS = {
@@ -30,6 +29,13 @@ _FAULTS = {
     "RESOURCE_EXHAUSTED": faults.NO_WORKERS,
     "CANCELLED": faults.CANCELLED,
 }
+_OPTIONS = [
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.enable_retries", 0),
+    ("grpc.keepalive_time_ms", 10_000),  # detects a dead host
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+]
 _LONGEST_TEXT = 200
 _LARGEST_FILE = 1 << 20  # of certificates, or of a token
 
@@ -87,59 +93,48 @@ class Connection:
     """Made and used on one thread; `cancel` may be called by another."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._channel = _channel(endpoint)
-        self._token = _content_of(endpoint.files, "token_file").strip().decode(errors="replace")
-        self._metadata = _metadata(self._token)
+        files = {name: _content_of(name, path) for name, path in endpoint.files.items()}
+        if endpoint.scheme == "grpc":
+            self._channel = _grpc.insecure_channel(endpoint.target, _OPTIONS)
+        else:
+            credentials = _grpc.ssl_channel_credentials(files.get("ca"), files.get("key"), files.get("cert"))
+            self._channel = _grpc.secure_channel(endpoint.target, credentials, _OPTIONS)
+        tool = serialized(messages.RequestMetadata(tool_details={"tool_name": "nvccache"}))
+        self._metadata: list[Any] = [("build.bazel.remote.execution.v2.requestmetadata-bin", tool)]
+        self._token = files.get("token_file", b"").strip().decode(errors="replace")
+        if self._token:
+            self._metadata.append(("authorization", f"Bearer {self._token}"))
         self._call: Any = None
-        self.is_cancelled = False
+        self._is_cancelled = False
 
     def close(self) -> None:
         self._channel.close()
 
     def cancel(self) -> None:
         """End the current call, and any later one, from another thread."""
-        self.is_cancelled = True
+        self._is_cancelled = True
         call = self._call
         if call is not None:
             call.cancel()
 
-    def request(self, path: str, request: Any, response: Any, seconds: float, or_none: bool = False) -> Any:
-        """A message of class `response`; with `or_none`, None for NOT_FOUND."""
-        method = self._channel.unary_unary(_full(path), serialized, response.FromString)
-        return self._result(method.future(request, timeout=seconds, metadata=self._metadata), or_none)
-
-    def write(self, path: str, parts: Iterable[Any], response: Any, seconds: float) -> Any:
-        """Send a stream of requests; returns a message of class `response`."""
-        method = self._channel.stream_unary(_full(path), serialized, response.FromString)
-        return self._result(method.future(iter(parts), timeout=seconds, metadata=self._metadata))
+    def request(self, path: str, request: Any, response: Any, seconds: float) -> Any:
+        """The message of class `response` that answers a request, or an iterable of requests."""
+        (answer,) = self.read(path, request, response, seconds)
+        return answer
 
     def read(self, path: str, request: Any, response: Any, seconds: float) -> Iterator[Any]:
-        """A stream of messages of class `response`."""
-        method = self._channel.unary_stream(_full(path), serialized, response.FromString)
-        call = method(request, timeout=seconds, metadata=self._metadata)
-        self._begin(call)
+        """The messages that answer a request."""
+        # On the wire, a call with one message is a stream, too.
+        is_stream = isinstance(request, Iterator)
+        kind = self._channel.stream_stream if is_stream else self._channel.unary_stream
+        call = kind(path, serialized, response.FromString)(request, timeout=seconds, metadata=self._metadata)
+        self._call = call
+        if self._is_cancelled:
+            call.cancel()
         try:
             yield from call
         except _grpc.RpcError as error:
-            raise self._rpc_error(error) from None
-        finally:
-            self._call = None
-
-    def _begin(self, call: Any) -> None:
-        self._call = call
-        if self.is_cancelled:
-            call.cancel()
-
-    def _result(self, call: Any, or_none: bool = False) -> Any:
-        self._begin(call)
-        try:
-            return call.result()
-        except _grpc.FutureCancelledError:
-            raise ExecutorError(faults.CANCELLED) from None
-        except _grpc.RpcError as error:
-            if or_none and error.code().name == "NOT_FOUND":
-                return None
-            raise self._rpc_error(error) from None
+            raise self._error(error.code().name, str(error.details() or "")) from None
         finally:
             self._call = None
 
@@ -147,48 +142,14 @@ class Connection:
         """The error for a `Status` in a message."""
         return self._error(_NAMES.get(status.code, f"code {status.code}"), status.message)
 
-    def _rpc_error(self, error: Any) -> ExecutorError:
-        name = error.code().name if error.code() else "UNKNOWN"
-        return self._error(name, str(error.details() or ""))
-
     def _error(self, name: str, details: str) -> ExecutorError:
-        fault = _FAULTS.get(name, faults.BROKEN)
         if self._token:  # some servers quote what they reject
             details = details.replace(self._token, "(token)")
-        return ExecutorError(fault, f"{name}: {details[:_LONGEST_TEXT]}")
+        return ExecutorError(_FAULTS.get(name, faults.BROKEN), f"{name}: {details[:_LONGEST_TEXT]}")
 
 
-def _full(path: str) -> str:
-    return path if path.startswith("/") else _PREFIX + path
-
-
-def _channel(endpoint: Endpoint) -> Any:
-    options = [
-        ("grpc.max_receive_message_length", 64 << 20),
-        ("grpc.enable_retries", 0),
-        ("grpc.keepalive_time_ms", 10_000),  # detects a dead host
-        ("grpc.keepalive_timeout_ms", 5_000),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
-    if endpoint.scheme == "grpc":
-        return _grpc.insecure_channel(endpoint.target, options)
-    ca, cert, key = (_content_of(endpoint.files, name) for name in ("ca", "cert", "key"))
-    credentials = _grpc.ssl_channel_credentials(ca or None, key or None, cert or None)
-    return _grpc.secure_channel(endpoint.target, credentials, options)
-
-
-def _metadata(token: str) -> list[tuple[str, Any]]:
-    tool = serialized(messages.RequestMetadata(tool_details={"tool_name": "nvccache"}))
-    found: list[tuple[str, Any]] = [("build.bazel.remote.execution.v2.requestmetadata-bin", tool)]
-    if token:
-        found.append(("authorization", f"Bearer {token}"))
-    return found
-
-
-def _content_of(files: Mapping[str, str], name: str) -> bytes:
-    if name not in files:
-        return b""
+def _content_of(name: str, path: str) -> bytes:
     try:
-        return untrusted.read_named(files[name], _LARGEST_FILE)
+        return untrusted.read_named(path, _LARGEST_FILE)
     except OSError as error:
         raise ExecutorError(faults.DENIED, f"file of `{name}`: {error.strerror}") from None

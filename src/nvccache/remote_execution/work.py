@@ -87,21 +87,20 @@ class RemoteResult:
     costs: Costs
 
 
-def reason_not_remote(stage: Stage, environ: Mapping[str, str]) -> str:
-    """Why a stage has to run here, a clause; empty if another machine would give the same result."""
+def may_be_sent(stage: Stage, environ: Mapping[str, str]) -> bool:
+    """Whether another machine would give the same result."""
     grammar, tool = stage.grammar, stage.tool
     if not tool.may_run_elsewhere or not stage.is_located_anywhere or not grammar.is_cached:
-        return "its tool reads more than can be sent"
-    if grammar.sees_directory or tool.lines_matter(stage.argv):
-        return "its result depends on directories or lines"
-    if grammar.sees_names or grammar.dates_sources or grammar.dates_linked_sources:
-        return "its result depends on names or dates"
+        return False  # its tool reads more than can be sent
+    if grammar.sees_directory or tool.lines_matter(stage.argv) or grammar.sees_names:
+        return False
+    if grammar.dates_sources or grammar.dates_linked_sources:
+        return False
     if grammar.stays_in_order or grammar.runs_programs:
-        return "it does more than read and write the files that it names"
-    if any(output.begins_as for output in stage.outputs) or not stage.kept_outputs:
-        return "it appends to an output"
-    are_set = [name for name in tool.variables if environ.get(name)]
-    return f"`{are_set[0]}` is set" if are_set else ""
+        return False  # it does more than read and write the files that it names
+    if not stage.kept_outputs or any(output.begins_as for output in stage.outputs):
+        return False
+    return not any(environ.get(name) for name in tool.variables)
 
 
 def forwarded_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
 import sys
-import time
 
 import pytest
 
@@ -16,7 +14,7 @@ from nvccache.cli import doctor, remote_checks
 from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.remote import outages
-from nvccache.remote_execution import checks, faults, work
+from nvccache.remote_execution import client, faults, work
 
 
 def findings(text, **variables):
@@ -52,20 +50,14 @@ def test_an_engine_that_cannot_be_used_is_bad(serve, trouble, word, detail):
     engine = serve(trouble)
     (finding,) = findings(engine.url)
     assert (finding.state, finding.text) == (BAD, f"`{engine.url}` cannot be used: {word}")
-    assert finding.details[0] == detail
-    assert finding.details[1].startswith("to fix it: ")
+    assert finding.details == (detail,)
     assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
 
 
-def test_an_unreachable_engine_is_reported_in_time(serve):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"grpc://127.0.0.1:{free.getsockname()[1]}"
-    assert found(url) == [(BAD, f"`{url}` cannot be used: unreachable")]
+def test_an_unreachable_engine_is_reported(serve, monkeypatch):
+    monkeypatch.setattr(client, "_CALL_SECONDS", 0.5)
     engine = serve(fake_engine.SILENT)
-    began = time.monotonic()
     assert found(engine.url) == [(BAD, f"`{engine.url}` cannot be used: unreachable")]
-    assert time.monotonic() - began < 10
 
 
 def test_a_missing_package_for_engines_is_reported(monkeypatch):
@@ -85,31 +77,26 @@ def test_a_missing_certificate_is_reported_with_its_option(tmp_path):
 
 def test_each_fault_has_a_sentence():
     words = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
-    assert words - {faults.CANCELLED} == {*outcomes.EXECUTOR_FAULTS} >= {*checks._ADVICE}
+    assert words - {faults.CANCELLED} == {*outcomes.EXECUTOR_FAULTS}
 
 
 def test_a_launcher_needs_a_program_and_a_directory(tmp_path):
-    (finding,) = findings("prefix:no-such-launcher -n1")
-    assert (finding.state, finding.text) == (BAD, "there is no program `no-such-launcher`")
-    assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
-    (finding,) = findings("prefix:env")
-    assert (finding.state, finding.mend) == (BAD, ("nvccache config executor_dir /PATH/ON/ALL/MACHINES",))
-    text = f"`env` starts stages, with their files in `{tmp_path}"
-    assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path)) == [(GOOD, f"{text}`")]
-    assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a/b") == [
-        (GOOD, f"{text}/a/b`; it is made when the first one is sent")
-    ]
-    assert not (tmp_path / "a").exists()
-
-
-def test_a_launchers_directory_has_to_be_one(tmp_path):
     (tmp_path / "file").touch()
-    (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/file/below")
-    assert finding.text == f"`{tmp_path}/file/below` cannot be used: Not a directory"
-    assert finding.mend[1] == "export NVCCACHE_EXECUTOR_DIR=/ANOTHER/PATH"
-    (finding,) = findings("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a b")
-    assert finding.state == BAD
-    assert finding.text.startswith(f"`{tmp_path}/a b` has a character ")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    for launcher, folder, detail in [
+        ("no-such-launcher -n1", "/", "there is no program `no-such-launcher`"),
+        ("env", "", "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"),
+        ("env", f"{tmp_path}/a b", "`NVCCACHE_EXECUTOR_DIR` is not set to a path without special characters"),
+        ("env", f"{tmp_path}/file", f"`{tmp_path}/file` cannot be used: Not a directory"),
+        ("env", f"{tmp_path}/open", f"`{tmp_path}/open` is another user's, or writable by everyone"),
+    ]:
+        (finding,) = findings(f"prefix:{launcher}", NVCCACHE_EXECUTOR_DIR=folder)
+        assert (finding.state, finding.details) == (BAD, (detail,))
+        assert finding.mend == ("unset NVCCACHE_EXECUTOR",)
+    text = f"`env` starts stages, with their files in `{tmp_path}/a`"
+    assert found("prefix:env", NVCCACHE_EXECUTOR_DIR=f"{tmp_path}/a") == [(GOOD, text)]
+    assert not (tmp_path / "a").exists()
 
 
 def test_what_the_settings_file_says_is_mended_there(tmp_path):
@@ -128,14 +115,6 @@ def test_what_the_settings_file_says_is_mended_there(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_world_writable_directory_is_reported(tmp_path):
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
-    (finding,) = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(folder))
-    assert finding == (BAD, f"`{folder}` is writable by everyone")
-
-
 def test_an_outage_is_reported(tmp_path):
     where = endpoint.parse("prefix:env")
     outages.begin(outages.OF_EXECUTOR.format(where.identity), "no_workers", "it waited 10 s")
@@ -147,7 +126,8 @@ def test_an_outage_is_reported(tmp_path):
 
 def test_without_the_check_of_processors_nothing_is_sent(monkeypatch):
     monkeypatch.setattr(work, "CHECK", "/dev/null/nothing")
-    assert found("prefix:no-such-launcher")[0][1].startswith("nothing is sent")
+    (finding,) = findings("prefix:env")
+    assert finding.details == ("nvccache was built without a static C library",)
 
 
 def test_nothing_is_said_where_nothing_is_set():

@@ -13,8 +13,8 @@ from nvccache.execution import run_stage
 from nvccache.execution.run_stage import Costs
 from nvccache.module_id import ROLE, independent
 from nvccache.remote_execution import faults, work
-from nvccache.remote_execution.executor import Executor
 from nvccache.remote_execution.faults import ExecutorError
+from nvccache.remote_execution.source import Executor
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult
 
 
@@ -91,8 +91,8 @@ def test_an_id_that_is_made_of_the_process_is_made_here(call, monkeypatch, takes
     """As by cicc of CUDA 11, which accepts no seed."""
     monkeypatch.setattr(ids, "generates", lambda stage: stage.kind == "cicc")
     here = call(module_ids=SimpleNamespace(takes_seed=lambda stage: takes_seed, known_id_of=lambda stage: ()))
-    assert here.may_send(here.stage("cicc")) == takes_seed
-    assert here.may_send(here.stage("ptxas"))
+    assert bool(here.take_slot(here.stage("cicc"))) == takes_seed
+    assert here.take_slot(here.stage("ptxas"))
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_nothing_is_sent_for_a_minute_after_a_fault(call, fault, is_sent):
     here = call()
     here.note_failure(ExecutorError(fault, "why"))
     for each in (here, call()):
-        assert each.may_send(each.stage("cicc")) == is_sent
+        assert bool(each.take_slot(each.stage("cicc"))) == is_sent
 
 
 def test_cancelled_stage_is_no_fault(call, tmp_path):
     here = call()
     here.note_failure(ExecutorError(faults.CANCELLED))
-    assert here.may_send(here.stage("cicc"))
+    assert here.take_slot(here.stage("cicc"))
     assert not (tmp_path / "log").exists()

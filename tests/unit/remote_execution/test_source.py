@@ -40,11 +40,8 @@ class FakeExecutor:
         if error:
             self.home.set()
 
-    def may_send(self, stage):
-        return stage.kind in ("cicc", "ptxas")
-
-    def take_slot(self):
-        if not self.free_slots:
+    def take_slot(self, stage):
+        if not self.free_slots or stage.kind not in ("cicc", "ptxas"):
             return None
         self.free_slots -= 1
         is_held = [True]
