@@ -89,7 +89,6 @@ def event_of(report: Report, sources: list[str], arguments: list[str], began: fl
     event.stages, event.cause = report.stages, report.cause
     for stage in event.stages:
         stage.start = max(0.0, stage.start - began)
-    event.reason = outcomes.LINKED if report.is_linked else ""
     event.tool_saved = report.tool_saved
     return event
 

@@ -20,9 +20,6 @@ OUTCOMES = (DIRECT_HIT, STAGE_HIT, PARTIAL_HIT, MISS, QUERY_HIT, QUERY_MISS, BYP
 
 QUERIES = (QUERY_HIT, QUERY_MISS)
 
-# The reason in the event log for a stage hit of which only the host link ran.
-LINKED = "linked"
-
 # Why a call was bypassed. Each reason is documented in docs/reference/outcomes.md.
 REASONS = {
     "disabled": "NVCCACHE_DISABLE is set",

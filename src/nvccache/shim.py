@@ -262,12 +262,6 @@ def _report_on(request: Request) -> tuple[Report, list[str]]:
 
 
 def _compiled(request: Request) -> Report:
-    if request.program:
-        from nvccache.compile import link_only
-
-        linked = link_only.carry_out(request, request.program)
-        if linked:
-            return linked
     from nvccache.compile import pipeline
     from nvccache.explain.miss_reason import Explanation
 

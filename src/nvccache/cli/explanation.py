@@ -20,7 +20,6 @@ Line = list[str | tuple[str, str]]
 
 _UNCHANGED = "nothing it depends on has changed"
 _FETCHED = "a remote has its result"
-_LINKED = "its device code is unchanged, and the host's link always runs"
 _FAULT = "nvccache had a fault; `NVCCACHE_LOG` has more"
 _ELSEWHERE = "another process ran it meanwhile"
 # Facts in the document: of a call that is in the event log, and of each stage.
@@ -56,8 +55,7 @@ class Explanation:
     def stage_reasons(self) -> list[tuple[str, str]]:
         """The name of each stage that ran, and why, from the record."""
         others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
-        is_compiled = self.call.outcome not in others and self.call.reason != outcomes.LINKED
-        return self.record.stage_reasons if self.record and is_compiled else []
+        return self.record.stage_reasons if self.record and self.call.outcome not in others else []
 
 
 def _is_of(record: ObjectRecord, call: Event) -> bool:
@@ -153,8 +151,6 @@ def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
         return (_FETCHED if call.remote and call.remote.found else _UNCHANGED), []
     if call.outcome == outcomes.FAULT:
         return _FAULT, []
-    if call.reason == outcomes.LINKED:
-        return _LINKED, []
     if call.outcome == outcomes.BYPASS:
         return outcomes.REASONS.get(call.reason, call.reason), []
     cause = record.cause if record else call.cause

@@ -20,11 +20,9 @@ class Report:
         "began",
         "busy",
         "cause",
-        "is_linked",
         "is_query",
         "leave_to_nvcc",
         "looked_up",
-        "output_before_link",
         "product",
         "reason_against_record",
         "record",
@@ -44,9 +42,8 @@ class Report:
         self.status = 0
         self.stdout = stdout
         self.stderr = stderr
-        self.output_before_link = (b"", b"")  # stdout and stderr before the host's link, if there is one
         self.product = ""  # the first of its products
-        self.is_linked = self.is_query = False  # done by link_only.py, by query.py
+        self.is_query = False
         self.stages: list[StageEvent] = []  # `start` is a time by the monotonic clock
         self.looked_up: list[Task] = []
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS

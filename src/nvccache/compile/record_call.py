@@ -118,12 +118,10 @@ class Recorder:
         return [path for path in dict.fromkeys(named) if toolchain.is_regular_file(path)]
 
     def answer(self) -> Answer:
-        """The result of the call; for a program, the inputs of the host's link and the output before it."""
+        """The result of the call."""
         call, report = self.call, self._report
-        written = report.output_before_link if call.plan.host_link else (report.stdout, report.stderr)
-        # A replay saves all stages but a link that has to run.
         counted = [stage for stage in report.stages if tool_of(stage.kind).is_counted]
-        result = Result((), *written)
+        result = Result((), report.stdout, report.stderr)
         result.seconds = sum(stage.cost for stage in counted)
         result.stages = list(map(event_line.text_of_hit, counted))
         answer = Answer(result)
@@ -136,9 +134,6 @@ class Recorder:
         for step in call.plan.dependency_files:
             answer.dependency_file = step.path
             answer.rule = products.rule(self.entered(), self.invocation)
-        for path in dict.fromkeys(call.plan.host_link.inputs if call.plan.host_link else ()):
-            name = os.path.relpath(path, call.plan.scratch)
-            answer.intermediates.append((name, call.workspace.digest_of(path)))
         return answer
 
     def entered(self) -> list[tuple[bytes, bool]]:
@@ -150,7 +145,7 @@ class Recorder:
         """How widely the record of a call may be shared, one of direct.py's scopes."""
         # A wrapper may also choose by paths of outputs and directories, some of which a wider key leaves out.
         is_bound = self.known.is_bound or any(known.may_choose for known in self.call.context.rehearsals)
-        if is_bound or self._contains_output_names(answer) or answer.intermediates:
+        if is_bound or self._contains_output_names(answer):
             return direct.SAME_OUTPUTS
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages

@@ -196,8 +196,6 @@ class _Attempt:
         assert completed
         if report.leave_to_nvcc:
             return True
-        if task.stage.tool.links_program:
-            report.output_before_link = (report.stdout, report.stderr)
         report.stdout += self._call.without_scratch(completed.stdout)
         report.stderr += self._call.without_scratch(completed.stderr)
         if completed.status != 0:

@@ -32,7 +32,7 @@ def action_of(call: StagedCall, stage: Stage) -> Action:
     named = [path for path in stage.possible_files if os.path.isfile(path)]
     reason = stage.tool.obstacle(stage.argv, call.environ, named)
     is_cached = stage.grammar.is_cached
-    if not reason and not is_cached and not (stage.tool.links_program and call.plan.host_link):
+    if not reason and not is_cached:
         reason = f"its stage {stage.kind} is not cached"
     if reason or not is_cached:
         return Action(reason_against_record=reason)

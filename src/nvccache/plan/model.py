@@ -125,14 +125,6 @@ class Plan:
         return any(output.kept_as for stage in self.stages for output in stage.outputs)
 
     @property
-    def host_link(self) -> Stage | None:
-        """The host link of a program, if it is the last step and has inputs from earlier ones."""
-        last = self.steps[-1]
-        if isinstance(last, Stage) and last.tool.links_program and last.inputs:
-            return last
-        return None
-
-    @property
     def products(self) -> tuple[str, ...]:
         """The files that the user requested, as nvcc names them."""
         written = [out.destination for stage in self.stages for out in stage.outputs if out.destination]

@@ -9,8 +9,7 @@ that only name outputs. Four keys are tried, from the most widely shared:
     same_outputs    also bound to the output names, which are part of the products (see module_id.py)
 
 record_call.py decides which of them a call is recorded under. In a result, the role of a product is its index
-in output_names.py; the role of a file read by a link that is still to run (link_only.py) is `link/` and its
-base name.
+in output_names.py.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 BELOW_BASE, ANY_DIRECTORY = "below_base", "any_directory"
 SAME_DIRECTORY, SAME_OUTPUTS = "same_directory", "same_outputs"
-_READ_BY_LINK = "link/"
 # Not part of a key: they name outputs or say how nvcc runs, and do not affect any content.
 _OUTPUT_OPTIONS = frozenset(
     [
@@ -187,7 +185,7 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
     names = output_names.of_call(invocation)
     made = [destination for destination, _, _ in answer.products]
     dependency_file = None if answer.rule is None else answer.dependency_file
-    if not names.match(made, dependency_file) or bool(made) == bool(answer.intermediates):
+    if not names.match(made, dependency_file) or not made:
         return None
     if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
         return None
@@ -195,9 +193,8 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
         return None
     possible = [*names.products, *names.optional]
     products = [(str(possible.index(product)), digest) for product, digest, _ in answer.products]
-    linked = [(_READ_BY_LINK + name, digest) for name, digest in answer.intermediates]
     result = answer.result
-    result.outputs = [*products, *linked]
+    result.outputs = products
     result.listed = [(name, "1" if is_system else "0") for name, is_system in listed]
     return result
 
@@ -210,9 +207,7 @@ def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
     read = pair.input_record.files
     try:
         for role, digest in result.outputs:
-            if role.startswith(_READ_BY_LINK):
-                answer.intermediates.append((_base_name(role.removeprefix(_READ_BY_LINK)), digest))
-            elif role.isdecimal():
+            if role.isdecimal():
                 answer.products.append((possible[int(role)], digest, names.are_objects))
             else:
                 return None
@@ -229,13 +224,6 @@ def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
     is_whole = names.match(made, answer.dependency_file) and bool(result.listed) == bool(
         invocation.dependencies
     )
-    if not is_whole or bool(made) == bool(answer.intermediates):
+    if not is_whole or not made:
         return None
     return None if output_names.are_read([*made, answer.dependency_file], read) else answer
-
-
-def _base_name(name: str) -> str:
-    """Checks that a name from an untrusted record is one of a file in a directory; raises ValueError."""
-    if "/" in name or name in ("", ".", ".."):
-        raise ValueError("no name of a file in a directory")
-    return name

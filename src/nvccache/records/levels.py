@@ -76,7 +76,7 @@ def prefetch(request: Request, cache: TieredStore) -> None:
 
 
 def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
-    """Answer a call from remote records; a program that is still to be linked is made stage by stage."""
+    """Answer a call from remote records."""
     found = _answer_parsed(request, cache, cache.remote_records)
     return found if isinstance(found, Answer) else None
 
@@ -93,23 +93,20 @@ def _answer_parsed(
     if not found:
         return None
     pair, answer = found
-    if answer.intermediates:
-        request.program = answer
-    else:
-        has_text = bool(pair.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
-        if answer.is_of_query and not _can_be_written(has_text, bool(pair.result.stderr)):
-            return _bypass("query_streams")
-        status = restore(answer, cache)
-        if status != RESTORED:
-            return _bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
-        input_records.add_files(pair.input_record, request.invocation.option_files)
-        record.take_signatures(pair.input_record, now)
-        replay.add_of_process(request, pair.input_record, answer, cache, now.since_ns)
+    has_text = bool(pair.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
+    if answer.is_of_query and not _can_be_written(has_text, bool(pair.result.stderr)):
+        return _bypass("query_streams")
+    status = restore(answer, cache)
+    if status != RESTORED:
+        return _bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
+    input_records.add_files(pair.input_record, request.invocation.option_files)
+    record.take_signatures(pair.input_record, now)
+    replay.add_of_process(request, pair.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
         # The entries it rests on count as used, too: the next call after an edit needs them. The launcher
         # leaves calls to us whose record has not been used for long.
         cache.mark_used(pair.result.basis)
-    return None if answer.intermediates else answer
+    return answer
 
 
 def _bypass(reason: str, detail: str = "") -> Bypass:

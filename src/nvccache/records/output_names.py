@@ -71,7 +71,7 @@ def of_call(invocation: Invocation) -> Outputs:
     if invocation.is_query:
         products = [invocation.output or STANDARD_OUTPUT]
     elif invocation.mode == "link":
-        products = []  # the program is never restored, only linked
+        products = []  # the program is linked each time
         if "ltoir" in invocation.options:  # before CUDA 13 `-ltoir` names a library
             optional = (
                 [invocation.output]

@@ -324,7 +324,7 @@ def _as_listed(name: bytes) -> bytes:
 class Answer:
     """A result with the output names of one call."""
 
-    __slots__ = ("dependency_file", "intermediates", "products", "result", "rule", "sources")
+    __slots__ = ("dependency_file", "products", "result", "rule", "sources")
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -333,9 +333,6 @@ class Answer:
         self.products: list[tuple[str, str, bool]] = []
         self.dependency_file = ""
         self.rule: bytes | None = None  # the depfile's content, None if the call requests none
-        # If the host link is still to run (link_only.py): its inputs in the scratch directory, (base name,
-        # digest).
-        self.intermediates: list[tuple[str, str]] = []
         self.sources: list[str] = []  # the inputs as typed
 
     @property

@@ -148,7 +148,6 @@ def _can_be_answered(
         or any(os.path.abspath(path) not in read for path, _ in input_record.dates)
         or input_record.listings
         or (input_record.machine and not signatures.of_boot())
-        or answer.intermediates  # a link is still to run
         or len(answer.products) + (answer.rule is not None) > MOST_PRODUCTS
         or (config.log or config.readonly or config.recache or config.disable)
         or not is_private(config.dir)

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.config import Config
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.products import Answer
 
 _PROGRAM = b"\x7fELF"
 
@@ -26,7 +25,6 @@ class Request:
         "is_script",
         "is_waiting",
         "nvcc",
-        "program",
         "script",
     )
 
@@ -44,7 +42,6 @@ class Request:
         self.config = config
         self.script = script  # the call of the script that made this one
         self.is_script = not script and is_script(nvcc)
-        self.program: Answer | None = None  # if only the host link of a program is still to run
         # Of a script:
         self.input_record: InputRecord | None = None  # of its rehearsal; None if there can be none
         self.is_waiting = False  # it starts nvcc as a child and waits, instead of exec

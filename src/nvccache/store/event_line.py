@@ -147,7 +147,7 @@ class Event(Record):
     pid: int = 0
     build: str = ""  # see machine/builds.py
     outcome: str = ""
-    reason: str = ""  # of a bypass, or `outcomes.LINKED`
+    reason: str = ""  # of a bypass
     directory: str = ""
     product: str = ""  # the absolute path, empty if unknown
     sources: Sequence[str] = ()  # the inputs as typed

@@ -95,8 +95,7 @@ def forged_result(choose: random.Random, right: set[str]) -> Result:
     if choose.random() < 0.4:
         numbers = [str(number) for number in range(sum(not path.endswith(".d") for path in right))]
         listed = [("a.cu", "0")] if any(path.endswith(".d") for path in right) else []
-    linked = choose.choice([[], [], [], [f"link/{choose.choice(['a.o', next(name)])}"]])
-    result = Result((role, DIGEST) for role in (*numbers, *linked))
+    result = Result((role, DIGEST) for role in numbers)
     result.listed, result.seconds = listed, 1.0
     return result
 
@@ -118,7 +117,7 @@ def test_a_forged_record_writes_what_the_call_makes_and_nothing_else(place, line
         is_given = isinstance(answer, Answer)
         after = seen(place)
         changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
-        assert changed == (right if is_given else set())
+        assert changed - {"out/a.ltoir"} == (right if is_given else set())  # -ptx with LTO makes it, too
         given += is_given
         for path in changed:
             os.unlink(path)

@@ -78,7 +78,6 @@ def test_a_working_directory_that_was_removed_is_one_sentence(nvccache, cache_di
 
 REASON = "`a.cu` uses `__TIME__`"
 NO_RECORD = f"no direct record is kept: {REASON}"
-LINKED = "its device code is unchanged, and the host's link always runs"
 UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
 
 
@@ -86,11 +85,6 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
     ("noted", "logged", "lines"),
     [
         ([FIRST, ["another"]], [["miss"], ["direct_hit"]], [UNCHANGED]),
-        (
-            [FIRST, ["another"]],
-            [["stage_hit", outcomes.LINKED, [("cicc", True, 2.0)]]],
-            [f"`a.o`: stage hit, because {LINKED}", "  cicc  hit        2.00 s saved"],
-        ),
         ([], [["bypass", "library"]], [f"`a.o`: bypass, because {outcomes.REASONS['library']}"]),
         ([], [["bypass", "of_tomorrow"]], ["`a.o`: bypass, because of_tomorrow"]),
         ([FIRST], [["failed"]], ["`a.o`: failed, because nvcc reports an error"]),
@@ -121,7 +115,6 @@ UNCHANGED = "`a.o`: direct hit, because nothing it depends on has changed"
     ],
     ids=[
         "a direct hit has nothing to tell",
-        "what was only linked tells of no earlier cause",
         "a bypass has its reason",
         "a reason of another version has its name",
         "a failure",
@@ -294,7 +287,6 @@ def test_a_call_that_was_not_compiled_shows_no_stage(nvccache, cache_dir):
     note(cache_dir, "a.o", "`a.h` changed", stage_reasons=[("cudafe++", "`a.h` changed")])
     for outcome, reason in (
         (outcomes.DIRECT_HIT, ""),
-        (outcomes.STAGE_HIT, outcomes.LINKED),
         (outcomes.BYPASS, "run"),
     ):
         journal(cache_dir, "a.o", outcome, reason)

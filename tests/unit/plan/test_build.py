@@ -311,19 +311,3 @@ def test_no_dependency_file_is_written_where_nothing_is_preprocessed():
 def test_a_dependency_file_is_planned_if_and_only_if_it_was_asked_for():
     assert _bypass(*PIPELINE, argv="-MD -c a.cu").reason == "unexplained"
     assert _bypass(*PIPELINE, "-- Filter Dependencies -- > a.d").reason == "unexplained"
-
-
-@pytest.mark.parametrize(
-    ("lines", "is_recorded"),
-    [
-        ((*PIPELINE[:-1], COMPILE.replace('"a.o"', '"/s/a.o"'), LINK), True),
-        ((*PIPELINE, LINK.replace('"/s/a.o"', '"a.o"')), False),
-        (PIPELINE, False),
-    ],
-    ids=["of what was made before", "of what lies there", "none"],
-)
-def test_a_link_is_the_last_step_and_reads_what_was_made_before(lines, is_recorded):
-    """Otherwise a record of the stages before it would pass for a whole answer."""
-    found = built(lines, "-c a.cu" if lines is PIPELINE else "a.cu -o x")
-    assert isinstance(found, Plan), found
-    assert (found.host_link is not None) == is_recorded

@@ -189,20 +189,10 @@ def test_names_that_mean_something_else_to_make_are_not_written(name, read, is_a
     assert bool(answer_of(result, WHOLE, read)) == is_answer
 
 
-@pytest.mark.parametrize("name", ["../a.o", "/a.o", "deep/a.o", "..", ".", ""])
-def test_what_a_link_reads_lies_in_a_scratch_directory(name):
-    """A forged record must not write a file elsewhere."""
-    line = "a.cu -o a.x"
-    assert answer_of(Result([("link/a.o", DIGEST)]), line).intermediates == [("a.o", DIGEST)]
-    assert answer_of(Result([(f"link/{name}", DIGEST)]), line) is None
-
-
 def test_what_a_compile_makes_is_no_program_and_the_other_way_round():
     result = whole()
     assert answer_of(result, "a.cu -MD -o a.x") is None
-    result.outputs = [*result.outputs, ("link/a.o", DIGEST)]
-    assert answer_of(result, WHOLE) is None
-    result.outputs = result.outputs[1:]
+    result.outputs = []
     assert answer_of(result, WHOLE) is None
 
 

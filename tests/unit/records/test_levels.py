@@ -163,23 +163,6 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
     assert answer(place).reason == "unwritable_output"
 
 
-def test_of_a_program_nothing_is_given_before_it_is_linked(place, recorded):
-    """The record names the link's inputs; the call wants the linked program."""
-    settle()
-    given = Answer(Result())
-    given.intermediates = [("a_dlink.o", keys.digest_bytes(OBJECT))]
-    given.dependency_file, given.rule = "a.d", b"a : a.cu\n"
-    line = ["a.cu", "-o", "a", "-MD", "-MF", "a.d"]
-    call = parse(line, {})
-    assert isinstance(call, Invocation)
-    keep(Store(str(place.parent / "cache")), call, given, [("a.cu", False)])
-    linking = request(place, line)
-    assert levels.answer(linking) is None
-    assert linking.program.intermediates == given.intermediates
-    assert linking.invocation.output == "a"
-    assert os.listdir(place) == ["a.cu"]
-
-
 def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, monkeypatch):
     """They may make nvcc fail."""
     monkeypatch.setattr(direct, "tight_limits", lambda: ("stack size 100000",))

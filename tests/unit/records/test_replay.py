@@ -480,12 +480,6 @@ def test_what_cannot_be_written_as_nvcc_writes_it_is_pythons(launcher, nvcc, pla
         assert Path("answer").read_bytes() == b"before\n" + DEPENDENCIES
 
 
-def test_what_has_still_to_be_linked_is_not_recorded(launcher, nvcc):
-    given = answer_of_call()
-    given.intermediates = [("a_dlink.o", DIGEST)]
-    assert not launcher.record(nvcc, ARGUMENTS, input_record_of_call(), given)
-
-
 @pytest.mark.parametrize(
     "name", ["NVCCACHE_READONLY", "NVCCACHE_RECACHE", "NVCCACHE_LOG", "NVCCACHE_DISABLE"]
 )

@@ -75,7 +75,7 @@ def test_reasons_are_counted():
         bypass(),
         bypass(reason="library"),
         bypass(),
-        call(reason="linked"),
+        call(),
     )
     assert [(word, tally.count) for word, tally in found.reasons.items()] == [("verbose", 2), ("library", 1)]
 

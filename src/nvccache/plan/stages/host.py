@@ -134,7 +134,6 @@ LINK = Tool(
     kind="host_link",
     grammar_of=grammar_of,
     is_counted=False,
-    links_program=True,
     lines_matter=never,
     reports_user_errors=True,
 )

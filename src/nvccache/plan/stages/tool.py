@@ -132,7 +132,6 @@ class Tool:
     # Its function in the pipeline.
     is_preprocessor: bool = False  # writes text with line markers, which is not stored
     is_host_compiler: bool = False  # compiles C++ text that includes the outputs of other stages to an object
-    links_program: bool = False  # its inputs cannot be listed: it always runs, and records end before it
     compiles_device_code: bool = False  # writes device code, which may contain a module id
 
     # When it runs. The priority is roughly the time from its start to the end of a Thrust compile, in tenths:
