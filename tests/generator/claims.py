@@ -18,9 +18,7 @@ from generator import dry_runs
 from generator.dry_runs import DryRun, TemporaryNames
 from generator.lines import RandomLine
 from nvccache import outcomes
-from nvccache.commandline.host_options import uncacheable_host_option
 from nvccache.commandline.invocation import Bypass, Invocation, parse
-from nvccache.commandline.options import SPELLINGS
 from nvccache.commandline.tokens import FORWARDED, INPUT
 from nvccache.plan import build
 from nvccache.plan.model import OPAQUE, Plan, Stage
@@ -30,34 +28,6 @@ from nvccache.toolkit.dryrun import Transcript
 
 SCRATCH = "nvccache-0123456789abcdef"
 WRITING = ("-o", "-olto")
-_STARTS_LINK = "-Wl,--start-group"
-# The words nvcc itself writes into a host compiler's command, by how they begin.
-_OF_NVCC = (
-    "-D",
-    "-U",
-    "-I",
-    "-isystem",
-    "-include",
-    "-m64",
-    "-E",
-    "-x",
-    "-c",
-    "-Wno-psabi",
-    "-o",
-    "-std",
-    "-O",
-)
-# What nvcc writes there for options of its own, as it is or by how it begins.
-_BY_OPTIONS = ("-fno-exceptions", "-g", "-fPIC", "-w", "-pg", "cu", "-Wno-deprecated-declarations")
-_BEGINNINGS_BY_OPTIONS = ("-Werror", "-frandom-seed=", "-ftemplate-")
-_FOLLOWED = ("-D", "-U", "-I", "-isystem", "-include", "-x", "-o")
-_MAKERS = {
-    "ptx": ("cicc",),
-    "cubin": ("ptxas", "nvlink"),
-    "fatbin": ("fatbinary",),
-    "optix-ir": ("cicc",),
-    "ltoir": ("cicc",),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +109,7 @@ def violations(case: Case, site: Site) -> list[str]:
         if read != list(case.line.options):
             found.append(f"read as {read}, meant as {list(case.line.options)}")
     if case.plan and case.plain.status == 0:
-        for claim in (_of_commands, _of_surroundings, _of_products, _of_mode, _of_host_flags, _of_files):
+        for claim in (_of_commands, _of_surroundings, _of_products, _of_files):
             found += claim(case, site)
     return found
 
@@ -239,62 +209,6 @@ def products_of(argv: Sequence[str], site: Site) -> list[str]:
         path = word if previous in WRITING else word.removeprefix("--create=")
         if (previous in WRITING or path != word) and not path.startswith(f"{site.temporary}/"):
             found.append(path)
-    return found
-
-
-def _of_mode(case: Case, site: Site) -> Iterator[str]:
-    """The mode is the one that shows in the tools that nvcc runs, and in which of them makes the product."""
-    assert case.call
-    mode = case.call.mode
-    if "ltoir" in case.call.options and site.release < (13, 0):
-        return  # an option that only later toolkits have
-    links = any(_STARTS_LINK in argv for argv in case.commands)
-    if links and mode != "link":
-        yield f"nvcc links, the mode is {mode}"
-    tools = [os.path.basename(argv[0]) for argv in case.commands]
-    if not links and mode == "link" and "nvlink" not in tools and "-ltoir" not in case.line.arguments:
-        yield "nvcc does not link"  # what -ltoir means depends on the version
-    if (mode == "device-link") != ("nvlink" in tools and not links) and mode != "link":
-        yield f"{tools} for the mode {mode}"
-    makers = [tool for tool, argv in zip(tools, case.commands, strict=True) if products_of(argv, site)]
-    if mode in _MAKERS and not set(makers) <= set(_MAKERS[mode]):
-        yield f"{makers} make the products of the mode {mode}"
-    if mode in ("compile", "device-c", "device-w") and {"cicc", "ptxas", "fatbinary", "nvlink"} & set(makers):
-        yield f"{makers} make the products of the mode {mode}"
-
-
-def _of_host_flags(case: Case, site: Site) -> Iterator[str]:
-    """The host compiler gets the flags listed for it, and none that would make a call uncacheable."""
-    assert case.plan and case.call
-    is_for_linker = "forward-unknown-to-host-linker" in case.call.options
-    flags = case.call.host_flags if not is_for_linker else ()
-    for stage, argv in zip(case.plan.stages, case.commands, strict=False):
-        if not stage.kind.startswith("host_") or stage.kind == "host_link":
-            continue
-        starts = range(len(argv) - len(flags) + 1)
-        if not any(tuple(argv[start : start + len(flags)]) == flags for start in starts):
-            yield f"{flags} are not in {argv}"
-        uncacheable = uncacheable_host_option(_beyond_nvcc(argv[1:]))
-        if uncacheable:
-            yield f"not objected to: {uncacheable}"
-        known = (*flags, *case.call.inputs, *_BY_OPTIONS)
-        unknown = [word for word in _beyond_nvcc(argv[1:]) if word not in known and site.scratch not in word]
-        # An option that only other toolkits have is forwarded where that is asked for.
-        unknown = [word for word in unknown if word.partition("=")[0] not in SPELLINGS]
-        expected = (*_BEGINNINGS_BY_OPTIONS, f"{site.temporary}/")
-        unknown = [word for word in unknown if not word.startswith(expected)]
-        if unknown and not is_for_linker and not any(word.endswith(".stub") for word in unknown):
-            yield f"given to the host compiler, and not known: {unknown}"
-
-
-def _beyond_nvcc(argv: Sequence[str]) -> list[str]:
-    """The arguments of a host compiler's command that nvcc does not add itself."""
-    found = []
-    previous = ""
-    for word in argv:
-        if previous not in _FOLLOWED and not word.startswith(_OF_NVCC):
-            found.append(word)
-        previous = word if previous not in _FOLLOWED else ""
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.edit_cases import OBJECT, Draft, Part, value, written
+from generator.edit_cases import Draft, Part, value, written
 from generator.edited_headers import include
 
 
@@ -17,7 +17,7 @@ def linked_files(draft: Draft) -> None:
         f"ln -s ../versions{number}/current.h inc{number}/linked{number}.h",
     )
     draft.argv.append(draft.chance.choice((f"-Iinc{number}", f"-isystem {{work}}/inc{number}")))
-    include(draft, f"linked{number}.h", number, is_quoted=False)
+    include(draft, f"linked{number}.h", is_quoted=False)
     draft.values.append(f"V{number}")
     draft.edit("the last link leads elsewhere", f"ln -sf 2.h versions{number}/current.h\n")
     draft.edit(
@@ -49,7 +49,7 @@ def linked_directories(draft: Draft) -> None:
     draft.run(f"ln -s v{number}.1 {link}")
     draft.argv.append(draft.chance.choice(("-I{}", "-isystem {{work}}/{}", "-isystem {}")).format(link))
     draft.argv[-1] = draft.argv[-1].replace("{{", "{").replace("}}", "}")
-    include(draft, f"sub/h{number}.h", number, is_quoted=False)
+    include(draft, f"sub/h{number}.h", is_quoted=False)
     draft.values.append(f"V{number}")
     draft.edit("the link leads elsewhere", f"ln -sfn v{number}.2 {link}\n")
     draft.edit("another link is moved over it", f"ln -s v{number}.2 new\nmv -T new {link}\n")
@@ -61,80 +61,6 @@ def linked_directories(draft: Draft) -> None:
     )
     draft.edit("the link leads nowhere", f"ln -sfn nowhere {link}\n")
     draft.edit("a copy of the directory takes its place", f"rm {link}\ncp -r v{number}.1 {link}\n", None)
-
-
-def once(draft: Draft) -> None:
-    """Two headers that the host compiler treats as one while their dates and contents are equal."""
-    number = draft.number()
-    pragma = draft.chance.choice(("#pragma once", '_Pragma("once")'))
-    text = (
-        f"{pragma}\n#ifdef V{number}\n#undef V{number}\n{value(number, 2)}#else\n{value(number, 1)}#endif\n"
-    )
-    names = [f"{place}{number}/once.h" for place in ("x", "y")]
-    for name in names:
-        draft.put(name, text)
-        draft.source.append(f'#include "{name}"')
-    draft.run(f"touch -d 2020-02-02 {' '.join(names)}")
-    draft.values.append(f"V{number}")
-    draft.edit("one is touched", f"touch {names[1]}\n")
-    draft.edit("the other is touched", f"touch {names[0]}\n")
-    draft.edit("one gets a date of its own", f"touch -d 2020-02-03 {names[1]}\n")
-    draft.edit("one gets another content and date", written(names[1], text.replace(" 2\n", " 3\n")))
-    draft.edit(
-        "one gets another content of the same size and date",
-        written(names[1], text.replace(" 2\n", " 4\n"), "same_date"),
-    )
-    draft.edit("one becomes a link to the other", f"ln -sf $PWD/{names[0]} {names[1]}\n", None)
-
-
-def quoted_by_messages(draft: Draft) -> None:
-    """A header that the compilers warn about, quoting its lines; no other pass sees all of them."""
-    number = draft.number()
-    texts = [
-        f"static inline int f{number}(unsigned u, int i) {{ return u < i; }} // {word}\n{value(number, 1)}"
-        for word in ("one", "two")
-    ]
-    name = f"warned{number}.h"
-    draft.put(name, texts[0])
-    draft.argv.append("-Xcompiler -Wall,-Wextra")
-    draft.source.append(
-        f'#include "{name}"\n#ifndef __CUDA_ARCH__\nint g{number}(int i)'
-        f" {{ return f{number}(i, i); }}\n#endif"
-    )
-    draft.values.append(f"V{number}")
-    draft.edit("a comment changes on the line", written(name, texts[1]), OBJECT)
-    draft.edit("a comment changes under the same size and date", written(name, texts[1], "same_date"), OBJECT)
-    draft.edit("a line is put above", written(name, "// more\n" + texts[0]), OBJECT)
-    draft.edit("blanks are put before the line", written(name, "    " + texts[0]), OBJECT)
-    draft.edit("a warning appears", written(name, texts[0] + "#warning more\n"))
-    draft.edit(
-        "it becomes a link to the other",
-        written("warned.txt", texts[1]) + f"ln -sf warned.txt {name}\n",
-        OBJECT,
-    )
-
-
-def dated(draft: Draft) -> None:
-    """A source and a header whose dates are in the product."""
-    number = draft.number()
-    macro = draft.chance.choice(("__TIMESTAMP__", "JOINED(__TIME, STAMP__)", "NAMED"))
-    header = f"dated{number}.h"
-    draft.put(
-        header,
-        "#define JOINED_(a, b) a##b\n#define JOINED(a, b) JOINED_(a, b)\n#define NAMED __TIMESTAMP__\n"
-        f"extern const char h{number}[];\nconst char h{number}[] = {macro};\n",
-    )
-    draft.source += [
-        f'#ifndef __CUDA_ARCH__\n#include "{header}"',
-        f"extern const char s{number}[];\nconst char s{number}[] = __TIMESTAMP__;\n#endif",
-    ]
-    draft.host_values.append("1")
-    for what, name in (("header", header), ("source", draft.source_name)):
-        draft.edit(f"the {what} gets an old date", f"touch -d '2001-02-03 04:05:06' {name}\n")
-        draft.edit(f"the {what} gets a date in the future", f"touch -d '2041-02-03 04:05:06' {name}\n")
-        draft.edit(
-            f"a copy of the same date replaces the {what}", f"cp -p {name} new\nmv new {name}\n", False
-        )
 
 
 def assembled(draft: Draft) -> None:
@@ -161,8 +87,5 @@ def assembled(draft: Draft) -> None:
 PARTS: dict[str, tuple[Part, str]] = {
     "a header by links": (linked_files, ""),
     "a directory by a link": (linked_directories, ""),
-    "headers to be read once": (once, ""),
-    "a header that messages quote": (quoted_by_messages, ""),
-    "a header with its date": (dated, ""),
     "a file for the assembler": (assembled, ""),
 }

@@ -7,65 +7,22 @@ from generator.edit_cases import DEPFILE, Draft, Part, value, written
 # How directories of headers are named: options for each of them, `{}`; a list of them by a variable.
 _OPTIONS = (
     "-I{}",
-    "-I {}",
-    "--include-path={}",
     "-isystem {}",
     "-I{{work}}/{}",
     "-isystem {{work}}/{}",
-    "-Xcompiler -I{}",
     "-Xcompiler -idirafter,{}",
-    "-Xcompiler --include-directory={}",
-    "-Xcompiler -Xpreprocessor,-I{}",
-    "-Xcompiler '-Wp\\,-I{}'",
-    "-Xcompiler -iprefix,{{work}}/,-iwithprefixbefore,{}",
     "-Xcompiler -iprefix,{{work}}/,-iwithprefix,{}",
 )
-_QUOTED_OPTION = "-Xcompiler -iquote,{}"
-_LISTS = ("CPATH", "CPLUS_INCLUDE_PATH")
 _FLAGS = ("INCLUDES", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-# `#include` in all its spellings: of a name in quotes or brackets, `{}`.
-_INCLUDES = (
-    "#include {}",
-    "#include {}",
-    "  #  include {} // a comment",
-    "#/* a comment */include {}",
-    "%:include {}",
-    "#in\\\nclude {}",
-    "#define NAME{n} {}\n#include NAME{n}",
-    "#define NAME{n}_ {}\n#define NAME{n}(x) x\n#include NAME{n}(NAME{n}_)",
-    "#if __has_include({})\n#include {}\n#endif",
-    "#import {}",
-    'extern const char r{n}[];\nconst char r{n}[] = R"("/*)";\n#include {}\n// */',
-    "#define QUOTE{n} '\"'\n#include {}\n#define END{n} '\"'",
-    "#include {}\n#include {}",
-)
-_BARE_INCLUDES = (  # of a name that macros put in quotes or brackets
-    "#define TEXT{n}(x) #x\n#include TEXT{n}({})",
-    "#define ANGLED{n}(x) <x>\n#include ANGLED{n}({})",
-)
-# Ways to ask for a header.
-_ASKS = (
-    "#if __has_include({})",
-    "#if defined __has_include && __has_include ( {} )",
-    "#define ASKED{n} {}\n#if __has_include(ASKED{n})",
-    "#define HAS{n}(x) __has_include(x)\n#if HAS{n}({})",
-    "#define HAS{n} __has_include\n#if HAS{n}({})",
-    "#if __has_\\\ninclude({})",
-    "#if 1 && (0 || __has_include/* a comment */({}))",
-)
 
 
 def _name_directories(draft: Draft, directories: list[str], is_quoted: bool) -> None:
     """Have the directories searched, in this order."""
-    kinds = ("option",) * 6 + ("list", "list", "flags", "flags", "file", "file", "host file", "root")
-    kind = draft.chance.choice(kinds)
-    form = draft.chance.choice([*_OPTIONS, _QUOTED_OPTION] if is_quoted else _OPTIONS)
+    kind = draft.chance.choice(("option",) * 4 + ("list", "flags", "file", "host file"))
     number = draft.number()
     if kind == "list":
         for directory in directories:
-            draft.add_path(name := draft.chance.choice(_LISTS[:1]), directory)
-        if draft.chance.random() < 0.5 and "CPLUS_INCLUDE_PATH" not in draft.variables:
-            draft.variables["CPLUS_INCLUDE_PATH"] = draft.variables.pop(name)
+            draft.add_path("CPATH", directory)
     elif kind == "flags":
         name = draft.chance.choice(_FLAGS)
         argv = [draft.variables.get(name, ""), *(f"-I{directory}" for directory in directories)]
@@ -76,21 +33,15 @@ def _name_directories(draft: Draft, directories: list[str], is_quoted: bool) -> 
     elif kind == "host file":
         draft.put(f"options{number}", "\n".join(f"-Wp,-I{directory}" for directory in directories))
         draft.argv.append(f"-Xcompiler @options{number}")
-    elif kind == "root" and not any("--sysroot" in word for word in draft.argv):
-        draft.run("mkdir root", "ln -s /usr root/usr", "ln -s /lib root/lib")
-        draft.run(*(f"ln -s ../{directory} root/{directory}" for directory in directories))
-        draft.argv.append("-Xcompiler --sysroot={work}/root")
-        draft.argv += [f"-Xcompiler -I=/{directory}" for directory in directories]
     else:
+        form = draft.chance.choice([*_OPTIONS, "-Xcompiler -iquote,{}"] if is_quoted else _OPTIONS)
         draft.argv += [form.format(directory).replace("{{", "{") for directory in directories]
 
 
-def include(draft: Draft, name: str, number: int, is_quoted: bool) -> None:
+def include(draft: Draft, name: str, is_quoted: bool) -> None:
     spelled = f'"{name}"' if is_quoted else f"<{name}>"
-    form = draft.chance.choice([*_INCLUDES, _BARE_INCLUDES[0 if is_quoted else 1]])
-    form = form.replace("{n}", str(number))
-    text = form.replace("{}", name if form.startswith(("#define TEXT", "#define ANGLED")) else spelled)
-    draft.source.append(text)
+    form = draft.chance.choice(("#include {}", "#if __has_include({0})\n#include {0}\n#endif"))
+    draft.source.append(form.format(spelled))
 
 
 def searched(draft: Draft) -> None:
@@ -101,7 +52,7 @@ def searched(draft: Draft) -> None:
     name = draft.chance.choice(("{}.h", "sub/{}.h", "{}")).format(f"h{number}")
     draft.run(f"mkdir {early} {middle} {late}" if draft.chance.random() < 0.7 else f"mkdir {middle} {late}")
     _name_directories(draft, [early, middle, late], is_quoted)
-    include(draft, name, number, is_quoted)
+    include(draft, name, is_quoted)
     draft.values.append(f"V{number}")
     found, next_one, first = f"{middle}/{name}", f"{late}/{name}", f"{early}/{name}"
     draft.put(found, value(number, 1))
@@ -154,7 +105,7 @@ def nested(draft: Draft) -> None:
     draft.put(f"{one}/outer{number}.h", form.format(inner))
     draft.put(f"{two}/{inner}", value(number, 1))
     draft.argv += [f"-I{one}", f"-I{two}"]
-    include(draft, f"outer{number}.h", number, is_quoted=False)
+    include(draft, f"outer{number}.h", is_quoted=False)
     draft.values.append(f"V{number}")
     draft.edits_of_file(f"{two}/{inner}", value(number, 1), value(number, 2))
     if "next" not in form:
@@ -173,8 +124,7 @@ def asked(draft: Draft) -> None:
     is_quoted = draft.chance.random() < 0.5
     name = f"maybe{number}.h"
     spelled = f'"{name}"' if is_quoted else f"<{name}>"
-    form = draft.chance.choice(_ASKS).replace("{n}", str(number)).replace("{}", spelled)
-    text = f"{form}\n#define V{number} 2\n#else\n#define V{number} 1\n#endif"
+    text = f"#if __has_include({spelled})\n#define V{number} 2\n#else\n#define V{number} 1\n#endif"
     if draft.chance.random() < 0.5:
         draft.put(f"asks{number}/h{number}.h", text)
         text = f'#include "asks{number}/h{number}.h"'
@@ -197,24 +147,6 @@ def asked(draft: Draft) -> None:
     )
     if is_quoted:
         draft.edit("the header appears beside the source", written(name, ""), None)
-
-
-def found(draft: Draft) -> None:
-    """A header that is asked for, and there, perhaps by a link or twice."""
-    number = draft.number()
-    name = f"there{number}.h"
-    form = draft.chance.choice(_ASKS).replace("{n}", str(number)).replace("{}", f"<{name}>")
-    draft.source.append(f"{form}\n#define V{number} 2\n#else\n#define V{number} 1\n#endif")
-    draft.values.append(f"V{number}")
-    draft.argv.append(f"-Iinc{number}")
-    draft.put(f"inc{number}/target", "")
-    draft.run(f"ln -s target inc{number}/{name}")
-    draft.edit("it is removed", f"rm inc{number}/{name}\n")
-    draft.edit("what its link leads to is removed", f"rm inc{number}/target\n")
-    draft.edit("its link leads nowhere", f"ln -sf nowhere inc{number}/{name}\n")
-    draft.edit("its directory is renamed", f"mv inc{number} old\n")
-    draft.edit("a file takes its directory's place", f"mv inc{number} old\ntouch inc{number}\n")
-    draft.edit("it gets another content", f"echo '// other' > inc{number}/target\n", False)
 
 
 def forced(draft: Draft) -> None:
@@ -241,48 +173,11 @@ def forced(draft: Draft) -> None:
     )
 
 
-def forced_question(draft: Draft) -> None:
-    """A header that an option includes for the host compiler, and that asks for another."""
-    number = draft.number()
-    draft.put(
-        f"forced{number}.h",
-        f"#if __has_include(<maybe{number}.h>)\n{value(number, 2)}#else\n{value(number, 1)}#endif",
-    )
-    draft.argv += [f"-Xcompiler -include,forced{number}.h", f"-Iinc{number}"]
-    draft.run(f"mkdir inc{number}")
-    draft.values.append(f"V{number}")
-    draft.edit("it appears", written(f"inc{number}/maybe{number}.h", ""))
-    draft.edit(
-        "its directory appears again", f"rmdir inc{number}\n{written(f'inc{number}/maybe{number}.h', '')}"
-    )
-
-
-def implicit(draft: Draft) -> None:
-    """The headers that nvcc includes implicitly, which are searched for like any other."""
-    number = draft.number()
-    draft.argv += [f"-Iearly{number}", "-Xcompiler -Winvalid-pch"]
-    draft.source.append(f"#ifndef V{number}\n{value(number, 1)}#endif")
-    draft.values.append(f"V{number}")
-    text = f"#include_next <{{}}>\n#undef V{number}\n{value(number, 2)}"
-    for place in (".", f"early{number}"):
-        draft.edit(
-            f"`cuda_runtime.h` appears in `{place}`",
-            written(f"{place}/cuda_runtime.h", text.format("cuda_runtime.h")),
-        )
-    for name in ("stddef.h", "crt/host_config.h", "stdlib.h", "features.h", "crt/host_defines.h"):
-        draft.edit(f"`{name}` appears", written(f"early{number}/{name}", text.format(name)), None)
-    draft.edit("`cuda_runtime.h.gch` appears", written("cuda_runtime.h.gch", "nothing"), None)
-    draft.edit("a directory `cuda_runtime.h.gch` appears", written("cuda_runtime.h.gch/a", "nothing"), None)
-
-
 PARTS: dict[str, tuple[Part, str]] = {
     "a header of three directories": (searched, ""),
     "a header, once more": (searched, ""),
     "a header of three directories, again": (searched, ""),
     "a header of a header": (nested, ""),
     "a header that is asked for": (asked, ""),
-    "a header that is asked for and there": (found, ""),
     "a forced header": (forced, ""),
-    "a forced header that asks": (forced_question, ""),
-    "the headers of nvcc itself": (implicit, ""),
 }

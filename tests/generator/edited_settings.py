@@ -81,25 +81,6 @@ def variables(draft: Draft) -> None:
     draft.edit("messages of any width", changes=None, COLUMNS="20")
 
 
-def stated_date(draft: Draft) -> None:
-    """The time, which SOURCE_DATE_EPOCH says."""
-    macro = draft.chance.choice(("__DATE__ __TIME__", "DAY", "JOINED(__TI, ME__)"))
-    draft.put("now.h", "#define JOINED_(a, b) a##b\n#define JOINED(a, b) JOINED_(a, b)\n#define DAY __DATE__")
-    draft.source.append(
-        '#include "now.h"\n#ifndef __CUDA_ARCH__\nextern const char now[];\n'
-        f"const char now[] = {macro};\n#endif"
-    )
-    draft.host_values.append("1")
-    draft.variables["SOURCE_DATE_EPOCH"] = "1000000000"
-    draft.edit("another day", SOURCE_DATE_EPOCH="1200000001")
-    draft.edit("the same, spelled otherwise", changes=False, SOURCE_DATE_EPOCH="01000000000")
-    draft.edit(
-        "a header asks for the year only",
-        written("now.h", '#define JOINED(a, b) #a\n#define DAY "then"'),
-        None,
-    )
-
-
 def option_files(draft: Draft) -> None:
     """Files of options, one of which may name another."""
     number = draft.number()
@@ -162,34 +143,6 @@ def placed_source(draft: Draft) -> None:
         draft.edit("the source is named by a link", line=("src/real.cu", "aside/a.cu"))
 
 
-def mapped_names(draft: Draft) -> None:
-    """Names of files in the product, mapped by an option."""
-    number = draft.number()
-    option = draft.chance.choice(("-ffile-prefix-map={work}=.", "-fmacro-prefix-map={work}=.", "-DNOTHING"))
-    draft.put(
-        f"names{number}/named{number}.h",
-        f"extern const char n{number}[];\nconst char n{number}[] = __FILE__;\n" + value(number, 1),
-    )
-    draft.put(
-        f"aside{number}/named{number}.h",
-        f"extern const char n{number}[];\nconst char n{number}[] = __FILE__;\n" + value(number, 2),
-    )
-    draft.argv += [f"-Xcompiler {option}", f"-I{{work}}/names{number}"]
-    draft.source.append(f"#ifndef __CUDA_ARCH__\n#include <named{number}.h>\n#else\n{value(number, 0)}#endif")
-    draft.host_values.append(f"V{number}")
-    draft.edit("the header changes", f"cp aside{number}/named{number}.h names{number}/\n")
-    draft.edit("the directory is exchanged for another", f"exchange names{number} aside{number}\n")
-    draft.edit(
-        "the directory has another name",
-        f"cp -a names{number} moved\n",
-        line=(f"{{work}}/names{number}", "{work}/moved"),
-    )
-    draft.edit("a map comes behind", line=("", "-Xcompiler -ffile-prefix-map={work}=/x"))
-    draft.edit(
-        "a copy of the header appears beside the source", f"cp names{number}/named{number}.h .\n", False
-    )
-
-
 def passes(draft: Draft) -> None:
     """A header that one pass alone reads, of host and two architectures."""
     number = draft.number()
@@ -218,9 +171,7 @@ PARTS: dict[str, tuple[Part, str]] = {
     "more options": (options, "architecture"),
     "variables": (variables, ""),
     "more variables": (variables, ""),
-    "a date by a variable": (stated_date, ""),
     "files of options": (option_files, ""),
     "a source in a folder": (placed_source, SOURCE),
-    "names in the product": (mapped_names, ""),
     "a header for one pass": (passes, "architecture"),
 }

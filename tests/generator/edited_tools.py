@@ -11,27 +11,6 @@ REAL = shutil.which(HOST_COMPILER) or HOST_COMPILER
 ASSEMBLER, GCC = (shutil.which(name) or name for name in ("as", "gcc"))
 BESIDE = '"${0%/*}"'
 COMPILER, PATH, TOOLKIT = "the host compiler", "PATH", "the toolkit"
-# A compiled wrapper, as OpenMPI's are: options from a file next to it, or the file that a variable names.
-_COMPILED = f"""\
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-int main(int count, char **argv) {{
-  char path[4096], *all[4096], *given = getenv("SITE_FLAGS_FILE");
-  static char line[200];
-  snprintf(path, sizeof path, "%s.txt", given ? given : argv[0]);
-  FILE *file = fopen(path, "r");
-  if (!file || !fgets(line, sizeof line, file)) return 3;
-  line[strcspn(line, "\\n")] = 0;
-  memcpy(all, argv, (count + 1) * sizeof *argv);
-  all[0] = "{REAL}";
-  all[count] = line;
-  all[count + 1] = 0;
-  execv(all[0], all);
-  return 4;
-}}
-"""
 
 
 def _wrapper(draft: Draft, text: str, interpreter: str = "/bin/sh") -> str:
@@ -96,44 +75,6 @@ def looked_for(draft: Draft) -> None:
     )
 
 
-def looked_at(draft: Draft) -> None:
-    """A script that asks for a date, a size, a mode or a link, and never reads a file."""
-    first, second, _ = _defines(draft)
-    draft.run("mkdir state", "touch -d 2020-02-02 state/a state/b state/c", "ln -s 1 state/link")
-    tests = {
-        "[ state/a -nt state/b ]": ("`a` is newer than `b` now", "touch state/a\n"),
-        "[ -s state/c ]": ("`c` has a content now", "echo text > state/c\n"),
-        "[ -x state/b ]": ("`b` can be executed now", "chmod +x state/b\n"),
-        '[ "$(readlink state/link)" = 2 ]': ("the link leads elsewhere", "ln -sfn 2 state/link\n"),
-        "[ state/a -ef state/b ]": ("`a` and `b` are one file now", "ln -f state/a state/b\n"),
-        "[ -L state/a ]": ("`a` is a link now", "ln -sf c state/a\n"),
-        '[ "$(ls state | wc -l)" -gt 4 ]': ("there is one file more", "touch state/more\n"),
-        "[ -d state/more ]": ("there is one directory more", "mkdir state/more\n"),
-        '[ "$(stat -c %Y state/c)" -lt 99999999 ]': ("`c` gets an old date", "touch -d 1970-02-02 state/c\n"),
-        '[ -n "$(find state -name "more*")" ]': ("a file is found now", "touch state/more.txt\n"),
-    }
-    test, (description, script) = list(tests.items())[draft.chance.randrange(len(tests))]
-    _wrapper(draft, f'if {test}; then F={second}; else F={first}; fi\nexec {REAL} $F "$@"\n')
-    draft.edit(f"{description} (asked by `{test}`)", script)
-
-
-def listed(draft: Draft) -> None:
-    """A script that takes all the files of a directory."""
-    first, second, third = _defines(draft)
-    loop = f'for f in {BESIDE}/flags.d/*; do F="$F $(cat "$f")"; done'
-    place = _wrapper(draft, f'F=\n{loop}\nexec {REAL} $F "$@"\n')
-    draft.put(f"{place}/flags.d/5", first)
-    draft.edit("one more file appears", written(f"{place}/flags.d/6", second))
-    draft.edit("a file appears in front", written(f"{place}/flags.d/4", second), None)
-    draft.edit("the file is renamed", f"mv {place}/flags.d/5 {place}/flags.d/6\n", None)
-    draft.edit("a link to a file appears", written("more", third) + f"ln -s ../../more {place}/flags.d/7\n")
-    draft.edit(
-        "the directory becomes a link",
-        written("more/1", third) + f"rm -r {place}/flags.d\nln -s ../more {place}/flags.d\n",
-    )
-    draft.edits_of_file(f"{place}/flags.d/5", first, second)
-
-
 def asked_variables(draft: Draft) -> None:
     """A script that takes options from a variable."""
     first, second, third = _defines(draft)
@@ -167,73 +108,6 @@ def helped(draft: Draft) -> None:
     draft.edits_of_file("bin/site-flags", f"#!/bin/sh\necho {first}\n", f"#!/bin/sh\necho {third}\n")
 
 
-def in_two_steps(draft: Draft) -> None:
-    """A script that starts another script, or itself by a link."""
-    first, second, third = _defines(draft)
-    place = _wrapper(draft, f'exec {BESIDE}/../inner/g++ "$@"\n')
-    for number, argv in ((1, first), (2, second)):
-        _put_program(draft, f"inner{number}/g++", f'exec {REAL} {argv} "$@"')
-    draft.run("ln -s inner1 inner")
-    draft.edit("the link to the second one's directory leads elsewhere", "ln -sfn inner2 inner\n")
-    draft.edit("the second one is exchanged", "exchange inner1/g++ inner2/g++\n")
-    draft.edit("the second one becomes a link", "ln -sf ../inner2/g++ inner1/g++\n")
-    draft.edit("the first one becomes a link to another", f"ln -sf ../inner2/g++ {place}/g++\n")
-    draft.edits_of_file(
-        "inner1/g++",
-        f'#!/bin/sh\nexec {REAL} {first} "$@"\n',
-        f'#!/bin/sh\nexec {REAL} {third} "$@"\n',
-        "the second one",
-    )
-
-
-def linked_compiler(draft: Draft) -> None:
-    """A host compiler that is a link, or in a directory that is one."""
-    first, second, _ = _defines(draft)
-    for number, argv in ((1, first), (2, second)):
-        _put_program(draft, f"gcc{number}/g++", f'exec {REAL} {argv} "$@"')
-        draft.run(f"ln -s g++ gcc{number}/gcc")
-    draft.run("ln -s gcc1 gcc", "mkdir tools", "ln -s ../gcc1/g++ tools/g++", "ln -s g++ tools/gcc")
-    is_directory = draft.chance.random() < 0.5
-    _choose_compiler(draft, "gcc" if is_directory else "tools")
-    if is_directory:
-        draft.edit("the directory's link leads elsewhere", "ln -sfn gcc2 gcc\n")
-        draft.edit("a directory takes the link's place", "rm gcc\nmv gcc2 gcc\n")
-    else:
-        draft.edit("the link leads elsewhere", "ln -sf ../gcc2/g++ tools/g++\n")
-        draft.edit("another link is moved over it", "ln -s ../gcc2/g++ new\nmv -T new tools/g++\n")
-    draft.edit("the two directories are exchanged", "exchange gcc1 gcc2\n")
-    draft.edit("the two compilers are exchanged", "exchange gcc1/g++ gcc2/g++\n")
-
-
-def prepared_shell(draft: Draft) -> None:
-    """A script of bash, which reads the file that BASH_ENV names first."""
-    first, second, third = _defines(draft)
-    for name, argv in (("rc", first), ("other_rc", second)):
-        draft.put(name, f"FLAGS={argv}")
-    draft.variables["BASH_ENV"] = "{work}/rc"
-    _wrapper(draft, f'exec {REAL} ${{FLAGS:-{third}}} "$@"\n', "/bin/bash")
-    draft.edits_of_file("rc", f"FLAGS={first}\n", f"FLAGS={third}\n")
-    draft.edit("BASH_ENV names another file", BASH_ENV="{work}/other_rc")
-    draft.edit("BASH_ENV is not set", BASH_ENV=None)
-    draft.edit("the file is removed", "rm rc\n")
-    draft.edit("a variable that the shell takes over is set", changes=None, FLAGS=second)
-
-
-def compiled_wrapper(draft: Draft) -> None:
-    """A compiled program with a file of options, and a variable that names another."""
-    first, second, third = _defines(draft)
-    draft.put("wrapper.c", _COMPILED)
-    draft.run("mkdir tools", "gcc -w -o tools/g++ wrapper.c")
-    for name, argv in (("tools/g++.txt", first), ("other.txt", second)):
-        draft.put(name, argv)
-    draft.argv.append("-ccbin {work}/tools/g++")
-    draft.edits_of_file("tools/g++.txt", first, third)
-    draft.edit("the variable names another file", SITE_FLAGS_FILE="{work}/other")
-    draft.edit("the file is removed", "rm tools/g++.txt\n")
-    draft.edit("the file becomes a link", "ln -sf ../other.txt tools/g++.txt\n")
-    draft.edit("the file is longer now", written("tools/g++.txt", f"{third} -DLONGER"), None)
-
-
 def on_path(draft: Draft) -> None:
     """The programs that nvcc and the host compiler look for on PATH."""
     draft.variables["PATH"] = "{work}/early:{work}/bin:{path}"
@@ -255,40 +129,6 @@ def on_path(draft: Draft) -> None:
     for tool in ("ptxas", "cicc", "cudafe++", "fatbinary", "sh", "cc1plus", "collect2", "ld"):
         draft.edit(
             f"a program `{tool}` appears earlier", _program(f"early/{tool}", "echo said >&2\nexit 1"), None
-        )
-
-
-def parts_of_compiler(draft: Draft) -> None:
-    """Where the host compiler looks for its own parts, by an option or a variable."""
-    first, second, third = _defines(draft)
-    kind = draft.chance.choice(("COMPILER_PATH", "COMPILER_PATH", "-B"))
-    if kind == "-B":
-        draft.argv.append(f"-Xcompiler -B{{work}}/parts{draft.chance.choice(('/', ''))}")
-    else:
-        draft.variables["COMPILER_PATH"] = "{work}/none:{work}/parts"
-    draft.argv.append(f"-Xcompiler {first}")
-    draft.run("mkdir parts")
-    real = {name: f'"$({REAL} -print-prog-name={name})"' for name in ("cc1plus", "as")}
-    unset = "unset COMPILER_PATH"
-    texts = {argv: f'{unset}\nexec {real["cc1plus"]} "$@" {argv}' for argv in (second, third)}
-    says = _program("parts/as", f'echo said >&2\n{unset}\nexec {real["as"]} "$@"')
-    draft.edit("an assembler appears", says, OBJECT)
-    draft.edit("a compiler proper appears", _program("parts/cc1plus", texts[second]))
-    draft.edit(
-        "a link to one appears",
-        _program("real/cc1plus", texts[third]) + "ln -s ../real/cc1plus parts/cc1plus\n",
-    )
-    draft.edit(
-        "its directory is replaced by a link",
-        _program("real/cc1plus", texts[third]) + "rmdir parts\nln -s real parts\n",
-    )
-    if kind == "-B":
-        draft.edit("a file of specs appears", written("parts/specs", f"*cc1plus:\n+ {second}\n"), None)
-        draft.edit(
-            "specs appear where the target has its own",
-            "d=parts/$(gcc -dumpmachine)/$(gcc -dumpversion)\n"
-            f"mkdir -p $d\nprintf '*cc1plus:\\n+ {second}\\n\\n' > $d/specs\n",
-            None,
         )
 
 
@@ -358,17 +198,9 @@ def _edits_of_tools(draft: Draft) -> None:
 PARTS: dict[str, tuple[Part, str]] = {
     "a script that sources a file": (sourced, COMPILER),
     "a script that looks for a file": (looked_for, COMPILER),
-    "a script that looks at files": (looked_at, COMPILER),
-    "a script that looks at other files": (looked_at, COMPILER),
-    "a script that lists a directory": (listed, COMPILER),
     "a script with a variable": (asked_variables, COMPILER),
     "a script that starts a program": (helped, COMPILER),
-    "a script that starts a script": (in_two_steps, COMPILER),
-    "a host compiler that is a link": (linked_compiler, COMPILER),
-    "a script with BASH_ENV": (prepared_shell, COMPILER),
-    "a compiled wrapper": (compiled_wrapper, COMPILER),
     "programs on PATH": (on_path, COMPILER),
-    "parts of the host compiler": (parts_of_compiler, ALONE),
     "specs of the host compiler": (specs, ALONE),
     "a toolkit of its own": (toolkit, TOOLKIT),
 }

@@ -31,44 +31,21 @@ Option = tuple[str, str | None]  # long name, INPUT or FORWARDED, and value
 
 VALID, ODD, DAMAGED = "valid", "odd", "damaged"
 _ODDITY = {VALID: 0.0, ODD: 0.2, DAMAGED: 0.08}
-_COMMON_SWITCHES = (
-    "debug",
-    "device-debug",
-    "generate-line-info",
-    "use_fast_math",
-    "expt-relaxed-constexpr",
-    "extended-lambda",
-    "disable-warnings",
-    "resource-usage",
-    "restrict",
-    "m64",
-    "no-exceptions",
-    "keep-device-functions",
-    "Wno-deprecated-gpu-targets",
-    "extra-device-vectorization",
-    "dlink-time-opt",
-    "source-in-ptx",
+_COMMON_SWITCHES = tuple(
+    """
+    debug device-debug generate-line-info use_fast_math expt-relaxed-constexpr extended-lambda
+    disable-warnings resource-usage restrict m64 no-exceptions keep-device-functions
+    Wno-deprecated-gpu-targets extra-device-vectorization dlink-time-opt source-in-ptx
+    """.split()
 )
 _COMMON_VALUES = (
     *("define-macro", "include-path", "compiler-options", "ptxas-options") * 3,
     *("undefine-macro", "pre-include", "system-include", "std", "optimize", "threads", "library") * 2,
-    "library-path",
-    "relocatable-device-code",
-    "default-stream",
-    "maxrregcount",
-    "frandom-seed",
-    "diag-suppress",
-    "Werror",
-    "fmad",
-    "cudart",
-    "linker-options",
-    "nvlink-options",
-    "cicc-options",
-    "cudafe-options",
-    "x",
-    "compiler-bindir",
-    "Ofast-compile",
-    "host-linker-script",
+    *"""
+    library-path relocatable-device-code default-stream maxrregcount frandom-seed diag-suppress Werror fmad
+    cudart linker-options nvlink-options cicc-options cudafe-options x compiler-bindir Ofast-compile
+    host-linker-script
+    """.split(),
 )
 # They ask for something else than a compile, and would leave few lines that compile.
 _RARE_SWITCHES = frozenset(

@@ -8,28 +8,14 @@ from __future__ import annotations
 SOURCES = ("a.cu", "b.cu", "internal.cu", "macros.cu", "headers.cu", "device_warning.cu")
 OTHER_INPUTS = ("host.cpp", "plain.c", "kernel.ptx", "one.o", "two.o", "libtwo.a", "sub dir/c.cu")
 ODD_INPUTS = (
-    "missing.cu",
-    "missing.o",
-    "dir.cu",
-    "no_suffix",
-    "x.cubin",
-    "x.fatbin",
-    "x.cu.cpp.ii",
-    "x.so",
-    "./a.cu",
-    "a,b.cu",
-    "a'b.cu",
     'a"b.cu',
-    "a$b.cu",
-    "a;b.cu",
-    "a#b.cu",
-    "a=b.cu",
-    "smørrebrød.cu",
-    "a\udcffb.cu",
     "a\\b.cu",
-    "-",
     "",
     " ",
+    *"""
+    missing.cu missing.o dir.cu no_suffix x.cubin x.fatbin x.cu.cpp.ii x.so ./a.cu a,b.cu a'b.cu
+    a$b.cu a;b.cu a#b.cu a=b.cu smørrebrød.cu a\udcffb.cu -
+    """.split(),
 )
 # The source of which an input is a copy, if it is not itself in scenarios/support/sources.py.
 COPIES = {
@@ -77,146 +63,88 @@ MANY_ARCHITECTURES = ("native", "all-major", "all")
 ODD_ARCHITECTURES = ("sm_1", "sm_52", "compute_35", "80", "sm_80,sm_86", "[sm_80]", "", "sm_100f", "SM_80")
 CODES = ("sm_80", "compute_80", "sm_80,compute_80", "sm_80,sm_86", "lto_80", '"sm_80,sm_86"', "sm_90")
 GENERATED = (
-    "arch=compute_80,code=sm_80",
-    "arch=compute_80,code=compute_80",
-    "arch=compute_90,code=sm_90",
-    "arch=compute_80,code=[sm_80,compute_80]",
-    "arch=compute_80,code=[sm_80,sm_86]",
     'arch=compute_80,code="sm_80,sm_86"',
-    "arch=compute_80,code=lto_80",
-    "code=sm_80,arch=compute_80",
+    *"""
+    arch=compute_80,code=sm_80 arch=compute_80,code=compute_80 arch=compute_90,code=sm_90
+    arch=compute_80,code=[sm_80,compute_80] arch=compute_80,code=[sm_80,sm_86]
+    arch=compute_80,code=lto_80 code=sm_80,arch=compute_80
+    """.split(),
 )
 ODD_GENERATED = ("arch=compute_80", "code=sm_80", "arch=sm_80,code=sm_80", "compute_80", "", "arch=,code=")
 
 _MACROS = ("X", "X=1", "X=2", "Q", "X=a,Q=3", 'X="a b"', "X=(1)", "X=", "X=f(1,2)", "X='c'", "X=a=b", "X=é")
 _ODD_MACROS = (
     "",
-    ",",
-    "X=$HOME",
     "X=`echo 1`",
     'X="',
     'X=\\"s\\"',
     "X=a\\b\\\\c",
     "X=1\n2",
-    "X=\udcff",
-    "X=;true",
-    "X=*",
-    "X=[1]",
-    "X=#",
-    "=",
-    "1X",
     "X=\t",
     "X=\\",
-    "-c",
-    "X=a,,b,",
+    *"""
+    , X=$HOME X=\udcff X=;true X=* X=[1] X=# = 1X -c X=a,,b,
+    """.split(),
 )
 _HOST = (
-    "-fPIC",
-    "-O2",
-    "-Wall",
-    "-Wall,-Wextra",
-    "-DQ=1,-fno-exceptions",
     "-fPIC -O1",
     '"-DQ=1,2"',
-    "-Wl,-z,now",
-    "-g",
-    "-g0",
-    "-march=native",
     "-DQ=\\,",
-    "-include,one.h",
     "-isystem include",
-    "-fvisibility=hidden",
-    "-pipe",
+    *"""
+    -fPIC -O2 -Wall -Wall,-Wextra -DQ=1,-fno-exceptions -Wl,-z,now -g -g0 -march=native
+    -include,one.h -fvisibility=hidden -pipe
+    """.split(),
 )
 _ODD_HOST = (
     "",
-    ",",
-    "-P",
-    "-MD",
-    "-MD,-MF,host.d",
-    "-Wp,-MD,h.d",
-    "-save-temps",
-    "--coverage",
-    "-gsplit-dwarf",
-    "-Wa,-a=list",
-    "-o,y.o",
-    "@host.txt",
-    "-specs=none",
-    "-no-such-option",
     '"-DQ=1',
     "-DQ='a b'",
-    "-DQ=$HOME",
-    "-DQ=[1]",
-    "-fdiagnostics-color=always",
-    "-frecord-gcc-switches",
-    "-E",
-    "-x,c",
-    "-DQ=\udcff",
     "-DQ=\\",
-    "-c",
-    ">f",
-    "-ftime-report",
-    "-std=c++20",
-    "-m32",
+    *"""
+    , -P -MD -MD,-MF,host.d -Wp,-MD,h.d -save-temps --coverage -gsplit-dwarf -Wa,-a=list -o,y.o
+    @host.txt -specs=none -no-such-option -DQ=$HOME -DQ=[1] -fdiagnostics-color=always
+    -frecord-gcc-switches -E -x,c -DQ=\udcff -c >f -ftime-report -std=c++20 -m32
+    """.split(),
 )
 _PTXAS = ("-v", "-O1", "-O2,-dlcm=cg", "--warn-on-spills", "-v -O1", "--maxrregcount=32", "-O3,-v", "-g")
 _ODD_PTXAS = (
     "",
-    ",",
-    "-o,y",
-    "--no-such",
     '"-v',
-    "-v,-c",
-    "-optf,o.txt",
-    "-O9",
-    "--verbose=1",
-    "-arch=sm_90",
+    *"""
+    , -o,y --no-such -v,-c -optf,o.txt -O9 --verbose=1 -arch=sm_90
+    """.split(),
 )
 
 # Characters too many in the text of a variable or an option file.
 SPOILING = (
     '"',
     '""',
-    "'",
     "\\",
     '\\"',
     "\t",
     "\n",
     "  ",
     "\r",
-    "\v",
-    ",",
-    "=",
-    "-",
-    "$HOME",
-    "\udcff",
-    "#",
+    "\x0b",
     "\\\\",
     '" "',
+    *"""
+    ' , = - $HOME \udcff #
+    """.split(),
 )
 
 # Words that nvcc gives to the host compiler where it is asked to: such that it takes, and others.
 FORWARDED_WORDS = (
-    (
-        "-Wall",
-        "-fPIC",
-        "-pthread",
-        "-fno-rtti",
-        "-Wno-unused",
-        "-ffast-math",
-        "-fvisibility=hidden",
-        "-Wextra",
+    tuple(
+        """
+        -Wall -fPIC -pthread -fno-rtti -Wno-unused -ffast-math -fvisibility=hidden -Wextra
+        """.split()
     ),
-    (
-        "-P",
-        "-fdump-tree-all",
-        "--coverage",
-        "-march=native",
-        "-MQ",
-        "-fplugin=none",
-        "-f\udcff",
-        "--param=a,b",
-        "-f'",
+    tuple(
+        """
+        -P -fdump-tree-all --coverage -march=native -MQ -fplugin=none -f\udcff --param=a,b -f'
+        """.split()
     ),
 )
 
@@ -299,59 +227,11 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 ANY = (("1", "true", "false", "x"), ("", " ", "a b", "-c", "x\udcff", "a,b"))
 
 # Words that are no option of nvcc's, or the beginning of one.
-STRAY_WORDS = (
-    "-Wall",
-    "-fPIC",
-    "-pthread",
-    "-O",
-    "-o",
-    "-",
-    "--",
-    "---",
-    "-=x",
-    "=x",
-    "--=",
-    "-o=",
-    "-o=x=y",
-    "--o=x",
-    "--output-file",
-    "-MD=1",
-    "-c=true",
-    "-c=false",
-    "-g=false",
-    "-rdc",
-    "-arch",
-    "-Dx",
-    "-Xcompiler",
-    "-Xptxas=",
-    "-t",
-    "-tdump",
-    "-t4x",
-    "-Os",
-    "-O3x",
-    "@host.txt",
-    "-optf",
-    "-optf=no.txt",
-    "--cicc-prefix",
-    "-ok",
-    "-noth",
-    "-\udcff",
-    "\udcfe\udcff",
-    "-D\udcff",
-    "-I",
-    "-l",
-    "-Wno-unused",
-    "-march=native",
-    "--std",
-    "-ccbin",
-    "-gencode=",
-    "-MP",
-    "-MF",
-    "-MT=",
-    "-E",
-    "-v",
-    "-keep",
-    "-dryrun",
-    "--version",
-    "-h",
+STRAY_WORDS = tuple(
+    """
+    -Wall -fPIC -pthread -O -o - -- --- -=x =x --= -o= -o=x=y --o=x --output-file -MD=1 -c=true
+    -c=false -g=false -rdc -arch -Dx -Xcompiler -Xptxas= -t -tdump -t4x -Os -O3x @host.txt -optf
+    -optf=no.txt --cicc-prefix -ok -noth -\udcff \udcfe\udcff -D\udcff -I -l -Wno-unused
+    -march=native --std -ccbin -gencode= -MP -MF -MT= -E -v -keep -dryrun --version -h
+    """.split()
 )

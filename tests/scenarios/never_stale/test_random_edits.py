@@ -5,7 +5,7 @@ a variable, a program or an option. Then nvccache must do what plain nvcc does, 
 and when the edit is undone. Some edits are made while the first call runs, others in a copy of the
 directory below the same base directory.
 
-One edit of each of 8 kinds is made by default, 312 edits with --every-case:
+One edit of each of 8 kinds is made by default, 240 edits with --every-case:
 
     pytest --every-case tests/scenarios/never_stale/test_random_edits.py
     NVCCACHE_TEST_SEED=7        the edits of another seed
@@ -41,13 +41,13 @@ from scenarios.support.toolkits import HOST_OPTIONS, light_toolkit
 from workspaces import Workspace, make_workspace
 
 _PARTS = edited_headers.PARTS | edited_files.PARTS | edited_settings.PARTS | edited_tools.PARTS
-_EVERY = 312
+_EVERY = 240
 _BY_DEFAULT = {
-    "a compiled wrapper",
+    "a script that sources a file",
     "a directory by a link",
     "a header of three directories",
     "a header that is asked for",
-    "a header that messages quote",
+    "a file for the assembler",
     "a script with a variable",
     "files of options",
     "specs of the host compiler",
@@ -81,7 +81,7 @@ def quick_nvcc(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> str:
 def test_most_edits_change_what_nvcc_gives() -> None:
     """The effect of each edit is checked where it is made."""
     changes = [make_case(seed, _PARTS).changes for seed in seeds(_EVERY)]
-    assert changes.count(True) > 0.7 * len(changes)
+    assert changes.count(True) > 0.6 * len(changes)
 
 
 def test_nothing_stale_after_an_edit(tmp_path: Path, quick_nvcc: str, seed: str) -> None:
