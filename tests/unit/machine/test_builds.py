@@ -38,27 +38,21 @@ def processes(tmp_path: Path) -> Processes:
     return made
 
 
-def test_a_build_is_what_was_typed_into_the_shell_that_leads_the_session(processes):
-    for pid in (5, 6, 7, 8):
-        processes.start(pid, session=5)
-    assert processes.build(session=5) == "6-60"
-
-
-def test_a_call_that_is_typed_itself_belongs_to_none(processes):
-    processes.start(5, session=5)
-    assert processes.build(session=5) == ""
-
-
-def test_a_session_whose_leader_has_ended_has_a_build_below_process_1(processes):
-    processes.start(6, session=5)
-    processes.start(7, session=5)
-    assert processes.build(session=5) == "6-60"
-
-
-def test_a_call_without_the_leader_among_its_ancestors_belongs_to_none(processes):
-    for pid in (5, 6):
-        processes.start(pid, session=5)
-    assert processes.build(session=100) == ""
+@pytest.mark.parametrize(
+    ("ancestors", "session", "build"),
+    [
+        ([(5, 5), (6, 5), (7, 5), (8, 5)], 5, "6-60"),  # what was typed into the shell that leads the session
+        ([(5, 5)], 5, ""),  # the call itself was typed
+        ([(6, 5), (7, 5)], 5, "6-60"),  # the leader has ended
+        ([(5, 5), (6, 5)], 100, ""),  # the leader is none of its ancestors
+    ],
+)
+def test_a_build_is_the_topmost_ancestor_below_the_leader_of_the_session(
+    processes, ancestors, session, build
+):
+    for pid, of_session in ancestors:
+        processes.start(pid, session=of_session)
+    assert processes.build(session=session) == build
 
 
 def test_ancestors_outside_of_the_container_are_none(processes):

@@ -93,47 +93,36 @@ def test_the_last_word_counts(find, pipe):
     assert not find(f"{good} --jobserver-auth=-2,-2")
 
 
-@pytest.mark.parametrize("makeflags", ["", "ks -j4", "--jobserver-auth=", "--jobserver-auth=3"])
-def test_without_a_jobserver_in_makeflags_there_is_none(find, makeflags):
-    assert find(makeflags) is None
-
-
-def test_a_variable_of_the_makefile_is_no_jobserver(find, pipe):
-    assert not find(f"n -- FLAGS=-j\\ --jobserver-auth={pipe[0]},{pipe[1]}")
-    assert not find(f"n -- --jobserver-auth={pipe[0]},{pipe[1]}")
-    assert not find(f"FLAGS=-j\\ --jobserver-auth={pipe[0]},{pipe[1]}")
-
-
-@pytest.mark.parametrize("argv", ["-3,-4", "99999999999999999999,4", "a,b", "³,⁴"])
-def test_what_are_no_descriptors_is_no_jobserver(find, argv):
-    assert not find(f"--jobserver-auth={argv}")
-
-
-def test_ends_in_the_wrong_order_are_no_jobserver(find, pipe):
-    assert not find(f"--jobserver-auth={pipe[1]},{pipe[0]}")
-
-
-def test_ends_of_two_pipes_are_no_jobserver(find, pipe, opened):
-    others = os.pipe()
-    opened += others
-    os.set_inheritable(others[1], True)
-    assert not find(f"--jobserver-auth={pipe[0]},{others[1]}")
-
-
-def test_what_this_process_opened_itself_is_no_jobserver(find, pipe):
-    os.set_inheritable(pipe[0], False)
-    assert not find(f"--jobserver-auth={pipe[0]},{pipe[1]}")
-
-
-def test_ordinary_files_are_no_jobserver(find, opened, tmp_path):
-    path = tmp_path / "file"
+@pytest.mark.parametrize(
+    "makeflags",
+    [
+        "",
+        "ks -j4",
+        "--jobserver-auth=",
+        "--jobserver-auth={0}",
+        "--jobserver-auth=-3,-4",
+        "--jobserver-auth=99999999999999999999,{1}",
+        "--jobserver-auth=a,b",
+        "--jobserver-auth=³,⁴",
+        "--jobserver-auth={1},{0}",
+        "--jobserver-auth={0},{2}",  # the ends of two pipes
+        "--jobserver-auth={3},{1}",  # not inherited
+        "--jobserver-auth={4},{4}",  # an ordinary file
+        "--jobserver-auth=fifo:{5}",
+        "--jobserver-auth=fifo:{5}/none",
+        # variables of the makefile
+        "n -- FLAGS=-j\\ --jobserver-auth={0},{1}",
+        "n -- --jobserver-auth={0},{1}",
+        "FLAGS=-j\\ --jobserver-auth={0},{1}",
+    ],
+)
+def test_what_is_no_jobserver(find, pipe, opened, tmp_path, makeflags):
+    others, path = os.pipe(), tmp_path / "file"
     path.write_bytes(TOKENS)
-    opened.append(os.open(path, os.O_RDWR))
-    os.set_inheritable(opened[0], True)
-    assert not find(f"--jobserver-auth={opened[0]},{opened[0]}")
-    assert not find(f"--jobserver-auth=fifo:{path}")
-    assert not find(f"--jobserver-auth=fifo:{tmp_path}/none")
-    assert not find(f"--jobserver-auth=fifo:{tmp_path}")
+    opened += (*others, os.dup(pipe[0]), os.open(path, os.O_RDWR))
+    for descriptor in (others[1], opened[-1]):
+        os.set_inheritable(descriptor, True)
+    assert not find(makeflags.format(*pipe, others[1], *opened[-2:], path))
     assert path.read_bytes() == TOKENS
 
 

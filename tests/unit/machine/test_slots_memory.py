@@ -21,40 +21,35 @@ def machine(monkeypatch):
     return make
 
 
-def files(limit: str, used: int, stat: str = "") -> dict[str, str]:
-    group = "sys__fs__cgroup__build"
-    return {
-        "proc__meminfo": MEMINFO,
-        "proc__self__cgroup": "0::/build\n",
-        f"{group}__memory_dot_max": limit + "\n",
-        f"{group}__memory_dot_current": f"{used}\n",
-        f"{group}__memory_dot_stat": stat,
-    }
+GROUP = "sys__fs__cgroup__build__memory_dot_"
+OLD_GROUP = "sys__fs__cgroup__memory__a__memory_dot_"
 
 
-def test_without_groups_the_kernel_tells(machine):
-    machine(proc__meminfo=MEMINFO)
-    assert slots.free_memory() == 4 * GIB
-
-
-def test_a_group_leaves_less(machine):
-    machine(**files(str(3 * GIB), 2 * GIB))
-    assert slots.free_memory() == GIB
-
-
-def test_what_a_group_can_drop_is_free(machine):
-    machine(**files(str(3 * GIB), 2 * GIB, f"anon 1\ninactive_file {GIB}\n"))
-    assert slots.free_memory() == 2 * GIB
-
-
-def test_groups_of_the_first_version_count(machine):
-    machine(
-        proc__meminfo=MEMINFO,
-        proc__self__cgroup="4:memory:/a\n1:cpu:/b\n",
-        sys__fs__cgroup__memory__a__memory_dot_limit_in_bytes=f"{2 * GIB}\n",
-        sys__fs__cgroup__memory__a__memory_dot_usage_in_bytes=f"{GIB}\n",
-    )
-    assert slots.free_memory() == GIB
+@pytest.mark.parametrize(
+    ("own", "files", "free"),
+    [
+        ("", {}, 4 * GIB),
+        ("0::/build\n", {f"{GROUP}max": f"{3 * GIB}\n", f"{GROUP}current": f"{2 * GIB}\n"}, GIB),
+        (
+            "0::/build\n",
+            {
+                f"{GROUP}max": f"{3 * GIB}\n",
+                f"{GROUP}current": f"{2 * GIB}\n",
+                f"{GROUP}stat": f"anon 1\ninactive_file {GIB}\n",  # which it can drop
+            },
+            2 * GIB,
+        ),
+        ("0::/build\n", {f"{GROUP}max": "max\n", f"{GROUP}current": f"{2 * GIB}\n"}, 4 * GIB),
+        (
+            "4:memory:/a\n1:cpu:/b\n",
+            {f"{OLD_GROUP}limit_in_bytes": f"{2 * GIB}\n", f"{OLD_GROUP}usage_in_bytes": f"{GIB}\n"},
+            GIB,
+        ),
+    ],
+)
+def test_memory_is_free_that_machine_and_groups_have_left(machine, own, files, free):
+    machine(proc__meminfo=MEMINFO, proc__self__cgroup=own, **files)
+    assert slots.free_memory() == free
 
 
 def test_a_machine_that_does_not_tell_has_plenty(machine):

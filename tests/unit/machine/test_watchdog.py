@@ -26,14 +26,6 @@ def test_a_dismissed_watchdog_is_gone_and_waited_for(start):
     assert caller.scratch.exists()
 
 
-def test_dismissal_ends_no_tool(start):
-    caller = start()
-    pid = caller.ask("globals().setdefault('t', tool('exec sleep 1000')).pid")
-    caller.ask("g.dismiss()")
-    assert is_alive(pid)
-    caller.ask("t.kill()")
-
-
 def test_what_was_given_back_is_not_given_back_for_a_killed_caller_again(start, pipe):
     caller = start()
     assert caller.ask("[tokens.take() for _ in range(5)]") == [True, True, True, True, False]

@@ -10,7 +10,7 @@ import pytest
 from made_events import event, stages_of
 from nvccache import outcomes
 from nvccache.store import directory, event_line, event_totals, events
-from unprivileged import read_only, unreadable
+from unprivileged import read_only
 
 KINDS = ("ptxas", "cicc", "nvlink")  # requested by a caller, in its own order
 STAGES = [("cicc", False, 2.0), ("ptxas", True, 0.5)]
@@ -97,13 +97,6 @@ def test_the_log_before_the_last_is_added_to_the_totals(cache_dir, folding):
     assert len(list(events.read(cache_dir))) == 3
 
 
-def test_a_log_that_is_not_large_any_more_stays(cache_dir):
-    """Another call has begun another one meanwhile."""
-    event_line.append(cache_dir, MISS)
-    event_totals.fold(cache_dir)
-    assert os.listdir(path_of(cache_dir, "")) == [event_line.LOG]
-
-
 def test_a_line_written_to_a_renamed_log_is_counted(cache_dir, folding):
     event_line.append(cache_dir, MISS)
     with open(path_of(cache_dir), "ab") as late:
@@ -177,15 +170,6 @@ def test_read_only_journal_can_be_read_and_not_reset(cache_dir, folding):
         assert misses(copy) == 2
         with pytest.raises(events.JournalError, match=r"cannot reset the counts in `.*`: Permission denied"):
             event_totals.reset(copy)
-
-
-def test_unreadable_journal_is_one_sentence(cache_dir):
-    event_line.append(cache_dir, MISS)
-    with (
-        unreadable(cache_dir) as copy,
-        pytest.raises(events.JournalError, match=r"cannot read the counts in `.*`: Permission denied"),
-    ):
-        event_totals.read(copy)
 
 
 @pytest.mark.parametrize("product", ["/a/b.o", "/tab\tbed/a\nb%09.o", "/\xfc\udcff.o"])
