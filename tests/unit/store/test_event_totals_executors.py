@@ -54,7 +54,7 @@ def test_many_sums_of_tenths_stay_exact_to_the_microsecond():
 @pytest.mark.parametrize(
     ("where", "away", "costs", "why_here"),
     [
-        (REMOTE, Costs(0.25, 0.125, 6.5, 0.5, 1200, 34, "worker", is_cached=True).text(),
+        (REMOTE, Costs(0.25, 0.125, 6.5, 0.5, 1200, 34, is_cached=True).text(),
          {"queue": 0.25, "send": 0.125, "run": 6.5, "fetch": 0.5, "sent_bytes": 1200, "fetched_bytes": 34,
           "is_cached": 1}, ""),
         (REMOTE, "1 2 3 4 5 6 x", None, ""),
