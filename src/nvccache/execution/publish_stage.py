@@ -12,7 +12,6 @@ from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.module_id import ROLE
 from nvccache.observation import unchanged_files, written_files
-from nvccache.plan import line_table
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
 from nvccache.records.input_records import InputRecord, UnreadableError
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
 
 _DEBUG_INFORMATION = b".debug_info"  # a section of PTX, which names the working directory
+_LINE_TABLE = b".debug_line"  # a section of cubins
 
 
 def publish(call: StagedCall, stage: Stage, action: Action, made: Made) -> Known:
@@ -62,6 +62,8 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     is_blind = stage.tool.is_host_compiler and not stage.grammar.sees_directory
     if is_blind and any(map(elf.hides_text, filter(None, contents))):
         return f"a product of {stage.kind} may name the scratch directory"  # in debug information
+    if stage.grammar.dates_linked_sources and any(_LINE_TABLE in each for each in filter(None, contents)):
+        return f"the line information of {stage.kind} holds dates of sources that no input names"
     printed = made.completed.stdout + made.completed.stderr
     read = [call.outputs[path][1] for path in stage.inputs if path in call.outputs]
     if any(scratch.is_mentioned(output.destination, printed) for output in (*stage.outputs, *read)):
@@ -149,7 +151,4 @@ def _input_record_of(call: StagedCall, stage: Stage, made: Made) -> InputRecord:
     else:
         runs = [inputs.input_record(log.read(), subject) for log in made.logs]
         read = runs[0] if len(runs) == 1 else inputs.union(runs, subject.environ)
-    if stage.grammar.dates_linked_sources:
-        images = [call.workspace.content_of(output.path) or b"" for output in stage.kept_outputs]
-        read.dates += line_table.dates_in(images, call.context.since_ns)
     return read

@@ -11,6 +11,7 @@ import random
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,18 @@ def test_changed_device_code_is_linked_again(place: Workspace) -> None:
     place.write("two.cu", called(factor=3))
     make_objects(place, TWO, ("two",))
     assert link(place, "-dlink", *TWO, "one.o", "two.o").ran()["nvlink"] == 2
+
+
+def test_a_link_with_dates_in_its_line_table_is_not_cached(place: Workspace) -> None:
+    """The other stages hit, and the compile's dates are those of now."""
+    skip_without_lto(place)
+    make_objects(place, (*LTO, "-lineinfo"))
+    argv = ("-dlink", *LTO, "-lineinfo", "one.o", "two.o")
+    link(place, *argv)
+    os.utime(place.directory / "one.cu", (1, 1))
+    assert link(place, *argv).ran()["nvlink"] == 1
+    explained = place.run([sys.executable, "-m", "nvccache", "explain", "d.o"]).stdout
+    assert b"the line information of nvlink holds dates" in explained
 
 
 def test_an_undefined_name_is_reported_as_by_nvcc(place: Workspace) -> None:

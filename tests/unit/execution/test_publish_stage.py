@@ -10,7 +10,7 @@ import pytest
 from nvccache.machine import process
 from nvccache.observation import observer
 from nvccache.values import replace
-from scripted_toolkit import CICC, PASS, Toolkit, stages
+from scripted_toolkit import CICC, PASS, TOOL, Toolkit, stages
 
 
 def test_the_products_of_a_stage_are_stored_and_the_text_of_a_pass_is_not(toolkit: Toolkit) -> None:
@@ -46,6 +46,24 @@ def test_what_names_a_product_that_it_reads_is_not_stored(toolkit: Toolkit) -> N
     toolkit.compile()
     assert "name a product" in toolkit.last_record().reason_against_record
     assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "ptxas"]
+
+
+@pytest.mark.parametrize(("options", "runs"), [("-nvvmpath=/nvvm", True), ("", False)], ids=["lto", "plain"])
+def test_a_link_whose_line_table_may_hold_dates_is_not_stored(
+    toolkit: Toolkit, options: str, runs: bool
+) -> None:
+    """One that compiles: only its result names the sources."""
+    toolkit.write_tool("nvlink", TOOL.format(name="nvlink", removed="nothing"))
+    toolkit.write("a.cu", 'char section[] = ".debug_line";\n')
+    toolkit.will_do(
+        PASS.format(arch=80, ii="a.ii", options=""),
+        CICC.format(arch=80, ii="a.ii", ptx="@scratch@/a.ltoir", options=""),
+        f'nvlink {options} "@scratch@/a.ltoir" -o "a.cubin"',
+    )
+    for is_first in (True, False):
+        assert ("nvlink" in stages(toolkit.compile())) == (is_first or runs)
+        reason = "the line information of nvlink holds dates"
+        assert (reason in toolkit.last_record().reason_against_record) == runs
 
 
 @pytest.mark.parametrize("what", ["cicc_fails", "cicc_runs_out"])

@@ -45,7 +45,7 @@ class Grammar:
     sees_names: bool = False  # outputs depend on the base names of the intermediates read
     sees_output_names: bool = False  # outputs depend on their own names
     dates_sources: bool = False  # outputs contain date and size of the sources that the input names
-    dates_linked_sources: bool = False  # the same for sources known only from the outputs; see line_table.py
+    dates_linked_sources: bool = False  # the same of sources that only line information in the output names
     runs_programs: bool = False  # other than its own: the tool's content does not determine the result
     is_cached: bool = True
     may_include: bool = False  # reads headers, which no option names
