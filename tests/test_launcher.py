@@ -1,13 +1,15 @@
-"""The executable `nvccache` as pip installs it: how it finds Python, and that nothing steers it."""
+"""The executable `nvccache` as pip installs it: it finds Python, and nothing keeps it from the real nvcc."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -17,13 +19,14 @@ import pytest
 import installations
 from installations import REPORT, ROOT, text_of
 from nvccache import __version__
-from nvccache.real_nvcc import OWN_NAMES, SHIM_MARK, TRIED_VARIABLE
-from test_hot_path import BUILT_IN, DIRECT, OF_SCRIPTS, STRUCT, XXHASH, imported
 from unprivileged import NOBODY, copy_with_modes
 from workspaces import OLD_ENOUGH, Workspace
 
 SOURCE = "__global__ void k() {}\n"
 HOSTILE = "raise SystemExit('loaded from where it must not be')\n"
+VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+BASE = Path(os.path.realpath(sys.executable)).parents[1]
+REAL = '#!/bin/sh\necho "$0" "$@" "${_NVCCACHE_FAULT-}"\nexit 7\n'
 
 
 def package_of(launcher: Path) -> str:
@@ -65,15 +68,6 @@ def test_an_installation_names_its_commit_and_build(launcher, tmp_path):
     with tarfile.open(sdist) as archive:
         kept = archive.extractfile(f"nvccache-{__version__}/src/native/commit")
         assert kept and kept.read().strip() == commit.strip()
-
-
-def test_only_the_launcher_is_a_command(wheel):
-    """pip installs what Python runs for it without the bit that makes it one."""
-    with zipfile.ZipFile(wheel) as archive:
-        scripts = [info for info in archive.infolist() if ".data/scripts/" in info.filename]
-        assert [os.path.basename(info.filename) for info in scripts if info.external_attr >> 16 & 0o111] == [
-            "nvccache"
-        ]
 
 
 @pytest.mark.by_default("unknown")
@@ -122,48 +116,12 @@ def test_the_working_directory_has_no_say(launcher, workspace, compiled):
             assert result.status == 0 and b"Traceback" not in result.stderr
 
 
-def test_a_hit_loads_no_more_where_modules_have_to_be_found(workspace, compiled, launcher):
-    """Another form of the same start: the script is found by Python, the rest by the script."""
-    argv = ["-X", "importtime", "-IS", "-X", f"nvccache={launcher}", f"{launcher}-python", *compiled[1:]]
-    found = imported(workspace.run([launcher.with_name("python3"), *argv]).stderr)
-    recording = {*STRUCT, *XXHASH, "nvccache.records.replay_layout"}
-    assert found | BUILT_IN | {"_stat"} >= DIRECT - recording
-    assert not [
-        name for name in found - {*DIRECT, *OF_SCRIPTS} if name.startswith("nvccache") or name == "site"
-    ]
-
-
-def test_byte_code_is_there_and_stays_unwritten_on_request(launcher, wheel, tmp_path):
-    package = installations.site_packages(launcher.parents[1]) / "nvccache"
-    assert list(package.glob("__pycache__/shim.*.pyc"))
-    installations.make_environment(tmp_path / "fresh")
-    shutil.copytree(
-        package,
-        installations.site_packages(tmp_path / "fresh") / "nvccache",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
-    for name in ("nvccache", "nvccache-python"):
-        shutil.copy(launcher.with_name(name), tmp_path / "fresh" / "bin")
-    fresh = tmp_path / "fresh" / "bin" / "nvccache"
-    text_of(fresh, "--version", env={"PYTHONDONTWRITEBYTECODE": "1"})
-    assert not list(tmp_path.glob("fresh/**/nvccache/**/*.pyc"))
-    text_of(fresh, "--version", env={})
-    assert list(tmp_path.glob("fresh/**/nvccache/**/*.pyc"))
-
-
 @pytest.mark.parametrize("name", ["with blank", "it's " + "x" * 150, "é"])
 def test_an_environment_that_was_moved(name, launcher, tmp_path):
     moved = tmp_path / name
     shutil.copytree(launcher.parents[1], moved, symlinks=True)
     assert text_of(moved / "bin" / "nvccache", "--version").startswith("nvccache ")
     assert package_of(moved / "bin" / "nvccache") == str(installations.site_packages(moved))
-
-
-def test_doctor_says_whether_the_launcher_is_compiled(launcher, uncompiled, workspace):
-    for started, state in ((launcher, b"ok    "), (uncompiled, b"note  ")):
-        output = workspace.run([started, "doctor"], PATH="/usr/bin:/bin", NVCCACHE_NVCC="/nowhere").stdout
-        first, *_ = [line for line in output.splitlines() if b" launcher " in line]
-        assert first.startswith(state) and b"launcher       `" + os.fsencode(started) in output
 
 
 def test_links_from_other_directories(launcher, workspace, tmp_path):
@@ -241,12 +199,6 @@ def test_a_launcher_without_python_says_so(launcher, tmp_path):
     assert text_of(alone, "/bin/echo", "the compiler", "itself") == "the compiler itself\n"
 
 
-def test_the_launcher_knows_shims_as_the_package_does():
-    text = (installations.NATIVE / "launcher" / "shared.h").read_text()
-    for known in (SHIM_MARK.decode(), TRIED_VARIABLE, *OWN_NAMES, "8192"):
-        assert known in text
-
-
 def test_without_a_compiler_python_itself_is_the_command(uncompiled, workspace, tmp_path):
     """There are no replays, and a Python that cannot start ends the compile."""
     workspace.write("a.cu", SOURCE)
@@ -260,23 +212,6 @@ def test_without_a_compiler_python_itself_is_the_command(uncompiled, workspace, 
         assert counters.calls["fault"] == 0 and sum(counters.calls.values()) == 1
 
 
-def test_closed_streams(workspace, compiled):
-    product = workspace.directory / "a.o"
-    for closed in (">&-", "2>&-"):
-        product.unlink()
-        result, counters = workspace.since(
-            partial(workspace.run, ["sh", "-c", f'exec "$@" {closed}', "sh", *compiled])
-        )
-        assert (result.status, result.stdout, result.stderr) == (0, b"", b""), closed
-        assert (counters.outcome, product.exists()) == ("direct_hit", True)
-
-
-def test_the_script_by_itself_is_nvccache_too(launcher, workspace, compiled):
-    argv = [launcher.with_name("python3"), f"{launcher}-python", *compiled[1:]]
-    result, counters = workspace.since(lambda: workspace.run(argv))
-    assert (result.status, counters.outcome) == (0, "direct_hit")
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_without_a_home(launcher):
     user: dict[str, int] = {"user": NOBODY, "group": NOBODY}
@@ -287,3 +222,213 @@ def test_another_user_without_a_home(launcher):
     with copy_with_modes(launcher.parents[1], 0o755, 0o755) as copy:
         done = subprocess.run([f"{copy}/bin/nvccache", "--version"], env={}, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+# A Python that cannot be used, or an nvccache that it cannot load: the launcher ends in the real nvcc.
+
+
+def replace_python(environment: Path, target: Path) -> None:
+    (environment / "bin" / "python3").unlink()
+    (environment / "bin" / "python3").symlink_to(target)
+
+
+def without_encodings(environment: Path) -> None:
+    """Below a Python whose library can be damaged."""
+    base = environment / "base"
+    (base / "bin").mkdir(parents=True)
+    (base / "lib" / VERSION).mkdir(parents=True)
+    shutil.copy(BASE / "bin" / VERSION, base / "bin")
+    for path in (BASE / "lib" / VERSION).iterdir():
+        if path.name != "encodings":
+            (base / "lib" / VERSION / path.name).symlink_to(path)
+    replace_python(environment, base / "bin" / VERSION)
+    version = ".".join(map(str, sys.version_info[:3]))
+    (environment / "pyvenv.cfg").write_text(f"home = {base}/bin\nversion = {version}\n")
+
+
+def without_what_a_fault_needs(environment: Path) -> None:
+    (package(environment) / "records" / "levels.py").unlink()
+    (package(environment) / "cli" / "group.py").unlink()
+    event_line = package(environment) / "store" / "event_line.py"
+    event_line.write_text("def append(*_): raise OSError\nclass Event:")
+
+
+def cut_script(environment: Path, before: str = "") -> None:
+    script = environment / "bin" / "nvccache-python"
+    os.truncate(script, script.read_text().index(before))
+
+
+def package(environment: Path) -> Path:
+    return installations.site_packages(environment) / "nvccache"
+
+
+FAULTS = {
+    "another version": lambda folder: (folder / "lib" / VERSION).rename(folder / "lib" / "python3.1"),
+    "no package": lambda folder: shutil.rmtree(package(folder)),
+    "an empty module": lambda folder: (package(folder) / "shim.py").write_text(""),
+    "a syntax error": lambda folder: (package(folder) / "config.py").write_text("def (\n"),
+    "no blake3": lambda folder: package(folder).with_name("blake3").unlink(),
+    "nothing that a fault needs": without_what_a_fault_needs,
+    "half a script": lambda folder: cut_script(folder, "def load("),
+    "no script": cut_script,
+    "no encodings": without_encodings,
+    "no interpreter": lambda folder: replace_python(folder, Path("/nowhere/python3")),
+    "no memory": lambda folder: None,
+}
+
+
+@pytest.fixture
+def environment(launcher, tmp_path):
+    """A copy of a virtual environment with nvccache, a shim in it, and a real nvcc behind it."""
+    folder = tmp_path / "environment"
+    shutil.copytree(launcher.parents[1], folder, symlinks=True)
+    script = folder / "bin" / "nvccache-python"
+    script.write_text(f"#!{folder}/bin/python3\n" + script.read_text().partition("\n")[2])
+    text_of(folder / "bin" / "nvccache", "install", folder / "bin")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "nvcc").write_text(REAL)
+    (tmp_path / "real" / "nvcc").chmod(0o755)
+    return folder
+
+
+def run(argv, environment: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    """With no more in the environment than it takes, not even a locale."""
+    path = f"{environment}/bin:{environment.parent}/real:/usr/bin:/bin"
+    environ = {"PATH": path, "NVCCACHE_DIR": str(environment.parent / "cache"), **variables}
+    return subprocess.run(argv, env=environ, capture_output=True, check=False, timeout=60)
+
+
+def assert_real_nvcc_answers(environment: Path, *before: str) -> None:
+    real, own = environment.parent / "real" / "nvcc", environment / "bin" / "nvccache"
+    for argv in (
+        [own, real],
+        ["nvccache", "nvcc"],
+        [own, own, "nvcc"],
+        [environment / "bin" / "nvcc"],
+        ["nvcc"],
+    ):
+        done = run([*before, *map(str, argv), "-c", "a b.cu"], environment)
+        answer = f"{real} -c a b.cu \n".encode()
+        assert (done.returncode, done.stdout, done.stderr) == (7, answer, b""), argv
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_where_python_fails_the_real_nvcc_answers(fault, environment):
+    FAULTS[fault](environment)
+    before = ("sh", "-c", 'ulimit -v 9000; exec "$@"', "sh") if fault == "no memory" else ()
+    assert_real_nvcc_answers(environment, *before)
+    if not before:
+        done = run([f"{environment}/bin/nvccache", "stats"], environment)
+        assert done.returncode in (1, 127) and done.stdout == b""
+        assert done.stderr and b"Traceback" not in done.stderr
+
+
+# Python looks for it; the stand-in for nvcc, a shell, does not.
+@pytest.mark.parametrize("fault", ["", "no package"])
+def test_libraries_of_the_caller_are_for_the_tools(environment, tmp_path, fault):
+    if fault:
+        FAULTS[fault](environment)
+    (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\ncat /proc/$$/environ\n")
+    (tmp_path / "empty.c").write_text("")
+    (tmp_path / "libraries").mkdir()
+    library = tmp_path / "libraries" / "libm.so.6"
+    subprocess.run(["gcc", "-shared", "-o", library, tmp_path / "empty.c"], check=True)
+    variables = {"LD_LIBRARY_PATH": str(library.parent), "LAST": "1", "LD_PRELOAD": "/nowhere/none.so"}
+    done = run(["nvccache", "nvcc", "-c", "-v", "a.cu"], environment, **variables)
+    assert done.returncode == 0
+    entries = done.stdout.decode().split("\0")[:-1]
+    assert entries[2:5] == [f"{name}={value}" for name, value in variables.items()]
+    assert {entry.partition("=")[0] for entry in entries[5:]} <= {"_NVCCACHE_TRIED"}
+    if not fault:
+        assert run(["nvccache", "--version"], environment, **variables).stdout.startswith(b"nvccache ")
+
+
+def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
+    """By what looks on PATH, as it leads nowhere; its path cannot be run."""
+    folder = tmp_path / "shims"
+    text_of(environment / "bin" / "nvccache", "install", folder)
+    shutil.rmtree(environment)
+    environ = {"PATH": f"{folder}:{tmp_path}/real:/usr/bin:/bin"}
+    for argv in (["nvcc", "-V"], ["sh", "-c", "nvcc -V"], ["env", "nvcc", "-V"]):
+        done = subprocess.run(argv, env=environ, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (7, f"{tmp_path}/real/nvcc -V \n".encode())
+    named = subprocess.run(["sh", "-c", f"{folder}/nvcc -V"], capture_output=True, check=False)
+    assert named.returncode == 127
+
+
+def test_a_strict_call_shows_the_fault(environment):
+    FAULTS["no blake3"](environment)
+    done = run(["nvccache", "nvcc", "-c", "a.cu"], environment, NVCCACHE_STRICT="1")
+    assert done.returncode == 1 and b"ModuleNotFoundError" in done.stderr
+
+
+def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path, request):
+    """At any time of the start: by the signal, and without a word."""
+    (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\nexec sleep 20\n")
+    # What a shell starts by `&` ignores it, and so would what is started here.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
+    for milliseconds in range(0, 45, 3):
+        environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DISABLE": "1"}
+        words = [f"{environment}/bin/nvccache", "nvcc"]
+        argv = [*(words if milliseconds % 2 else [f"{environment}/bin/nvcc"]), "-c", "a.cu"]
+        started = subprocess.Popen(
+            argv,
+            env=environ,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        time.sleep(milliseconds / 1000)
+        os.killpg(started.pid, signal.SIGINT)
+        _, stderr = started.communicate(timeout=10)
+        assert (started.returncode, stderr) == (-signal.SIGINT, b""), milliseconds
+
+
+@pytest.fixture
+def unstartable(tmp_path):
+    """Makes a directory with a launcher whose Python cannot be started, as in another user's home."""
+
+    def make(started: Path) -> Path:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        python = tmp_path / "python"
+        python.write_text("#!/nowhere/python\n")
+        python.chmod(0o755 if started.read_bytes().startswith(b"\x7fELF") else 0o644)
+        (folder / "nvccache-python").write_text(f"#!{python}\n{REPORT}")
+        shutil.copy(started, folder / "nvccache")
+        return folder
+
+    return make
+
+
+def test_a_build_goes_on_where_python_cannot_be_started(launcher, unstartable, tmp_path):
+    folder = unstartable(launcher)
+    (folder / "nvcc").symlink_to("nvccache")
+    shim = tmp_path / "shims" / "nvcc"
+    real = tmp_path / "real" / "nvcc"
+    for path, text in ((shim, "# The nvcc shim of nvccache."), (real, 'echo "$0" "$@"')):
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    (real.with_name("g++")).symlink_to("nvcc")
+    environ = {"PATH": f"{folder}:{shim.parent}:{real.parent}:/usr/bin:/bin"}
+    own = folder / "nvccache"
+    for argv in ([own, "nvcc"], [own, real], [own, shim], [own, own, "nvcc"], [folder / "nvcc"]):
+        assert text_of(*argv, "-c", "a b", env=environ) == f"{real} -c a b\n", argv
+    assert text_of(own, "g++", "x", env=environ) == f"{real.with_name('g++')} x\n"
+    named = {**environ, "PATH": "/usr/bin:/bin", "NVCCACHE_NVCC": str(real)}
+    assert text_of(folder / "nvcc", "x", env=named) == f"{real} x\n"
+
+
+def test_a_wrapper_ends_where_python_cannot_be_started(launcher, unstartable, tmp_path):
+    """One that has nvccache look for nvcc, and is found first."""
+    folder = unstartable(launcher)
+    for name, text in (("a", f'exec {folder}/nvccache nvcc "$@"'), ("b", 'echo real "$@"')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "nvcc").write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name / "nvcc").chmod(0o755)
+    environ = {"PATH": f"{tmp_path}/a:{tmp_path}/b:/usr/bin:/bin"}
+    assert text_of("nvcc", "x", env=environ) == "real x\n"
+    own = tmp_path / "a" / "nvcc"
+    own.write_text(f'#!/bin/sh\nexec {folder}/nvccache {own} "$@"\n')
+    assert subprocess.run([own], env=environ, capture_output=True, check=False, timeout=30).returncode == 127
