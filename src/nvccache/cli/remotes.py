@@ -41,9 +41,9 @@ _ADVICE = {
     "broken": "check the URL, and what kind of server is there",
 }
 _OF_REDIS = "set user and password in the URL, or the password in REDISCLI_AUTH"
-_OF_HTTP = "set user and password in the URL, or in ~/.netrc"
+_OF_HTTP = "set user and password in the URL"
 _CREDENTIALS = {
-    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or `?profile=` in the URL",
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or `?anonymous=1` in the URL",
     **dict.fromkeys(("redis", "rediss"), _OF_REDIS),
     **dict.fromkeys(("https", "http"), _OF_HTTP),
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS to a file with credentials",
