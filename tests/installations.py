@@ -16,11 +16,9 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
-from nvccache.cli.install import _import_folders
-
 ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "src" / "native"
-_NEEDED = ("blake3", "click", "filelock", "platformdirs", "rich", "tomli", "xxhash", "zstandard")
+_NEEDED = ("blake3", "click", "filelock", "tomli", "xxhash", "zstandard")
 
 
 # Says how it was started, in place of the script that pip installs; it ends as that does.
@@ -118,7 +116,9 @@ def _make_launcher(folder: Path) -> None:
 
 def private_path() -> list[str]:
     """The directories that hold this tree's nvccache and what it imports."""
-    return [str(ROOT / "src"), *_import_folders()[1:]]
+    found = [importlib.util.find_spec(name) for name in _NEEDED]
+    parents = [str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin]
+    return [str(ROOT / "src"), *dict.fromkeys(parents)]
 
 
 def compile_launcher(folder: Path, *options: str) -> Path:

@@ -30,7 +30,7 @@ PLACES = (
     ("remote/kinds.py", "    from nvccache.remote.object_store"),
     ("remote_url.py", '    "file": Scheme('),
     ("cli/hello.py", ""),
-    ("cli/names.py", '        "clean": '),
+    ("cli/names.py", '    "clean": '),
 )
 Run = Callable[..., str]
 

@@ -32,13 +32,15 @@ extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%`
 [Share a cache with other machines](../how-to/remote.md) shows how to set one up.
 """
 REMOTE_CREDENTIALS = {
-    "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`",
+    "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`; without any, requests are unsigned",
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
     "rediss": "as for `redis`, but with TLS",
-    "https": "in the URL",
+    "https": "in the URL, else `~/.netrc` or the file that `NETRC` names",
     "http": "as for `https`, but anyone on the network can read them",
-    "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes",
-    "azblob": "`AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_SAS_TOKEN`",
+    "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes;"
+    " without either, no signature",
+    "azblob": "`AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; without any, "
+    "no signature",
     "file": "none: the permissions of the directory count, and new files get them too",
 }
 REMOTE_OPTIONS = """\
@@ -47,7 +49,7 @@ The options of URLs:
 - `endpoint`: the URL of a service other than the cloud's own, as in `?endpoint=https://minio.local:9000`
 - `region`, `profile`, `virtual_host=1` (the bucket is part of the host name): as for the tools of AWS
 - `account`: the Azure account, else `AZURE_STORAGE_ACCOUNT`
-- `anonymous=1`: no signature, for a bucket that everybody can read
+- `anonymous=1`: no signature, whatever credentials there are
 - `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. Off by
   default, because the attempt takes seconds on a machine without that service
 - `prefix`, `ttl`: for redis, a prefix for each key, and the seconds after which the server forgets an entry
@@ -61,10 +63,10 @@ WRONG_TEXT = """
 
 A wrong setting affects only itself: the compile goes on with that setting's default, and `nvccache stats`
 counts it. A compile never mentions it. Every command does, on standard error, as do `NVCCACHE_LOG` and
-`nvccache doctor`, with the variable or the line of the file. Wrong are: an invalid value, an unknown name
-(`NVCCACHE_MAX_SISE`, `max_sise`), a file that cannot be read, a line in it that is not TOML. Exceptions: an
-invalid value turns `disable` and `readonly` on, and the other switches off. `clean` and
-`stats --reset` remove nothing while a setting that decides what they remove is wrong.
+`nvccache doctor`. Wrong are: an invalid value, an unknown name (`NVCCACHE_MAX_SISE`, `max_sise`), and a file
+that cannot be read or is not TOML, of which no setting counts. Exceptions: an invalid value turns `disable`
+and `readonly` on, and the other switches off. `clean` and `stats --zero` remove nothing while the file is
+wrong, or a setting that decides what they remove.
 
 - Paths are absolute. One that begins with `~` is relative to the home directory. In a variable, a relative
   path is relative to the working directory; in the file it is wrong, because it would differ between
@@ -115,9 +117,8 @@ def command_page() -> str:
         "",
         "Every command but `report` takes `--json` and then prints [JSON](json.md) on standard output, for",
         "scripts; errors and warnings still go to standard error. Text is for people, and may change.",
-        "Colours are for terminals: `NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` turn them off, `FORCE_COLOR=1`",
-        "and `CLICOLOR_FORCE=1` turn them on. Corresponding commands of [ccache](../how-to/from-ccache.md)",
-        "and [sccache](../how-to/from-sccache.md).",
+        "Colours are for terminals; `NO_COLOR` and `TERM=dumb` turn them off. Corresponding commands of",
+        "[ccache](../how-to/from-ccache.md) and [sccache](../how-to/from-sccache.md).",
         "",
         "## Exit statuses",
         "",
@@ -255,7 +256,7 @@ def outcome_page() -> str:
         "## Wrong settings",
         "",
         "`nvccache stats` counts the calls that used the default of a wrong setting: under the setting's",
-        "name, under the misspelled one, or under one of these:",
+        "name, or under one of these:",
         "",
         *entries(outcomes.WRONG_SETTINGS),
         "",

@@ -14,20 +14,17 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeVar
+    from typing import Any
 
     from nvccache.settings_file import Problem
 
-    T = TypeVar("T")
-    Parser = Callable[[object, Mapping[str, str], bool], T]  # may raise ConfigError
+    Parser = Callable[[object, Mapping[str, str], bool], object]  # may raise ValueError with a clause
 
 PREFIX = "NVCCACHE_"
 FILE = "file"  # the origin of a value
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
-UNITS = "`K`, `M`, `G`, `T`, or `B` for bytes"
 OFF = ("0", "false", "no", "off")
 ON = ("1", "true", "yes", "on")
-_MOST_DIGITS = 6  # in a number of jobs
 
 
 class ConfigError(ValueError):
@@ -65,42 +62,37 @@ def _below(variable: str, folder: str, environ: Mapping[str, str], name: str) ->
     return os.path.join(base, name) if base else ""
 
 
-def has_unit(text: str) -> bool:
-    return text.strip()[-1:].isalpha()
-
-
 def parse_size(text: str) -> int:
     """Bytes from `10G`, `500M`, `1.5T`, `10GiB`, `0`; raises ConfigError."""
     upper = text.strip().upper()
     number = upper.rstrip("BIKMGT")
-    unit = upper[len(number) :].removesuffix("B").removesuffix("I")
+    unit = upper[len(number) :]
     try:
-        size = float(number if number.isascii() else "") * _UNITS[unit]
+        size = float(number if number.isascii() else "") * _UNITS[unit.removesuffix("B").removesuffix("I")]
         if not (size == 0 or 1 <= size < 2**63):  # also refuses nan
             raise ValueError
     except (ValueError, KeyError):
         raise ConfigError(f"`{text}` is not a size such as `10G`, `500M` or `1T`") from None
     # ccache reads a plain number as GiB: a user used to that would lose the cache to a limit of 5 bytes.
-    if not has_unit(upper) and 0 < size < _UNITS["M"]:
-        raise ConfigError(f"`{text}` has no unit: {UNITS}")
+    if not unit and 0 < size < _UNITS["M"]:
+        raise ConfigError(f"`{text}` has no unit: `K`, `M`, `G`, `T`, or `B` for bytes")
     return int(size)
 
 
 def as_switch(raw: object, environ: Mapping[str, str], is_in_file: bool) -> bool:
-    text = _text(raw)
-    lower = text.strip().lower()
+    lower = str(raw).strip().lower()
     if lower not in ON and lower not in OFF:
-        raise ConfigError(f"`{text}` is neither on (`1`, `true`) nor off (`0`, `false`)")
+        raise ConfigError(f"`{raw}` is neither on (`1`, `true`) nor off (`0`, `false`)")
     return lower in ON
 
 
 def as_size(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
-    return parse_size(_text(raw))
+    return parse_size(str(raw))
 
 
 def as_count(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
-    text = _text(raw)
-    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+    text = str(raw)
+    if not text.isdecimal() or len(text) > 6:
         raise ConfigError(f"`{text}` is not a number of jobs")
     return int(text)
 
@@ -108,18 +100,16 @@ def as_count(raw: object, environ: Mapping[str, str], is_in_file: bool) -> int:
 def as_path(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
     """An absolute path."""
     if not isinstance(raw, str) or "\0" in raw:
-        raise ConfigError(f"`{_text(raw)}` is not a path")
-    whole = raw
+        raise ConfigError(f"`{raw}` is not a path")
+    path = raw
     if raw.startswith("~"):
         user, slash, below = raw.partition("/")
         home = home_of(environ) if user == "~" else os.path.expanduser(user)
-        if not home.startswith("/"):
-            raise ConfigError(f"`{raw}`: that home directory is unknown")
-        whole = home + slash + below
-    elif is_in_file and not raw.startswith("/"):
-        raise ConfigError(f"`{raw}` is neither an absolute path nor one that begins with `~`")
+        path = home + slash + below if home.startswith("/") else raw
+    if not path.startswith("/") and (is_in_file or raw.startswith("~")):
+        raise ConfigError(f"`{raw}` is neither an absolute path nor one below a home directory")
     try:
-        return os.path.abspath(whole)
+        return os.path.abspath(path)
     except OSError as error:
         raise ConfigError(f"`{raw}` is relative to the working directory: {error.strerror}") from None
 
@@ -134,31 +124,16 @@ def as_remotes(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str
     """The text, unchanged; it may contain passwords."""
     from nvccache import remote_url
 
-    return _as_parsed(raw, remote_url.parse)
+    remote_url.parse(str(raw))
+    return str(raw)
 
 
 def as_executor(raw: object, environ: Mapping[str, str], is_in_file: bool) -> str:
     """The text, unchanged."""
     from nvccache import endpoint
 
-    return _as_parsed(raw, endpoint.parse)
-
-
-def _as_parsed(raw: object, parse: Callable[[str], object]) -> str:
-    if not isinstance(raw, str):
-        raise ConfigError("it is not a string")
-    try:
-        parse(raw)
-    except ValueError as error:  # the clause of a RemoteUrlError or an EndpointError
-        raise ConfigError(str(error)) from None
-    return raw
-
-
-def _text(raw: object) -> str:
-    try:
-        return str(raw)
-    except ValueError:  # Python refuses to print thousands of digits, which TOML allows in hexadecimal
-        raise ConfigError("it has too many digits") from None
+    endpoint.parse(str(raw))
+    return str(raw)
 
 
 SETTINGS: dict[str, Setting] = {}  # the table, in the order of the reference; `Config` fills it
@@ -167,16 +142,10 @@ SETTINGS: dict[str, Setting] = {}  # the table, in the order of the reference; `
 class Setting:
     """A row of the table."""
 
-    __slots__ = ("default", "if_wrong", "parse", "shown_default", "variable")
-
     variable: str
 
     def __init__(
-        self,
-        parse: Parser[object],
-        default: object,
-        if_wrong: object = None,
-        shown_default: str = "",
+        self, parse: Parser, default: object, if_wrong: object = None, shown_default: str = ""
     ) -> None:
         self.parse = parse  # also determines KIND_TEXTS in docs/generate/reference.py
         self.default = default  # a value, or a function of the environment
@@ -188,17 +157,7 @@ class Setting:
         SETTINGS[name] = self
 
 
-if TYPE_CHECKING:
-    # To a type checker, a row is the value of its attribute in a `Config`.
-    def setting(
-        parse: Parser[T],
-        default: T | Callable[[Mapping[str, str]], T],
-        if_wrong: T | None = None,
-        shown_default: str = "",
-    ) -> T: ...
-
-else:
-    setting = Setting
+setting: Any = Setting  # to a type checker, a row is the value of its attribute in a `Config`
 
 
 class Config:
@@ -260,58 +219,48 @@ class Config:
 
     @property
     def wrong_settings(self) -> str:
-        """The names of wrong settings, in the journal's form."""
-        return ",".join(sorted({problem.counted_as for problem in self.problems})) if self.problems else ""
+        """The names of wrong settings, as the event log has them."""
+        return ",".join(sorted({problem.setting for problem in self.problems})) if self.problems else ""
 
 
 def load(environ: Mapping[str, str]) -> Config:
     """The settings in force; never raises for an invalid setting."""
     config = Config()
     file = config_file(environ)
-    from_file, problems = _read_file(file)
+    in_file: Mapping[str, object] = {}
+    problems: list[Problem] = []
+    if file and os.path.lexists(file):
+        from nvccache import settings_file
+
+        in_file, problems = settings_file.read(file, SETTINGS)
     wrong: list[tuple[str, str, str, str]] = []
     origins: dict[str, str] = {}
-    variables = [variable for variable in environ if variable.startswith(PREFIX)]
-    values = vars(config)
+    unknown = {variable for variable in environ if variable.startswith(PREFIX)}
     for name, row in SETTINGS.items():
+        origin, where = "default", ""
         raw: object = None
-        where = ""
-        origin = "default"
-        if row.variable in variables:
-            variables.remove(row.variable)
-            raw, origin, where = environ[row.variable], row.variable, f"`{row.variable}`"
-        elif name in from_file:
-            line, raw = from_file[name]
-            origin, where = FILE, f"`{file}` line {line}"
+        if row.variable in unknown:
+            unknown.remove(row.variable)
+            origin, where, raw = row.variable, f"`{row.variable}`", environ[row.variable]
+        elif name in in_file:
+            origin, where, raw = FILE, f"`{name}` in `{file}`", in_file[name]
         value = row.default(environ) if callable(row.default) else row.default
         if raw is not None and not (isinstance(raw, str) and not raw.strip()):
             try:
                 value = row.parse(raw, environ, origin == FILE)
-            except ConfigError as error:
+            except ValueError as error:  # ConfigError, or a number of more digits than Python prints
                 wrong.append((name, where, str(error), ""))
                 origin = "default"
                 value = value if row.if_wrong is None else row.if_wrong
-        values[name] = value
+        vars(config)[name] = value
         origins[name] = origin
-    if wrong or variables:
+    if wrong or unknown:
         from nvccache import settings_file
 
         wrong += [
             (settings_file.UNKNOWN, f"`{variable}`", "there is no such setting", variable)
-            for variable in variables
+            for variable in sorted(unknown)
         ]
         problems += [settings_file.Problem(*each) for each in wrong]
     config.origins, config.problems = origins, problems
     return config
-
-
-def _read_file(path: str) -> tuple[dict[str, tuple[int, object]], list[Problem]]:
-    """The settings in the file, as setting -> (line, value), and its problems."""
-    try:
-        if not path or not os.path.lexists(path):
-            return {}, []
-    except ValueError:  # NUL
-        return {}, []
-    from nvccache import settings_file
-
-    return settings_file.read(path, SETTINGS)

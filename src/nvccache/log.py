@@ -11,12 +11,24 @@ from __future__ import annotations
 
 import os
 
-from nvccache.config import SETTINGS, as_remotes
+from nvccache.config import PREFIX, SETTINGS, as_remotes, as_switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nvccache.config import Config
     from nvccache.settings_file import Problem
+
+# Settings of earlier versions: what replaces each, a clause. Compiles ignore them.
+REMOVED = {
+    "executor_min_seconds": "`jobs` says how many stages run here before one is sent",
+    "observe": "what cannot be observed is not recorded; `NVCCACHE_DISABLE=1` runs plain nvcc",
+    "remote_timeout": "a call waits two seconds for its remotes, then nobody asks them for a minute",
+    "stats_dir": "calls are counted in the cache, and not where that is read-only",
+    "umask": "new files get the permissions of a directory that others may write to, such as mode 2775",
+}
+_ALIKE = 0.75
 
 
 def write(log_path: str, *lines: str) -> None:
@@ -59,22 +71,30 @@ def sentences(config: Config) -> list[str]:
 
 
 def _sentence(problem: Problem, config: Config) -> str:
-    from nvccache.settings_file import FILE, UNKNOWN, instead_of
-
     wrong = f"{problem.where}: {problem.text}"
-    if problem.setting == UNKNOWN:
-        from nvccache import hints
+    row = SETTINGS.get(problem.setting)
+    if row is None:  # an unknown name, or the file
+        return wrong + (instead_of(problem.word) if problem.word else "")
+    if row.parse is as_switch:
+        return f"{wrong}; it counts as {'on' if getattr(config, problem.setting) else 'off'}"
+    return f"{wrong}; {'no remote is used' if row.parse is as_remotes else 'the default is in force'}"
 
-        return f"{wrong}{instead_of(problem.word) or hints.for_setting(problem.word)}"
-    if problem.setting == FILE:
-        return wrong
-    return f"{wrong}; {_instead(config, problem.setting)}"
+
+def instead_of(unknown: str) -> str:
+    """What to use instead of a setting that does not exist, to follow a sentence; may be empty."""
+    name = unknown.removeprefix(PREFIX).lower()
+    if name in REMOVED:
+        return f" any more: {REMOVED[name]}"
+    near = nearest(name, SETTINGS)
+    return did_you_mean(SETTINGS[near].variable if near and unknown.startswith(PREFIX) else near)
 
 
-def _instead(config: Config, name: str) -> str:
-    value = getattr(config, name)
-    if config.origins[name] != "default":
-        return "the other value is in force"
-    if isinstance(value, bool):
-        return "it counts as on" if value else "it counts as off"
-    return "no remote is used" if SETTINGS[name].parse is as_remotes else "the default is in force"
+def did_you_mean(name: str) -> str:
+    return f"; did you mean `{name}`?" if name else ""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The most similar name; empty if none is similar."""
+    import difflib  # slow
+
+    return next(iter(difflib.get_close_matches(name.lower(), list(names), 1, _ALIKE)), "")

@@ -97,8 +97,8 @@ EXECUTOR_FAULTS = {
     "broken": "the engine or the worker cannot be used: `nvccache doctor` says why",
 }
 
-# Problems with settings that are not counted under a name: that of the setting, or the misspelled one.
+# Problems with settings that are not counted under a setting's name.
 WRONG_SETTINGS = {
     "unknown": "there is no such setting",
-    "file": "the settings file, or a line of it, cannot be read",
+    "file": "the settings file cannot be read, or is not TOML",
 }

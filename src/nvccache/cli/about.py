@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 
 from nvccache import __version__, config
-from nvccache.cli import nvcc_checks
 from nvccache.cli import settings as our_settings
 from nvccache.cli.install import launcher
 from nvccache.cli.output import say, say_json
@@ -21,19 +21,15 @@ from nvccache.machine import cgroups
 from nvccache.observation import observer
 from nvccache.toolkit import discovery
 
-_NOT_FOUND = "not found"
-
 
 def show(as_json: bool) -> None:
     settings = our_settings.load()
-    facts = facts_of(settings)
+    facts = _facts(settings)
     changed = _changed(settings)
     if as_json:
         say_json({**version(), **facts, "settings": changed})
         return
-    say(version_text(), "")
-    width = max(map(len, facts)) + 2
-    say(*[f"{name.replace('_', ' ') + ':':<{width}}{value}" for name, value in facts.items()])
+    say(version_text(), "", *[f"{name.replace('_', ' ') + ':':<15} {fact}" for name, fact in facts.items()])
     say("", "settings that are not the default:" if changed else "all settings are the defaults")
     say(*[f"  {name} = {value}" for name, value in changed.items()])
 
@@ -52,13 +48,14 @@ def version_text() -> str:
     return f"nvccache {found['version']}" + (f" ({found['build']})" if found["build"] else "")
 
 
-def facts_of(settings: Config) -> dict[str, str]:
+def _facts(settings: Config) -> dict[str, str]:
     nvcc = discovery.find_nvcc(os.environ, settings.nvcc)
+    host = shutil.which(os.environ.get("NVCC_CCBIN", "g++"))
     return {
         "started_as": _short(launcher()) or "python -m nvccache",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "nvcc": f"{_version_of(nvcc)} at {_short(nvcc)}" if nvcc else _NOT_FOUND,
-        "host_compiler": _host_compiler(nvcc),
+        "nvcc": f"{_version_of(nvcc, 'release')} at {_short(nvcc)}" if nvcc else "not found",
+        "host_compiler": f"{_version_of(host)} at {_short(host)}" if host else "not found",
         "system": _system(),
         "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
         "libc": " ".join(platform.libc_ver()) or "?",
@@ -68,17 +65,16 @@ def facts_of(settings: Config) -> dict[str, str]:
     }
 
 
-def _version_of(nvcc: str) -> str:
-    lines = [line for line in nvcc_checks.version_text(nvcc).splitlines() if "release" in line]
-    return lines[0].strip() if lines else "an nvcc of unknown version"
-
-
-def _host_compiler(nvcc: str | None) -> str:
-    """The one that nvcc's dry run starts; if that fails, the one on PATH."""
-    path = nvcc_checks.host_compiler_of(nvcc, os.environ) if nvcc else shutil.which("g++") or ""
-    if not path:
-        return _NOT_FOUND
-    return f"{nvcc_checks.version_text(path).partition(chr(10))[0].strip() or '?'} at {_short(path)}"
+def _version_of(program: str, word: str = "") -> str:
+    """The first line of `--version` with this word."""
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except OSError:
+        return "?"
+    lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
+    return next((line.strip() for line in lines if word in line), "?")
 
 
 def _system() -> str:
@@ -92,31 +88,24 @@ def _file_system(directory: str) -> str:
     """The type of the file system that the cache is on, or would be."""
     while directory and not os.path.exists(directory):
         directory = os.path.dirname(directory)
-    if not directory:
-        return "none"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as stream:
             kind = signatures.kinds_in(stream.read()).get(os.stat(directory).st_dev, "unknown")
+        usage = shutil.disk_usage(directory)
     except OSError:
-        kind = "unknown"
-    usage = shutil.disk_usage(directory)
+        return "unknown"
     return f"{kind}, {100 * usage.used // max(1, usage.total)} % full"
 
 
 def _changed(settings: Config) -> dict[str, str]:
-    found = {}
-    for name in config.SETTINGS:
-        if settings.origins[name] != "default":
-            value = our_settings.shown(name, getattr(settings, name))
-            found[name] = f"{_short(str(value))} ({settings.origins[name]})"
-    for problem in settings.problems:
-        if problem.setting in config.SETTINGS:
-            found[problem.setting] = f"wrong: {problem.text}"
-    return found
+    found = {
+        name: f"{_short(str(our_settings.shown(name, getattr(settings, name))))} ({origin})"
+        for name, origin in settings.origins.items()
+        if origin != "default"
+    }
+    return found | {each.setting: f"wrong: {each.text}" for each in settings.problems}
 
 
-def _short(path: str | None) -> str:
-    home = config.home_of(os.environ)
-    if path and home and (path + "/").startswith(home.rstrip("/") + "/"):
-        return "~" + path[len(home.rstrip("/")) :]
-    return path or ""
+def _short(path: str) -> str:
+    home = config.home_of(os.environ).rstrip("/")
+    return "~" + path[len(home) :] if home and (path + "/").startswith(home + "/") else path

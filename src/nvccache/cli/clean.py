@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
+import os
+
 import click
 
-from nvccache.cli import contents
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Failure, WrongUsage, bar, json_option, say, say_json, warn
+from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json
 from nvccache.cli.units import age_option, format_count, format_size, size_option
-from nvccache.config import Config
-from nvccache.store import eviction
+from nvccache.explain import object_record
+from nvccache.records import record
+from nvccache.store import events, eviction, store
 from nvccache.store.directory import NoCacheError
 from nvccache.store.eviction import Amount
+from nvccache.store.store import COMPRESSED, Store
 
 
 @click.command(epilog="Example: nvccache clean --older-than 30d")
@@ -28,7 +33,7 @@ from nvccache.store.eviction import Amount
 @click.option(
     "--matching",
     metavar="GLOB",
-    help="Remove the entries of your compiles whose object or source matches: they will run again.",
+    help="Remove the results of your recent compiles whose object or source matches: they will run again.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @json_option
@@ -42,9 +47,9 @@ def clean(
 ) -> None:
     """Remove entries from the cache.
 
-    Without options, it enforces the size limit that is set. SIZE is written as `10G` or `500M`, always with a
-    unit; AGE as `30d`, `12h` or `90m`. GLOB is a quoted shell pattern, for base names (`'conv*.cu'`) or, with
-    a slash, for whole paths (`'src/*/conv.cu'`).
+    Without options, it enforces the size limit that is set. SIZE is written as `10G` or `500M`; AGE as `30d`,
+    `12h` or `90m`. GLOB is a quoted shell pattern, for base names (`'conv*.cu'`) or, with a slash, for whole
+    paths (`'src/*/conv.cu'`).
     """
     by_age_or_size = max_size is not None or older_than is not None
     if everything + (matching is not None) + by_age_or_size > 1:
@@ -56,38 +61,59 @@ def clean(
         max_size = settings.max_size or None
     if settings.readonly and not dry_run:
         raise Failure(f"nothing can be removed: `readonly` is on ({settings.origins['readonly']})")
-    if not settings.dir:
-        _show(None, dry_run, 0, settings, as_json)
-        return
-    others = 0
-    try:
-        if everything:
-            pruned = eviction.clear(settings.dir, dry_run)
-        elif matching is not None:
-            cache = our_settings.untouched(settings.dir)
-            with eviction.as_store_errors(cache.directory), bar("reading") as on_progress:
-                names, others = contents.of_objects(matching, cache, on_progress)
-            pruned = eviction.remove(settings.dir, names, dry_run)
-        else:
-            pruned = eviction.prune(settings.dir, max_size, older_than, dry_run)
-    except NoCacheError:
-        _show(None, dry_run, 0, settings, as_json)
-        return
-    _show(pruned, dry_run, others, settings, as_json)
+    removed: Amount | None = None
+    if settings.dir:
+        try:
+            if everything:
+                removed = eviction.clear(settings.dir, dry_run)
+            elif matching is not None:
+                names = _names_of(matching, our_settings.untouched(settings.dir))
+                removed = eviction.remove(settings.dir, names, dry_run)
+            else:
+                removed = eviction.prune(settings.dir, max_size, older_than, dry_run)
+        except NoCacheError:
+            removed = None
+    _show(removed, settings.dir, dry_run, as_json)
 
 
-def _show(removed: Amount | None, dry_run: bool, others: int, settings: Config, as_json: bool) -> None:
+def _show(removed: Amount | None, root: str, dry_run: bool, as_json: bool) -> None:
     """Print what was removed from the cache, None if there is no cache."""
     if as_json:
         counts = {"files": removed.files if removed else 0, "bytes": removed.bytes if removed else 0}
-        of_others = {"object_records_of_others": others} if others else {}
-        say_json({"cache": settings.dir, "dry_run": dry_run and bool(removed), **counts, **of_others})
+        say_json({"cache": root, "dry_run": dry_run and bool(removed), **counts})
     elif removed:
         verb = "would remove" if dry_run else "removed"
         say(f"{verb} {format_count(removed.files, 'file')}, {format_size(removed.bytes)}")
-        if others:
-            warn(f"skipped {format_count(others, 'object record')} of other users")
     else:
-        say(
-            f"There is no cache in `{settings.dir}`" if settings.dir else f"No cache: {our_settings.NO_CACHE}"
-        )
+        say(f"There is no cache in `{root}`" if root else f"No cache: {our_settings.NO_CACHE}")
+
+
+def _names_of(glob: str, cache: Store) -> set[str]:
+    """The files that calls of the event log need whose product or source matches.
+
+    Without its outputs a replay is no hit either, and so is a call that shares one of them.
+    """
+    names = set()
+    for call in events.read(cache.directory):
+        paths = [call.product, *(os.path.join(call.directory, source) for source in call.sources)]
+        if not call.product or not any(_matches(os.path.normpath(path), glob) for path in paths):
+            continue
+        names.add(cache.name(store.OBJECT, object_record.key_of(call.product)))
+        known = object_record.find(call.product, cache)
+        key = known.record_name.partition("/")[0] if known else ""
+        encoded = cache.find_record(store.RECORD, key) if key else None
+        if known is None or encoded is None:
+            continue
+        names.add(cache.name(store.RECORD, key))
+        with contextlib.suppress(ValueError):  # a damaged record
+            for _, result, _ in record.results_in(encoded):
+                names |= {name.removesuffix(COMPRESSED) for name in result.basis}
+                names |= {cache.name(store.BLOB, digest) for _, digest in result.outputs}
+    return names | {name + COMPRESSED for name in names}
+
+
+def _matches(path: str, glob: str) -> bool:
+    """A GLOB without a slash matches base names."""
+    if "/" in glob:
+        return fnmatch.fnmatchcase(path, os.path.abspath(glob))
+    return fnmatch.fnmatchcase(os.path.basename(path), glob)

@@ -1,10 +1,9 @@
-"""`nvccache doctor`: checks all that a compile needs, compiles with and without the cache, reports problems.
-
-This module checks how calls reach nvccache: settings, PATH, and launchers in variables and in CMake.
-"""
+"""`nvccache doctor`: checks what a compile needs, compiles with and without the cache, says what to do."""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import re
 import shlex
@@ -15,25 +14,26 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
 
 import click
 
-from nvccache import config, log, outcomes, real_nvcc, settings_file
-from nvccache.cli import cache_checks, file_checks, nvcc_checks, remote_checks
-from nvccache.cli.install import counted, launcher, private_launcher
-from nvccache.cli.output import BAD, GOOD, ODD, Finding, bar, json_option, say_json, show_finding
+from nvccache import config, endpoint, log, outcomes, real_nvcc, remote_url
+from nvccache.cli import cache_checks, remotes, stats
+from nvccache.cli.install import adding, launcher
+from nvccache.cli.output import BAD, GOOD, ODD, Finding, json_option, say_json, show_finding
 from nvccache.cli.settings import changing
-from nvccache.cli.units import format_seconds
+from nvccache.cli.units import format_count, format_seconds, moment
 from nvccache.config import PREFIX, Config
+from nvccache.observation import observer
+from nvccache.store import directory
+from nvccache.store.store import Store
 from nvccache.toolkit import discovery
 
+_SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
-OTHER_CACHES = ("ccache", "sccache")
 _LARGEST = 1 << 24  # bytes
 _ENTRY = re.compile(r"^([A-Za-z0-9_.+-]+):[A-Z]+=(.*)$", re.MULTILINE)
-_OF_CHECKOUTS = (".git", ".hg", ".svn", "CMakeLists.txt")
-_CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
+_CUDA = "CMAKE_CUDA_COMPILER_LAUNCHER"
 
 
 @click.command(epilog="Example: nvccache doctor build")
@@ -43,9 +43,9 @@ _CUDA, _HOST = "CMAKE_CUDA_COMPILER_LAUNCHER", ("CMAKE_C_COMPILER_LAUNCHER", "CM
 def doctor(build_directory: str, check_files: bool, as_json: bool) -> None:
     """Find what is wrong, and show the commands that fix it.
 
-    Checks nvcc, the host compiler, the settings and the cache directory, and compiles a sample with and
-    without the cache. With a CMake build directory, it also checks the compiler launchers of that build.
-    Exits with status 1 if something is bad.
+    Checks nvcc, the settings and the cache directory, and compiles a sample with and without the cache. With
+    a CMake build directory, it also checks the compiler launcher of that build. Exits with status 1 if
+    something is bad.
     """
     environ = dict(os.environ)
     settings = config.load(environ)
@@ -64,165 +64,174 @@ def doctor(build_directory: str, check_files: bool, as_json: bool) -> None:
 def _all(
     settings: Config, environ: dict[str, str], build_directory: str, checks_files: bool
 ) -> Iterator[Finding]:
-    yield from of_settings(settings, environ)
-    yield from nvcc_checks.of_installation(settings)
-    yield from nvcc_checks.of_nvcc(settings, environ)
-    yield from of_path(settings, environ)
-    yield from of_launchers("the environment", environ)
-    if build_directory:
-        yield from of_build(os.path.abspath(build_directory))
-    yield from cache_checks.of_cache(settings)
-    if checks_files and settings.dir:
-        yield from file_checks.of_files(settings)
-    yield from remote_checks.of_remotes(settings)
-    yield from remote_checks.of_executor(settings)
+    yield from check_settings(settings)
+    yield from check_installation()
     nvcc = discovery.find_nvcc(environ, settings.nvcc)
+    if nvcc:
+        yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
+    else:
+        why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
+        fix = changing(settings, "nvcc") if settings.nvcc else adding("toolkit")
+        yield Finding(BAD, "nvcc", why, (), (fix,))
+    yield from check_path(settings, environ)
+    if build_directory:
+        yield check_build(os.path.abspath(build_directory))
+    yield from cache_checks.check_cache(settings)
+    if checks_files and settings.dir:
+        yield from cache_checks.check_files(settings)
+    yield from check_remotes(settings)
+    yield from check_executor(settings)
     if nvcc:
         yield from _compiles(nvcc, environ)
 
 
-def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
-    """Compile with nvcc, then twice through a new cache, and compare."""
-    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
-        # The user's settings, including those in the file, could change what the cache does.
-        environ = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
-        environ |= {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1", "XDG_CONFIG_HOME": folder}
-        with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
-            stream.write(nvcc_checks.SOURCE)
-        os.mkdir(f"{folder}/keep")
-        plain = [nvcc, "-c", "probe.cu", "-o", "plain.o", "-keep", "-keep-dir", "keep"]
-        seconds, output = _run(plain, folder, environ)
-        if output is not None:
-            yield Finding(BAD, "plain nvcc", "cannot compile:", tuple(output.splitlines()))
-            return
-        yield Finding(GOOD, "plain nvcc", f"compiles in {format_seconds(seconds)}")
-        time.sleep(_SETTLED)
-        cached = [*private_launcher(), nvcc, "-c", "probe.cu", "-o", "probe.o"]
-        for title, wanted in (("nvccache", outcomes.MISS), ("and again", outcomes.DIRECT_HIT)):
-            seconds, output = _run(cached, folder, environ)
-            if output is not None:
-                yield Finding(BAD, title, "cannot compile:", tuple(output.splitlines()))
-                return
-            yield _verdict(title, wanted, seconds, folder, counted(environ))
-
-
-def _verdict(title: str, wanted: str, seconds: float, folder: str, counts: dict[str, Any]) -> Finding:
-    with open(f"{folder}/plain.o", "rb") as plain, open(f"{folder}/probe.o", "rb") as ours:
-        if plain.read() != ours.read():
-            return Finding(BAD, title, "its object differs from nvcc's: please report this")
-    outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
-    reasons = ", ".join(counts["bypass_reasons"])
-    text = f"{outcome}{f' ({reasons})' if reasons else ''} in {format_seconds(seconds)}, the object is nvcc's"
-    text += " (in a temporary cache)" if wanted == outcomes.MISS else ""
-    return Finding(GOOD if outcome == wanted else ODD, title, text)
-
-
-def _run(command: list[str], folder: str, environ: dict[str, str]) -> tuple[float, str | None]:
-    """The seconds it took, and what it printed if it failed."""
-    started = time.monotonic()
-    with bar("compiling a small program", is_long=True):
-        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, check=False)
-    seconds = time.monotonic() - started
-    output = (done.stderr + done.stdout).decode(errors="replace").strip()
-    return seconds, (output or f"status {done.returncode}") if done.returncode else None
-
-
-def of_settings(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Wrong settings, those that went, and a base directory with which no call is shared."""
+def check_settings(settings: Config) -> Iterator[Finding]:
+    """Wrong settings, and those that went."""
     for problem, text in zip(settings.problems, log.sentences(settings), strict=True):
-        is_variable = problem.where.startswith("`NVCCACHE_")
-        mend = (f"unset {shlex.quote(problem.where.strip('`'))}",) if is_variable else ()
-        if problem.setting == "remote":  # without it, nothing would be shared
-            mend = ()
-        details = () if mend else (f"to fix it: correct {problem.where}",)
-        was_removed = bool(settings_file.instead_of(problem.word))
-        yield Finding(ODD if was_removed else BAD, "settings", text, details, mend)
+        was_removed = problem.word.removeprefix(PREFIX).lower() in log.REMOVED
+        fix = f"to fix it: correct {problem.where}"
+        yield Finding(ODD if was_removed else BAD, "settings", text, (fix,))
+
+
+def check_installation() -> Iterator[Finding]:
+    """The program behind `nvccache`, and the observer."""
+    path = launcher()
+    text = f"`{path}`" if path else "not installed as a program: start it with `python -m nvccache`"
+    if not sys.flags.isolated:
+        text += ", which is not compiled: there are no replays"
+    yield Finding(GOOD if path and sys.flags.isolated else ODD, "launcher", text, _notes("launcher"))
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        obstacle = observer.obstacle(folder, Store(folder))
+    text = f"{obstacle}: there are no direct hits" if obstacle else f"`{observer.LIBRARY}`"
+    yield Finding(ODD if obstacle else GOOD, "observer", text, _notes("observer"))
+
+
+def _notes(name: str) -> tuple[str, ...]:
+    """The notes of src/native/hatch_build.py about a part that it built."""
+    path = os.path.join(os.path.dirname(observer.LIBRARY), "notes")
     try:
-        if settings.log:
-            os.close(log.opened(settings.log))
-    except OSError as error:
-        text = f"nothing can be written to the log `{settings.log}`: {error.strerror}"
-        yield Finding(BAD, "log", text, (), (changing(settings, "log"),))
-    yield from _of_base_dir(settings.base_dir)
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            return tuple(line.strip() for line in stream if line.startswith(f"{name}: "))
+    except OSError:
+        return ()
 
 
-def _of_base_dir(base: str) -> Iterator[Finding]:
-    if not base:
-        return
-    real = os.path.realpath(base)
-    if real != base:
-        text = f"`base_dir` is `{base}`, which leads through a link to `{real}`: name that one"
-        yield Finding(ODD, "settings", text)
-    if any(os.path.exists(os.path.join(real, name)) for name in _OF_CHECKOUTS):
-        text = f"`base_dir` is a checkout, `{base}`: other checkouts share nothing with it"
-        details = (f"name the directory above all checkouts, `{os.path.dirname(real)}`",)
-        yield Finding(ODD, "settings", text, details)
-
-
-def of_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+def check_path(settings: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Which program `nvcc` is, and whether a shim finds a compiler."""
     folders = [folder for folder in environ.get("PATH", os.defpath).split(":") if folder]
     programs = [path for folder in folders if real_nvcc.is_program(path := os.path.join(folder, "nvcc"))]
     shims = [path for path in programs if real_nvcc.is_ours(path)]
     if not shims:
-        text = "`nvcc` is the real one: call `nvccache nvcc`, or see `nvccache install`"
+        text = "`nvcc` is NVIDIA's: call `nvccache nvcc`, or see `nvccache install`"
         yield Finding(GOOD, "on PATH", text)
     elif programs[0] != shims[0]:
         text = f"`{programs[0]}` comes before nvccache's `{shims[0]}`: calls of `nvcc` are not cached"
         first = shlex.quote(os.path.dirname(shims[0]))
         yield Finding(ODD, "on PATH", text, (), (f'export PATH={first}:"$PATH"',))
+    elif not real_nvcc.find("", settings.nvcc, environ):
+        why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
+        yield Finding(BAD, "on PATH", f"`{shims[0]}` is nvccache, but there is no nvcc for it to run: {why}")
     else:
         yield Finding(GOOD, "on PATH", f"`nvcc` is nvccache: `{shims[0]}`")
-    if shims and not real_nvcc.find("", settings.nvcc, environ):
-        why = real_nvcc.why_none("", settings.nvcc, settings.origins["nvcc"], environ)[1]
-        yield Finding(BAD, "shim", f"`{shims[0]}` is nvccache, but there is no nvcc for it to run: {why}")
-    if programs and os.path.basename(os.path.realpath(programs[0])) in OTHER_CACHES:
-        yield Finding(ODD, "on PATH", f"`{programs[0]}` is another cache: use only one of the two")
 
 
-def of_launchers(where: str, entries: Mapping[str, str]) -> Iterator[Finding]:
-    """CMake's launchers, in the environment or in a build."""
-    for name in _HOST:
-        if _names_nvccache(entries.get(name, "")):
-            text = f"`{name}` of {where} names nvccache for host code, which it does not cache"
-            yield Finding(ODD, "launcher", text, ("for host code, use ccache or sccache",))
-    value = entries.get(_CUDA, "")
-    others = [word for word in value.split(";") if os.path.basename(word) in OTHER_CACHES]
-    if others and _names_nvccache(value):
-        text = f"`{_CUDA}` of {where} is `{value}`, so that two caches share one compile"
-        mend = f"-D{_CUDA}={shlex.quote(launcher() or 'nvccache')}"
-        yield Finding(ODD, "two caches", text, (f"set it to nvccache alone: `{mend}`",))
-
-
-def _names_nvccache(value: str) -> bool:
-    return any(os.path.basename(word) in real_nvcc.OWN_NAMES for word in value.split(";"))
-
-
-def of_build(directory: str) -> Iterator[Finding]:
+def check_build(directory: str) -> Finding:
     """Whether a CMake build directory compiles CUDA through the cache."""
     path = os.path.join(directory, "CMakeCache.txt")
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(0, "it is not a regular file")  # a FIFO would wait for a writer
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             entries = dict(_ENTRY.findall(stream.read(_LARGEST)))
     except OSError as error:
         text = f"`{directory}` has no `CMakeCache.txt` that can be read: {error.strerror}"
-        yield Finding(BAD, "build", text, ("only CMake build directories can be checked",))
-        return
-    yield from of_launchers(f"`{directory}`", entries)
+        return Finding(BAD, "build", text, ("only CMake build directories can be checked",))
     compiler, value = entries.get("CMAKE_CUDA_COMPILER", ""), entries.get(_CUDA, "")
-    first = value.split(";")[0]
-    mend = f"cmake -D{_CUDA}={shlex.quote(launcher() or 'nvccache')} {shlex.quote(directory)}"
+    programs = value.split(";")
+    fix = f"cmake -D{_CUDA}={shlex.quote(launcher() or 'nvccache')} {shlex.quote(directory)}"
     if not compiler:
-        yield Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache has nothing to do there")
-    elif not os.path.isfile(compiler):
-        text = f"`CMAKE_CUDA_COMPILER` of `{directory}` is `{compiler}`, which does not exist"
-        yield Finding(BAD, "build", text, (), (f"rm {shlex.quote(path)}",))
-    elif first and not shutil.which(first):
-        text = f"`{_CUDA}` of `{directory}` is `{first}`, which does not exist: builds fail"
-        yield Finding(BAD, "build", text, (), (mend,))
-    elif _names_nvccache(value) or real_nvcc.is_ours(compiler):
-        yield Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")
-    else:
-        yield Finding(ODD, "build", f"`{directory}` compiles CUDA without nvccache", (), (mend,))
+        return Finding(ODD, "build", f"`{directory}` compiles no CUDA: nvccache has nothing to do there")
+    if programs[0] and not shutil.which(programs[0]):
+        text = f"`{_CUDA}` of `{directory}` is `{programs[0]}`, which does not exist: builds fail"
+        return Finding(BAD, "build", text, (), (fix,))
+    is_used = any(os.path.basename(program) in real_nvcc.OWN_NAMES for program in programs)
+    if is_used or real_nvcc.is_ours(compiler):
+        return Finding(GOOD, "build", f"`{directory}` compiles CUDA through the cache")
+    return Finding(ODD, "build", f"`{directory}` compiles CUDA without nvccache", (), (fix,))
+
+
+def check_remotes(settings: Config) -> Iterator[Finding]:
+    """Whether each remote answers, takes what is written, and has got what is queued for it."""
+    if not (settings.remote and settings.dir):
+        return
+    root = directory.of(settings)
+    for remote in remote_url.parse(settings.remote):
+        found = remotes.status_of(remote, root, not settings.readonly)
+        for fault, effect in (("", "cannot be used"), ("write_", "cannot be written to")):
+            if word := found[f"{fault}fault"]:
+                text = f"`{found['url']}` {effect}: {found[f'{fault}text']}"
+                yield Finding(BAD, "remote", text, (f"to fix it: {remotes.advice(word)}",))
+        if not found["fault"]:
+            yield Finding(GOOD, "remote", f"`{found['url']}` answers in {1000 * found['seconds']:.1f} ms")
+            if found["pending"] and not settings.readonly:
+                objects = format_count(found["pending"], "object")
+                yield Finding(ODD, "remote", f"{objects} still to be sent", (), ("nvccache remote push",))
+
+
+def check_executor(settings: Config) -> Iterator[Finding]:
+    """The state of NVCCACHE_EXECUTOR, if it is set."""
+    if not settings.executor:
+        return
+    try:
+        checks = importlib.import_module(f"{endpoint.PACKAGE}.checks")
+    except ImportError as error:
+        if error.name not in (endpoint.PACKAGE, f"{endpoint.PACKAGE}.checks"):
+            raise
+        again = "pip install --force-reinstall nvccache"
+        yield Finding(BAD, "executor", endpoint.NOT_INSTALLED, (), (again,))
+        return
+    yield from checks.of_executor(settings)
+    if outage := stats.outage_of_executor(settings):
+        until = moment(outage.until, "%H:%M:%S")
+        yield Finding(ODD, "executor", f"compiles send nothing until {until}: {outage.text}")
+
+
+def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
+    """Compile with nvcc, then twice through a new cache, and compare."""
+    started = [launcher()] if launcher() else [sys.executable, "-m", "nvccache"]
+    with tempfile.TemporaryDirectory(prefix="nvccache-doctor-") as folder:
+        # The user's settings, including those in the file, could change what the cache does.
+        environ = {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+        environ |= {"NVCCACHE_DIR": f"{folder}/cache", "NVCCACHE_STRICT": "1", "XDG_CONFIG_HOME": folder}
+        with open(f"{folder}/probe.cu", "w", encoding="utf-8") as stream:
+            stream.write(_SOURCE)
+        os.mkdir(f"{folder}/keep")
+        products = []
+        for title, command, expected in (
+            ("plain nvcc", [nvcc, "-keep", "-keep-dir", "keep"], ""),
+            ("nvccache", [*started, nvcc], outcomes.MISS),
+            ("and again", [*started, nvcc], outcomes.DIRECT_HIT),
+        ):
+            time.sleep(_SETTLED)
+            began = time.monotonic()
+            done = subprocess.run(
+                [*command, "-c", "probe.cu", "-o", "probe.o"],
+                cwd=folder, env=environ, capture_output=True, text=True, errors="replace", check=False,
+            )  # fmt: skip
+            seconds = format_seconds(time.monotonic() - began)
+            if done.returncode:
+                output = (done.stderr + done.stdout).strip() or f"status {done.returncode}"
+                yield Finding(BAD, title, "cannot compile:", tuple(output.splitlines()))
+                return
+            with open(f"{folder}/probe.o", "rb") as product:
+                products.append(product.read())
+            if products[0] != products[-1]:
+                yield Finding(BAD, title, "its object differs from nvcc's: please report this")
+                return
+            if not expected:
+                yield Finding(GOOD, title, f"compiles in {seconds}")
+                continue
+            counted = subprocess.check_output([*started, "stats", "--json", "--zero"], env=environ)
+            counts = json.loads(counted)
+            outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
+            reasons = "".join(f" ({reason})" for reason in counts["bypass_reasons"])
+            text = f"{outcome}{reasons} in {seconds}, the object is nvcc's"
+            yield Finding(GOOD if outcome == expected else ODD, title, text)

@@ -29,11 +29,9 @@ def events(as_json: bool) -> None:
 def _line(event: Event) -> str:
     """`2026-11-01 09:12:03  miss  3.21 s  a.o  because `x.h` changed`."""
     when = units.moment(event.started, "%Y-%m-%d %H:%M:%S")
-    if event.outcome == outcomes.BYPASS:
-        why = outcomes.REASONS.get(event.reason, event.reason)
-    else:
-        why = event.cause
-    made = event.product or " ".join(event.sources)
+    is_bypass = event.outcome == outcomes.BYPASS
+    why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
+    made = event.product or " ".join(event.sources) or event.directory
     shown = os.path.relpath(made, event.directory) if made.startswith(f"{event.directory}/") else made
     spent = format_seconds(event.seconds)
     return f"{when}  {event.outcome:<11} {spent:>9}  {shown}{f'  because {why}' if why else ''}"

@@ -1,4 +1,4 @@
-"""The names of commands, and the one that a misspelled name most likely means.
+"""The names of commands.
 
 The launcher looks up every name here before it searches for a compiler of that name, so that nothing costly
 is imported unless a name is ambiguous. To add a command: docs/development/extending.md.
@@ -6,42 +6,26 @@ is imported unless a name is ambiguous. To add a command: docs/development/exten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nvccache import real_nvcc
 
-# The groups of `nvccache --help`: command -> the module whose function of the same name is the command.
-GROUPS = {
-    "Everyday": {
-        "stats": "nvccache.cli.stats",
-        "explain": "nvccache.cli.explain",
-        "report": "nvccache.report.command",
-        "doctor": "nvccache.cli.doctor",
-        "events": "nvccache.cli.events",
-    },
-    "Setup and upkeep": {
-        "install": "nvccache.cli.install",
-        "config": "nvccache.cli.config",
-        "clean": "nvccache.cli.clean",
-    },
-    "Sharing": {
-        "remote": "nvccache.cli.remotes",
-    },
+# Command -> the module whose function of the same name is the command.
+COMMANDS = {
+    "stats": "nvccache.cli.stats",
+    "explain": "nvccache.cli.explain",
+    "report": "nvccache.report.command",
+    "doctor": "nvccache.cli.doctor",
+    "events": "nvccache.cli.events",
+    "install": "nvccache.cli.install",
+    "config": "nvccache.cli.config",
+    "clean": "nvccache.cli.clean",
+    "remote": "nvccache.cli.remotes",
 }
-COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
-_ALIKE = 0.75
 # Parts of a name such as `x86_64-linux-gnu-g++-12`: a name with one of these is a compiler's.
 _COMPILERS = """
 c++ cc ccache cl clang clang++ g++ gcc hipcc icc icpc icpx icx mpic++ mpicc mpicxx nvc nvc++ nvcc sccache
 """
-
-
-def nearest(name: str, names: Iterable[str] = COMMANDS) -> str:
-    """The most similar name; empty if none is similar."""
-    import difflib
-
-    found = difflib.get_close_matches(name.lower(), list(names), 1, _ALIKE)
-    return found[0] if found else ""
 
 
 def is_command(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
@@ -51,6 +35,8 @@ def is_command(name: str, arguments: Sequence[str], environ: Mapping[str, str]) 
     """
     import re
 
+    from nvccache import log
+
     if not set(_COMPILERS.split()).isdisjoint(re.split(r"[^a-z+]+", name.lower())):
         return False
-    return bool(nearest(name)) and not (arguments and real_nvcc.find(name, "", environ))
+    return bool(log.nearest(name, COMMANDS)) and not (arguments and real_nvcc.find(name, "", environ))

@@ -1,9 +1,8 @@
 """The output of commands: prints lines, with control characters escaped.
 
 No other module writes to a command's streams, since printed text may come from untrusted records, file names
-and variables. Text is coloured on terminals; JSON is for scripts; output files are replaced atomically;
-progress is only shown if standard error is a terminal. Failing to write ends the command with one sentence,
-see `OutputError`.
+and variables. Text is coloured on terminals; JSON is for scripts; output files are replaced atomically.
+Failing to write ends the command with one sentence, see `OutputError`.
 """
 
 from __future__ import annotations
@@ -13,28 +12,19 @@ import errno
 import json
 import os
 import signal
-import stat
 import sys
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
 from nvccache.log import printable
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-OnProgress = Callable[[int, int], None]  # (done, of how many)
 Part = str | tuple[str, str]  # of a line: text, or (text, colour)
 
-PATIENCE = 0.4  # seconds after which a progress bar is shown
 GREEN, YELLOW, RED = "green", "yellow", "red"
 GOOD, ODD, BAD = "ok", "note", "bad"  # states of what `doctor` finds
 _COLOURS = {GOOD: GREEN, ODD: YELLOW, BAD: RED}
-_TOPIC_WIDTH = 14
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 
@@ -112,7 +102,7 @@ def _warn(*parts: Part) -> None:
 
 def _echo(*parts: Part, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
-    is_coloured = has_colours(stream)
+    is_coloured = _has_colours(stream)
     encoding = (stream.encoding if stream else None) or "utf-8"
     line = ""
     for part in parts:
@@ -122,113 +112,41 @@ def _echo(*parts: Part, err: bool = False) -> None:
     click.echo(line, err=err, color=is_coloured)
 
 
-def has_colours(stream: IO[str] | None) -> bool:
-    """Whether to colour a stream: as set by variables, NO_COLOR first, else if it is a colour terminal."""
-    if os.environ.get("NO_COLOR"):
+def _has_colours(stream: IO[str] | None) -> bool:
+    """Whether a stream is a terminal with colours, whose user wants them."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
         return False
-    if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
-        return True
-    if os.environ.get("CLICOLOR") == "0" or os.environ.get("TERM", "dumb") == "dumb":
-        return False
-    return is_terminal(stream)
-
-
-def is_terminal(stream: IO[str] | None) -> bool:
     try:
         return stream is not None and stream.isatty()
     except (OSError, ValueError):
         return False
 
 
-@contextlib.contextmanager
-def bar(title: str, is_long: bool = False) -> Iterator[OnProgress]:
-    """Yield a function that shows progress, if standard error is a terminal.
+def replace_file(path: str, content: str, mode: int = 0o666) -> None:
+    """Write a file as a whole, so that a full disk leaves the old one, whose mode stays; raises Failure.
 
-    If `is_long`, the bar appears at once, even if the function is never called.
+    Devices and pipes are written to; `-` is standard output.
     """
-    if not is_terminal(sys.stderr) or os.environ.get("TERM", "dumb") == "dumb":
-        yield lambda done, total: None
-        return
-    started = time.monotonic()
-    shown = _drawn(title) if is_long else None
-
-    def on_progress(done: int, total: int) -> None:
-        nonlocal shown
-        if shown is None and time.monotonic() - started >= PATIENCE:
-            shown = _drawn(title)
-        if shown is not None:
-            shown.update(shown.task_ids[0], completed=done, total=total)
-
+    text = content.encode("utf-8", "backslashreplace")
+    target = os.path.realpath(path)
+    new = f"{target}.{os.getpid()}"
     try:
-        yield on_progress
-    finally:
-        if shown is not None:
-            shown.stop()
-
-
-def _drawn(title: str) -> Progress:
-    """A visible bar of unknown length."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = Console(file=sys.stderr, no_color=not has_colours(sys.stderr), highlight=False, emoji=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    shown = Progress(*columns, console=console, transient=True)
-    shown.add_task(title, total=None)
-    shown.start()
-    return shown
-
-
-@contextlib.contextmanager
-def replacing(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """A new file that replaces `path` when complete, so that a full disk leaves the old file intact.
-
-    By default it gets the mode of any new file. Raises OSError.
-    """
-    import tempfile  # takes longer than all other imports of `--version`
-
-    descriptor, new = tempfile.mkstemp(prefix=".nvccache-", dir=os.path.dirname(path) or ".")
-    try:
+        if path == "-" or (os.path.exists(target) and not os.path.isfile(target)):
+            with click.open_file(path, "wb") as stream:
+                stream.write(text)
+            return
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         with open(descriptor, "wb") as stream:
-            yield stream
+            if os.path.exists(target):
+                os.fchmod(descriptor, os.stat(target).st_mode & 0o777)
+            stream.write(text)
             stream.flush()
             os.fsync(descriptor)
-        if mode is None:
-            umask = os.umask(0o077)
-            os.umask(umask)
-            mode = 0o666 & ~umask
-        os.chmod(new, mode)
-        os.replace(new, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        os.replace(new, target)
+    except (OSError, RuntimeError) as error:  # RuntimeError: from click, for a closed stream
+        with contextlib.suppress(OSError):
             os.unlink(new)
-        raise
-
-
-def replace_file(path: str, content: str) -> None:
-    """Replace a file atomically; raises Failure.
-
-    Devices, pipes and the targets of links are written to directly; `-` is standard output.
-    """
-    try:
-        with _opened(path) as stream:
-            stream.write(content.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        what = "no process reads this pipe" if error.errno == errno.ENXIO else error.strerror or error
-        raise Failure(f"cannot write `{path}`: {what}") from None
-    except RuntimeError:  # from click, for a closed stream
-        raise Failure("standard output is closed") from None
-
-
-def _opened(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-    if path == "-":
-        return click.open_file(path, "wb")
-    if not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode):
-        return replacing(path)
-    # Opening a pipe without a reader would block.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    os.set_blocking(descriptor, True)
-    return open(descriptor, "wb")
+        raise Failure(f"cannot write `{path}`: {getattr(error, 'strerror', None) or error}") from None
 
 
 @dataclass(frozen=True)
@@ -243,8 +161,7 @@ class Finding:
 
 
 def show_finding(finding: Finding) -> None:
-    state = (f"{finding.state:<5}", _COLOURS[finding.state])
-    say_parts(state, f" {finding.topic:<{_TOPIC_WIDTH}} {finding.text}")
+    say_parts((f"{finding.state:<5}", _COLOURS[finding.state]), f" {finding.topic:<14} {finding.text}")
     lines = [*finding.details, *(f"to fix it: `{command}`" for command in finding.mend)]
     # Only the first line begins with a state; the others may quote any text, and are indented.
-    say(*[f"{'':<5} {'':<{_TOPIC_WIDTH}} {line}" for line in lines])
+    say(*[" " * 21 + line for line in lines])

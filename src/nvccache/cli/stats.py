@@ -2,99 +2,114 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
-from nvccache import __version__, config, remote_url
+from nvccache import __version__, config, endpoint, outcomes, remote_url
 from nvccache.cli import settings as our_settings
 from nvccache.cli import stats_text, units
 from nvccache.cli.output import WrongUsage, json_option, say, say_json
-from nvccache.cli.stats_text import Figures
-from nvccache.cli.units import format_count, format_size
 from nvccache.plan import stages
 from nvccache.remote import outages, uploads
-from nvccache.store import cachedir_tag, event_totals, eviction
+from nvccache.store import event_totals, events, eviction
 from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
 from nvccache.store.eviction import Amount
+
+Figures = Mapping[str, Any]  # the document of `nvccache stats --json`, or a part: docs/reference/json.md
+GROUPS = ("source", "reason", "architecture")
+HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 
 
 @click.command(epilog="Example: nvccache stats --since last-build")
 @json_option
 @click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
-@click.option(
-    "--by", type=click.Choice(list(stats_text.GROUPS)), help="Count by source, reason or architecture."
-)
-@click.option("--zero", "--reset", "reset", is_flag=True, help="Set the counts to zero after printing them.")
-def stats(as_json: bool, since: float | str | None, by: str | None, reset: bool) -> None:
+@click.option("--by", type=click.Choice(GROUPS), help="Count by source, reason or architecture.")
+@click.option("--zero", is_flag=True, help="Set the counts to zero after printing them.")
+def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) -> None:
     """Show how much was reused, and the size of the cache."""
-    if reset and (since is not None or by):
+    if zero and (since is not None or by):
         raise WrongUsage("`--zero` resets all counts: it cannot be combined with `--since` or `--by`")
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
+    root = settings.dir
     if by:
-        groups = stats_text.grouped(_events_of(settings.dir, since), by)
-        say(*(json.dumps(groups, indent=2).splitlines() if as_json else stats_text.table(groups, by)))
+        groups = _groups(_events_of(root, since), by)
+        if as_json:
+            say_json(groups)
+        else:
+            say(*stats_text.table(groups, by))
         return
-    statistics = _statistics(settings, since, reset)
+    last = _events_of(root, units.LAST_BUILD) if since is None else []  # before it is set to zero
+    if since is not None:
+        totals = event_totals.of_events(_events_of(root, since), stages.counted())
+    elif not root:
+        totals = event_totals.zeros(stages.counted())
+    elif zero:
+        our_settings.refuse_if_wrong(settings, "dir")
+        totals = event_totals.reset(root, stages.counted())
+    else:
+        totals = event_totals.read(root, stages.counted())
+    try:
+        usage = eviction.usage(root) if root else Amount(0, 0)
+    except NoCacheError:
+        usage = Amount(0, 0)
+    statistics = {
+        "version": __version__,
+        **totals,
+        "rates": _rates(totals),
+        "last_build": _build(last) if last else None,
+        "store": {"bytes": usage.bytes, "max_bytes": settings.max_size, "entries": usage.files},
+        "uploads": _uploads(settings),
+        "executor_outage": outages.to_json(outage_of_executor(settings)),
+    }
     if as_json:
         say_json(statistics)
     else:
-        say(*stats_text.summary(statistics, _cache(settings, statistics["store"])))
+        say(*stats_text.summary(statistics, root))
 
 
-def _statistics(settings: config.Config, since: float | str | None, reset: bool) -> Figures:
-    usage = _usage(settings)
-    root = settings.dir
-    if since is not None:
-        last = []
-        totals: Figures = event_totals.of_events(_events_of(root, since), stages.counted())
-    else:
-        last = _events_of(root, units.LAST_BUILD)  # before it is set to zero
-        totals = _totals(settings, reset)
+def _rates(totals: Figures) -> Figures:
+    """How many of the calls that could be hits were hits; `hit_rate` is from 0 to 1."""
+    hits = sum(totals["calls"][outcome] for outcome in HITS)
+    cacheable = hits + totals["calls"][outcomes.PARTIAL_HIT] + totals["calls"][outcomes.MISS]
     return {
-        "version": __version__,
-        **totals,
-        "rates": stats_text.rates(totals),
-        "last_build": stats_text.build(last) if last else None,
-        "store": {
-            "bytes": usage.bytes if usage else 0,
-            "max_bytes": settings.max_size,
-            "entries": usage.files if usage else 0,
-        },
-        "uploads": _uploads(settings),
-        "executor_outage": _outage(settings),
+        "hits": hits, "cacheable": cacheable, "hit_rate": round(hits / cacheable, 6) if cacheable else 0.0,
+    }  # fmt: skip
+
+
+def _build(found: Sequence[Event]) -> Figures:
+    """The main totals of some calls."""
+    totals = event_totals.of_events(found)
+    return {
+        **_rates(totals),
+        "since": totals["since"],
+        "until": round(max(event.ended for event in found), 3),
+        "calls": len(found),
+        "seconds_spent": totals["seconds_spent"],
+        "seconds_saved": totals["seconds_saved"],
+        "sent": totals["executor"]["sent"],
     }
 
 
-def _usage(settings: config.Config) -> Amount | None:
-    try:
-        return eviction.usage(settings.dir) if settings.dir else None
-    except NoCacheError:
-        return None
-
-
-def _outage(settings: config.Config) -> dict[str, object] | None:
-    """The outage for which no stage is sent to other machines; None if there is none."""
-    if not settings.executor:
-        return None
-
-    from nvccache.cli import remote_checks
-
-    return outages.to_json(remote_checks.outage_of(settings))
-
-
-def _uploads(settings: config.Config) -> dict[str, object]:
+def _uploads(settings: config.Config) -> Figures:
     """How many objects are still to be sent to the remotes, and why they are not."""
     written = [each.identity for each in remote_url.parse(settings.remote) if each.is_writable]
-    found = [outages.current(outages.OF_WRITING.format(each)) for each in written]
-    outage = next(filter(None, found), None)
+    found = (outages.current(outages.OF_WRITING.format(each)) for each in written)
     return {
         "pending": sum(len(uploads.queued(settings.dir, each)) for each in written),
-        "outage": outages.to_json(outage),
+        "outage": outages.to_json(next(filter(None, found), None)),
     }
+
+
+def outage_of_executor(settings: config.Config) -> outages.Outage | None:
+    """The outage for which compiles send no stages; None if they send, or nothing is set."""
+    if not settings.executor:
+        return None
+    return outages.current(outages.OF_EXECUTOR.format(endpoint.parse(settings.executor).identity))
 
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:
@@ -102,21 +117,34 @@ def _events_of(root: str, since: float | str | None) -> list[Event]:
     return event_totals.counted(units.events_of(root, since), root) if root else []
 
 
-def _totals(settings: config.Config, reset: bool) -> Figures:
-    root = settings.dir
-    if not root:
-        return event_totals.zeros(stages.counted())
-    if reset:
-        our_settings.refuse_if_wrong(settings, "dir")
-        return event_totals.reset(root, stages.counted())
-    return event_totals.read(root, stages.counted())
+def _groups(found: Iterable[Event], by: str) -> list[Figures]:
+    """The totals of calls of one group, slowest first; by architecture, of stages."""
+    groups: dict[str, list[Event]] = {}
+    for event in found:
+        for name, counted in _named(event, by):
+            groups.setdefault(name, []).append(counted)
+    made = [{"name": name, **_build(calls)} for name, calls in groups.items()]
+    return sorted(made, key=lambda group: -group["seconds_spent"])
 
 
-def _cache(settings: config.Config, size: Figures) -> stats_text.Row:
-    if not settings.dir:
-        return "cache", "none", our_settings.NO_CACHE
-    if not os.path.lexists(os.path.join(settings.dir, cachedir_tag.NAME)):
-        return "cache", "none", f"there is no cache in `{settings.dir}` yet"
-    limit = f"of {format_size(size['max_bytes'])}, " if size["max_bytes"] else ""
-    files = format_count(size["entries"], "file")
-    return "cache size", format_size(size["bytes"]), f"{limit}{files} in `{settings.dir}`"
+def _named(event: Event, by: str) -> Iterator[tuple[str, Event]]:
+    """The groups of a call, with what is counted there: by architecture, an event for each stage."""
+    if by == "source":
+        for source in event.sources:
+            yield os.path.normpath(os.path.join(event.directory, source)), event
+        if not event.sources:
+            yield "(no source)", event
+    elif by == "reason":
+        is_bypass = event.outcome == outcomes.BYPASS
+        why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
+        if why:
+            yield why, event
+    else:
+        for stage in event.stages:
+            outcome = outcomes.STAGE_HIT if stage.is_hit else outcomes.MISS
+            alone = Event(outcome, started=event.started + stage.start)
+            alone.seconds = events.tool_spent(stage)
+            alone.tool_saved = stage.cost if stage.is_hit else 0.0
+            alone.stages = [stage]
+            if stage.architecture:
+                yield stage.architecture, alone

@@ -1,84 +1,59 @@
-"""The figures of `nvccache stats`: totals and groups of calls, as text."""
+"""The figures of `nvccache stats` as text."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nvccache import config, outcomes, settings_file
+from nvccache.cli import settings as our_settings
 from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
-from nvccache.store import event_totals, events
-from nvccache.store.event_line import Event
+from nvccache.store import cachedir_tag
 
-Figures = Mapping[str, Any]  # the document of `nvccache stats --json`, or a part: docs/reference/json.md
-
-_HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
-_CACHEABLE = (*_HITS, outcomes.PARTIAL_HIT, outcomes.MISS)
 _MOST_GROUPS = 40
 _MOST_KINDS = 3  # in a row of the summary
-
-
-def rates(totals: Figures) -> Figures:
-    """How many of the calls that could be hits were hits; `hit_rate` is from 0 to 1."""
-    hits = sum(totals["calls"][outcome] for outcome in _HITS)
-    cacheable = sum(totals["calls"][outcome] for outcome in _CACHEABLE)
-    return {
-        "hits": hits,
-        "cacheable": cacheable,
-        "hit_rate": round(hits / cacheable, 6) if cacheable else 0.0,
-    }
-
-
-def build(found: Sequence[Event]) -> Figures:
-    """The main totals of some calls."""
-    totals = event_totals.of_events(found)
-    return {
-        **rates(totals),
-        "since": totals["since"],
-        "until": round(max(event.ended for event in found), 3),
-        "calls": len(found),
-        "seconds_spent": totals["seconds_spent"],
-        "seconds_saved": totals["seconds_saved"],
-        "sent": totals["executor"]["sent"],
-    }
-
-
 Row = tuple[str, str, str]  # label, amount, details
 
 
-def summary(statistics: Figures, cache: Row) -> list[str]:
+def summary(statistics: Mapping[str, Any], root: str) -> list[str]:
     """At most twelve lines, the headline first, without zeros."""
-    calls, executor = statistics["calls"], statistics["executor"]
+    calls, executor, remote = statistics["calls"], statistics["executor"], statistics["remote"]
     rows = []
-    for label, names in (("hits", _HITS), ("ran", (outcomes.PARTIAL_HIT, outcomes.MISS))):
-        rows += _counted(label, {name: calls[name] for name in names})
-    rows += _counted("left to nvcc", statistics["bypass_reasons"])
-    rows += _counted("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)})
-    remote, waiting = statistics["remote"], "".join(f"; {each}" for each in _waiting(statistics["uploads"]))
-    if remote["calls"] or waiting:
+    for label, counts in (
+        ("hits", {name: calls[name] for name in (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)}),
+        ("ran", {name: calls[name] for name in (outcomes.PARTIAL_HIT, outcomes.MISS)}),
+        ("left to nvcc", statistics["bypass_reasons"]),
+        ("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)}),
+    ):
+        rows += _counted(label, counts)
+    pending, outage = statistics["uploads"]["pending"], statistics["uploads"]["outage"]
+    if remote["calls"] or pending:
         received = (
             f"{format_size(remote['bytes_received'])}, {format_seconds(remote['seconds_waited'])} waited"
         )
-        detail = f"of {format_count(remote['asked'], 'object')} found, {received}{waiting}"
+        detail = f"of {format_count(remote['asked'], 'object')} found, {received}"
+        if pending:
+            why = f" ({outage['word']})" if outage else ""
+            objects = format_count(pending, "object")
+            detail += f"; {objects} still to be sent{why}: see `nvccache remote status`"
         rows.append(("remotes", str(remote["found"]), detail))
     if executor["sent"] or statistics["executor_outage"]:
         paused = "; none are sent now" if statistics["executor_outage"] else ""
         detail = f"stages sent, {executor['came_back']} came back{paused}"
         rows.append(("other machines", str(executor["sent"]), detail))
-    problems = {f"with {_wrong_setting(name)}": n for name, n in statistics["wrong_settings"].items()}
+    problems = {f"with wrong setting `{name}`": n for name, n in statistics["wrong_settings"].items()}
     problems[outcomes.FAULT] = calls[outcomes.FAULT]
-    for found in (statistics["store_faults"], statistics["remote"]["faults"]):
-        for word, count in found.items():
+    for faults in (statistics["store_faults"], remote["faults"]):
+        for word, count in faults.items():
             problems[word] = problems.get(word, 0) + count
     rows += [(*row[:2], f"{row[2]}: see `nvccache doctor`") for row in _counted("problems", problems)]
-    return [*_aligned(_headline(statistics, cache)), *([""] if rows else []), *_aligned(rows)]
+    return [*_aligned(_headline(statistics, root)), *([""] if rows else []), *_aligned(rows)]
 
 
-def _aligned(rows: Iterable[Row]) -> Iterator[str]:
-    for label, amount, detail in rows:
-        yield f"{label:<16}{amount:>11}  {detail}"
+def _aligned(rows: Iterable[Row]) -> list[str]:
+    return [f"{label:<16}{amount:>11}  {detail}" for label, amount, detail in rows]
 
 
 def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
@@ -91,8 +66,8 @@ def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
     return [(label, str(sum(count for count, _ in found)), ", ".join(kinds))]
 
 
-def _headline(statistics: Figures, cache: Row) -> list[Row]:
-    rates, last = statistics["rates"], statistics["last_build"]
+def _headline(statistics: Mapping[str, Any], root: str) -> list[Row]:
+    rates, last, size = statistics["rates"], statistics["last_build"], statistics["store"]
     rows = []
     if rates["cacheable"]:
         since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
@@ -103,7 +78,14 @@ def _headline(statistics: Figures, cache: Row) -> list[Row]:
         rows.append(("compiler time", share, amounts))
     elif not sum(statistics["calls"].values()):
         rows.append(("calls", "0", "none are counted yet"))
-    rows.append(cache)
+    if not root:
+        rows.append(("cache", "none", our_settings.NO_CACHE))
+    elif not os.path.lexists(os.path.join(root, cachedir_tag.NAME)):
+        rows.append(("cache", "none", f"there is no cache in `{root}` yet"))
+    else:
+        limit = f"of {format_size(size['max_bytes'])}, " if size["max_bytes"] else ""
+        files = format_count(size["entries"], "file")
+        rows.append(("cache size", format_size(size["bytes"]), f"{limit}{files} in `{root}`"))
     if last and last["cacheable"]:
         saved = f"{format_seconds(last['seconds_saved'])} of compiler time avoided"
         ago = format_ago(time.time() - last["until"])
@@ -111,88 +93,29 @@ def _headline(statistics: Figures, cache: Row) -> list[Row]:
     return rows
 
 
-def _share(rates: Figures) -> str:
+def _share(rates: Mapping[str, Any]) -> str:
     return f"{100 * rates['hits'] / rates['cacheable']:.1f} %"
 
 
-def _hits(rates: Figures) -> str:
+def _hits(rates: Mapping[str, Any]) -> str:
     return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
-
-
-def _wrong_setting(name: str) -> str:
-    of_none = {settings_file.UNKNOWN: "an unknown setting", settings_file.FILE: "a wrong settings file"}
-    return of_none.get(name, f"wrong setting `{name}`")
 
 
 def setting_sentences(names: Iterable[str]) -> dict[str, str]:
     """For each counted name of a wrong setting, what that means."""
     known = {name: f"the default of `{row.variable}` was used" for name, row in config.SETTINGS.items()}
-    return {
-        **dict.fromkeys(names, outcomes.WRONG_SETTINGS[settings_file.UNKNOWN]),
-        **known,
-        **outcomes.WRONG_SETTINGS,
-    }
+    unknown = dict.fromkeys(names, outcomes.WRONG_SETTINGS[settings_file.UNKNOWN])
+    return {**unknown, **known, **outcomes.WRONG_SETTINGS}
 
 
-def _waiting(counts: Figures) -> list[str]:
-    found = []
-    if counts["pending"]:
-        why = f" ({counts['outage']['word']})" if counts["outage"] else ""
-        objects = format_count(counts["pending"], "object")
-        found.append(f"{objects} still to be sent{why}: see `nvccache remote status`")
-    return found
-
-
-def _sources(event: Event) -> list[str]:
-    here = event.directory
-    return [os.path.normpath(os.path.join(here, source)) for source in event.sources] or ["(no source)"]
-
-
-def _of_reason(event: Event) -> list[str]:
-    is_bypass = event.outcome == outcomes.BYPASS
-    why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
-    return [why] if why else []
-
-
-def _architectures(event: Event) -> Iterator[tuple[str, Event]]:
-    """One event for each stage: groups by architecture count stages, not calls."""
-    for stage in event.stages:
-        if stage.architecture:
-            outcome = outcomes.STAGE_HIT if stage.is_hit else outcomes.MISS
-            alone = Event(outcome, started=event.started + stage.start)
-            alone.seconds = events.tool_spent(stage)
-            if stage.is_hit:
-                alone.tool_saved = stage.cost
-            alone.stages = [stage]
-            yield stage.architecture, alone
-
-
-GROUPS: dict[str, Callable[[Event], Iterable[tuple[str, Event]]]] = {
-    "source": lambda event: [(source, event) for source in _sources(event)],
-    "reason": lambda event: [(why, event) for why in _of_reason(event)],
-    "architecture": _architectures,
-}
-
-
-def grouped(found: Iterable[Event], by: str) -> list[Figures]:
-    """The totals of calls of one group, slowest first; by architecture, of stages."""
-    groups: dict[str, list[Event]] = {}
-    for event in found:
-        for name, counted in GROUPS[by](event):
-            groups.setdefault(name, []).append(counted)
-    made = [{"name": name, **build(events)} for name, events in groups.items()]
-    return sorted(made, key=lambda group: -group["seconds_spent"])
-
-
-def table(groups: Sequence[Figures], by: str) -> list[str]:
+def table(groups: Sequence[Mapping[str, Any]], by: str) -> list[str]:
+    """One line for each group, with a head."""
     counted = "stages" if by == "architecture" else "calls"
-    is_any_sent = any(group["sent"] for group in groups)
-    sent_head = f"{'sent':>9}" if is_any_sent else ""
-    found = [f"{counted:>9}{'hits':>9}{sent_head}{'spent':>14}{'avoided':>14}  {by}"]
+    rows = [f"{counted:>9}{'hits':>9}{'sent':>9}{'spent':>14}{'avoided':>14}  {by}"]
     for group in groups[:_MOST_GROUPS]:
         spent, saved = format_seconds(group["seconds_spent"]), format_seconds(group["seconds_saved"])
-        counts = f"{group['calls']:>9}{group['hits']:>9}" + (f"{group['sent']:>9}" if is_any_sent else "")
-        found.append(f"{counts}{spent:>14}{saved:>14}  {group['name']}")
+        counts = f"{group['calls']:>9}{group['hits']:>9}{group['sent']:>9}"
+        rows.append(f"{counts}{spent:>14}{saved:>14}  {group['name']}")
     if len(groups) > _MOST_GROUPS:
-        found.append(f"and {len(groups) - _MOST_GROUPS} more; --json has all of them")
-    return found
+        rows.append(f"and {len(groups) - _MOST_GROUPS} more; --json has all of them")
+    return rows

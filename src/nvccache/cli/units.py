@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import datetime
 
 import click
 
-from nvccache.config import UNITS, ConfigError, has_unit, parse_size
+from nvccache.config import ConfigError, parse_size
 from nvccache.store import events
 from nvccache.store.event_line import Event
 
@@ -19,20 +20,14 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
-def size_option(context: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option that takes a size such as `10G`: its bytes. The unit is required."""
-    if value is None:
-        return None
+def size_option(_: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Callback of an option that takes a size such as `10G`: its bytes."""
     try:
-        size = parse_size(value)
+        size = None if value is None else parse_size(value)
     except ConfigError as error:
         raise click.BadParameter(str(error), param=param) from None
     if size == 0:
-        everything = "--all" if context.command.name == "clean" else "--older-than 0d"
-        text = f"`{value}` means no limit; to remove everything, use `{everything}`"
-        raise click.BadParameter(text, param=param)
-    if not has_unit(value):
-        raise click.BadParameter(f"`{value}` has no unit: {UNITS}", param=param)
+        raise click.BadParameter(f"`{value}` means no limit; `--all` removes everything", param=param)
     return size
 
 
@@ -40,11 +35,29 @@ def age_option(_: click.Context, param: click.Parameter, value: str | None) -> f
     """Callback of an option that takes a duration such as `30d`: its seconds."""
     if value is None:
         return None
-    text = value.strip().lower()
-    number, unit = text[:-1], text[-1:]
-    if number.isascii() and number.isdecimal() and unit in _SECONDS:
-        return float(int(number) * _SECONDS[unit])
-    raise click.BadParameter(f"`{value}` is not an age such as `30d`, `12h` or `90m`", param=param)
+    seconds = _seconds_of(value)
+    if seconds is None:
+        raise click.BadParameter(f"`{value}` is not an age such as `30d`, `12h` or `90m`", param=param)
+    return seconds
+
+
+def since_option(_: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
+    """Callback of the option: a Unix time, LAST_BUILD, or None for all calls."""
+    if value in (None, _ALL, LAST_BUILD):
+        return None if value == _ALL else value
+    seconds = _seconds_of(value)
+    if seconds is not None:
+        return time.time() - seconds
+    try:
+        return datetime.fromisoformat(value).timestamp()
+    except (ValueError, OverflowError, OSError):
+        forms = f"an age such as `2h`, a date such as `2026-11-01T09:00`, `{LAST_BUILD}` nor `{_ALL}`"
+        raise click.BadParameter(f"`{value}` is neither {forms}", param=param) from None
+
+
+def _seconds_of(age: str) -> float | None:
+    found = re.fullmatch(r"([0-9]{1,9})([smhdw])", age.strip().lower())
+    return float(int(found[1]) * _SECONDS[found[2]]) if found else None
 
 
 def format_size(size: int) -> str:
@@ -92,29 +105,6 @@ def hits_of(hits: int, of: int, noun: str) -> str:
     if not hits:
         return f"no {noun} was a hit" if of == 1 else f"none of {of:,} {noun}s was a hit"
     return f"{hits:,} of {of:,} {noun}{'' if of == 1 else 's'} {'was a hit' if hits == 1 else 'were hits'}"
-
-
-def since_option(context: click.Context, param: click.Parameter, value: str | None) -> float | str | None:
-    """Callback of the option: a Unix time, LAST_BUILD, or None for all calls."""
-    if value in (None, _ALL):
-        return None
-    return value if value == LAST_BUILD else time_of(context, param, value)
-
-
-def time_of(context: click.Context, param: click.Parameter, value: str) -> float:
-    """The Unix time for an age, or for a date and time."""
-    try:
-        return datetime.fromisoformat(value).timestamp()
-    except (ValueError, OverflowError, OSError):
-        pass
-    try:
-        age = age_option(context, param, value)
-    except (click.BadParameter, OverflowError):
-        raise click.BadParameter(
-            f"`{value}` is neither an age such as `2h`, a date such as `2026-11-01T09:00` nor `{LAST_BUILD}`",
-            param=param,
-        ) from None
-    return time.time() - (age or 0.0)
 
 
 def events_of(root: str, since: float | str | None) -> list[Event]:

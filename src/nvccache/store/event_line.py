@@ -230,3 +230,11 @@ def event_of(line: bytes) -> Event | None:
     except ValueError:
         return None
     return event
+
+
+def stage_of(text: str) -> StageEvent | None:
+    """The inverse of `text_of_hit`; None if the text is malformed."""
+    try:
+        return StageEvent.of(text.split(PARTS))
+    except ValueError:
+        return None

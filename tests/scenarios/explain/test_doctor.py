@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from nvccache.store import event_line, event_totals, store
-from scenarios.support.toolkits import copy_toolkit, replace
 from workspaces import Result, Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -29,7 +28,7 @@ def test_a_sound_machine(workspace: Workspace) -> None:
     result, lines = examine(workspace)
     assert result.status == 0, result.stdout + result.stderr
     assert lines["nvcc"][0] == ("ok", f"CUDA {workspace_release(workspace)} at `{workspace.nvcc}`")
-    assert {"parts", "host compiler", "cache", "locks", "at once", "plain nvcc"} <= set(lines)
+    assert {"launcher", "observer", "on PATH", "cache", "plain nvcc"} <= set(lines)
     assert lines["nvccache"][0][1].startswith("miss in ")
     assert lines["and again"][0][1].startswith("direct_hit in ")
     assert not any(state == "bad" for found in lines.values() for state, _ in found)
@@ -40,42 +39,6 @@ def workspace_release(workspace: Workspace) -> str:
     from nvccache.toolkit.discovery import release_of
 
     return release_of(workspace.nvcc)
-
-
-def test_parts_of_two_releases(workspace: Workspace, tmp_path: Path) -> None:
-    """The trap of wheels that are not pinned."""
-    toolkit = copy_toolkit(workspace, tmp_path / "mixed")
-    real = (toolkit / "bin" / "nvlink").resolve()
-    version = "echo Cuda compilation tools, release 99.1, V99.1.2"
-    replace(
-        toolkit / "bin" / "nvlink",
-        f'#!/bin/sh\n[ "$1" = --version ] && {version} && exit\nexec {real} "$@"\n',
-    )
-    result, lines = examine(workspace)
-    assert result.status == 1
-    assert lines["parts"][0][0] == "bad"
-    assert "nvlink 99.1.2" in lines["parts"][0][1]
-
-
-def test_a_tool_that_is_not_there(workspace: Workspace, tmp_path: Path) -> None:
-    toolkit = copy_toolkit(workspace, tmp_path / "partial")
-    (toolkit / "bin" / "ptxas").unlink()
-    result, lines = examine(workspace, PATH="/usr/bin:/bin")
-    assert result.status == 1
-    assert lines["ptxas"] == [("bad", "this nvcc needs it, but it is missing")]
-    assert lines["plain nvcc"][0][0] == "bad"
-    other = workspace.write("other/ptxas", "#!/bin/sh\n")
-    other.chmod(0o755)
-    _, lines = examine(workspace, PATH=f"{other.parent}:/usr/bin:/bin")
-    assert lines["ptxas"] == [("note", f"not next to nvcc: PATH leads to `{other}`")]
-
-
-def test_a_script_as_host_compiler(workspace: Workspace) -> None:
-    script = workspace.write("bin/g++", '#!/bin/sh\nexport SOMETHING=1\nexec /usr/bin/g++ "$@"\n')
-    script.chmod(0o755)
-    result, lines = examine(workspace, NVCC_APPEND_FLAGS=f"-ccbin={script}")
-    assert result.status == 0, result.stdout
-    assert [state for state, _ in lines["host compiler"]] == ["ok"]
 
 
 @pytest.mark.by_default("missing")

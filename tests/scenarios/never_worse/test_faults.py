@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -153,19 +152,6 @@ def test_a_cache_directory_that_cannot_be_used(
         # first call may have left something half done.
         check_compiles(workspace, expected)
         check_compiles(workspace, expected)
-
-
-def test_calls_that_a_full_disk_does_not_count(workspace: Workspace) -> None:
-    workspace.write("a.cu", SOURCE)
-    with full(workspace.cache):
-        assert compile_cached(workspace).status == 0
-        with contextlib.suppress(OSError), (workspace.cache / "filler").open("wb", 0) as filler:
-            while filler.write(bytes(4096)):
-                pass
-        for command in ("stats", "explain", "report"):
-            shown = workspace.run([sys.executable, "-m", "nvccache", command]).stderr.decode()
-            why = f"`{workspace.cache}` is on a full disk: see `nvccache doctor`"
-            assert f"calls are not counted, because {why}" in shown
 
 
 def test_a_cache_that_became_read_only_still_serves(primed: tuple[Workspace, bytes]) -> None:

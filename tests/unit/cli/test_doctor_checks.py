@@ -1,21 +1,184 @@
-"""What `doctor` finds wrong with PATH, settings, builds and programs, and the command that fixes it."""
+"""What `nvccache doctor` finds wrong, and what fixes it; nothing that it tries stays in the cache."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import shutil
 import subprocess
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nvccache import config
-from nvccache.cli import doctor, nvcc_checks
+from nvccache.cli import cache_checks, doctor
+from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
+from nvccache.files import keys
 from nvccache.real_nvcc import SHIM_MARK
+from nvccache.remote import outages
+from nvccache.remote.service import ServiceError
+from nvccache.remote.shared_directory import SharedDirectory
+from nvccache.store import event_line, store
+from nvccache.store.event_line import Event
+from nvccache.store.store import Store
+from unprivileged import NOBODY
+
+
+def bad(findings):
+    return [finding for finding in findings if finding.state == BAD]
+
+
+def tree(root):
+    return sorted(str(path) for path in root.rglob("*"))
+
+
+@pytest.fixture
+def root():
+    """A cache with files in each part, outside pytest's directories, which only their owner may enter."""
+    outer = Path(tempfile.mkdtemp(prefix="nvccache-test-"))
+    outer.chmod(0o755)
+    path = outer / "a cache"
+    cache = Store(str(path))
+    for bucket in store.BUCKETS:
+        cache.add_record(bucket, "ab" * 32, b"body")
+    event_line.append(str(path), Event("miss"))
+    yield path
+    shutil.rmtree(outer)
+
+
+def check(root, **variables):
+    settings = config.load({"HOME": "/nowhere", "NVCCACHE_DIR": str(root), **variables})
+    return list(cache_checks.check_cache(settings))
+
+
+def test_each_part_of_a_sound_cache_is_tried_and_nothing_stays_in_it(root):
+    before = tree(root)
+    assert [finding.state for finding in check(root)] == [GOOD]
+    assert tree(root) == before
+
+
+def test_a_missing_cache_is_made_without_its_buckets(root):
+    assert [finding.state for finding in check(root.parent / "new")] == [GOOD]
+    assert sorted(os.listdir(root.parent / "new")) == ["CACHEDIR.TAG"]
+
+
+def test_a_cache_that_is_only_read_is_not_tried(root):
+    before = tree(root)
+    assert [finding.state for finding in check(root, NVCCACHE_READONLY="1")] == [ODD, GOOD]
+    check(root.parent / "new", NVCCACHE_READONLY="1")
+    assert tree(root) == before and not (root.parent / "new").exists()
+
+
+@contextlib.contextmanager
+def as_another_user():
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
+@pytest.mark.parametrize("part", ["tmp", "journal", "locks", *store.BUCKETS])
+def test_a_part_that_cannot_be_written_is_named_with_its_owner(root, part):
+    """A cache shared by all users, in which one has created something with another umask."""
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    (root / part).chmod(0o755)
+    with as_another_user():
+        (found,) = bad(check(root))
+    expected = f"nothing can be stored in `{root / part}` (of user 0, group 0, mode 755): Permission denied"
+    assert (found.text, "docs/how-to/shared-cache.md" in found.details[0]) == (expected, True)
+
+
+@pytest.mark.parametrize("place", ["tmp", "journal", "locks", store.BLOB])
+def test_a_link_in_place_of_a_part_is_bad_and_not_followed(root, tmp_path, place):
+    shutil.rmtree(root / place)
+    (tmp_path / "elsewhere").mkdir()
+    (root / place).symlink_to(tmp_path / "elsewhere")
+    (found,) = bad(check(root))
+    assert "it is a link, or not a directory" in found.text
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_a_full_disk_has_its_own_advice(root, monkeypatch):
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+    (found,) = bad(check(root))
+    assert "No space left" in found.text and "make room" in found.details[0]
+
+
+def test_a_cache_that_others_can_write_to_is_noted(root):
+    root.chmod(0o2775)
+    assert [finding.topic for finding in check(root)] == ["cache", "trust"]
+
+
+def test_a_directory_of_others_is_left_as_it_is(tmp_path):
+    (tmp_path / "mine").write_text("")
+    before = tree(tmp_path)
+    (found,) = check(tmp_path)
+    assert found.state == BAD and "holds files but is not an nvccache cache" in found.text
+    assert tree(tmp_path) == before
+
+
+def test_without_a_home_directory_there_is_no_cache(monkeypatch):
+    monkeypatch.setattr(config, "home_of", lambda environ: "")
+    (found,) = cache_checks.check_cache(config.load({}))
+    assert found.state == BAD and "there is no home directory" in found.text
+
+
+@pytest.fixture
+def filled(cache_dir):
+    """The files of a cache with a blob as it is, a compressed one, and the record of an object."""
+    cache = Store(cache_dir)
+    for content in (b"x" * 5000, b"y" * 5000):
+        cache.add_blob(keys.digest_bytes(content), content, compress=content[:1] == b"y")
+    object_record.add(["/b/a.o"], ObjectRecord("it is the first", "miss"), cache)
+    return [path for bucket in store.BUCKETS for path in Path(cache_dir, bucket).glob("*/*")]
+
+
+def check_files(cache_dir):
+    (found,) = cache_checks.check_files(config.load({"NVCCACHE_DIR": cache_dir}))
+    return found
+
+
+def test_undamaged_files_are_good_and_unused(cache_dir, filled):
+    before = [path.stat().st_mtime_ns for path in filled]
+    found = check_files(cache_dir)
+    assert found.state == GOOD and found.text.startswith("3 files without damage, ")
+    assert [path.stat().st_mtime_ns for path in filled] == before
+
+
+def test_damaged_files_are_named_and_stay(cache_dir, filled):
+    for path in filled:
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    found = check_files(cache_dir)
+    assert (found.state, found.text) == (BAD, "3 of 3 files damaged: they are made again when needed")
+    assert sorted(found.details) == sorted(str(path.relative_to(cache_dir)) for path in filled)
+    assert all(path.exists() for path in filled)
+
+
+def test_a_file_where_it_is_not_looked_up_and_a_link_are_damaged(cache_dir, filled):
+    path = next(path for path in filled if path.name == keys.digest_bytes(b"x" * 5000))
+    os.link(path, path.parent / ("0" * 64))
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    assert len(check_files(cache_dir).details) == 2
 
 
 @pytest.fixture
 def programs(tmp_path, cache_dir):
-    """Directories with an nvcc each: `shim` has nvccache's, `cuda` a real one, `empty` none."""
+    """Directories with an nvcc each: `shim` has nvccache's, `cuda` another, `empty` none."""
     for name, text in (("shim", SHIM_MARK.decode()), ("cuda", "nvcc")):
         (tmp_path / name).mkdir()
         program = tmp_path / name / "nvcc"
@@ -25,22 +188,19 @@ def programs(tmp_path, cache_dir):
     return tmp_path
 
 
-def of_path(programs, *names, **variables):
+def check_path(programs, *names, **variables):
     environ = {**os.environ, "PATH": ":".join(str(programs / name) for name in names), **variables}
-    return list(doctor.of_path(config.load(environ), environ))
+    (found,) = doctor.check_path(config.load(environ), environ)
+    return found
 
 
-def test_a_shim_that_is_first_is_good(programs):
-    (found,) = of_path(programs, "empty", "shim", "cuda")
-    assert (found.state, found.mend) == (GOOD, ())
-    (found,) = of_path(programs, "cuda")
-    assert found.state == GOOD and "the real one" in found.text
-
-
-def test_a_shim_that_is_not_first_is_put_there(programs):
-    (found,) = of_path(programs, "cuda", "shim")
+def test_a_shim_must_be_first_on_path_and_find_a_compiler(programs):
+    assert check_path(programs, "cuda").state == GOOD
+    assert check_path(programs, "empty", "shim", "cuda").state == GOOD
+    found = check_path(programs, "shim", NVCCACHE_NVCC="/nowhere/nvcc")
+    assert found.state == BAD and "no nvcc for it to run" in found.text
+    found = check_path(programs, "cuda", "shim")
     assert found.state == ODD
-    assert found.mend == (f'export PATH={programs}/shim:"$PATH"',)
     done = subprocess.run(
         ["/bin/sh", "-c", f"{found.mend[0]}; command -v nvcc"],
         env={"PATH": f"{programs}/cuda:{programs}/shim"}, capture_output=True, text=True, check=True,
@@ -48,132 +208,75 @@ def test_a_shim_that_is_not_first_is_put_there(programs):
     assert done.stdout == f"{programs}/shim/nvcc\n"
 
 
-def test_ccache_under_the_name_of_nvcc_is_a_second_cache(programs):
-    (programs / "links").mkdir()
-    (programs / "links" / "ccache").write_text("")
-    (programs / "links" / "ccache").chmod(0o755)
-    (programs / "links" / "nvcc").symlink_to("ccache")
-    assert [each.state for each in of_path(programs, "links", "cuda")] == [GOOD, ODD]
-
-
-def of_settings(**variables):
-    environ = {**os.environ, **variables}
-    return list(doctor.of_settings(config.load(environ), environ))
-
-
-def write_settings(text):
-    path = config.config_file(os.environ)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as stream:
-        stream.write(text)
-    return path
-
-
-def test_a_bad_variable_is_named(cache_dir):
-    (found,) = of_settings(NVCCACHE_MAX_SIZE="ten")
-    assert (found.state, found.mend) == (BAD, ("unset NVCCACHE_MAX_SIZE",))
-
-
-def test_a_wrong_remote_is_corrected_and_not_removed(cache_dir):
-    (found,) = of_settings(NVCCACHE_REMOTE="file://shared,rw")
-    assert (
-        "no absolute path after `file://`, which begins with `/`; write it as `file:///directory,rw`"
-        in found.text
-    )
-    assert (found.details, found.mend) == (("to fix it: correct `NVCCACHE_REMOTE`",), ())
-
-
 @pytest.mark.parametrize(
-    ("text", "where"),
+    ("entries", "state", "mend"),
     [
-        ('max_size = "ten"\n', "line 1"),
-        ('jobs = 2\nmax_sise = "1G"\n', "line 2"),
-        ("\nnot toml\njobs = 3\n", "line 2"),
-        ("max_size = \n", "line 1"),
+        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING={bin}/nvccache", GOOD, ""),
+        ("CMAKE_CUDA_COMPILER_LAUNCHER:UNINITIALIZED={bin}/time;{bin}/nvccache", GOOD, ""),
+        ("", ODD, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER="),
+        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING=/gone/nvccache", BAD, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER="),
+        (None, ODD, ""),
     ],
 )
-def test_bad_settings_are_named_with_file_and_line(cache_dir, text, where):
-    path = write_settings(text)
-    (found,) = of_settings()
-    assert found.state == BAD and found.text.startswith(f"`{path}` {where}: ")
-    assert found.details == (f"to fix it: correct `{path}` {where}",)
-
-
-def test_a_base_directory_with_which_nothing_is_shared_is_named(cache_dir, tmp_path):
-    (tmp_path / "work" / "checkout" / ".git").mkdir(parents=True)
-    (tmp_path / "link").symlink_to("work")
-    assert of_settings(NVCCACHE_BASE_DIR=str(tmp_path / "work")) == []
-    (found,) = of_settings(NVCCACHE_BASE_DIR=str(tmp_path / "link"))
-    assert found.state == ODD and f"through a link to `{tmp_path}/work`" in found.text
-    (found,) = of_settings(NVCCACHE_BASE_DIR=str(tmp_path / "work" / "checkout"))
-    assert found.state == ODD and "other checkouts share nothing" in found.text
-    assert f"`{tmp_path}/work`" in found.details[0]
-
-
-def test_launchers_of_variables(cache_dir):
-    def found(**variables):
-        return list(doctor.of_launchers("the environment", variables))
-
-    assert found(CMAKE_CUDA_COMPILER_LAUNCHER="time;nvccache") == []
-    (for_host,) = found(CMAKE_CXX_COMPILER_LAUNCHER="/usr/bin/nvccache")
-    assert (for_host.state, for_host.topic) == (ODD, "launcher")
-    (two,) = found(CMAKE_CUDA_COMPILER_LAUNCHER="/usr/bin/sccache;nvccache")
-    assert (two.state, two.topic) == (ODD, "two caches")
-
-
-def test_a_shim_with_no_nvcc_behind_it_is_bad(programs):
-    _, found = of_path(programs, "shim", NVCCACHE_NVCC="/nowhere/nvcc")
-    assert found.state == BAD and "no nvcc for it to run" in found.text
-    assert len(of_path(programs, "shim", NVCCACHE_NVCC=f"{programs}/cuda/nvcc")) == 1
-
-
-def test_a_log_that_cannot_be_written_is_named(cache_dir, tmp_path):
-    assert of_settings(NVCCACHE_LOG=f"{tmp_path}/log") == []
-    (found,) = of_settings(NVCCACHE_LOG=f"{tmp_path}/missing/log")
-    assert (found.state, found.mend) == (BAD, ("unset NVCCACHE_LOG",))
-
-
-@pytest.mark.parametrize(
-    ("entries", "state", "mend", "others_found"),
-    [
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING={bin}/nvccache", GOOD, "", 0),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:UNINITIALIZED={bin}/nvccache", GOOD, "", 0),
-        ("", ODD, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER=", 0),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING=", ODD, "cmake -DCMAKE_CUDA_COMPILER_LAUNCHER=", 0),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING=/gone/nvccache", BAD, "cmake -DCMAKE_CUDA", 0),
-        ("CMAKE_CUDA_COMPILER_LAUNCHER:STRING={bin}/ccache;{bin}/nvccache", GOOD, "", 1),
-        ("CMAKE_CXX_COMPILER_LAUNCHER:STRING=nvccache", ODD, "cmake -DCMAKE_CUDA", 1),
-    ],
-)
-def test_a_build_directory(programs, entries, state, mend, others_found):
-    for name in ("nvccache", "ccache"):
-        (programs / "cuda" / name).symlink_to("nvcc")
+def test_a_build_directory(programs, entries, state, mend):
     cuda = programs / "cuda"
-    text = f"# by CMake\nCMAKE_CUDA_COMPILER:FILEPATH={cuda}/nvcc\n{entries.format(bin=cuda)}\n"
+    for name in ("nvccache", "time"):
+        (cuda / name).symlink_to("nvcc")
+    compiler = "CMAKE_CXX_COMPILER" if entries is None else "CMAKE_CUDA_COMPILER"
+    text = f"# by CMake\n{compiler}:FILEPATH={cuda}/nvcc\n{(entries or '').format(bin=cuda)}\n"
     (programs / "CMakeCache.txt").write_text(text)
-    *others, last = doctor.of_build(str(programs))
-    assert (last.state, [line[: len(mend)] for line in last.mend]) == (state, [mend] if mend else [])
-    assert len(others) == others_found
+    found = doctor.check_build(str(programs))
+    assert (found.state, [line[: len(mend)] for line in found.mend]) == (state, [mend] if mend else [])
+    assert doctor.check_build(str(programs / "nowhere")).state == BAD
 
 
-def test_build_directories_that_say_nothing(programs):
-    (found,) = doctor.of_build(str(programs / "nowhere"))
-    assert found.state == BAD
-    os.mkfifo(programs / "CMakeCache.txt")
-    (found,) = doctor.of_build(str(programs))
-    assert found.state == BAD and "not a regular file" in found.text
-    (programs / "CMakeCache.txt").unlink()
-    (programs / "CMakeCache.txt").write_text("CMAKE_CXX_COMPILER:FILEPATH=/usr/bin/c++\n")
-    (found,) = doctor.of_build(str(programs))
-    assert found.state == ODD and "no CUDA" in found.text
-    (programs / "CMakeCache.txt").write_text("CMAKE_CUDA_COMPILER:FILEPATH=/gone/nvcc\n")
-    (found,) = doctor.of_build(str(programs))
-    assert (found.state, found.mend) == (BAD, (f"rm {programs}/CMakeCache.txt",))
+def test_wrong_settings_are_bad_and_removed_ones_a_note(cache_dir):
+    environ = {**os.environ, "NVCCACHE_REMOTE": "file://shared,rw", "NVCCACHE_UMASK": "002"}
+    wrong, removed = doctor.check_settings(config.load(environ))
+    assert (wrong.state, removed.state) == (BAD, ODD)
+    assert "it has no absolute path" in wrong.text
+    assert wrong.details == ("to fix it: correct `NVCCACHE_REMOTE`",)
 
 
 def test_notes_of_the_build_of_nvccache_are_shown(tmp_path, monkeypatch):
     (tmp_path / "notes").write_text("launcher: not built: no room\nobserver: not built: error: too odd\n")
-    monkeypatch.setattr(nvcc_checks.observer, "LIBRARY", str(tmp_path / "observer.so"))
-    found = list(nvcc_checks.of_installation(config.load({"NVCCACHE_DIR": str(tmp_path / "cache")})))[-1]
+    monkeypatch.setattr(doctor.observer, "LIBRARY", str(tmp_path / "observer.so"))
+    found = list(doctor.check_installation())[-1]
     assert (found.state, found.details) == (ODD, ("observer: not built: error: too odd",))
-    assert found.text.startswith("the observer was not built")
+
+
+@pytest.fixture
+def far(tmp_path, own_pool, monkeypatch, cache_dir):
+    (tmp_path / "far").mkdir()
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
+
+
+def check_remotes():
+    return list(doctor.check_remotes(config.load(os.environ)))
+
+
+def fail(monkeypatch, word, name="get"):
+    def raised(*_):
+        raise ServiceError(word)
+
+    monkeypatch.setattr(SharedDirectory, name, raised)
+
+
+def test_a_remote_that_answers_is_good_and_one_that_does_not_has_advice(far, monkeypatch):
+    assert [finding.state for finding in check_remotes()] == [GOOD]
+    fail(monkeypatch, "denied", "put")
+    write, read = check_remotes()
+    assert (write.state, read.state) == (BAD, GOOD) and "cannot be written to: it denies access" in write.text
+    fail(monkeypatch, "not_installed")
+    (found,) = check_remotes()
+    assert found.details == (f"to fix it: `{adding('remote')}`",)
+
+
+def test_an_outage_of_the_executor_is_shown(cache_dir, own_pool, monkeypatch):
+    checks = SimpleNamespace(of_executor=lambda settings: [])
+    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: checks)
+    settings = config.load({**os.environ, "NVCCACHE_EXECUTOR": "grpc://h:1"})
+    assert list(doctor.check_executor(settings)) == []
+    outages.begin(outages.OF_EXECUTOR.format(doctor.endpoint.parse("grpc://h:1").identity), "full", "no room")
+    (found,) = doctor.check_executor(settings)
+    assert found.state == ODD and found.text.endswith(": no room")

@@ -10,7 +10,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 
 import fake_engine
 from nvccache import config, endpoint, outcomes
-from nvccache.cli import remote_checks
+from nvccache.cli import doctor
 from nvccache.cli.install import adding
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.remote import outages
@@ -19,7 +19,7 @@ from nvccache.remote_execution import client, faults, work
 
 def findings(text, **variables):
     settings = config.load({"HOME": "/nowhere", "NVCCACHE_EXECUTOR": text, **variables})
-    return list(remote_checks.of_executor(settings))
+    return list(doctor.check_executor(settings))
 
 
 def found(text, **variables):
@@ -69,6 +69,12 @@ def test_a_missing_package_for_engines_is_reported(monkeypatch):
     assert finding.details == ("grpc is not installed",)
 
 
+def test_a_missing_certificate_is_reported_with_its_option(tmp_path):
+    (finding,) = findings(f"grpcs://127.0.0.1:1?ca={tmp_path}/ca.pem")
+    assert finding.text == "`grpcs://127.0.0.1:1` cannot be used: denied"
+    assert finding.details[0] == "file of `ca`: No such file or directory"
+
+
 def test_each_fault_has_a_sentence():
     words = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
     assert words - {faults.CANCELLED} == {*outcomes.EXECUTOR_FAULTS}
@@ -95,8 +101,10 @@ def test_a_launcher_needs_a_program_and_a_directory(tmp_path):
 
 def test_what_the_settings_file_says_is_mended_there(tmp_path):
     (tmp_path / "nvccache").mkdir()
-    (tmp_path / "nvccache" / "config.toml").write_text('executor = "prefix:no-such-launcher"\n')
-    (finding,) = remote_checks.of_executor(config.load({"HOME": "/", "XDG_CONFIG_HOME": str(tmp_path)}))
+    file = tmp_path / "nvccache" / "config.toml"
+    file.write_text('# ours\nexecutor = "prefix:no-such-launcher"\n')
+    environ = {"HOME": "/nowhere", "XDG_CONFIG_HOME": str(tmp_path)}
+    (finding,) = doctor.check_executor(config.load(environ))
     assert finding.mend == ("nvccache config --unset executor",)
 
 
@@ -106,7 +114,7 @@ def test_an_outage_is_reported(tmp_path):
     states = found("prefix:env", NVCCACHE_EXECUTOR_DIR=str(tmp_path))
     assert states[1][0] == ODD
     assert states[1][1].startswith("compiles send nothing until ")
-    assert states[1][1].endswith(": no_workers")
+    assert states[1][1].endswith(": it waited 10 s")
 
 
 def test_without_the_check_of_processors_nothing_is_sent(monkeypatch):
@@ -117,4 +125,3 @@ def test_without_the_check_of_processors_nothing_is_sent(monkeypatch):
 
 def test_nothing_is_said_where_nothing_is_set():
     assert found("") == []
-    assert remote_checks.outage_of(config.load({"HOME": "/nowhere"})) is None

@@ -1,0 +1,101 @@
+"""`nvccache config` and the user's file: a change is one line, or refused. For what it prints see golden/."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+
+import pytest
+
+from nvccache import config
+
+
+@pytest.fixture
+def file(cache_dir):
+    path = pathlib.Path(config.config_file(os.environ))
+    path.parent.mkdir(parents=True)
+    return path
+
+
+TEXT = '# mine\nmax_size = "1G"  # enough\n\n"jobs" = 3\n# the rest\n[table]\nmax_size = 1\n'
+
+
+def test_a_new_file_is_private_and_the_mode_of_an_old_one_stays(nvccache, file, tmp_path):
+    nvccache.lines("config", "jobs", "2")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("jobs = 2\n", 0o600)
+    (tmp_path / "dotfile").write_text("jobs = 1\n")
+    (tmp_path / "dotfile").chmod(0o640)
+    file.unlink()
+    file.symlink_to(tmp_path / "dotfile")
+    nvccache.lines("config", "jobs", "2")
+    assert file.is_symlink() and (tmp_path / "dotfile").read_text() == "jobs = 2\n"
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_new_setting_comes_before_any_table(nvccache, file):
+    file.write_text(TEXT)
+    for name, value in (("log", "/l"), ("readonly", "on"), ("NVCCACHE_BASE_DIR", "~/src"), ("jobs", "7")):
+        nvccache.lines("config", name, value)
+    loaded = config.load({**os.environ, "HOME": "/home/x", "XDG_CONFIG_HOME": str(file.parent.parent)})
+    assert (loaded.log, loaded.readonly, loaded.base_dir, loaded.jobs) == ("/l", True, "/home/x/src", 7)
+    assert file.read_text().endswith("[table]\nmax_size = 1\n") and "# enough" in file.read_text()
+
+
+@pytest.mark.parametrize("value", ['/a"b\\c', "/ü\t", "/#x"])
+def test_a_value_is_read_as_it_was_typed(nvccache, file, value):
+    nvccache.lines("config", "log", value)
+    assert config.load(os.environ).log == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'max_size = "1G"\njobs 3\n',  # no TOML
+        "# head\n[jobs] # c1\na = 1\n",
+        "jobs = [ # one\n 5, # two\n]\n",
+        "jobs.foo = 5\n",
+        'jobs = """\n3"""\n',
+    ],
+)
+def test_what_is_more_than_one_line_is_left_to_its_author(nvccache, file, text):
+    file.write_text(text)
+    result = nvccache("config", "jobs", "4")
+    assert (result.exit_code, file.read_text()) == (1, text)
+    assert result.output.startswith("Error: `jobs` is unchanged in ")
+
+
+@pytest.mark.parametrize("value", [" ", "/\udcff", "/\x7f"])
+def test_a_value_that_the_file_cannot_have_is_refused(nvccache, file, value):
+    file.write_text(TEXT)
+    assert nvccache("config", "log", value).exit_code == 1
+    assert file.read_text() == TEXT
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "endless"])
+def test_a_file_that_is_none_is_not_waited_for(nvccache, file, kind):
+    os.mkfifo(file) if kind == "FIFO" else file.symlink_to("/dev/zero")
+    result = nvccache("config", "max_size", "20G")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1].endswith("it is no regular file")
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_file_as_it_is(nvccache, file, monkeypatch, step):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file.write_text(TEXT)
+    monkeypatch.setattr(os, step, fail)
+    result = nvccache("config", "jobs", "9")
+    assert result.exit_code == 1
+    assert result.output == f"Error: cannot write `{file}`: No space left on device\n"
+    assert file.read_text() == TEXT and os.listdir(file.parent) == [file.name]
+
+
+def test_without_a_home_directory_there_is_no_file(nvccache, monkeypatch):
+    monkeypatch.setattr(config, "home_of", lambda environ: "")
+    assert nvccache("config").output.endswith("\nfile: none, because there is no home directory\n")
+    for argv in (["jobs", "1"], ["--unset", "jobs"]):
+        result = nvccache("config", *argv)
+        assert result.exit_code == 1 and result.output.startswith("Error: there is no settings file")

@@ -1,0 +1,114 @@
+"""`nvccache remote`: what `status` tries and what `push` sends. For what they print see golden/."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from nvccache import remote_url
+from nvccache.files import keys
+from nvccache.remote import outages, uploads
+from nvccache.remote.service import ServiceError
+from nvccache.remote.shared_directory import SharedDirectory
+from nvccache.store import store
+from nvccache.store.store import Store
+
+
+@pytest.fixture
+def far(tmp_path, own_pool, monkeypatch):
+    """A directory that is written to as a remote."""
+    (tmp_path / "far").mkdir()
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
+    return tmp_path / "far"
+
+
+@pytest.fixture
+def identity(far):
+    return remote_url.parse(os.environ["NVCCACHE_REMOTE"])[0].identity
+
+
+@pytest.fixture
+def queued(cache_dir, identity):
+    """Two objects in the cache and in the queue."""
+    cache = Store(cache_dir)
+    contents = (b"an object", os.urandom(80_000))
+    for content in contents:
+        cache.add_blob(keys.digest_bytes(content), content, compress=False)
+    items = [(store.BLOB, keys.digest_bytes(content)) for content in contents]
+    assert uploads.enqueue(cache.directory, [identity], items)
+
+
+def files(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def fail(patch, word, name):
+    def raised(*_):
+        raise ServiceError(word)
+
+    patch.setattr(SharedDirectory, name, raised)
+
+
+@pytest.mark.parametrize(
+    ("rights", "failing", "is_left"),
+    [
+        ("", "", [False, True]),
+        (",rw", "", [False, False]),
+        (",rw", "get", [True, True]),
+        (",rw", "put", [False, True]),
+    ],
+)
+def test_status_ends_the_outages_of_what_works(
+    nvccache, far, identity, monkeypatch, rights, failing, is_left
+):
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{far}{rights}")
+    names = [identity, outages.OF_WRITING.format(identity)]
+    for name in names:
+        outages.begin(name, "unreachable", "no connection")
+    if failing:
+        fail(monkeypatch, "denied", failing)
+    result = nvccache("remote", "status")
+    assert result.exit_code == bool(failing)
+    assert [bool(outages.current(name)) for name in names] == is_left
+    assert ("skipped by compiles until" in result.stdout) == is_left[0]
+    assert ("not written to by compiles" in result.stdout) == (is_left[1] and bool(rights))
+
+
+def test_status_tries_to_write_if_compiles_do(nvccache, far, monkeypatch):
+    assert nvccache("remote", "status", NVCCACHE_READONLY="1").exit_code == 0
+    assert files(far) == []
+    assert nvccache("remote", "status").exit_code == 0
+    assert len(files(far)) == 1
+    with monkeypatch.context() as patch:
+        fail(patch, "denied", "put")
+        assert nvccache.json("remote", "status")["remotes"][0]["write_fault"] == "denied"
+        assert nvccache("remote", "status", NVCCACHE_READONLY="1").exit_code == 0
+    monkeypatch.setattr(SharedDirectory, "get", lambda *_: b"something else")
+    assert "it does not return what was written" in nvccache("remote", "status").stdout
+
+
+@pytest.mark.parametrize("command", [["remote", "status"], ["doctor"]])
+def test_no_command_waits_as_long_as_an_upload(nvccache, far, monkeypatch, command):
+    waited = []
+
+    def asked(remote, environ, seconds):
+        waited.append(seconds)
+        raise ServiceError("timeout")
+
+    monkeypatch.setattr("nvccache.cli.remotes.connect", asked)
+    monkeypatch.setattr("nvccache.cli.doctor.discovery.find_nvcc", lambda *_: None)
+    assert nvccache(*command).exit_code == 1
+    assert waited == [5]
+
+
+def test_push_sends_what_is_queued_and_a_fault_keeps_the_queue(nvccache, far, identity, queued, monkeypatch):
+    with monkeypatch.context() as patch:
+        fail(patch, "full", "put")
+        result = nvccache("remote", "push", "--json")
+        sent = json.loads(result.stdout)["remotes"][0]
+        assert (result.exit_code, sent["fault"], sent["left"]) == (1, "full", 2)
+    # It ignores the outage that this began: who runs it wants a result now.
+    assert nvccache("remote", "push").exit_code == 0
+    assert len(files(far)) == 2 and outages.current(outages.OF_WRITING.format(identity)) is None

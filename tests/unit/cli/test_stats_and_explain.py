@@ -1,0 +1,145 @@
+"""`stats`, `explain` and `clean` on caches that cannot be used, and on real compiles; see also golden/."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from made_events import event
+from nvccache import outcomes
+from nvccache.explain import object_record
+from nvccache.explain.object_record import ObjectRecord
+from nvccache.store import event_line, eviction, store
+from nvccache.store.store import Store
+from unprivileged import read_only, unreadable
+from workspaces import Workspace
+
+FIRST = "no earlier compile is recorded"
+
+
+@pytest.fixture
+def used_cache(cache_dir):
+    """A cache with a blob and a call."""
+    Store(cache_dir).add_blob("ab" * 32, b"x" * 2048, compress=False)
+    event_line.append(cache_dir, event(outcomes.MISS, product="/b/a.o"))
+    return cache_dir
+
+
+def test_a_read_only_cache_is_shown_and_nothing_is_removed(nvccache, used_cache):
+    nvccache("clean")  # loads what the interpreter may not read below, and counts what takes room
+    expected = nvccache("stats", "--json").stdout
+    with read_only(used_cache) as copy:
+        shown = nvccache("stats", "--json", NVCCACHE_DIR=copy)
+        zeroed = nvccache("stats", "--zero", NVCCACHE_DIR=copy)
+        cleaned = nvccache("clean", "--all", NVCCACHE_DIR=copy)
+        assert eviction.usage(copy).files == 1
+    assert shown.stdout == expected
+    warning = f"calls are not counted, because `{copy}` cannot be written to: see `nvccache doctor`"
+    assert shown.stderr == f"nvccache: {warning}\n"
+    assert (zeroed.exit_code, cleaned.exit_code) == (1, 1)
+    error = f"Error: cannot reset the counts in `{copy}/journal`: Permission denied\n"
+    assert zeroed.stderr.endswith(error)
+    assert cleaned.output.startswith("Error: ") and cleaned.output.endswith("Permission denied\n")
+
+
+def test_an_unreadable_cache_is_one_sentence(nvccache, used_cache):
+    for name in ("stats", "explain"):
+        nvccache(name)
+    with unreadable(used_cache) as copy:
+        found = {name: nvccache(name, NVCCACHE_DIR=copy) for name in ("stats", "explain")}
+    for result in found.values():
+        assert (result.exit_code, result.output.count("\n")) == (1, 1)
+        assert result.output.startswith(("Error: cannot use ", "Error: cannot read "))
+
+
+@pytest.mark.parametrize("command", ["stats", "explain", "report", "events"])
+def test_a_cache_that_cannot_be_made_is_named(nvccache, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "others").mkdir()
+    assert "not counted" not in nvccache(command).stderr  # also imports what another user may not read
+    with read_only(tmp_path / "others") as copy:
+        result = nvccache(command, NVCCACHE_DIR=f"{copy}/cache")
+    assert f"calls are not counted, because `{copy}/cache` cannot be written to" in result.stderr
+
+
+@pytest.mark.parametrize("is_made", [False, True], ids=["absent", "empty"])
+@pytest.mark.parametrize(
+    "line",
+    [["stats"], ["stats", "--zero"], ["stats", "--by", "source"], ["clean"], ["clean", "--matching", "*.cu"],
+     ["clean", "--max-size", "1G", "--dry-run"], ["events"], ["report", "--output", "report.html"],
+     ["remote", "push"], ["remote", "status"], ["explain"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_empty_directory_is_as_good_as_none(nvccache, cache_dir, tmp_path, monkeypatch, line, is_made):
+    """Such as a fresh volume."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
+    (tmp_path / "far").mkdir()
+    if is_made:
+        os.mkdir(cache_dir)
+    assert nvccache(*line).exit_code == (line == ["explain"])
+    assert (os.listdir(cache_dir) if is_made else os.path.exists(cache_dir)) in ([], False)
+
+
+def test_a_damaged_record_is_no_record(nvccache, cache_dir):
+    cache = Store(cache_dir)
+    object_record.add([os.path.abspath("a.o")], ObjectRecord(FIRST, "miss"), cache)
+    with open(cache.path(store.OBJECT, object_record.key_of(os.path.abspath("a.o"))), "ab") as stream:
+        stream.write(b"x")
+    assert nvccache("explain", "a.o").output == "Error: no compile of `a.o` is recorded\n"
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
+def test_names_that_are_no_text_are_shown_somehow(cache_dir, tmp_path, locale):
+    product = str(tmp_path / "é\udcfe.o")
+    event_line.append(cache_dir, event(outcomes.MISS, product=product, cause="`\udcff.h` changed"))
+    environ = {"NVCCACHE_DIR": cache_dir, "HOME": str(tmp_path), "LC_ALL": locale}
+    argv = [sys.executable, "-m", "nvccache", "explain", product]
+    done = subprocess.run(argv, env=environ, capture_output=True, check=True)
+    assert b"miss, because `" in done.stdout
+
+
+def run(workspace: Workspace, *argv: str) -> str:
+    done = workspace.run([sys.executable, "-m", "nvccache", *argv])
+    assert done.status == 0, done.stderr.decode()
+    return done.stdout.decode().partition("\n")[0]
+
+
+@pytest.mark.smoke("explain")
+def test_a_real_compile_is_explained(workspace: Workspace):
+    """From the first compile to a failing one, as a user sees it."""
+    workspace.write("a.cu", "__global__ void k() {}\n")
+    line = ["-c", "a.cu", "-o", "a.o"]
+    os.utime(workspace.directory / "a.cu", (1, 1))
+    workspace.cached(*line, "-DX")
+    assert run(workspace, "explain", "a.o") == f"`a.o`: miss, because {FIRST}"
+    workspace.cached(*line)
+    assert run(workspace, "explain", "a.o").endswith("because `-DX` was removed from the command line")
+    workspace.cached(*line)
+    assert run(workspace, "explain") == "`a.o`: direct hit, because nothing it depends on has changed"
+    workspace.write("a.cu", "__global__ void k() { no }\n")
+    assert workspace.cached(*line).status != 0
+    assert run(workspace, "explain", "a.o") == "`a.o`: failed, because nvcc reports an error"
+    workspace.cached("-lib", "a.o", "-o", "liba.a")
+    assert run(workspace, "explain", "liba.a") == f"`liba.a`: bypass, because {outcomes.REASONS['library']}"
+
+
+def test_what_a_glob_matches_runs_again_and_all_else_hits(workspace: Workspace):
+    for name in "ab":
+        workspace.write(f"{name}.cu", f"__global__ void {name}() {{}}\n")
+        os.utime(workspace.directory / f"{name}.cu", (1, 1))
+
+    def outcome(name: str) -> str:
+        return workspace.since(lambda: workspace.cached("-c", f"{name}.cu", "-o", f"{name}.o"))[1].outcome
+
+    assert [outcome("a"), outcome("b"), outcome("a")] == ["miss", "miss", "direct_hit"]
+    assert run(workspace, "clean", "--matching", "x*.cu") == "removed 0 files, 0 bytes"
+    assert run(workspace, "clean", "--matching", "a.cu", "--dry-run").startswith("would remove ")
+    assert outcome("a") == "direct_hit"
+    assert run(workspace, "clean", "--matching", f"{workspace.directory}/?.o").startswith("removed ")
+    assert [outcome("a"), outcome("b")] == ["miss", "miss"]
+    run(workspace, "clean", "--matching", "a.*")
+    assert [outcome("a"), outcome("b")] == ["miss", "direct_hit"]
