@@ -72,8 +72,8 @@ def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace, is
     assert holding(workspace.cache) == []
     assert SECRET not in log.read_text()
     shown = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode()
-    assert ", because the environment variable `LANGUAGE` changed\n" in shown
-    assert "  also: the value of `-DKEY` changed\n" in shown
+    assert ", because the value of `-DKEY` changed\n" in shown
+    assert "  also: the environment variable `LANGUAGE` changed\n" in shown
 
 
 @pytest.mark.parametrize(
