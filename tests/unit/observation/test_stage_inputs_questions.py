@@ -1,4 +1,4 @@
-"""Queries of the kernel, the clock and the machine, in an input record or as a reason for none."""
+"""What a stage sees of the kernel, the machine, and the status of files, in its input record."""
 
 from __future__ import annotations
 
@@ -6,152 +6,13 @@ import os
 
 import pytest
 
-from nvccache.files import keys, signatures
-from nvccache.observation.observer_log import Observation
+from nvccache.files import presence, signatures
 from nvccache.records import facts
-from nvccache.records.input_records import UnreadableError
+from nvccache.records.input_records import SOURCE, UnreadableError
 from nvccache.store.store import Store
-from nvccache.toolkit import processor
-from observed_stages import DEVICE, FILE, PIPE, inherited_descriptors, inputs, place, ran, read_by, subject
+from observed_stages import FILE, changes_since, kinds, place, ran, read_by, subject
 
-__all__ = ["inherited_descriptors", "place"]  # the fixtures
-
-
-@pytest.mark.parametrize(
-    ("name", "question", "reason"),
-    [
-        ("cc1plus", ("time", 0, 1), "`cc1plus` asks for the time"),
-        ("python3", ("time", 0, 1), "`python3` asks for the time"),
-        ("wrapper", ("getrandom", 0, 0), "`wrapper` asks for random numbers"),
-        ("cat", ("clock_gettime", 0, 0), "`cat` asks for the time"),
-        ("cat", ("getrandom", 0, 0), "`cat` asks for random numbers"),
-        ("cc1plus", ("gettimeofday", 0, 1), ""),
-        ("cicc", ("time", 0, 1), ""),
-        ("ptxas", ("time", 0, 1), ""),
-    ],
-)
-def test_who_asks_for_what_no_input_record_can_tell_has_none(place, name, question, reason):
-    process = ran(name, questions={question})
-    if reason:
-        with pytest.raises(UnreadableError, match=reason):
-            read_by(place, process)
-    else:
-        assert read_by(place, process)
-
-
-def test_the_file_that_asks_for_the_time_is_named(place):
-    (place / "b.h").write_text("const char *t = __TIME__;")
-    with pytest.raises(UnreadableError, match=r"\(`b.h` has `__TIME__`\)"):
-        read_by(place, ran(files=["a.h", "b.h"], questions={("time", 0, 1)}))
-
-
-@pytest.mark.parametrize(
-    ("path", "mode", "objecting"),
-    [
-        ("/proc/meminfo", FILE, {"cat", "wrapper"}),
-        ("/proc/sys/kernel/hostname", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/uptime", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/self/environ", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/self/task/7/environ", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/self/status", FILE, set()),
-        ("/proc/self/maps", FILE, set()),
-        ("/sys/kernel/notes", FILE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/proc/cpuinfo", FILE, set()),
-        ("/dev/null", DEVICE, set()),
-        ("/dev/urandom", DEVICE, {"cat", "wrapper"}),
-        ("/dev/stdin", PIPE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("/dev/fd/63", PIPE, {"cat", "wrapper", "cc1plus", "cicc"}),
-        ("pipe", PIPE, {"cat", "wrapper", "cc1plus", "cicc"}),
-    ],
-)
-def test_what_the_kernel_or_a_pipe_says_is_in_no_input_record(place, path, mode, objecting):
-    os.mkfifo("pipe")
-    found = set()
-    for name in ("cat", "wrapper", "cc1plus", "cicc", "ptxas"):
-        process = ran(name)
-        process.others[path] = mode
-        try:
-            read_by(place, process)
-        except UnreadableError as error:
-            assert str(error) == f"`{name}` reads `{path}`"
-            found.add(name)
-    assert found == objecting
-
-
-def test_a_program_may_look_up_its_stack_but_not_read_it_as_an_argument(place):
-    path = "/proc/self/maps"
-    assert read_by(place, ran("grep", "maps", "a.h", others={path: FILE}))
-    readers = [
-        ran("grep", "x", *argv, others={path: FILE}) for argv in ([path], ["-fproc/self/maps"], ["self"])
-    ]
-    readers[2].directory = "/proc"
-    for process in readers:
-        with pytest.raises(UnreadableError, match="`grep` reads `/proc/self/maps`"):
-            read_by(place, process)
-
-
-@pytest.mark.parametrize(
-    ("process", "depends"),
-    [
-        (lambda: ran("g++", "-march=native"), True),
-        (lambda: ran("cc1plus", "--param", "l1-cache-size=48"), True),
-        (lambda: ran("g++", "-march=x86-64-v3", "-DX=nativeness"), False),
-        (lambda: ran("g++", "@options", files=["options"]), True),
-        (lambda: ran("clang", files=["clang++.cfg"]), True),
-        (lambda: ran("cat", others={"/proc/cpuinfo": FILE}), True),
-        (lambda: ran("g++", others={"/sys/devices/system/cpu/online": FILE}), True),
-        (lambda: ran("cc1plus", files=["a.h"]), False),
-    ],
-)
-def test_what_depends_on_the_processor_says_so(place, process, depends):
-    for name, text in (
-        ("options", "-O2 -march=native"),
-        ("clang++.cfg", "-mcpu=native\n"),
-        ("a.h", 'const char *s = "-march=native";'),
-    ):
-        (place / name).write_text(text)
-    answers = [row for row in read_by(place, process()).machine if row[0] == facts.NATIVE]
-    digest = keys.digest_bytes(processor.describe().encode())
-    assert answers == ([(facts.NATIVE, "", digest)] if depends else [])
-
-
-@pytest.mark.parametrize(
-    ("name", "argv", "topics"),
-    [
-        ("cc1plus", [], set()),
-        ("cat", [], {facts.HOST, facts.DIRECTORY, facts.CALLER}),
-        ("sh", ["-c", "g++"], {facts.HOST}),
-        ("sh", ["-c", "eval x"], {facts.HOST, facts.DIRECTORY, facts.CALLER}),
-        ("sh", ["-c", "g++ -DX=$(pwd)"], {facts.HOST, facts.DIRECTORY}),
-        ("wrapper", [], {facts.HOST, facts.DIRECTORY, facts.CALLER}),
-        ("sh", ["-c", "g++ -DX=$(umask)"], {facts.HOST, facts.CALLER}),
-        ("sh", ["-c", "[ -w x ] && g++ -x c++ -w x"], {facts.HOST, facts.CALLER}),
-        ("sh", ["-c", "g++ -x c++ -w x -t 5"], {facts.HOST}),
-    ],
-)
-def test_programs_that_may_depend_on_the_machine_or_directory_record_it(place, name, argv, topics):
-    made = read_by(place, ran(name, *argv, questions={("uname", 0, 0)}))
-    assert {topic for topic, _, _ in made.machine} == topics
-    assert all(answer for _, _, answer in made.machine)
-
-
-@pytest.mark.parametrize(
-    ("option", "tells"),
-    [
-        ("-ffile-prefix-map=@=.", True),
-        ("-fmacro-prefix-map=/=.", True),
-        ("-fdebug-prefix-map=@/src=.", True),
-        ("-ffile-prefix-map=@/scratch/tmp=@", False),
-        ("-given-prefix-map=@=.", False),
-        ("-I@/one", False),
-    ],
-)
-def test_a_wrapper_that_calls_the_checkouts_something_else(place, option, tells):
-    """Their texts differ by the new name, and do not contain the checkout's."""
-    of = subject(argv=("g++", f"-given-prefix-map={place}=."))
-    process = ran("cc1plus", option.replace("@", str(place)))
-    made = inputs(place, checkout=str(place)).input_record(Observation([process], set()), of)
-    assert [topic for topic, _, _ in made.machine] == [facts.CHECKOUT] * tells
+__all__ = ["place"]  # the fixtures
 
 
 def test_the_working_directory_has_two_names(place, monkeypatch):
@@ -186,37 +47,6 @@ def test_what_is_there_for_each_process_decides_nothing(place):
     assert not any(set(made.directories) & {"/proc", "/proc/self", "/dev", "/dev/fd"})
 
 
-@pytest.mark.parametrize(
-    ("name", "argv", "looks", "reason"),
-    [
-        ("bash", "-c x", {"absent": {"/dev/fd/18"}}, "looks at `/dev/fd/18`"),
-        ("cc1plus", "", {"absent": {"/proc/self//fd/18/x"}}, "looks at `/proc/self//fd/18/x`"),
-        ("wrapper", "", {"links": {"/proc/thread-self/fd/9"}}, "looks at `/proc/thread-self/fd/9`"),
-        ("cat", "", {"absent": {"/dev/fd/2"}}, ""),
-        ("bash", "-c x", {"listed": {"/dev/fd/"}}, "lists `/dev/fd/`"),
-        ("wrapper", "", {"listed": {"/proc/self/fd"}}, ""),  # to close all of them
-        ("wrapper", "/proc/self/fd", {"listed": {"/proc/self/fd"}}, "lists `/proc/self/fd`"),
-        ("bash", "-c x", {"uses_descriptor": True}, "uses a descriptor of its caller"),
-        ("wrapper", "", {"uses_descriptor": True}, "uses a descriptor of its caller"),
-        ("cc1plus", "", {"uses_descriptor": True}, ""),
-        ("cc1plus", "", {"inputs": {"9"}}, "reads descriptor 9, which its caller opened"),
-    ],
-)
-def test_a_program_that_looks_which_descriptors_are_open_has_no_input_record(
-    place, inherited_descriptors, name, argv, looks, reason
-):
-    number, file = inherited_descriptors
-    assert number == 9
-    (place / "bin" / "bash").write_text("")
-    process = ran(name, *argv.split(), **looks)
-    process.inputs = {file for _ in process.inputs}
-    if reason:
-        with pytest.raises(UnreadableError, match=reason):
-            read_by(place, process)
-    else:
-        assert read_by(place, process)
-
-
 def test_what_is_in_dev_and_made_by_the_kernel_decides_by_being_there(place):
     made = read_by(
         place, ran("wrapper", absent={"/dev/never", "/sys/never/x"}, found={"/proc/version": FILE})
@@ -239,3 +69,72 @@ def test_who_leads_up_within_proc_has_no_input_record(place):
         read_by(place, ran("cc1plus", absent={name}))
     with pytest.raises(UnreadableError, match="`cc1plus` reads"):
         read_by(place, ran("cc1plus", others={name: FILE}))
+
+
+@pytest.mark.parametrize("name", ["sh", "cat", "wrapper", "python3"])
+def test_what_others_than_compilers_look_at_counts_with_content_and_date(place, name):
+    argv = ["-c", "x"] if name == "sh" else []
+    made = read_by(place, ran(name, *argv, found={"a.h": FILE, "b.h": 0}))
+    assert kinds(made)["a.h"] == SOURCE and "b.h" not in kinds(made)
+    assert made.dates == [("a.h", presence.status_of("a.h"))]
+    made = read_by(place, ran("cc1plus", found={"a.h": FILE}))
+    assert "a.h" not in kinds(made) and made.dates == []
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "counts"),
+    [
+        *[("cc1plus", [], True), ("wrapper", [], True), ("cat", [], True)],
+        *[("sh", ["-c", "exec cicc"], False), ("cicc", [], False), ("ptxas", [], False)],
+    ],
+)
+def test_which_programs_depend_on_directories_being_the_same(place, name, argv, counts):
+    """The others each look up their working directory by the name in `PWD`."""
+    folder = os.stat(".").st_mode
+    made = read_by(place, ran(name, *argv, found={".": folder, str(place): folder}))
+    assert made.identities == ([(".", "."), (str(place), ".")] if counts else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "counts"),
+    [
+        ("wrapper", [], True),
+        ("python3", [], True),
+        ("cat", ["a.h"], True),
+        ("sh", ["-c", ". a.h"], False),
+        ("cc1plus", [], False),
+    ],
+)
+def test_a_program_that_looks_at_the_status_of_a_descriptor(place, name, argv, counts):
+    """The process that opened it does not matter: shells pass it on."""
+    asks = ran(name, *argv, statuses={signatures.of("a.h")[:2], (1, 1)})
+    made = read_by(place, ran("sh", "-c", "true", files=["a.h", "b.h"]), asks)
+    assert made.dates == ([("a.h", presence.status_of("a.h"))] if counts else [])
+
+
+def test_permissions_that_are_asked_for_count(place):
+    made = read_by(place, ran("sh", "-c", "[ -r b.h ]", permissions={"b.h", "bin", "gone"}))
+    assert [path for path, _ in made.dates] == ["b.h"] and "b.h" in kinds(made)
+    assert changes_since(made) == []
+    os.chmod("b.h", 0o400)
+    assert [path for _, path in changes_since(made)] == ["b.h"]
+
+
+def test_who_finds_an_empty_standard_input_depends_on_that(place):
+    kept = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    reads, writes = os.pipe()
+    try:
+        os.dup2(nothing, 0)
+        status = os.fstat(0)
+        process = ran("cat", inputs={(status.st_dev, status.st_ino)})
+        made = read_by(place, process)
+        assert changes_since(made) == []
+        assert not [path for path, _ in read_by(place, ran("cat", inputs={(1, 2)})).links if "fd" in path]
+        os.dup2(reads, 0)
+        assert changes_since(made) == [("moved", "/proc/self/fd/0")]
+        assert made.links[-1] not in read_by(place, process).links, "a tool has read /dev/null by its name"
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (kept, nothing, reads, writes):
+            os.close(descriptor)

@@ -203,34 +203,6 @@ def test_only_so_many_are_remembered_of_a_directory_the_newest_first(place, cach
     assert {"4.h", "3.h", "2.h"} == set(rows(cache))
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b"\xff", b"[" * 100_000, b'{"a.h": null}'])
-def test_a_record_that_is_none_is_as_good_as_absent(place, cache, body):
-    digests_of(Call(cache), *BOTH)
-    put(cache, body)
-    call = Call(cache)
-    assert digests_of(call, *BOTH) == fresh(*BOTH)
-    assert set(call.taken) == {*BOTH}
-    assert len(rows(cache)) == 2
-
-
-@pytest.mark.parametrize(
-    "digest", ["", "0" * 63, "0" * 65, "/" * 64, "../" + "0" * 61, "é" * 64, 5, None, ["0" * 64], True]
-)
-def test_what_is_no_digest_is_not_taken_for_one(place, cache, digest):
-    digests_of(Call(cache), *BOTH)
-    kept = rows(cache)
-    kept["a.h"][5] = digest
-    put(cache, json.dumps(kept).encode())
-    assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
-
-
-@pytest.mark.parametrize("row", [[], [1], [1, 2, 3, 4, 5, "0" * 64, ""], "x" * 6, {"0": 1}, 5])
-def test_a_row_of_another_form_is_no_row(place, cache, row):
-    digests_of(Call(cache), *BOTH)
-    put(cache, json.dumps({**rows(cache), "a.h": row}).encode())
-    assert digests_of(Call(cache), *BOTH) == fresh(*BOTH)
-
-
 def test_damaged_records_are_refused_or_hold_the_files_signature(place, cache):
     """Only a digest changed under the right signature could mislead; checksums show it."""
     digests_of(Call(cache), *BOTH)
