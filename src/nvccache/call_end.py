@@ -137,13 +137,11 @@ def _working_directory() -> str:
         return ""
 
 
-def note_bypass(
-    config: Config, reason: str, detail: str, arguments: list[str], environ: dict[str, str]
-) -> None:
+def note_bypass(config: Config, reason: str, detail: str) -> None:
     if config.log:
         from nvccache.commandline import redaction
 
-        note(config, f"bypass {reason} {redaction.hide(detail, arguments, environ)}")
+        note(config, f"bypass {reason} {redaction.hide_detail(detail)}")
 
 
 def note(config: Config, message: str) -> None:

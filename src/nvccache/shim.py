@@ -180,7 +180,7 @@ def _cached_compile(
     gc.enable()
     if not answer:
         return _staged_compile(request, began)
-    call_end.note_bypass(config, answer.reason, answer.detail, arguments, environ)
+    call_end.note_bypass(config, answer.reason, answer.detail)
     call_end.record_bypass(config, answer.reason, arguments, began)
     return _exec_nvcc(nvcc, arguments, environ)
 
@@ -276,9 +276,11 @@ def _report_fault(
 
         from nvccache import __version__, log
         from nvccache.commandline import redaction
+        from nvccache.environment import OF_ARGUMENTS
 
-        text = redaction.hide("".join(traceback.format_exception(fault)), arguments, environ)
-        line = redaction.line(arguments)
+        flags = [flag for name in OF_ARGUMENTS for flag in environ.get(name, "").split()]
+        text = redaction.hide_values("".join(traceback.format_exception(fault)), [*arguments, *flags])
+        line = [redaction.shown(argument) for argument in redaction.arguments_of(arguments)]
         log.write(config.log, f"fault in nvccache {__version__} for {nvcc} {line}", *text.splitlines())
     call_end.record(config, Event(outcomes.FAULT), time.monotonic())
 

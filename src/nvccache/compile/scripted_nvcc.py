@@ -71,7 +71,7 @@ def carry_out(script: Request) -> Request | Report:
 
 def _left_to_script(bypass: Bypass, script: Request) -> Report:
     if script.config.log:
-        detail = redaction.hide(bypass.detail, script.arguments, script.environ)
+        detail = redaction.hide_detail(bypass.detail)
         log.write(script.config.log, f"bypass {bypass.reason} {detail}")
     return Report(leave_to_nvcc=bypass.reason)
 

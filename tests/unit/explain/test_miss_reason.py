@@ -150,17 +150,17 @@ def test_a_difference_in_the_call_is_a_cause(place, cache, other, clauses):
     assert cause_of(other(), cache) == (clauses if other is not case else [LOST])
 
 
-SECRETS = "-c a.cu -DKEY=s3cret -DKEY2=s3cret -Xcompiler --token=s3cret -o a.o"
+SECRETS = "-c a.cu -DKEY=s3cret -DKEY2=s3cret -Xcompiler -DTOKEN=s3cret -o a.o"
 
 
 def test_values_are_compared_and_not_shown(place, cache):
     record(case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret"), cache)
     same = case(SECRETS, CPATH="s3cret", NVCC_APPEND_FLAGS="-DX=s3cret")
     assert cause_of(same, cache) == [LOST]
-    other = SECRETS.replace("KEY=s3cret", "KEY=s3cret2").replace("token=s3cret", "token=s3cret2")
+    other = SECRETS.replace("KEY=s3cret", "KEY=s3cret2").replace("TOKEN=s3cret", "TOKEN=s3cret2")
     assert cause_of(case(other, CPATH="s3cret2", NVCC_APPEND_FLAGS="-DX=s3cret"), cache) == [
         "the value of `-DKEY` changed",
-        "the value of `-Xcompiler --token` changed",
+        "the value of `-Xcompiler -DTOKEN` changed",
         "the environment variable `CPATH` changed",
     ]
 
