@@ -1,4 +1,4 @@
-"""The core without the optional packages. That it imports none of them, import-linter checks."""
+"""The core without the package for remote execution. That it imports none of it, import-linter checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from installations import ROOT
 from nvccache import endpoint
-from nvccache.cli.names import COMMANDS
 from workspaces import Result, Workspace
 
 
@@ -24,16 +23,6 @@ def without(package: str, workspace: Workspace) -> None:
 
 def command(workspace: Workspace, *words: str) -> Result:
     return workspace.run([sys.executable, "-m", "nvccache", *words])
-
-
-def test_without_the_report_its_command_says_so_and_all_others_work(workspace):
-    without("report", workspace)
-    for options in ((), ("--help",), ("-o", "page.html")):
-        done = command(workspace, "report", *options)
-        assert (done.status, done.stdout) == (1, b"")
-        assert done.stderr.startswith(b"Error: `nvccache report` is not installed: ")
-    for name in COMMANDS:
-        assert command(workspace, name, "--help").status == (name == "report"), name
 
 
 @pytest.mark.by_default("grpc://127.0.0.1:1")

@@ -44,8 +44,8 @@ def version() -> dict[str, str]:
 
 
 def version_text() -> str:
-    found = version()
-    return f"nvccache {found['version']}" + (f" ({found['build']})" if found["build"] else "")
+    build = version()["build"]
+    return f"nvccache {__version__}" + (f" ({build})" if build else "")
 
 
 def _facts(settings: Config) -> dict[str, str]:

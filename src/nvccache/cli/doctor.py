@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 import shlex
@@ -25,13 +24,13 @@ from nvccache.cli.settings import changing
 from nvccache.cli.units import format_count, format_seconds, moment
 from nvccache.config import PREFIX, Config
 from nvccache.observation import observer
-from nvccache.store import directory
+from nvccache.store import directory, events
+from nvccache.store.event_line import Event
 from nvccache.store.store import Store
 from nvccache.toolkit import discovery
 
 _SOURCE = "__global__ void kernel(int *x) { *x = 1; }\nint main() { return 0; }\n"
 _SETTLED = 0.2  # seconds until a file is old enough to be recorded
-_LARGEST = 1 << 24  # bytes
 _ENTRY = re.compile(r"^([A-Za-z0-9_.+-]+):[A-Z]+=(.*)$", re.MULTILINE)
 _CUDA = "CMAKE_CUDA_COMPILER_LAUNCHER"
 
@@ -140,7 +139,7 @@ def check_build(directory: str) -> Finding:
     path = os.path.join(directory, "CMakeCache.txt")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            entries = dict(_ENTRY.findall(stream.read(_LARGEST)))
+            entries = dict(_ENTRY.findall(stream.read()))
     except OSError as error:
         text = f"`{directory}` has no `CMakeCache.txt` that can be read: {error.strerror}"
         return Finding(BAD, "build", text, ("only CMake build directories can be checked",))
@@ -229,9 +228,7 @@ def _compiles(nvcc: str, environ: dict[str, str]) -> Iterator[Finding]:
             if not expected:
                 yield Finding(GOOD, title, f"compiles in {seconds}")
                 continue
-            counted = subprocess.check_output([*started, "stats", "--json", "--zero"], env=environ)
-            counts = json.loads(counted)
-            outcome = next((name for name, count in counts["calls"].items() if count), "nothing")
-            reasons = "".join(f" ({reason})" for reason in counts["bypass_reasons"])
-            text = f"{outcome}{reasons} in {seconds}, the object is nvcc's"
-            yield Finding(GOOD if outcome == expected else ODD, title, text)
+            call = next(events.newest(f"{folder}/cache"), Event("nothing"))
+            reason = f" ({call.reason})" if call.reason else ""
+            text = f"{call.outcome}{reason} in {seconds}, the object is nvcc's"
+            yield Finding(GOOD if call.outcome == expected else ODD, title, text)

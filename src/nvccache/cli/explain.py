@@ -11,7 +11,7 @@ import os
 
 import click
 
-from nvccache import log, outcomes
+from nvccache import outcomes
 from nvccache.cli import explanation
 from nvccache.cli import settings as our_settings
 from nvccache.cli.explanation import Explanation, sources_of
@@ -72,9 +72,7 @@ def _explanation(settings: Config, typed: str | None) -> Explanation:
         unlogged.product = product
         return Explanation(unlogged, record, typed or "", product, is_logged=False)
     if not call:
-        near = _similar(root, typed or "") if root else ""
-        hint = f"did you mean `{shown_path(near)}`?" if near else ""
-        raise Failure(f"no compile of `{typed}` is recorded", hint)
+        raise Failure(f"no compile of `{typed}` is recorded")
     # The record may be of another call: some leave none, and some are not counted.
     is_of_call = record is not None and call.started <= record.ended <= call.ended
     shown = typed if typed and is_exact and not others else shown_path(explanation.name_of(call))
@@ -89,8 +87,10 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     exact = {os.path.join(folder, name), os.path.join(os.path.realpath(folder), name)}
     end = os.sep + os.path.normpath(typed)
     matches: dict[tuple[bool, bool, bool], dict[str, Event]] = {}  # best first
-    for call in filter(_is_about_file, events.newest(root, name)):
+    for call in events.newest(root, name):
         is_query = call.outcome in outcomes.QUERIES
+        if call.reason == "information" or (is_query and not call.sources):
+            continue  # such as `nvcc --version`
         for is_source, path in enumerate(map(os.path.normpath, (call.product, *sources_of(call)))):
             if path in exact or path.endswith(end):
                 rank = is_query, path not in exact, is_source > 0
@@ -103,16 +103,3 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     # A later call for the same product may be a bypass, whose sources are unknown.
     last = events.last_call(root, call.product) if call.product else None
     return last or call, matched, others
-
-
-def _is_about_file(call: Event) -> bool:
-    """Whether a call is about a source, not a query such as `--version`."""
-    return call.reason != "information" and (call.outcome not in outcomes.QUERIES or bool(call.sources))
-
-
-def _similar(root: str, typed: str) -> str:
-    """The product or source with the most similar name, the newest of them."""
-    paths: dict[str, str] = {}
-    for call in filter(_is_about_file, events.read(root)):
-        paths |= {os.path.basename(path).lower(): path for path in (call.product, *sources_of(call))}
-    return paths.get(log.nearest(os.path.basename(typed), paths), "")

@@ -17,6 +17,7 @@ from nvccache.store import events
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, StageEvent
 
 # Facts in the document: of a call that is in the event log, and of each stage.
+_FACTS = ("product", "outcome", "store_fault", "directory", "sources")
 _AMOUNTS = ("started", "seconds", "tool_saved")
 _OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
 _COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
@@ -149,17 +150,13 @@ def document(found: Explanation) -> dict[str, object]:
     """The answer as `--json` prints it."""
     call = found.call
     return {
-        "product": call.product,
-        "outcome": call.outcome,
+        **{name: getattr(call, name) for name in _FACTS},
         "cause": found.cause,
         "details": found.details,
         "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
         "wrong_settings": call.wrong_settings.split(",") if call.wrong_settings else [],
         "remote": events.remote_json(call.remote),
         **{name: getattr(call, name) if found.is_logged else None for name in _AMOUNTS},
-        "store_fault": call.store_fault,
-        "directory": call.directory,
-        "sources": call.sources,
         "matched": found.matched,
         "others": list(found.others),
         "stages": [

@@ -39,17 +39,13 @@ def install(folder: str, as_json: bool) -> None:
         os.replace(fresh, path)  # in one step: a build may be running it
     except OSError as error:
         raise Failure(f"cannot write `{path}`: {error.strerror}") from None
-    settings = config.load(os.environ)
-    nvcc = find_nvcc(os.environ, settings.nvcc)
     if as_json:
+        nvcc = find_nvcc(os.environ, config.load(os.environ).nvcc)
         say_json({"shim": path, "nvcc": nvcc, "cmake_launcher": program})
         return
     say(f"linked `{path}` to `{program}`", "")
     say("Put it first on PATH, so that builds find it before the real nvcc:")
     say(f'  export PATH={shlex.quote(folder)}:"$PATH"')
-    if not nvcc or (not settings.nvcc and os.path.dirname(nvcc) not in os.environ.get("PATH", "").split(":")):
-        say("The real nvcc is not on PATH. Set its path:")
-        say(f"  export NVCCACHE_NVCC={shlex.quote(nvcc or '/path/to/nvcc')}")
     say("CMake needs no shim, except for device links:")
     say(f"  cmake -DCMAKE_CUDA_COMPILER_LAUNCHER={shlex.quote(program)} ...")
 

@@ -12,7 +12,6 @@ from nvccache.cli import settings as our_settings
 from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
 from nvccache.store import cachedir_tag
 
-_MOST_GROUPS = 40
 _MOST_KINDS = 3  # in a row of the summary
 Row = tuple[str, str, str]  # label, amount, details
 
@@ -112,10 +111,8 @@ def table(groups: Sequence[Mapping[str, Any]], by: str) -> list[str]:
     """One line for each group, with a head."""
     counted = "stages" if by == "architecture" else "calls"
     rows = [f"{counted:>9}{'hits':>9}{'sent':>9}{'spent':>14}{'avoided':>14}  {by}"]
-    for group in groups[:_MOST_GROUPS]:
+    for group in groups:
         spent, saved = format_seconds(group["seconds_spent"]), format_seconds(group["seconds_saved"])
         counts = f"{group['calls']:>9}{group['hits']:>9}{group['sent']:>9}"
         rows.append(f"{counts}{spent:>14}{saved:>14}  {group['name']}")
-    if len(groups) > _MOST_GROUPS:
-        rows.append(f"and {len(groups) - _MOST_GROUPS} more; --json has all of them")
     return rows
