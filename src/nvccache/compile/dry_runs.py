@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from nvccache import environment
-from nvccache.files import keys, presence
+from nvccache.files import keys
 from nvccache.machine.process import Completed
 from nvccache.records import record
 from nvccache.records.facts import Present
@@ -52,7 +52,6 @@ class DryRun:
                 ("directory", (cwd, request.guarded_environ.get("PWD", ""))),
                 ("environment", (environment.digest_of(environment.WHOLE, request.guarded_environ),)),
                 ("scratch", (os.path.dirname(path),)),
-                ("limits", presence.tight_limits()),
             ],
         )
 

@@ -15,7 +15,7 @@ from nvccache.execution.context import Action
 from nvccache.files import keys
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
-from nvccache.records import output_names, record
+from nvccache.records import record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,11 +134,8 @@ def _find(
 def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
     if stage.is_preprocessor:
         try:
-            known = passes.decoded(result.facts)
+            passes.decoded(result.facts)
         except ValueError:
-            return False
-        names = [name for name, _ in known.listed]
-        if call.plan.dependency_files and not output_names.are_plain_names(names):
             return False
     roles = {role for role, _ in result.outputs}
     return all(output.role in roles or call.module_ids.is_own_id(output) for output in stage.kept_outputs)

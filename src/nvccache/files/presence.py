@@ -1,4 +1,4 @@
-"""What exists at a path, file status, directory listings, and the user and limits of this process.
+"""What exists at a path, file status, directory listings, and the user and memory of this process.
 
 Part of the hot path.
 """
@@ -21,16 +21,6 @@ ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE = "-", "d", "x", "+", "!"
 WHOLE_STATUS = "="  # prefix of the results of `status_of`
 _LIMITS = "/proc/self/limits"
 _MIN_MEMORY = 128 << 20  # bytes
-# Enough for any compile, or the default of most shells. A higher limit does not affect results.
-SUFFICIENT_LIMITS = {
-    "stack size": 8 << 20,
-    "address space": 64 << 30,
-    "data size": 64 << 30,
-    "file size": 4 << 30,
-    "open files": 256,
-    "processes": 64,
-    "cpu time": 3600,  # seconds
-}
 
 
 def state_of(path: str) -> str:
@@ -60,28 +50,17 @@ def user_and_groups() -> str:
     return ":".join(map(str, (os.geteuid(), os.getegid(), *sorted(os.getgroups()))))
 
 
-def tight_limits() -> tuple[str, ...]:
-    """The limits of this process that may cause a compile to fail; usually none."""
-    try:
-        descriptor = os.open(_LIMITS, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ()
-    try:
-        lines = os.read(descriptor, 1 << 13).decode("ascii", "replace").split("\n")
-    finally:
-        os.close(descriptor)
-    found = []
-    for line in lines:
-        name, soft = line[4:26].rstrip(), line[26:47].strip()  # after `Max `
-        if soft.isdecimal() and int(soft) < SUFFICIENT_LIMITS.get(name, 0):
-            found.append(f"{name} {soft}")
-    return tuple(found)
-
-
 def has_little_memory() -> bool:
     """Whether the memory limits are so low that nvcc fails, and our threads may not start."""
-    limits = [limit.rpartition(" ") for limit in tight_limits()]
-    return any(name in ("data size", "address space") and int(size) < _MIN_MEMORY for name, _, size in limits)
+    try:
+        with open(_LIMITS, "rb") as stream:
+            lines = stream.read().split(b"\n")
+    except OSError:
+        return False
+    soft = [
+        line[26:47].strip() for line in lines if line.startswith((b"Max data size", b"Max address space"))
+    ]
+    return any(limit.isdigit() and int(limit) < _MIN_MEMORY for limit in soft)
 
 
 def can_make_temporary_files(environ: Mapping[str, str]) -> bool:

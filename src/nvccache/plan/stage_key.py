@@ -61,9 +61,6 @@ def of_stage(
         found.append(("directory", (cwd, environ.get("PWD", ""))))
     if stage.grammar.sees_names:
         found.append(("names", tuple(_visible_names(stage))))
-    limits = presence.tight_limits()
-    if limits:
-        found.append(("limits", limits))
     if dated_files:
         found.append(("dates", tuple(map(presence.date_and_size, dated_files))))
     return found

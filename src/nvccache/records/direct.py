@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 
 from nvccache.files import keys
-from nvccache.files.presence import tight_limits
 from nvccache.records import output_names, products, record
 from nvccache.records.products import Answer
 from nvccache.records.record import Front, Result
@@ -93,9 +92,6 @@ def key_of(
         found.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
     if scope == SAME_OUTPUTS:
         found.append(("outputs", given))
-    limits = tight_limits()
-    if limits:
-        found.append(("limits", limits))
     return keys.key_of("call " + scope, found)
 
 
@@ -184,15 +180,11 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
     """
     names = output_names.of_call(invocation)
     made = [destination for destination, _, _ in answer.products]
-    dependency_file = None if answer.rule is None else answer.dependency_file
-    if not names.match(made, dependency_file) or not made:
+    if names is None or not made or not names.match(made, answer.dependency_file):
         return None
     if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
         return None
-    if (answer.rule is None) != (not listed):
-        return None
-    possible = [*names.products, *names.optional]
-    products = [(str(possible.index(product)), digest) for product, digest, _ in answer.products]
+    products = [(str(names.possible.index(product)), digest) for product, digest, _ in answer.products]
     result = answer.result
     result.outputs = products
     result.listed = [(name, "1" if is_system else "0") for name, is_system in listed]
@@ -203,27 +195,15 @@ def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
     """The result under this call's output names; None if the pair does not have all that the call needs."""
     result, answer = pair.result, Answer(pair.result)
     names = output_names.of_call(invocation)
-    possible = [*names.products, *names.optional]
-    read = pair.input_record.files
-    try:
-        for role, digest in result.outputs:
-            if role.isdecimal():
-                answer.products.append((possible[int(role)], digest, names.are_objects))
-            else:
-                return None
-    except (ValueError, IndexError):
+    if names is None or bool(result.listed) != bool(invocation.dependencies):
         return None
-    if invocation.dependencies is not None and result.listed:
-        listed = [(os.fsencode(name), flag == "1") for name, flag in result.listed]
-        if not output_names.are_plain_names([name for name, _ in listed], [*read, *invocation.inputs]):
+    for role, digest in result.outputs:
+        if not role.isdecimal() or int(role) >= len(names.possible):
             return None
-        answer.dependency_file = names.dependency_file
-        answer.rule = products.rule(listed, invocation)
+        answer.products.append((names.possible[int(role)], digest, names.are_objects))
+    if result.listed:
+        listed = [(os.fsencode(name), flag == "1") for name, flag in result.listed]
+        answer.dependency_file, answer.rule = names.dependency_file, products.rule(listed, invocation)
     answer.sources = list(invocation.inputs)
     made = [destination for destination, _, _ in answer.products]
-    is_whole = names.match(made, answer.dependency_file) and bool(result.listed) == bool(
-        invocation.dependencies
-    )
-    if not is_whole or not made:
-        return None
-    return None if output_names.are_read([*made, answer.dependency_file], read) else answer
+    return answer if made and names.match(made, answer.dependency_file) else None

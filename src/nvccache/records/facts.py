@@ -7,7 +7,6 @@ the machine, and yield it where a stage is observed (docs/development/extending.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
@@ -53,8 +52,6 @@ LIBRARIES = "libraries"
 CACHE_OF_LOADER = "/etc/ld.so.cache"
 # Lines of /proc/self/status that describe the caller.
 STATUS_OF_CALLER = frozenset(("Umask", "Uid", "Gid", "Groups", "CapEff", "Cpus_allowed"))
-PATIENCE = 2.0  # seconds that a call spends on checking what remotes sent, whatever that names
-_LARGE = 1 << 28  # bytes, read in a tenth of a second
 
 
 class Difference:
@@ -70,25 +67,20 @@ class Difference:
 class Present:
     """The current state of files, environment and machine; each file is read once for all input records."""
 
-    __slots__ = (
-        *("_answers", "_cache", "_digests", "_irregular", "_known"),
-        *("environ", "patience", "since_ns"),
-    )
+    __slots__ = ("_answers", "_cache", "_digests", "_known", "environ", "since_ns")
 
     def __init__(self, environ: Mapping[str, str], cache: Store) -> None:
         self.environ = environ
         self._cache = cache  # has memos of what the machine is
         self._answers: dict[tuple[str, str], str] = {}
         self.since_ns = time.time_ns()  # before the first file is read
-        self.patience = PATIENCE  # seconds left for checking records of remotes
         self._known: dict[str, Signature | None] = {}
         self._digests: dict[str, str] = {}
-        self._irregular: set[str] = set()
 
     def in_environment(self, environ: Mapping[str, str]) -> Present:
         """The same files, for a program with another environment."""
         other = Present(environ, self._cache)
-        other._known, other._digests, other._irregular = self._known, self._digests, self._irregular
+        other._known, other._digests = self._known, self._digests
         other.since_ns = self.since_ns
         return other
 
@@ -122,24 +114,15 @@ class Present:
         if path not in self._digests:
             try:
                 self._digests[path] = keys.digest_file(path)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError):
                 self._digests[path] = ""
-                # A directory may have replaced a file, but no compile has read an endless one.
-                is_odd = isinstance(error, OSError) and error.errno == errno.EINVAL
-                if is_odd and not os.path.isdir(path):
-                    self._irregular.add(path)
         return self._digests[path]
-
-    def is_implausible(self, path: str) -> bool:
-        """Whether no compile can have read this file, or it is too large to be digested again."""
-        signature = self._known.get(path)
-        return path in self._irregular or (signature is not None and signature[2] > _LARGE)
 
 
 class Fact:
     """A kind of facts."""
 
-    __slots__ = ("check", "has_paths", "is_joined", "is_replayed", "name", "sentences", "width")
+    __slots__ = ("check", "has_paths", "is_joined", "name", "sentences", "width")
 
     def __init__(
         self,
@@ -150,10 +133,9 @@ class Fact:
         *,
         has_paths: bool = True,  # that are encoded for other checkouts
         is_joined: bool = True,  # rows are concatenated in a union; otherwise stage_inputs.py computes them
-        is_replayed: bool = False,  # the launcher can check it; a call with any other has no replay record
     ) -> None:
         self.name, self.width, self.check, self.sentences = name, width, check, sentences
-        self.has_paths, self.is_joined, self.is_replayed = has_paths, is_joined, is_replayed
+        self.has_paths, self.is_joined = has_paths, is_joined
 
 
 def _links(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:
@@ -230,9 +212,9 @@ _OF_MACHINE = {
 }
 # Checked before any file is read.
 OF_ENVIRONMENT = (
-    Fact("variables", 2, _variables, _VARIABLE, has_paths=False, is_joined=False, is_replayed=True),
+    Fact("variables", 2, _variables, _VARIABLE, has_paths=False, is_joined=False),
     # (name, digest of the value), see environment.py
-    Fact("sought", 1, _sought, _VARIABLE, has_paths=False, is_replayed=True),
+    Fact("sought", 1, _sought, _VARIABLE, has_paths=False),
     # programs searched on PATH
 )
 # In the order of checking: the most expensive last.
@@ -240,9 +222,9 @@ FACTS = (
     *OF_ENVIRONMENT,
     Fact("listings", 2, _listings, {"relisted": "{} holds other names"}),
     # (directory, digest of the names and types of its entries)
-    Fact("links", 2, _links, _MOVED, is_replayed=True),
+    Fact("links", 2, _links, _MOVED),
     # (path, resolved path)
-    Fact("plain", 1, _plain, _MOVED, is_replayed=True),
+    Fact("plain", 1, _plain, _MOVED),
     # directories that are no symbolic links
     Fact(
         "identities",
@@ -253,14 +235,13 @@ FACTS = (
             "separated": "{} is the same directory as another one no longer",
         },
         is_joined=False,
-        is_replayed=True,
     ),
     # (directory, the first path in the list of the same directory)
-    Fact("dates", 2, _dates, _REDATED, is_replayed=True),
+    Fact("dates", 2, _dates, _REDATED),
     # (path, date and size, or whole status)
-    Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False, is_replayed=True),
+    Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False),
     # (path, two of its copies), see presence.duplicate_headers
-    Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False, is_replayed=True),
+    Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False),
     # (topic, subject, answer), see the topics above
 )
 # Files and names are checked in input_records.py.
@@ -274,10 +255,8 @@ _OF_FILES = {
 
 def sentence(what: str) -> str:
     """The clause that `nvccache explain` prints for a difference; `{}` is the path."""
-    found = dict(_OF_FILES)
-    for fact in FACTS:
-        found |= fact.sentences
-    return found.get(what, "what {} says of the machine is another")  # from a forged record
+    known = (_OF_FILES, *(fact.sentences for fact in FACTS))
+    return next((clauses[what] for clauses in known if what in clauses), "the machine is another one")
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:

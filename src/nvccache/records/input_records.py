@@ -10,7 +10,6 @@ A stat signature is only a hint: if it matches, the file is not read again.
 from __future__ import annotations
 
 import os
-import time
 
 from nvccache.files import keys, signatures
 from nvccache.files.presence import (
@@ -88,10 +87,6 @@ SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
 
 class UnreadableError(Exception):
     """The inputs cannot be recorded; carries the reason as a clause."""
-
-
-class SlowCheckError(Exception):
-    """Checking took too long."""
 
 
 class InputRecord:
@@ -327,46 +322,27 @@ def signature_of_directory(
     return found
 
 
-def differences(
-    input_record: InputRecord, now: Present, is_one_enough: bool = False, until: float = 0.0
-) -> list[Difference]:
-    """What changed since the recording; at most one difference if `is_one_enough`.
-
-    Raises SlowCheckError at the time `until` by the monotonic clock; 0 for no limit.
-    """
-    found: list[Difference] = []
-    for difference in _each(input_record, now, until):
-        found.append(difference)
-        if is_one_enough:
-            break
-    return found
-
-
-def _each(input_record: InputRecord, now: Present, until: float) -> Iterator[Difference]:
-    def of(facts: Iterable[Fact]) -> Iterator[Difference]:
-        for fact in facts:
-            rows = getattr(input_record, fact.name)
-            if rows:
-                yield from fact.check(timed(rows) if fact.is_joined else rows, input_record, now)
-
-    def timed(rows: Any) -> Any:
-        return _until(until, rows) if until else rows
-
-    yield from of(OF_ENVIRONMENT)
-    yield from _of_directories(input_record, now, timed)
-    yield from _of_files(input_record, now, timed)
+def differences(input_record: InputRecord, now: Present) -> Iterator[Difference]:
+    """What changed since the recording, found as it is asked for."""
+    yield from _of_facts(OF_ENVIRONMENT, input_record, now)
+    yield from _of_directories(input_record, now)
+    yield from _of_files(input_record, now)
     yield from _of_reader(input_record, now)
-    yield from of(FACTS[len(OF_ENVIRONMENT) :])
+    yield from _of_facts(FACTS[len(OF_ENVIRONMENT) :], input_record, now)
 
 
-def _until(until: float, rows: Iterable[Any]) -> Iterator[Any]:
-    for row in rows:
-        if time.monotonic() >= until:
-            raise SlowCheckError
-        yield row
+def is_unchanged(input_record: InputRecord, now: Present) -> bool:
+    return next(differences(input_record, now), None) is None
 
 
-def _of_files(input_record: InputRecord, now: Present, timed: Callable[[Any], Any]) -> Iterator[Difference]:
+def _of_facts(facts: Iterable[Fact], input_record: InputRecord, now: Present) -> Iterator[Difference]:
+    for fact in facts:
+        rows = getattr(input_record, fact.name)
+        if rows:
+            yield from fact.check(rows, input_record, now)
+
+
+def _of_files(input_record: InputRecord, now: Present) -> Iterator[Difference]:
     signed = now.signatures(input_record.files)
     if signed == input_record.signatures:
         return
@@ -374,7 +350,7 @@ def _of_files(input_record: InputRecord, now: Present, timed: Callable[[Any], An
     of_files = (
         input_record.files, input_record.kinds, input_record.signatures, signed, input_record.digests
     )  # fmt: skip
-    for path, kind, recorded, signature, digest in timed(zip(*of_files, strict=True)):
+    for path, kind, recorded, signature, digest in zip(*of_files, strict=True):
         if signature is None:
             yield Difference("gone", path)
         elif signature == recorded:
@@ -385,9 +361,7 @@ def _of_files(input_record: InputRecord, now: Present, timed: Callable[[Any], An
             yield Difference("moved", path)  # gcc names system headers by the targets of links
 
 
-def _of_directories(
-    input_record: InputRecord, now: Present, timed: Callable[[Any], Any]
-) -> Iterator[Difference]:
+def _of_directories(input_record: InputRecord, now: Present) -> Iterator[Difference]:
     signed = now.signatures(input_record.directories)
     recorded = input_record.directory_signatures
     if signed == recorded:
@@ -396,7 +370,7 @@ def _of_directories(
         input_record.directories, recorded, signed, input_record.names, strict=True
     ):
         if is_now is None or is_now != was:
-            yield from _of_names(directory, timed(names))
+            yield from _of_names(directory, names)
 
 
 def _of_names(directory: str, names: Iterable[str]) -> Iterator[Difference]:

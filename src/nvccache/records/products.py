@@ -9,9 +9,8 @@ happens here, but a new file gets its name only once it is complete:
     unlinked first      the same, with the old file unlinked right before
     overwritten         in place, after its blocks have been reserved; a torn file is removed
 
-An unnamed file disappears with its process, however that ends. On a file system without O_TMPFILE, a file
-next to the product is renamed instead. Its name derives from the product's, so that the file of a killed
-process is removed when the product is made again.
+An unnamed file disappears with its process, however that ends. On a file system without O_TMPFILE, such as
+NFS, a new file is written under its name as nvcc writes it, and removed if not all products can be written.
 
 The depfile of -MD and -MMD is generated for each call, since it names the call's output. Its format was
 compared with nvcc's on 11.8 to 13.5; passes.py decides which files it lists.
@@ -29,6 +28,7 @@ from nvccache.store import store
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from nvccache.commandline.invocation import Invocation
     from nvccache.records.record import Result
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 WORTH_CLONING = 1 << 20  # bytes; importing fcntl to clone a smaller product takes longer than writing it
-_LONGEST_STEM = 200  # bytes of the product's name in that of a temporary file
 BLOCK = 512  # bytes in the unit of st_blocks
 TRIES = 3  # another process may create a file of the same name at the same time
 _STOP_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
@@ -81,16 +80,15 @@ def write_all(products: Sequence[Product]) -> None:
 
 
 class _Pending:
-    """A product being written: invisible before `commit`; `close` removes it if there was no commit."""
+    """A product being written: invisible before `commit`; `close` undoes what was not committed."""
 
-    __slots__ = ("_before", "_created", "_descriptor", "_is_torn", "_product", "_temporary")
+    __slots__ = ("_before", "_created", "_descriptor", "_is_torn", "_product")
 
     def __init__(self, product: Product) -> None:
         self._product = product
         self._descriptor = -1
-        self._temporary = ""  # the name of the new file, without O_TMPFILE
         self._before: os.stat_result | None = None  # the status of the file to be overwritten
-        self._created = ""  # its path, if opening created it
+        self._created = ""  # the path of a file that has its name before it is committed
         self._is_torn = False
 
     def prepare(self) -> None:
@@ -115,46 +113,41 @@ class _Pending:
             self._open_existing()
 
     def commit(self) -> None:
-        if self._before:
-            self._write_into()
-        elif not (self._rename() if self._temporary else self._link()):
+        if not self._before and not self._created and not self._link():
             os.close(self._descriptor)
             self._descriptor = -1
             self._open_existing()
-            self._write_into()
+        if self._before:
+            self._is_torn = True
+            _fill(self._descriptor, self._product)
+            os.ftruncate(self._descriptor, len(self._product.content))
+            self._before = None
+        self._created = ""
 
     def close(self) -> None:
-        """Remove or undo what was not committed."""
-        if self._temporary:
-            _succeeds(os.unlink, self._temporary)
-        if self._before:
-            self._undo(self._before)
+        """Undo what was not committed. If a file's old content is lost, remove it, so that make notices."""
+        if self._created or (self._is_torn and self._before):
+            _succeeds(os.unlink, self._created or self._product.destination)
+        elif self._before:
+            before, now = self._before, os.fstat(self._descriptor)
+            if now.st_size != before.st_size:
+                _succeeds(lambda size: os.ftruncate(self._descriptor, size), before.st_size)
+            if os.fstat(self._descriptor).st_mtime_ns != before.st_mtime_ns:  # even if fallocate failed
+                times = (before.st_atime_ns, before.st_mtime_ns)
+                _succeeds(lambda ns: os.utime(self._descriptor, ns=ns), times)
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
     def _write_new(self) -> None:
-        directory = os.path.dirname(self._product.destination) or "."
-        flags = os.O_RDWR | os.O_CLOEXEC
+        destination, flags = self._product.destination, os.O_RDWR | os.O_CLOEXEC
         try:
-            self._descriptor = os.open(directory, flags | os.O_TMPFILE, 0o666)
+            self._descriptor = os.open(os.path.dirname(destination) or ".", flags | os.O_TMPFILE, 0o666)
         except OSError:
-            self._create_temporary(directory)
+            if self._product.unlink_first and os.path.lexists(destination):
+                os.unlink(destination)
+            self._descriptor = os.open(destination, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            self._created = destination
         _fill(self._descriptor, self._product)
-
-    def _create_temporary(self, directory: str) -> None:
-        from nvccache.files import flock
-
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        last = os.fsencode(os.path.basename(self._product.destination))[:_LONGEST_STEM]
-        path = f"{directory}/.nvccache-{os.fsdecode(last)}"
-        try:
-            _remove_stale(path)
-            self._descriptor = os.open(path, flags, 0o666)
-        except OSError:  # another process is making the same product
-            path += f"-{os.urandom(8).hex()}"
-            self._descriptor = os.open(path, flags, 0o666)
-        self._temporary = path
-        _succeeds(lambda _: flock.take(self._descriptor), path)
 
     def _link(self) -> bool:
         """Link the file to its name; False if it has to be written into the existing file instead."""
@@ -174,13 +167,6 @@ class _Pending:
             except OSError:
                 return False
         return False
-
-    def _rename(self) -> bool:
-        os.utime(self._descriptor)
-        if not _succeeds(lambda path: os.rename(path, self._product.destination), self._temporary):
-            return False
-        self._temporary = ""
-        return True
 
     def _open_existing(self) -> None:
         """Open the file as nvcc's tools do, so that the kernel refuses whatever it would refuse them."""
@@ -206,45 +192,13 @@ class _Pending:
                 continue
         return False
 
-    def _write_into(self) -> None:
-        self._is_torn = True
-        _fill(self._descriptor, self._product)
-        os.ftruncate(self._descriptor, len(self._product.content))
-        self._before = None
 
-    def _undo(self, before: os.stat_result) -> None:
-        """Restore the file; if its old content is lost, remove it, so that make notices."""
-        if self._created or self._is_torn:
-            _succeeds(os.unlink, self._created or self._product.destination)
-            return
-        if os.fstat(self._descriptor).st_size != before.st_size:
-            _succeeds(lambda _: os.ftruncate(self._descriptor, before.st_size), "")
-        if os.fstat(self._descriptor).st_mtime_ns != before.st_mtime_ns:  # a failed fallocate changes it, too
-            times = (before.st_atime_ns, before.st_mtime_ns)
-            _succeeds(lambda _: os.utime(self._descriptor, ns=times), "")
-
-
-def _succeeds(action: Callable[[str], object], path: str) -> bool:
+def _succeeds(action: Callable[[Any], object], argument: object) -> bool:
     try:
-        action(path)
+        action(argument)
     except OSError:
         return False
     return True
-
-
-def _remove_stale(path: str) -> None:
-    """Remove the temporary file of a killed process: one that no process has locked; raises OSError."""
-    from nvccache.files import flock
-
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode) and flock.take(descriptor):
-            os.unlink(path)
-    finally:
-        os.close(descriptor)
 
 
 def _fill(descriptor: int, product: Product) -> None:
@@ -268,11 +222,8 @@ def _clone(source: str, target: int, content: bytes) -> bool:
     if not source:
         return False
     try:
-        # A link or a pipe put there by another user is no blob.
-        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return False
             fcntl.ioctl(target, ficlone, descriptor)
         finally:
             os.close(descriptor)

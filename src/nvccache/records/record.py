@@ -17,7 +17,6 @@ calls, seeding.py for stages). Part of the hot path.
 from __future__ import annotations
 
 import os
-import time
 
 from nvccache.files import keys, signatures
 from nvccache.records import input_records
@@ -143,32 +142,16 @@ def valid_pairs(
     known = set()
     for pair in all_pairs(front, cache):
         known.add(pair.key)
-        differing = input_records.differences(pair.input_record, now, is_one_enough=True)
-        if not differing:
+        if input_records.is_unchanged(pair.input_record, now):
             yield pair
-        elif now.is_implausible(differing[0].path):
-            cache.remove_damaged(store.RECORD, front.key)  # it may be forged
     for received in remote_records(front.key) if remote_records else ():
         for pair in _pairs(_parts(received), front):
             if pair.key in known:
                 continue
             known.add(pair.key)
             pair.is_received = True
-            if _holds_in_time(pair.input_record, now):
+            if input_records.is_unchanged(pair.input_record, now):
                 yield pair
-
-
-def _holds_in_time(inputs: InputRecord, now: Present) -> bool:
-    """Whether the inputs of a received pair are unchanged; False once checking such pairs took too long."""
-    began = time.monotonic()
-    try:
-        return now.patience > 0 and not input_records.differences(
-            inputs, now, is_one_enough=True, until=began + now.patience
-        )
-    except input_records.SlowCheckError:
-        return False
-    finally:
-        now.patience -= time.monotonic() - began
 
 
 def find_private(key: str, cache: Store, now: Present) -> tuple[InputRecord, bytes] | None:
@@ -182,7 +165,7 @@ def find_private(key: str, cache: Store, now: Present) -> tuple[InputRecord, byt
     except (ValueError, IndexError):
         cache.remove_damaged(store.PRIVATE, key)
         return None
-    return None if input_records.differences(inputs, now, is_one_enough=True) else (inputs, content)
+    return (inputs, content) if input_records.is_unchanged(inputs, now) else None
 
 
 def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, looked_at_ns: int) -> None:

@@ -44,45 +44,16 @@ def test_where_a_link_leads_is_in_no_listing(tmp_path):
     assert len(digests) == 1
 
 
-LIMITS = """Limit                     Soft Limit           Hard Limit           Units     
-Max cpu time              unlimited            unlimited            seconds   
-Max file size             {file}           unlimited            bytes     
-Max data size             unlimited            unlimited            bytes     
-Max stack size            {stack}              unlimited            bytes     
-Max open files            {files}                 524288               files     
-Max pending signals       10                   10                   signals   
-"""  # noqa: W291
+@pytest.mark.parametrize(("command", "is_little"), [("-d 100000", 1), ("-v 9000000", 0), ("-s 1000", 0)])
+def test_limits_of_memory(command, is_little):
+    program = "from nvccache.files import presence; print(int(presence.has_little_memory()))"
+    argv = ["sh", "-c", f'ulimit {command}; exec "$0" -c "$1"', sys.executable, program]
+    assert int(subprocess.run(argv, capture_output=True, check=True).stdout) == is_little
 
 
-@pytest.mark.parametrize(
-    ("given", "tight"),
-    [
-        ({}, ()),
-        ({"stack": "8388607"}, ("stack size 8388607",)),
-        ({"stack": "1234567", "files": "99  "}, ("stack size 1234567", "open files 99")),
-        ({"file": "9999999999"}, ()),
-        ({"file": "99        "}, ("file size 99",)),
-    ],
-    ids=str,
-)
-def test_limits_count_that_are_less_than_enough(tmp_path, monkeypatch, given, tight):
-    usual = {"file": "unlimited ", "stack": "8388608", "files": "1024"}
-    (tmp_path / "limits").write_text(LIMITS.format(**{**usual, **given}))
-    monkeypatch.setattr(presence, "_LIMITS", str(tmp_path / "limits"))
-    assert presence.tight_limits() == tight
-
-
-def test_unknown_limits_are_not_tight(monkeypatch):
+def test_unknown_limits_are_not_little(monkeypatch):
     monkeypatch.setattr(presence, "_LIMITS", "/nowhere/limits")
-    assert presence.tight_limits() == ()
-
-
-@pytest.mark.parametrize("command", ["-s 1000", "-d 1000000", "-v 9000000", "-f 1000", "-n 100", "-t 900"])
-def test_limits_of_this_kernel_are_understood(command):
-    program = "from nvccache.files import presence; print(len(presence.tight_limits()))"
-    script = f'before=$("$0" -c "$1"); ulimit {command}; echo $(($("$0" -c "$1") - before))'
-    done = subprocess.run(["sh", "-c", script, sys.executable, program], capture_output=True, check=True)
-    assert done.stdout == b"1\n"
+    assert not presence.has_little_memory()
 
 
 def test_where_temporary_files_can_be_made(tmp_path):
@@ -96,3 +67,29 @@ def test_where_temporary_files_can_be_made(tmp_path):
     ):
         assert presence.can_make_temporary_files({"TMPDIR": str(directory)}) is can
     assert presence.can_make_temporary_files({}) is os.access("/tmp", os.W_OK)
+
+
+def test_the_states_of_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, mode in (("file", 0o644), ("tool", 0o755)):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(mode)
+    for name, target in (("link", "file"), ("loop", "loop")):
+        (tmp_path / name).symlink_to(target)
+    assert {name: presence.state_of(name) for name in (".", "file", "tool", "link", "loop", "never")} == {
+        ".": presence.FOLDER, "file": presence.PRESENT, "tool": presence.EXECUTABLE,
+        "link": presence.PRESENT, "loop": presence.UNREACHABLE, "never": presence.ABSENT,
+    }  # fmt: skip
+    for name in ("nul\0", "x" * 5000):
+        assert presence.state_of(name) == presence.UNREACHABLE
+    assert presence.state_of("/dev/null") == presence.PRESENT
+    assert presence.state_of("file/below") == presence.ABSENT
+
+
+def test_a_date_is_what_a_tool_sees(tmp_path):
+    (tmp_path / "x.h").write_text("int x;\n")
+    os.utime(tmp_path / "x.h", (1234567890.75, 1234567890.75))
+    assert presence.date_and_size(f"{tmp_path}/x.h") == f"{tmp_path}/x.h:1234567890:7"
+    assert presence.date_and_size("missing") == presence.date_and_size("nul\0") == ""
+    for path in ("never", f"{tmp_path}/x.h", "nul\0"):
+        assert presence.digest_of_listing(path) == ""

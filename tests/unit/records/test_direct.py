@@ -1,4 +1,4 @@
-"""Direct hits: the answer of a call under other output names."""
+"""Direct hits: the names of a call's outputs, and the answer of a call under other names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from nvccache.commandline import invocation
 from nvccache.files import keys
-from nvccache.records import direct, record
+from nvccache.records import direct, output_names, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
+from nvccache.records.output_names import Outputs
 from nvccache.records.products import Answer
 from nvccache.records.record import Front, Pair, Result
 from typed_calls import NOWHERE, parse
@@ -33,27 +33,63 @@ def result_of(answer: Answer, line: str) -> Result | None:
     return direct.result_of(answer, LISTED if answer.rule is not None else [], parse(line))
 
 
-def answer_of(
-    result: Result | None, line: str, read: Sequence[str] = (), relocation: Relocation = NOWHERE
-) -> Answer | None:
+def answer_of(result: Result | None, line: str, relocation: Relocation = NOWHERE) -> Answer | None:
     """The answer of a call with this result stored."""
     assert result
-    made = InputRecord()
-    made.files = list(read)
-    return direct.answer_of(Pair(Front("key", relocation), made, result), parse(line))
-
-
-def whole() -> Result:
-    """The result of a call that has a product and a dependency file."""
-    result = result_of(given("out/a.o", "out/a.d"), WHOLE)
-    assert result
-    return result
+    return direct.answer_of(Pair(Front("key", relocation), InputRecord(), result), parse(line))
 
 
 def written(answer: Answer | None) -> list[str]:
     assert answer
     files = [destination for destination, _, _ in answer.products]
     return files + ([answer.dependency_file] if answer.rule is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("-c a.cu", (["a.o"], "")),
+        ("-c s/a.cu t/b.cu", (["a.o", "b.o"], "")),
+        ("-c a.b.cu", (["a.b.o"], "")),
+        ("-c .cu", ([".o"], "")),
+        ("-x cu -c noext", (["noext.o"], "")),
+        ("-dc a.cu", (["a.o"], "")),
+        ("-ptx a.cu", (["a.ptx"], "")),
+        ("-cubin -odir out e.ptx", (["out/e.cubin"], "")),
+        ("-fatbin a.cu", (["a.fatbin"], "")),
+        ("-optix-ir a.cu", (["a.optixir"], "")),
+        ("-dlink a.o b.o", (["a_dlink.o"], "")),
+        ("-dlink -cubin a.o -odir out", (["out/a_dlink.cubin"], "")),
+        ("-dlink a.o -o x", (["x"], "")),
+        ("a.cu b.cu -o prog", ([], "")),
+        ("-c a.cu -MD", (["a.o"], "a.d")),
+        ("-c a.cu -MD -odir out", (["out/a.o"], "out/a.d")),
+        ("-c a.cu -MD -odir out -MF y.d", (["out/a.o"], "y.d")),
+        ("-c a.cu -MD -odir out -o x.o", (["x.o"], "x.d")),
+        ("-c a.cu -o x/y.o -MMD -MF z", (["x/y.o"], "z")),
+        # From these the name of the depfile does not follow.
+        ("-c a.cu -o x.y.o -MD", None),
+        ("-c a.cu -o x -MD", None),
+        ("-c a.cu -o d/.o -MD", None),
+        ("-c a.cu b.cu -MD", None),
+    ],
+)
+def test_names_follow_from_the_call(line, expected):
+    found = output_names.of_call(parse(line))
+    assert (found and (found.products, found.dependency_file)) == expected
+
+
+def test_what_is_given_are_all_products_once():
+    wanted = Outputs(["a", "b"], ["c"], "d", are_objects=True)
+    assert wanted.match(["b", "a"], "d") and wanted.match(["a", "b", "c"], "d")
+    for products, dependency_file in (
+        (["a"], "d"),
+        (["a", "b", "b"], "d"),
+        (["a", "b", "x"], "d"),
+        (["a", "b"], ""),
+        (["a", "b"], "x"),
+    ):
+        assert not wanted.match(products, dependency_file)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +103,15 @@ def written(answer: Answer | None) -> list[str]:
         ("-c a.cu -MD -o a.o -MF r", ("a.o", "r"), "-c a.cu -MD -o b.o -MF x/s", ["b.o", "x/s"]),
         ("-c a.cu -MD -odir out", ("out/a.o", "out/a.d"), "-c a.cu -MD -odir y", ["y/a.o", "y/a.d"]),
         ("-c a.cu -odir out -o x.o", ("x.o",), "-c a.cu -odir y -o y.o", ["y.o"]),
-        ("-c a.cu -odir out -o out/x.o", ("out/x.o",), "-c a.cu -odir out -o out/y.o", ["out/y.o"]),
+        ("-c é=\udcff.cu", ("é=\udcff.o",), "-c é=\udcff.cu -o \udcff", ["\udcff"]),
     ],
 )
 def test_an_answer_is_given_under_the_names_of_the_call(line, made, other, found):
     kept = result_of(given(*made), line)
     assert written(answer_of(kept, line)) == list(made)
-    assert written(answer_of(kept, other)) == found
+    again = answer_of(kept, other)
+    assert written(again) == found
+    assert (again.result.stdout, again.result.stderr, again.result.seconds) == (b"out\0", b"\xff\n", 2.5)
 
 
 def test_what_is_unlinked_first_follows_from_the_call():
@@ -86,167 +124,73 @@ def test_what_is_unlinked_first_follows_from_the_call():
         assert answer_of(result_of(made, line), line).products == made.products
 
 
-def test_an_answer_comes_back():
-    found = answer_of(result_of(given("a.o"), "-c a.cu -o a.o"), "-c a.cu -o b.o")
-    assert found.products == [("b.o", DIGEST, True)]
-    result = found.result
-    assert (found.rule, result.stdout, result.stderr, result.seconds) == (None, b"out\0", b"\xff\n", 2.5)
+_REST = b" : a.cu \\\n    /usr/include/s\\ y\\ s.h \\\n    sub/x.h\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "rule"),
+    ("options", "rule"),
     [
-        ("-c a.cu -MD -o b.o", b"b.o : a.cu \\\n    /usr/include/s\\ y\\ s.h \\\n    sub/x.h\n"),
-        ("-c a.cu -MD -o b.o -MT me", b"me : a.cu \\\n    /usr/include/s\\ y\\ s.h \\\n    sub/x.h\n"),
-        ("-c a.cu -MD -o b.o -MP -MT me", None),
+        ("-MD", b"b.o" + _REST),
+        ("-MD -MT me", b"me" + _REST),
+        ("-MD -MP", b"b.o" + _REST + b"\n/usr/include/s\\ y\\ s.h:\n\nsub/x.h:\n"),
+        ("-MMD", b"b.o : a.cu \\\n    sub/x.h\n"),
     ],
 )
-def test_the_depfile_is_rewritten_for_the_call(line, rule):
-    found = answer_of(result_of(given("a.o", "a.d"), "-c a.cu -MD -o a.o"), line)
-    assert found.rule == rule if rule else found.rule.endswith(b"\nsub/x.h:\n")
-
-
-def test_a_dependency_file_without_system_headers_leaves_them_out():
-    found = answer_of(result_of(given("a.o", "a.d"), "-c a.cu -MMD -o a.o"), "-c a.cu -MMD -o b.o")
-    assert found.rule == b"b.o : a.cu \\\n    sub/x.h\n"
-
-
-@pytest.mark.parametrize("line", ["-c a.cu -MD -o a.b.o", "-c a.cu -MD -o a", "-c a.cu -MD -o d/.o"])
-def test_a_dependency_file_of_which_the_name_follows_from_nothing_is_not_kept(line):
-    assert result_of(given("a", "somewhere.d"), line) is None
-
-
-def test_an_output_with_two_dots_leaves_the_name_of_its_dependency_file_in_doubt():
-    assert result_of(given("a.b.o", "a.b.d"), "-c a.cu -MD -o a.b.o") is None
-
-
-def test_calls_differ_in_whether_they_ask_for_a_dependency_file():
-    assert answer_of(result_of(given("a.o"), "-c a.cu -o a.o"), "-c a.cu -MD -o a.o") is None
-    assert answer_of(result_of(given("a.o", "a.d"), "-c a.cu -MD -o a.o"), "-c a.cu -o a.o") is None
+def test_the_depfile_is_rewritten_for_the_call(options, rule):
+    kept = result_of(given("a.o", "a.d"), f"-c a.cu {options} -o a.o")
+    assert answer_of(kept, f"-c a.cu {options} -o b.o").rule == rule
 
 
 def test_paths_of_a_shared_answer_are_those_of_the_checkout():
     one, two = (Relocation("/base", f"/base/{name}/build") for name in ("one", "two"))
     kept = direct.result_of(given("a.o", "a.d"), [("/base/one/a.cu", False)], parse("-c a.cu -MD"))
-    found = answer_of(record._decoded(record._encoded(kept, one), two), "-c a.cu -MD", relocation=two)
+    found = answer_of(record._decoded(record._encoded(kept, one), two), "-c a.cu -MD", two)
     assert b"/base/two/a.cu" in found.rule
 
 
 @pytest.mark.parametrize(
-    ("line", "made"),
-    [
-        ("-c {}.cu", ("{}.o",)),
-        ("-c {}.cu -MD", ("{}.o", "{}.d")),
-        ("-c {}.cu -MD -odir out", ("out/{}.o", "out/{}.d")),
-        ("-c {}.cu -MD -o {}.o", ("{}.o", "{}.d")),
-        ("-c {}.cu -MD -o {}.o -MF {}", ("{}.o", "{}")),
-    ],
+    "roles",
+    [[], ["x"], ["1"], ["-1"], ["0.0"], ["=/x"], ["9" * 4000], ["0", "0"], ["0", "link/a.o"], ["link/a.o"]],
 )
-@pytest.mark.parametrize("name", ["é", "\udcff", "=", "o"])
-def test_odd_names_come_back(line, made, name):
-    line = line.replace("{}", name)
-    names = [path.replace("{}", name) for path in made]
-    listed = [(f"{name}.cu", False)] if len(names) > 1 else []
-    kept = direct.result_of(given(*names), listed, parse(line))
-    assert written(answer_of(kept, line)) == names
-
-
-@pytest.mark.parametrize("number", ["", "x", "1", "-1", "0.0", "o", "=a.o", "=/x", "d../x", "²", "9" * 5000])
-def test_a_product_that_does_not_follow_from_the_call_is_none(number):
-    result = whole()
-    assert answer_of(result, WHOLE)
-    result.outputs = [(number, DIGEST)]
+def test_no_record_decides_what_is_written(roles):
+    """Also one of a remote: it gives all products of the call and nothing else."""
+    result = result_of(given("out/a.o", "out/a.d"), WHOLE)
+    assert written(answer_of(result, WHOLE)) == ["out/a.o", "out/a.d"]
+    result.outputs = [(role, DIGEST) for role in roles]
     assert answer_of(result, WHOLE) is None
 
 
-@pytest.mark.parametrize("numbers", [[], ["0", "0"], ["0", "1"]])
-def test_an_answer_has_every_product_once(numbers):
-    result = whole()
-    result.outputs = [(number, DIGEST) for number in numbers]
-    assert answer_of(result, WHOLE) is None
+def test_a_depfile_is_there_if_it_is_asked_for():
+    whole = result_of(given("out/a.o", "out/a.d"), WHOLE)
+    assert answer_of(whole, "-c a.cu -odir out") is None
+    whole.listed = []
+    assert answer_of(whole, WHOLE) is None
 
 
-def test_a_dependency_file_is_there_if_it_is_asked_for():
-    result = whole()
-    assert answer_of(result, WHOLE).dependency_file == "out/a.d"
-    result.listed = []
-    assert answer_of(result, WHOLE) is None
+def test_a_product_beside_the_one_that_is_named_is_not_recorded():
+    made = given("x.ptx")
+    made.products = [("x.ptx", "0" * 64, False), ("x.ltoir", "1" * 64, False)]
+    assert result_of(made, "-ptx a.cu -o x.ptx") is None
+    assert result_of(made, "-ptx x.cu") is not None
 
 
-def test_what_is_listed_and_a_dependency_file_go_together():
-    assert direct.result_of(given("out/a.o", "out/a.d"), [], parse(WHOLE)) is None
-    assert direct.result_of(given("a.o"), LISTED, parse("-c a.cu")) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "read", "is_answer"),
-    [("a b.h", [], True), ("x=y.h", ["x=y.h"], True), ("x=y.h", [], False), ("a\nb", ["a\nb"], False),
-     ("$(b)", ["$(b)"], False), ("a;b", ["a;b"], False)],
-)  # fmt: skip
-def test_names_that_mean_something_else_to_make_are_not_written(name, read, is_answer):
-    result = whole()
-    result.listed = [(name, "")]
-    assert bool(answer_of(result, WHOLE, read)) == is_answer
-
-
-def test_what_a_compile_makes_is_no_program_and_the_other_way_round():
-    result = whole()
-    assert answer_of(result, "a.cu -MD -o a.x") is None
-    result.outputs = []
-    assert answer_of(result, WHOLE) is None
-
-
-@pytest.mark.parametrize("read", ["out/a.o", "out/a.d"])
-def test_what_was_read_is_not_written(read):
-    """Whatever the command line says."""
-    for path, is_answer in ((read, False), (os.path.abspath(read), False), ("out/b.o", True)):
-        assert bool(answer_of(whole(), WHOLE, ["a.cu", path])) == is_answer
-
-
-@pytest.mark.by_default("-o d.e/x.o", "-o ./x.o", "", "-odir d -o x.o", "-o x.o -MF y")
-@pytest.mark.parametrize(
-    "line",
-    [
-        "-o x.o",
-        "-o d/x.o",
-        "-o x.ptx",
-        "-o d.e/x.o",
-        "-o ./x.o",
-        "",
-        "-odir d",
-        "-o x.o -MF y",
-        "-odir d -o x.o",
-    ],
-)
-def test_dependency_files_lie_where_nvcc_writes_them(workspace, nvcc, line):
-    """A record is kept only if nvcc's own names follow from the call."""
-    for name in ("d", "d.e"):
-        (workspace.directory / name).mkdir()
-    workspace.write("a.cu", "__global__ void k() {}\n")
-    line = f"-c a.cu -MD {line}".strip()
+def made_by_nvcc(workspace, line: str) -> Sequence[str]:
+    """The product and the depfile of a compile by plain nvcc."""
     assert workspace.plain(*line.split()).status == 0
-    made = [
+    found = [
         os.path.relpath(os.path.join(folder, name), workspace.directory)
         for folder, _, names in os.walk(workspace.directory)
         for name in names
         if name != "a.cu"
     ]
-    (product,) = [name for name in made if name.endswith((".o", ".ptx"))]
-    (rule,) = [name for name in made if name != product]
-    dotted = "./" if "./x.o" in line else ""
-    kept = result_of(given(dotted + product, dotted + rule), line)
-    assert [os.path.normpath(path) for path in written(answer_of(kept, line))] == [product, rule]
-    other = line.replace("x.o", "z.o").replace("-MF y", "-MF w")
-    moved = [product.replace("x.o", "z.o"), "w" if "-MF" in line else rule.replace("x.d", "z.d")]
-    assert [os.path.normpath(path) for path in written(answer_of(kept, other))] == (
-        moved if "x.o" in line else [product, rule]
-    )
+    return sorted(found, key=lambda name: not name.endswith((".o", ".ptx")))
 
 
-def test_a_product_beside_the_one_that_is_named_is_not_recorded():
-    given = Answer(Result())
-    given.products = [("x.ptx", "0" * 64, False), ("x.ltoir", "1" * 64, False)]
-    call = invocation.parse(["-ptx", "a.cu", "-o", "x.ptx"], {})
-    assert direct.result_of(given, [], call) is None
-    call = invocation.parse(["-ptx", "x.cu"], {})
-    assert direct.result_of(given, [], call) is not None
+@pytest.mark.parametrize("names", ["-o d.e/x.o", "-odir d"])
+def test_dependency_files_lie_where_nvcc_writes_them(workspace, nvcc, names):
+    for folder in ("d", "d.e"):
+        (workspace.directory / folder).mkdir()
+    workspace.write("a.cu", "__global__ void k() {}\n")
+    line = f"-c a.cu -MD {names}"
+    named = output_names.of_call(parse(line))
+    assert [*named.products, named.dependency_file] == made_by_nvcc(workspace, line)

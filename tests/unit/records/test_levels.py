@@ -163,12 +163,6 @@ def test_a_product_that_cannot_be_written_is_left_to_nvcc(place):
     assert answer(place).reason == "unwritable_output"
 
 
-def test_under_tight_limits_only_what_was_made_under_them_is_an_answer(place, monkeypatch):
-    """They may make nvcc fail."""
-    monkeypatch.setattr(direct, "tight_limits", lambda: ("stack size 100000",))
-    assert answer(place) is None
-
-
 def test_without_room_for_temporary_files_nvcc_is_left_to_complain(place):
     missing = str(place.parent / "missing")
     for directory, reason in ((missing, "no_temporary_files"), ("", "no_temporary_files"), ("/tmp", "")):

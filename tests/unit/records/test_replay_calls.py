@@ -15,31 +15,16 @@ from pathlib import Path
 import pytest
 
 from nvccache.store.store import Store
-from recorded_call import (
-    ARGUMENTS,
-    ENVIRON,
-    OBJECT,
-    answer_of_call,
-    holds,
-    input_record_of_call,
-    launcher,
-    nvcc,
-    place,
-    places,
-    recorded,
-    stored,
-)
 from replays import LEFT_TO_PYTHON, Launcher
+from world import ARGUMENTS, ENVIRON, OBJECT, answer_of_call, holds, replayed
 
-__all__ = ["launcher", "nvcc", "place", "places", "recorded", "stored"]  # fixtures
 
-
-def record(launcher: Launcher, nvcc: str, arguments: Sequence[str] = ARGUMENTS) -> bool:
-    return launcher.record(nvcc, arguments, input_record_of_call(), answer_of_call())
+def record(launcher: Launcher, compiler: str, arguments: Sequence[str] = ARGUMENTS) -> bool:
+    return launcher.record(compiler, arguments, replayed(), answer_of_call())
 
 
 def shim(launcher: Launcher, place: Path, name: str = "shims/nvcc") -> Launcher:
-    """The launcher under the name nvcc, before the real one on PATH."""
+    """The launcher under the name compiler, before the real one on PATH."""
     link = place / name
     link.parent.mkdir()
     link.symlink_to(launcher.program)
@@ -50,107 +35,107 @@ def shim(launcher: Launcher, place: Path, name: str = "shims/nvcc") -> Launcher:
     )
 
 
-def test_a_masquerade(launcher: Launcher, place: Path, nvcc: str) -> None:
+def test_a_masquerade(launcher: Launcher, place: Path, compiler: str) -> None:
     masquerade = shim(launcher, place)
-    assert record(masquerade, nvcc)
+    assert record(masquerade, compiler)
     assert holds(masquerade)
     assert not holds(masquerade, PATH=f"{masquerade.environ['PATH']}:/bin")
 
 
 @pytest.mark.parametrize("change", ["appears", "appears as a link", "is executable now"])
-def test_another_nvcc_before_the_one_on_path(launcher: Launcher, place: Path, nvcc: str, change: str) -> None:
+def test_another_nvcc_before_the_one_on_path(
+    launcher: Launcher, place: Path, compiler: str, change: str
+) -> None:
     (place / "parts/nvcc").write_text("no program")
     masquerade = shim(launcher, place)
     if change.startswith("appears"):
         (place / "parts/nvcc").unlink()
-    assert record(masquerade, nvcc)
+    assert record(masquerade, compiler)
     assert holds(masquerade)
     if change == "appears":
-        shutil.copy(nvcc, place / "parts/nvcc")
+        shutil.copy(compiler, place / "parts/nvcc")
     elif change == "appears as a link":
-        (place / "parts/nvcc").symlink_to(nvcc)
+        (place / "parts/nvcc").symlink_to(compiler)
     else:
         (place / "parts/nvcc").chmod(0o755)
     assert not holds(masquerade)
 
 
-def test_a_bare_name(launcher: Launcher, place: Path, nvcc: str) -> None:
+def test_a_bare_name(launcher: Launcher, place: Path, compiler: str) -> None:
     path = f"{place}/parts:{place}/compiler"
     bare = Launcher(
         launcher.program, launcher.environ["NVCCACHE_DIR"], {**ENVIRON, "PATH": path}, launcher.front
     )
     bare.front[1:] = ["nvcc"]
-    assert record(bare, nvcc)
+    assert record(bare, compiler)
     assert holds(bare)
     assert not holds(bare, PATH=f"{place}/compiler")
-    shutil.copy(nvcc, place / "parts/nvcc")
+    shutil.copy(compiler, place / "parts/nvcc")
     assert not holds(bare)
 
 
-def test_a_launcher_that_is_set_twice(launcher: Launcher, nvcc: str) -> None:
+def test_a_launcher_that_is_set_twice(launcher: Launcher, compiler: str) -> None:
     launcher.front[1:1] = ["nvccache", str(launcher.program)]
-    assert record(launcher, nvcc)
+    assert record(launcher, compiler)
     assert holds(launcher)
 
 
-def test_roles_do_not_share_a_record(launcher: Launcher, place: Path, nvcc: str) -> None:
+def test_roles_do_not_share_a_record(launcher: Launcher, place: Path, compiler: str) -> None:
     names = {launcher.ask(ARGUMENTS).name, shim(launcher, place).ask(ARGUMENTS).name}
     assert len(names) == 2 and "" not in names
 
 
-def test_settings_in_a_file(launcher: Launcher, place: Path, nvcc: str) -> None:
-    settings = place / "home/.config/nvccache/config.toml"
+def test_settings_in_a_file(launcher: Launcher, place: Path, compiler: str) -> None:
+    settings = place / "home/nvccache/config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text(f'max_size = "5G"\ndir = "{launcher.environ["NVCCACHE_DIR"]}"\n')
     time.sleep(0.15)
     del launcher.environ["NVCCACHE_DIR"]
-    launcher.environ["HOME"] = str(place / "home")
-    assert record(launcher, nvcc)
+    assert record(launcher, compiler)
     assert holds(launcher)
     settings.write_text(settings.read_text() + "readonly = true\n")
     assert not holds(launcher)
 
 
-def test_settings_that_changed_meanwhile(launcher: Launcher, place: Path, nvcc: str) -> None:
+def test_settings_that_changed_meanwhile(launcher: Launcher, place: Path, compiler: str) -> None:
     """They were read before the compile, and their file is checked after it."""
-    settings = place / "home/.config/nvccache/config.toml"
+    settings = place / "home/nvccache/config.toml"
     settings.parent.mkdir(parents=True)
-    launcher.environ["HOME"] = str(place / "home")
     began = time.time_ns()
     settings.write_text("max_size = '1G'\n")
     time.sleep(0.15)
-    given = (input_record_of_call(), answer_of_call())
-    assert not launcher.record(nvcc, ARGUMENTS, *given, since_ns=began)
-    assert launcher.record(nvcc, ARGUMENTS, *given)
+    given = (replayed(), answer_of_call())
+    assert not launcher.record(compiler, ARGUMENTS, *given, since_ns=began)
+    assert launcher.record(compiler, ARGUMENTS, *given)
 
 
-def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, nvcc: str) -> None:
+def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, compiler: str) -> None:
     """It appeared during the compile, which did not find it."""
     masquerade = shim(launcher, place)
-    shutil.copy(nvcc, place / "parts/nvcc")
+    shutil.copy(compiler, place / "parts/nvcc")
     time.sleep(0.15)
-    assert not record(masquerade, nvcc)
+    assert not record(masquerade, compiler)
     assert record(masquerade, str(place / "parts/nvcc"))
 
 
 @pytest.mark.parametrize("spelling", ["{cache}/", "{cache}/../cache/.", "~/cache", "cache"])
-def test_spellings_of_the_directory(launcher: Launcher, nvcc: str, place: Path, spelling: str) -> None:
+def test_spellings_of_the_directory(launcher: Launcher, compiler: str, place: Path, spelling: str) -> None:
     cache = launcher.environ["NVCCACHE_DIR"]
     launcher.environ["HOME"] = os.path.dirname(cache)
     if spelling == "cache":
         (place / "cache").symlink_to(cache)
     launcher.environ["NVCCACHE_DIR"] = spelling.format(cache=cache)
-    assert record(launcher, nvcc)
+    assert record(launcher, compiler)
     assert holds(launcher)
 
 
-def test_the_default_directory(launcher: Launcher, nvcc: str, place: Path, stored: Store) -> None:
+def test_the_default_directory(launcher: Launcher, compiler: str, place: Path, stored: Store) -> None:
     del launcher.environ["NVCCACHE_DIR"]
     cases = (("XDG_CACHE_HOME", "xdg", "xdg"), ("HOME", "h", "h/.cache"))
     for name, value, where in cases:
         launcher.environ[name] = f"{place}/{value}"
         shutil.copytree(stored.root, place / where / "nvccache")
-        assert record(launcher, nvcc)
+        assert record(launcher, compiler)
         assert holds(launcher)
         del launcher.environ[name]
 
@@ -171,30 +156,22 @@ def test_a_call_that_is_too_long_is_left_to_python(recorded: Launcher) -> None:
     assert recorded.ask([*ARGUMENTS, *["-DX=" + "x" * 100_000] * 3]).name == ""
 
 
-def on_terminal(launcher: Launcher) -> int:
+def test_diagnostics_are_shown_on_a_terminal_too(recorded: Launcher) -> None:
     ours, terminal = pty.openpty()
-    done = subprocess.run(
-        [*launcher.front, *ARGUMENTS],
-        env=launcher.environ,
-        stdout=subprocess.DEVNULL,
-        stderr=terminal,
-        check=False,
-    )
+    argv = [*recorded.front, *ARGUMENTS]
+    done = subprocess.run(argv, env=recorded.environ, stdout=subprocess.DEVNULL, stderr=terminal, check=False)
     os.close(terminal)
     os.close(ours)
-    return done.returncode
-
-
-def test_diagnostics_are_shown_on_a_terminal_too(launcher: Launcher, nvcc: str) -> None:
-    assert record(launcher, nvcc)
-    assert on_terminal(launcher) == 0
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_left_to_python(launcher: Launcher, nvcc: str, place: Path, closed: str) -> None:
+def test_closed_streams_are_left_to_python(
+    launcher: Launcher, compiler: str, place: Path, closed: str
+) -> None:
     """Files opened next get their numbers."""
     launcher.environ["PWD"] = str(place)  # or the shell would set it
-    assert record(launcher, nvcc)
+    assert record(launcher, compiler)
     for redirected, status in (("", 0), (closed, LEFT_TO_PYTHON)):
         argv = ["sh", "-c", f'exec "$@" {redirected}', "sh", *launcher.front, *ARGUMENTS]
         done = subprocess.run(argv, env=launcher.environ, check=False, stdin=subprocess.DEVNULL)
@@ -222,13 +199,13 @@ def test_a_pipe_without_reader(recorded: Launcher) -> None:
     assert Path("out/a.o").read_bytes() == OBJECT
 
 
-def test_python_gets_the_signals_as_they_were(recorded: Launcher, place: Path, nvcc: str) -> None:
+def test_python_gets_the_signals_as_they_were(recorded: Launcher, place: Path, compiler: str) -> None:
     """Even if the record holds and a product cannot be written."""
     python = shutil.copytree(recorded.program.parents[1], place / "own") / "bin/python3"
-    own = Launcher(python.with_name("nvccache"), recorded.environ["NVCCACHE_DIR"], ENVIRON, ["", nvcc])
+    own = Launcher(python.with_name("nvccache"), recorded.environ["NVCCACHE_DIR"], ENVIRON, ["", compiler])
     own.front[0] = str(own.program)
     own.environ["PWD"] = str(place)  # or the shell would set it
-    assert record(own, nvcc)
+    assert record(own, compiler)
     Path("out/a.d").mkdir()
     python.write_text("#!/bin/sh\nexec grep -E '^Sig(Blk|Ign)' /proc/self/status\n")
     argv = ["sh", "-c", 'trap "" PIPE; exec "$@"', "sh", *own.front, *ARGUMENTS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from pathlib import Path
@@ -185,22 +184,6 @@ def test_record_with_too_many_names_is_rejected(there, here, tier, tmp_path):
     assert held(there)
     assert valid_pairs(here) == []
     assert tier.broken == 1
-
-
-@pytest.mark.parametrize("named", ["files", "names", "links"])
-def test_received_records_are_not_checked_for_longer_than_a_moment(
-    there, here, tier, tmp_path, monkeypatch, named
-):
-    """The files that a record names may be large, and their digests known."""
-    path = _written(tmp_path / "x.h", "int x;\n")
-    inputs = read(*([path] if named == "files" else []), absent=tmp_path / "y" if named == "names" else None)
-    inputs.links = [(str(path), str(path))] if named == "links" else []
-    _forged(there, tier, inputs)
-    assert valid_pairs(here)
-    ticks = itertools.count(0, 3)  # seconds
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
-    assert held(there)
-    assert valid_pairs(here) == []
 
 
 def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path):

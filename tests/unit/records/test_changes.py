@@ -1,0 +1,71 @@
+"""Each change of what a call depends on, as each reader of its records sees it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from nvccache.records import facts
+from nvccache.records.input_records import InputRecord
+from world import (
+    ARGUMENTS,
+    CHANGES,
+    COVERED,
+    ENVIRON,
+    UNRELATED,
+    differences,
+    everything,
+    holds,
+)
+
+
+def changed_environ(variables) -> dict[str, str]:
+    changed = {**ENVIRON, **variables}
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def test_each_field_has_a_change():
+    components = {change.component for change in CHANGES.values()} - {"call"}
+    assert {*components, *COVERED} == set(InputRecord.__slots__)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_nothing_differs_while_nothing_is_done(place, signed):
+    assert differences(everything(signed)) == []
+    assert differences(InputRecord()) == []
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("name", [name for name, change in CHANGES.items() if change.component != "call"])
+def test_a_change_is_named_as_what_it_is(place, name, signed):
+    """By signatures and by contents; the launcher refuses more."""
+    change = CHANGES[name]
+    made = everything(signed)
+    time.sleep(0.02)  # the clock that stamps files ticks every few milliseconds
+    change.do()
+    found = differences(made, changed_environ(change.variables), change.machine)
+    assert found == change.differences
+    assert all("{}" not in facts.sentence(what).format(path) for what, path in found)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_noticed_by_the_launcher(recorded, place, name):
+    change = CHANGES[name]
+    (record,) = recorded.records()
+    time.sleep(0.02)
+    change.do()
+    is_asked_of_python = change.component in ("listings", "machine")
+    assert recorded.ask(ARGUMENTS, **change.variables).is_answer == is_asked_of_python
+    assert record.exists(), "it may hold again"
+    for directory in ("out", "elsewhere"):
+        kept = place / directory / "keep"
+        assert not kept.exists() or kept.read_text() == "out/keep"
+
+
+@pytest.mark.parametrize("name", UNRELATED)
+def test_anything_else_makes_no_difference(recorded, place, name):
+    made, change = everything(), UNRELATED[name]
+    change.do()
+    assert differences(made, changed_environ(change.variables)) == []
+    assert holds(recorded, **change.variables)

@@ -1,0 +1,244 @@
+"""Damaged records: refused, or no worse than any other record; the launcher leaves them to Python.
+
+The launcher is compiled with the sanitizers of addresses and of undefined behaviour, which end it with a
+status that fails the test. NVCCACHE_TEST_SEED makes other environments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from answering import Answering
+from damage import changed, shuffled, torn
+from nvccache import environment
+from nvccache.files import keys
+from nvccache.records import input_records, record, replay_layout
+from nvccache.records.record import Pair, Result
+from nvccache.store import store
+from nvccache.store.store import Store
+from replays import Launcher, put, stand_alone, with_sum
+from sample_pairs import FRONT, NOWHERE, add, encoded
+from world import ARGUMENTS, DIGEST, ENVIRON, OBJECT, answer_of_call, everything, replayed
+
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0:exitcode=77", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=77"}
+ROUNDS = 150
+
+
+def inputs_of(body: bytes) -> list[input_records.InputRecord]:
+    return [input_records.decode(body, NOWHERE)]
+
+
+def inputs_of_pairs(body: bytes) -> list[input_records.InputRecord]:
+    pairs: list[Pair] = list(record._pairs(record._parts(body), FRONT))
+    return [pair.input_record for pair in pairs]
+
+
+def whole_input_record(cache: Store) -> bytes:
+    return input_records.encode(everything(), NOWHERE)
+
+
+def whole_record(cache: Store) -> bytes:
+    add(cache, everything(), Result([("0", DIGEST), ("link/a.o", DIGEST)], b"out\xff\0", b"warning\n"))
+    return encoded(cache)
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [(whole_input_record, inputs_of), (whole_record, inputs_of_pairs)],
+    ids=["input record", "record"],
+)
+def test_damaged_records_are_refused_or_can_be_compared(place, cache, make, read) -> None:
+    """Any exception but ValueError fails the test."""
+
+    def of(body: bytes) -> list[input_records.InputRecord]:
+        try:
+            return read(body)
+        except ValueError:
+            return []
+
+    whole = make(cache)
+    assert len(of(whole)) == 1
+    assert [body for body in torn(whole) if of(body)] == []
+    for body in (*changed(whole), *shuffled(whole, 1000)):
+        for inputs in of(body):
+            list(input_records.differences(inputs, Answering()))
+
+
+@pytest.fixture
+def launcher(place: Path, compiler: str, stored: Store, workers_base: Path) -> Launcher:
+    """One with sanitizers, and a valid record, next to a file that must never change."""
+    (place.parent / "outside").write_text("precious")
+    program = stand_alone(workers_base, *SANITIZERS)
+    launcher = Launcher(program, stored.root, {**ENVIRON, **OPTIONS}, [str(program), compiler])
+    assert launcher.record(compiler, ARGUMENTS, replayed(), answer_of_call())
+    return launcher
+
+
+@pytest.fixture
+def replay(launcher: Launcher) -> Path:
+    """The record."""
+    (path,) = launcher.records()
+    return path
+
+
+def seen(place: Path) -> dict[str, bytes]:
+    found = [place.parent / "outside", *place.rglob("*")]
+    return {str(path.relative_to(place.parent)): path.read_bytes() for path in found if path.is_file()}
+
+
+def is_answered(launcher: Launcher, place: Path) -> bool:
+    """Whether the call is answered; if so, only its own products are written."""
+    for name in ("a.o", "a.d"):
+        (place / "out" / name).unlink(missing_ok=True)
+    before = seen(place)
+    found = launcher.ask(ARGUMENTS)
+    after = seen(place)
+    made = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert made == ({"work/out/a.o", "work/out/a.d"} if found.is_answer else set())
+    assert not found.is_answer or (place / "out/a.o").read_bytes() == OBJECT
+    return found.is_answer
+
+
+def mangled(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """Records with some bytes changed, more often in the header and the table after it."""
+    choose = random.Random(seed)
+    for _ in range(count):
+        body = bytearray(whole)
+        for _ in range(choose.choice((1, 1, 2, 8))):
+            at = choose.randrange(choose.choice((220, len(body))))
+            body[at] = choose.choice((0, 255, choose.randrange(256), body[at] ^ 1 << choose.randrange(8)))
+        yield bytes(body[: choose.randrange(24, len(body))] if choose.random() < 0.1 else body)
+
+
+def test_every_damage_to_a_replay_record_is_noticed(launcher, replay, place) -> None:
+    whole = replay.read_bytes()
+    assert with_sum(whole) == whole and replay_layout.blobs_in(whole) == [DIGEST]
+    for content in random.Random(1).sample(
+        [*torn(whole), *mangled(whole, 500, 2), *shuffled(whole, 200)], ROUNDS
+    ):
+        if content != whole:
+            put(replay, content)
+            assert not is_answered(launcher, place)
+            with pytest.raises(ValueError):
+                replay_layout.blobs_in(content)
+    put(replay, whole)
+    assert is_answered(launcher, place)
+
+
+@pytest.mark.parametrize("which", ["record", "blob"])
+def test_what_is_cut_off_while_it_is_read_is_left_to_python(
+    launcher, replay, place, compiler, stored, which
+) -> None:
+    """No signal ends the launcher."""
+    content = OBJECT * 100_000  # which takes a while to be read
+    digest = keys.digest_bytes(content)
+    stored.add_blob(digest, content, compress=False)
+    answer = answer_of_call()
+    answer.products = [("out/a.o", digest, True)]
+    assert launcher.record(compiler, ARGUMENTS, replayed(), answer)
+    path = replay if which == "record" else Path(stored.path(store.BLOB, digest))
+    whole, is_over = path.read_bytes(), threading.Event()
+
+    def meddle() -> None:
+        with path.open("r+b", buffering=0) as stream:
+            while not is_over.is_set():
+                stream.truncate(0)
+                stream.seek(0)
+                stream.write(whole)
+                time.sleep(0.0005)
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    try:
+        for _ in range(ROUNDS // 2):
+            if launcher.ask(ARGUMENTS).is_answer:
+                assert (place / "out/a.o").read_bytes() == content
+    finally:
+        is_over.set()
+        meddler.join()
+
+
+def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return change
+
+
+STRANGE = {
+    "another version": lambda path: put(path, b"replay-8" + path.read_bytes()[8:]),
+    "a directory": _instead(lambda path: path.mkdir()),
+    "a link to itself": _instead(lambda path: path.symlink_to(path.name)),
+    "empty": _instead(lambda path: put(path, b"")),
+    "a FIFO": _instead(os.mkfifo),
+    "a sparse giant": lambda path: os.truncate(path, 1 << 40),
+    "no tag": lambda path: (path.parents[2] / "CACHEDIR.TAG").unlink(),
+    "another tag": lambda path: (path.parents[2] / "CACHEDIR.TAG").write_text("Signature: 8a"),
+    "a cache that its group may write": lambda path: path.parents[2].chmod(0o775),
+    "a cache that others may write": lambda path: path.parents[2].chmod(0o757),
+    "a record that others may write": lambda path: path.chmod(0o602),
+    "a cache of another user": lambda path: os.chown(path.parents[2], 12345, -1),
+    "a record of another user": lambda path: os.chown(path, 12345, -1),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_what_is_no_record_of_ours_is_left_to_python(launcher, replay, place, kind) -> None:
+    if "another user" in kind and os.geteuid() != 0:
+        pytest.skip("only root may give files away")
+    STRANGE[kind](replay)
+    assert not is_answered(launcher, place)
+
+
+def test_a_record_under_the_name_of_another_call_is_left_to_python(launcher, replay) -> None:
+    """Two calls of one name would have one sum: the record holds the call itself."""
+    arguments = [*ARGUMENTS, "-g"]
+    name = launcher.ask(arguments).name
+    put(replay.parents[1] / name[:2] / name, replay.read_bytes())
+    assert not launcher.ask(arguments).is_answer
+
+
+_NAMES = ("ASKED", "UNSET", "GROUP_A", "GROUP_", "GROUP_IGNORED", "OTHER", "PATH", "HOME", "XDG_CACHE_HOME",
+          "NVCCACHE_JOBS", "NVCCACHE_", "_NVCCACHE_X", "NVCC_PREPEND_FLAGS", "PWD", "TMPDIR", "NEW", "\udcff",
+          "X" * 999)  # fmt: skip
+_VALUES = ("", "1", "2", "=", "\n", "\udcff\udc80", "/tmp", "/usr/bin:/bin", "/dev/null", "y" * 70000)
+_DECIDE = {
+    *("ASKED", "EMPTY", "UNSET", "PATH", "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PWD"),
+    *environment.OF_ARGUMENTS,
+}
+
+
+def test_random_environments(launcher, place) -> None:
+    """The call is answered if no variable differs that decides."""
+
+    def deciding(environ: dict[str, str]) -> dict[str, str]:
+        prefixes = (*environment.OWN, "GROUP_")
+        return {
+            name: value for name, value in environ.items() if name in _DECIDE or name.startswith(prefixes)
+        }
+
+    choose, before = random.Random(os.environ.get("NVCCACHE_TEST_SEED", "1")), dict(launcher.environ)
+    answers = 0
+    for _ in range(ROUNDS):
+        environ = dict(before)
+        for _ in range(choose.choice((0, 1, 1, 2, 5))):
+            name = choose.choice(_NAMES)
+            if choose.random() < 0.25:
+                environ.pop(name, None)
+            else:
+                environ[name] = choose.choice((*_VALUES, before.get(name, "")))
+        launcher.environ = environ
+        is_answer = is_answered(launcher, place)
+        has_room = environ.get("TMPDIR", "/tmp") == "/tmp"
+        assert is_answer == (deciding(environ) == deciding(before) and has_room), environ
+        answers += is_answer
+    assert answers
