@@ -45,8 +45,11 @@ class Record:
     def __init_subclass__(cls) -> None:
         cls.FIELDS = {name: getattr(cls, name) for name in cls.__annotations__}
 
+    def values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.FIELDS}
+
     def texts(self) -> list[str]:
-        return [_text(getattr(self, name)) for name in self.FIELDS]
+        return list(map(_text, self.values().values()))
 
     @classmethod
     def of(cls: type[R], texts: Sequence[str]) -> R:
@@ -230,11 +233,3 @@ def event_of(line: bytes) -> Event | None:
     except ValueError:
         return None
     return event
-
-
-def stage_of(text: str) -> StageEvent | None:
-    """The inverse of `text_of_hit`; None if the text is malformed."""
-    try:
-        return StageEvent.of(text.split(PARTS))
-    except ValueError:
-        return None

@@ -32,7 +32,6 @@ from nvccache.store.event_line import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
 VERSION = 3  # of the JSON form
 _LARGEST_LOG = 1 << 26  # bytes
@@ -146,11 +145,11 @@ def to_json(event: Event) -> dict[str, object]:
     """One event in the documented form; `stages` holds one object per stage."""
     return {
         "version": VERSION,
-        **_facts(event),
+        **event.values(),
         "wrong_settings": [name for name in event.wrong_settings.split(",") if name],
         "remote": remote_json(event.remote),
         "stages": [
-            {**_facts(stage), "away": remote_costs_json(stage), "why_here": why_here(stage)}
+            {**stage.values(), "away": remote_costs_json(stage), "why_here": why_here(stage)}
             for stage in event.stages
         ],
     }
@@ -158,11 +157,7 @@ def to_json(event: Event) -> dict[str, object]:
 
 def remote_json(use: RemoteUse | None) -> dict[str, object] | None:
     """A call's queries to remotes, in the documented form."""
-    return {**_facts(use), "faults": list(use.faults)} if use else None
-
-
-def _facts(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.FIELDS}
+    return {**use.values(), "faults": list(use.faults)} if use else None
 
 
 def remote_costs(stage: StageEvent) -> RemoteCosts | None:
@@ -178,7 +173,7 @@ def remote_costs(stage: StageEvent) -> RemoteCosts | None:
 def remote_costs_json(stage: StageEvent) -> dict[str, float] | None:
     """As `remote_costs`, by name."""
     costs = remote_costs(stage)
-    return _facts(costs) if costs else None
+    return costs.values() if costs else None
 
 
 def why_here(stage: StageEvent) -> str:

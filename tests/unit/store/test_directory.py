@@ -105,8 +105,11 @@ def test_what_is_no_regular_file_is_not_waited_for(root, cache):
         with pytest.raises(OSError, match="not a regular file"):
             cache.open(NAME, flags)
     cache.write(NAME, bytes(100))
+    before = os.listdir("/proc/self/fd")
+    assert cache.read(NAME, 100)[0] == bytes(100)
     with pytest.raises(OSError, match="larger than"):
         cache.read(NAME, 99)
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monkeypatch):

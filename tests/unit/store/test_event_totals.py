@@ -18,7 +18,7 @@ MISS = event(outcomes.MISS, stages=STAGES, tool_saved=0.5, seconds=2.5, started=
 
 
 def made(product, outcome=outcomes.DIRECT_HIT):
-    return event(outcome, stages=STAGES, product=product)
+    return event(outcome, stages=STAGES, product=product, started=1001.0)
 
 
 def path_of(cache_dir, name=event_line.LOG):
@@ -71,7 +71,7 @@ def test_calls_add_up(cache_dir):
     assert totals["stages"]["ptxas"] == {
         "hit": 2, "miss": 0, "replayed": 1, "seconds": 0, "seconds_saved": 1.5,
     }  # fmt: skip
-    assert (totals["seconds_saved"], totals["seconds_spent"]) == (1.0, 6.0)
+    assert (totals["seconds_saved"], totals["seconds_spent"], totals["since"]) == (1.0, 6.0, 999.0)
     assert event_totals.of_events(events.read(cache_dir), KINDS) == totals
 
 

@@ -76,6 +76,14 @@ def test_age_and_size_both_count(root, count, left):
     assert _left(root, digests) == left
 
 
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_named_files_are_removed(root, is_dry_run):
+    digests = [_add(root, number) for number in range(3)]
+    names = {f"{BLOB}/{digest[:2]}/{digest}" for digest in digests[1:]}
+    assert eviction.remove(str(root), names, is_dry_run).bytes == 2 * SIZE
+    assert _left(root, digests) == [True, is_dry_run, is_dry_run]
+
+
 def test_directories_and_files_of_others_are_left_alone(root):
     _add(root, 1)
     (root / BLOB / "ab" / "folder").mkdir(parents=True)
