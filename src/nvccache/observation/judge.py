@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nvccache import environment
 from nvccache.observation import kernel_files, shell_text
-from nvccache.observation.observed_process import COMPILERS, CUDA_TOOL, HOST, SHELL, Process
+from nvccache.observation.observed_process import COMPILERS, CUDA_TOOL, HOST, OTHER, SHELL, Process
 from nvccache.observation.shell_text import text_of
 from nvccache.records import facts
 from nvccache.records.input_records import UnreadableError
@@ -70,15 +70,10 @@ def _name(process: Process) -> str:
     return os.path.basename(process.program)
 
 
-def _is_other(process: Process) -> bool:
-    """Whether a process is in the last column: it may use any input for anything."""
-    return process.kind not in (*COMPILERS, SHELL)
-
-
 def reads_script(process: Process) -> bool:
     """Whether a process is an interpreter, whose queries before it opens its script are for its own use."""
     return process.kind == SHELL or (
-        _is_other(process) and _INTERPRETER.fullmatch(_name(process)) is not None
+        process.kind == OTHER and _INTERPRETER.fullmatch(_name(process)) is not None
     )
 
 
@@ -108,7 +103,7 @@ def _unrecordable(process: Process) -> str:
             return "asks for dates, owners or modes"
         if listed := [path for path in process.listed if not path.startswith(kernel_files.OF_KERNEL)]:
             return f"lists `{min(listed)}`"
-    if _is_other(process) and _name(process) in _ASKS_STATUS:
+    if process.kind == OTHER and _name(process) in _ASKS_STATUS:
         return "asks for the status of files"
     if process.attributes and not is_compiler:
         return f"reads attributes of `{min(process.attributes)}`"
@@ -131,7 +126,7 @@ def _volatile_query(process: Process) -> str:
             return "the time"
         if name in _RANDOM and kind != HOST:
             return "random numbers"
-        if name == "statfs" and _is_other(process):
+        if name == "statfs" and process.kind == OTHER:
             return "the free space of a file system"
     return ""
 
@@ -151,7 +146,7 @@ def questions(
     """
     is_shell, is_host = process.kind == SHELL, process.kind == HOST
     texts = shell_text.texts_of(process) if is_shell else []
-    is_open = _is_other(process) or (is_shell and _depends_on_all(process, texts))
+    is_open = process.kind == OTHER or (is_shell and _depends_on_all(process, texts))
     if _depends_on_processor(process):
         yield facts.NATIVE, ""
     if process.kind not in COMPILERS and any(name in _MACHINE for name, _, _ in process.questions):
@@ -190,7 +185,7 @@ def may_choose(process: Process) -> bool:
     if process.kind == SHELL:
         texts = shell_text.texts_of(process)
         return not texts or shell_text.uses_arguments(texts)
-    return _is_other(process)
+    return process.kind == OTHER
 
 
 def variables_of(process: Process, environ: Mapping[str, str], requests_colours: bool) -> set[str]:
@@ -216,7 +211,7 @@ def files_of_status(process: Process, opened: Mapping[tuple[int, int], str]) -> 
         return []
     found = {path for path, mode in process.found.items() if stat.S_ISREG(mode)}
     found.update(filter(os.path.isfile, process.permissions))
-    if _is_other(process):
+    if process.kind == OTHER:
         found.update(opened[file] for file in process.statuses if file in opened)
     return sorted(found)
 

@@ -93,7 +93,6 @@ class Process:
     variables: set[str] = field(default_factory=set)  # names passed to getenv
     questions: set[tuple[str, int, int]] = field(default_factory=set)  # function, number, phase
     loaded: dict[str, Signature] = field(default_factory=dict)  # libraries and the program itself
-    sought: set[str] = field(default_factory=set)  # libraries searched for by name
     inputs: set[tuple[int, int]] = field(default_factory=set)  # inherited files that it read: device, inode
     uses_descriptor: bool = False  # uses another one, open or not, in any way
     statuses: set[tuple[int, int]] = field(default_factory=set)  # fstat: device, inode

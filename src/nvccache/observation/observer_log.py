@@ -156,8 +156,7 @@ class _Reader:
         if kind == "t":
             process.statuses.add((numbers[0], numbers[1] & _MOST_INODES))
             return
-        if kind == "D" and "/" not in text:  # the loader searches for a library
-            process.sought.add(text)
+        if kind == "D" and "/" not in text:  # what the loader finds by a name is in `loaded`
             return
         if text.startswith(self._own):
             text = "/proc/self/" + text[len(self._own) :]

@@ -41,9 +41,9 @@ def begin(*files: str) -> StageNames:
     return CallNames(time.time_ns() + LATER).begin(files)
 
 
-def taken(process: Process, *files: str, search_path: str = "", counts=lambda _: True) -> InputRecord:
+def taken(process: Process, *files: str, search_path: str = "", is_relevant=lambda _: True) -> InputRecord:
     looked = begin(*files)
-    looked.take(process, counts)
+    looked.take(process, is_relevant)
     return finished(looked, *files, search_path=search_path)
 
 
@@ -67,10 +67,10 @@ def process(**seen) -> Process:
     [
         ("inc/never.h", "inc", "-never.h"),
         ("never.h", ".", "-never.h"),
+        # Of a missing directory, its topmost missing part.
         ("inc/never/b.h", "inc", "-never"),
         ("inc/never/deep/er/b.h", "inc", "-never"),
         ("never/deep/b.h", ".", "-never"),
-        ("inc/a.h/b.h", "inc", "+a.h"),
         ("inc/a.h/deep/b.h", "inc", "+a.h"),
         ("link/never.h", "link", "-never.h"),
         ("/nvccache-never/b.h", "/", "-nvccache-never"),
@@ -78,55 +78,76 @@ def process(**seen) -> Process:
         ("inc//never.h", "inc", "-never.h"),
     ],
 )
-def test_a_missing_path_is_its_topmost_missing_part(place, path, directory, name):
+def test_absent_paths(place, path, directory, name):
     assert names(taken(process(absent={path}))) == {directory: [name]}
 
 
-def test_paths_with_the_same_missing_part_are_one_name(place):
-    absent = {f"inc/never/{number}/x.h" for number in range(100)} | {"inc/never.h"}
-    assert names(taken(process(absent=absent))) == {"inc": ["-never", "-never.h"]}
-
-
-@pytest.mark.parametrize(
-    ("path", "mode", "name"),
-    [
-        ("inc/a.h", FILE, "+a.h"),
-        ("inc/a.h", 0, "+a.h"),
-        ("bin/tool", FILE, "xtool"),
-        ("bin/tool", 0, "xtool"),
-        ("inc", FOLDER, "dinc"),
-        ("inc/", FOLDER, "dinc"),
-        ("inc", 0, "dinc"),
+NUMBERED = {f"inc/never/{number}/x.h" for number in range(100)}
+TRIED = {"absent": {"inc/tool", "never/other"}, "found": {"bin/tool": FILE}, "executable": {"inc/x"}}
+DANGLING = {"absent": {"inc/dangling.h"}, "links": {"inc/dangling.h"}}
+SAME = {"found": {"inc": FOLDER, "link": FOLDER, "bin": 0}, "others": {"late": FOLDER}}
+# What was seen, with the files that were read and PATH; and fields of the input record.
+RECORDED = [
+    ({"absent": NUMBERED | {"inc/never.h"}}, {"names": {"inc": ["-never", "-never.h"]}}),
+    *[({"found": {"inc/a.h": mode}}, {"names": {"inc": ["+a.h"]}}) for mode in (FILE, 0)],
+    *[({"found": {"bin/tool": mode}}, {"names": {"bin": ["xtool"]}}) for mode in (FILE, 0)],
+    *[
+        ({"found": found}, {"names": {".": ["dinc"]}})
+        for found in ({"inc": FOLDER}, {"inc/": FOLDER}, {"inc": 0})
     ],
-)
-def test_what_was_found_is_noted_with_what_it_is(place, path, mode, name):
-    ((_, noted),) = names(taken(process(found={path: mode}))).items()
-    assert noted == [name]
+    ({"others": {"inc/pipe": stat.S_IFIFO, "inc": FOLDER}}, {"names": {".": ["dinc"], "inc": ["+pipe"]}}),
+    ({"denied": {"bin/loop": 40, "inc/a.h": 13}}, {"names": {"bin": ["!loop"], "inc": ["+a.h"]}}),
+    # A file that was read is recorded among files only; links of sources even if they were not looked up.
+    (
+        {"found": {"inc/a.h": FILE}, "links": {"inc/a.h"}, "read": ["inc/a.h"]},
+        {"names": {}, "plain": ["inc"]},
+    ),
+    ({"read": ["copy.h", "inc/a.h"]}, {"links": [("copy.h", "inc/a.h")]}),
+    # Links and plain directories on the way.
+    ({"links": {"link/deep/b.h"}}, {"links": [("link", "inc"), ("link/deep/b.h", "inc/a.h")]}),
+    ({"links": {"link/deep/b.h"}}, {"plain": ["link/deep"]}),
+    ({"found": {"x/y": FOLDER}}, {"plain": ["x", "x/y"]}),
+    ({"links": {"bin/../inc/./a.h"}}, {"plain": ["bin", "bin/../inc", "bin/../inc/./a.h"]}),
+    (SAME, {"identities": [("inc", "inc"), ("late", "late"), ("link", "inc")]}),
+    # A dangling link is an absent name, whose end may appear elsewhere.
+    (DANGLING, {"names": {"inc": ["-dangling.h"]}, "directory_signatures": [signatures.UNKNOWN]}),
+    ({"started": ["bin/alias"]}, {"names": {"bin": ["xalias"]}, "links": [("bin/alias", "bin/tool")]}),
+    # What was tried in directories of PATH, by execvp or a shell, was searched for there.
+    (TRIED | {"path": "inc:bin"}, {"sought": ["tool", "x"], "search_path": "inc:bin"}),
+    (TRIED | {"path": "/usr/bin"}, {"sought": [], "search_path": ""}),
+    (
+        {"found": {"bin/tool": FILE}, "read": ["bin/tool"], "path": "bin"},
+        {"sought": ["tool"], "directories": []},
+    ),
+]
 
 
-def test_what_was_opened_and_is_no_file_is_noted(place):
+@pytest.mark.parametrize(("seen", "expected"), RECORDED)
+def test_recorded_lookups(place, seen, expected):
     os.mkfifo("inc/pipe")
-    made = taken(process(others={"inc/pipe": stat.S_IFIFO | 0o644, "inc": FOLDER}))
-    assert names(made) == {".": ["dinc"], "inc": ["+pipe"]}
+    Path("inc/deep").mkdir()
+    Path("x/y").mkdir(parents=True)
+    links = {"inc/deep/b.h": "../a.h", "inc/dangling.h": "nowhere", "copy.h": "inc/a.h", "bin/alias": "tool"}
+    for path, target in links.items():
+        os.symlink(target, path)
+    fields = {name: seen[name] for name in seen.keys() - {"read", "path"}}
+    made = taken(process(**fields), *seen.get("read", ()), search_path=seen.get("path", ""))
+    made.links = [(path, os.path.relpath(target)) for path, target in made.links]
+    for name, value in expected.items():
+        assert (names(made) if name == "names" else getattr(made, name)) == value
 
 
-def test_what_could_not_be_reached_is_noted_as_it_is(place):
-    made = taken(process(denied={"bin/loop": errno.ELOOP, "inc/a.h": errno.EACCES}))
-    assert names(made) == {"bin": ["!loop"], "inc": ["+a.h"]}
-
-
-def test_a_file_that_was_read_is_noted_among_files_alone(place):
-    made = taken(process(found={"inc/a.h": FILE}, links={"inc/a.h"}), "inc/a.h")
-    assert (made.directories, made.links) == ([], [])
-    assert made.plain == ["inc"]
-
-
-def test_what_does_not_count_is_not_noted(place):
+def test_irrelevant_paths_are_not_recorded(place):
     seen = process(
         absent={"/scratch/x"}, found={"/scratch/y": FILE}, links={"/scratch/z"}, denied={"/scratch/w": 13}
     )
-    made = taken(seen, counts=lambda path: not path.startswith("/scratch"))
+    made = taken(seen, is_relevant=lambda path: not path.startswith("/scratch"))
     assert (made.directories, made.links, made.plain) == ([], [], [])
+
+
+def test_each_directory_of_an_absolute_path_is_recorded(place):
+    made = taken(process(resolved={f"{place}/inc"}))
+    assert {f"{place}/inc", str(place)} <= set(made.plain) and made.links == []
 
 
 @pytest.mark.parametrize(
@@ -156,52 +177,6 @@ def test_a_link_that_was_made_meanwhile_is_none_that_was_seen(place):
         finished(looked)
 
 
-def test_where_a_link_led_and_each_plain_directory_on_the_way_are_noted(place):
-    (place / "inc" / "deep").mkdir()
-    (place / "inc" / "deep" / "b.h").symlink_to("../a.h")
-    made = taken(process(links={"link/deep/b.h"}))
-    assert made.links == [("link", f"{place}/inc"), ("link/deep/b.h", f"{place}/inc/a.h")]
-    assert made.plain == ["link/deep"]
-    made = taken(process(resolved={f"{place}/inc/deep"}))
-    assert {f"{place}/inc", f"{place}/inc/deep", str(place)} <= set(made.plain)
-    assert made.links == []
-
-
-def test_directories_are_noted_with_which_of_them_are_the_same(place):
-    seen = process(found={"inc": FOLDER, "link": FOLDER, "bin": 0}, others={"late": FOLDER})
-    assert taken(seen).identities == [("inc", "inc"), ("late", "late"), ("link", "inc")]
-
-
-def test_a_directory_of_one_letter_is_on_the_way_like_others(place):
-    (place / "x" / "y").mkdir(parents=True)
-    assert taken(process(found={"x/y": FOLDER})).plain == ["x", "x/y"]
-
-
-def test_a_way_that_leads_up_has_no_links_of_its_own(place):
-    made = taken(process(links={"bin/../inc/./a.h"}))
-    assert made.plain == ["bin", "bin/../inc", "bin/../inc/./a.h"]
-
-
-def test_a_link_that_leads_nowhere_is_an_absent_name(place):
-    (place / "inc" / "dangling.h").symlink_to("nowhere")
-    made = taken(process(absent={"inc/dangling.h"}, links={"inc/dangling.h"}))
-    assert names(made) == {"inc": ["-dangling.h"]}
-    assert made.directory_signatures == [signatures.UNKNOWN], "its end may appear elsewhere"
-
-
-def test_links_of_sources_are_recorded_even_if_not_looked_up(place):
-    """gcc names a header by its path, and finds others next to it."""
-    (place / "copy.h").symlink_to("inc/a.h")
-    assert taken(process(), "copy.h", "inc/a.h").links == [("copy.h", f"{place}/inc/a.h")]
-
-
-def test_a_program_that_was_started_is_followed(place):
-    (place / "bin" / "alias").symlink_to("tool")
-    made = taken(process(started=["bin/alias"]), search_path="")
-    assert made.links == [("bin/alias", f"{place}/bin/tool")]
-    assert names(made) == {"bin": ["xalias"]}
-
-
 def test_a_search_on_path_ends_where_it_finds(place):
     looked = begin()
     looked.add_search("tool", "never:inc:bin:late")
@@ -217,20 +192,6 @@ def test_a_search_in_the_working_directory_is_one_there(place, monkeypatch):
     made = finished(looked)
     assert names(made) == {".": ["xtool"]}
     assert (made.sought, made.search_path) == (["tool"], "")
-
-
-def test_what_was_tried_in_the_directories_of_path_was_looked_for_by_its_name(place):
-    """execvp and shells try them one by one."""
-    seen = process(absent={"inc/tool", "elsewhere/other"}, found={"bin/tool": FILE}, executable={"inc/x"})
-    made = taken(seen, search_path="inc:bin")
-    assert (made.sought, made.search_path) == (["tool", "x"], "inc:bin")
-    made = taken(seen, search_path="/usr/bin")
-    assert (made.sought, made.search_path) == ([], "")
-
-
-def test_a_program_beside_the_path_is_found_on_it_all_the_same(place):
-    made = taken(process(found={"bin/tool": FILE}), "bin/tool", search_path="bin")
-    assert (made.sought, made.directories) == (["tool"], [])
 
 
 def test_a_directory_that_is_still_says_for_all_names_in_it(place):

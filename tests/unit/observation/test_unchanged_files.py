@@ -66,11 +66,6 @@ def rows(cache: Store) -> dict[str, list[object]]:
     return dict(json.loads(body))
 
 
-def put(cache: Store, body: bytes) -> None:
-    (path,) = records(cache)
-    cache.add_record(MEMO, path.name, body)
-
-
 BOTH = ("inc/a.h", "inc/b.h")
 
 
@@ -79,13 +74,6 @@ def test_the_second_call_reads_no_file(place, cache):
     assert digests_of(first, *BOTH) == fresh(*BOTH)
     assert digests_of(second, *BOTH) == fresh(*BOTH)
     assert (first.taken, second.taken) == ([*BOTH], [])
-
-
-def test_a_call_reads_each_file_once(place, cache):
-    call = Call(cache)
-    for _ in range(2):
-        assert call.digest(BOTH[0], signatures.of(BOTH[0])) == fresh(BOTH[0])[0]
-    assert call.taken == [BOTH[0]]
 
 
 def test_what_is_learnt_is_not_read(place, cache):
