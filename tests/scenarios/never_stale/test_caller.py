@@ -55,6 +55,7 @@ def compile_to_ptx(
     return done.returncode, made.read_bytes() if made.exists() else b"", done.stderr
 
 
+@pytest.mark.by_default("read line")
 @pytest.mark.parametrize("read", ["read line", "line=$(awk 1)"])
 def test_a_wrapper_that_reads_its_standard_input(workspace: Workspace, read: str) -> None:
     path = wrapper(workspace, INPUT_RECORD.replace("{read}", read))
@@ -87,6 +88,7 @@ RECORDED = {
 }
 
 
+@pytest.mark.by_default("one that looks up the shell of its user")
 @pytest.mark.parametrize("what", RECORDED)
 def test_a_wrapper_that_asks_for_nothing_of_its_caller_is_recorded(workspace: Workspace, what: str) -> None:
     workspace.environ.pop("SHELL", None)
@@ -161,12 +163,7 @@ STATES = {  # what a wrapper looks at, and what is run before the call, once thi
 
 
 @pytest.mark.by_default(
-    "the umask",
-    "what standard input is",
-    "a descriptor, read if it is there",
-    "a terminal that goes away",
-    "groups",
-    "the name of the machine",
+    "the umask", "what standard input is", "a descriptor, read if it is there", "the name of the machine"
 )
 @pytest.mark.parametrize("what", STATES)
 def test_what_a_wrapper_sees_of_the_caller(workspace: Workspace, what: str) -> None:
@@ -237,6 +234,7 @@ def forbid(path: Path) -> None:
     path.chmod(path.stat().st_mode & 0o700)
 
 
+@pytest.mark.by_default("inc")
 @pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
 )

@@ -48,6 +48,7 @@ CASES = {
 }
 
 
+@pytest.mark.by_default("header before it", "what the assembler reads", "header, with a depfile")
 @pytest.mark.parametrize("what", CASES)
 def test_a_host_source_is_compiled_again_after_a_change(workspace: Workspace, what: str) -> None:
     check(workspace, CASES[what])
@@ -68,6 +69,7 @@ def test_messages_of_a_host_source_are_those_of_nvcc(workspace: Workspace) -> No
     assert both_ways(workspace, *line, "-o", "a.o").outcome == "failed"
 
 
+@pytest.mark.by_default("-g")
 @pytest.mark.parametrize("options", [("-O2",), ("-g",)], ids=" ".join)
 def test_a_host_source_elsewhere(workspace: Workspace, options: tuple[str, ...]) -> None:
     """Another directory has other headers of the same names, and is named in debug information."""

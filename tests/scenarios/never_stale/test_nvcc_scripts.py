@@ -87,10 +87,6 @@ PASSES = does(
 # What a script depends on: its text and the turns that show it. The first line is `#!/bin/sh` for most.
 MINDS: dict[str, tuple[str, tuple[Turn, ...]]] = {
     "a variable, and waits": ("V=$SITE" + WAITS, ONE_TWO),
-    "where temporary files lie": (
-        'V=$(basename "$TMPDIR")' + BECOMES,
-        env("TMPDIR", "{work}/p1", "{work}/p2"),
-    ),
     "where headers are": ('export CPATH="$SITE"\nexec "{nvcc}" "$@"', env("SITE", "{work}/c1", "{work}/c2")),
     "bash: BASH_ENV": ("true" + BECOMES, env("BASH_ENV", "{work}/e1", "{work}/e2")),
     "how an option is spelt": (
@@ -177,7 +173,6 @@ def prepare(workspace: Workspace, turn: Turn) -> None:
 
 
 @pytest.mark.by_default(
-    "where temporary files lie",
     "where headers are",
     "bash: BASH_ENV",
     "its own text",

@@ -42,6 +42,7 @@ def check_like_plain(workspace: Workspace, *others: str | Path) -> Result:
     return plain
 
 
+@pytest.mark.by_default("missing header", "what only a device pass rejects", "error of ptxas")
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input(workspace: Workspace, case: str) -> None:
     workspace.write("a.cu", BAD_INPUT[case])
@@ -55,6 +56,7 @@ def test_a_source_that_is_not_there(workspace: Workspace) -> None:
     assert check_like_plain(workspace).status != 0
 
 
+@pytest.mark.by_default("options0")
 @pytest.mark.parametrize("options", [["--no-such-option"], ["-Xptxas", "--no-such"]])
 def test_options_that_are_refused(workspace: Workspace, options: list[str]) -> None:
     workspace.write("a.cu", SOURCE)
@@ -217,6 +219,7 @@ def test_disabled_is_plain_nvcc(primed: tuple[Workspace, bytes]) -> None:
     assert not workspace.cache.exists()
 
 
+@pytest.mark.by_default("many")
 @pytest.mark.parametrize("value", ["many", "1e999"])
 def test_a_setting_that_makes_no_sense(workspace: Workspace, value: str) -> None:
     """Its default is used, in strict mode too, and the commands report it."""
@@ -258,6 +261,7 @@ def test_a_temporary_directory_that_cannot_be_used(workspace: Workspace, tmp_pat
         assert visible_result(cached) == visible_result(plain)
 
 
+@pytest.mark.by_default("with$dollar")
 @pytest.mark.parametrize("name", ["with a blank", "with$dollar"])
 def test_a_temporary_directory_with_a_difficult_name(workspace: Workspace, tmp_path: Path, name: str) -> None:
     workspace.write("a.cu", SOURCE)

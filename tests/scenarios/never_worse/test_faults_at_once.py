@@ -278,21 +278,6 @@ def test_tools_that_ignore_signals_are_still_killed(
         check_ended(workspace, call, signum, expected)
 
 
-@pytest.mark.by_default("True")
-@pytest.mark.parametrize("is_twice", [False, True])
-def test_what_tools_that_died_of_the_same_signal_have_left_behind(
-    workspace: Workspace, toolkit: Path, tmp_path: Path, is_twice: bool
-) -> None:
-    """A shell makes background processes ignore ^C, and dies of it immediately itself."""
-    with stuck(workspace, toolkit, tmp_path, "$SLEEP & wait") as call:
-        for _ in range(1 + is_twice):
-            tell(call, signal.SIGINT, is_for_group=True)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                call.wait(0.2)
-        assert end(call) == Result(-signal.SIGINT, b"", b"")
-        check_nothing_is_left(workspace, [call])
-
-
 @pytest.mark.by_default("$SLEEP-True", 'trap "" TERM INT HUP; $SLEEP; $SLEEP-False')
 @pytest.mark.parametrize(
     ("hang", "is_for_group"),

@@ -88,6 +88,21 @@ def progress(lines: list[str], _: str) -> list[str]:
     return numbered
 
 
+def device_passes_first(lines: list[str], _: str) -> list[str]:
+    commands = [line for line in lines if is_command(line)]
+    others = [line for line in lines if not is_command(line)]
+    return others + sorted(commands, key=lambda line: "-D__CUDA_ARCH__" not in line or " -E " not in line)
+
+
+def elsewhere(lines: list[str], directory: str) -> list[str]:
+    """The intermediates in a directory of the release's own, each removed in the end."""
+    own = os.environ.get("OTHER_TEMPORARY", "/tmp/other")
+    moved = [line.replace(directory + "/", own + "/") if is_command(line) else line for line in lines]
+    names = sorted({name for line in moved for name in re.findall(rf"{re.escape(own)}/[\w.]+", line)})
+    # cicc names the file that cudafe1.cpp includes, and others that it may not write
+    return [*moved, *(f"{MARK}rm {name}" for name in names)]
+
+
 def mode(lines: list[str], _: str) -> list[str]:
     """A variable that tools read."""
     return [f"{MARK}NEW_MODE={os.environ.get('OTHER_MODE', '-O3')}", *lines]
@@ -98,6 +113,23 @@ def optimised(lines: list[str], directory: str) -> list[str]:
     readers = ("ptxas", "fatbinary")
     lines = [line.replace("/a.ptx", "/a.opt.ptx") if is_of(line, *readers) else line for line in lines]
     return after("cicc", 'nvopt "{dir}/a.ptx" "{dir}/a.opt.ptx"')(lines, directory)
+
+
+def changed_text(lines: list[str], directory: str) -> list[str]:
+    """A tool between the preprocessor and cudafe++ that changes the text in place."""
+    stage = f'{MARK}nvtext "{directory}/a.cpp4.ii"'
+    return [part for line in lines for part in ([stage, line] if is_of(line, "cudafe++") else [line])]
+
+
+def own_preprocessor(lines: list[str], _: str) -> list[str]:
+    """The host's pass by a program that adds the macros itself, by which it would be known."""
+    macros = r" -D__(CUDACC__|NVCC__|CUDA_ARCH_LIST__=\S+)(?= )"
+    return [
+        re.sub(r"^#\$ \S+", MARK + "nvpp", re.sub(macros, "", line))
+        if is_of(line, "gcc") and " -E " in line and "-D__CUDA_ARCH__=" not in line
+        else line
+        for line in lines
+    ]
 
 
 def signed(lines: list[str], _: str) -> list[str]:
@@ -118,24 +150,44 @@ ALTERATIONS: dict[str, Alteration] = {
         (r"\.fatbin\.c\b", ".images.c"),
         (r"/a\.(ptx|sm_80\.cubin)", r"/\1_a.00"),
     ),
+    "the name of what the host compiler reads": replaced((r"\.cudafe1\.", ".half.")),
+    "names elsewhere": elsewhere,
+    "cudafe++ renamed": renamed("cudafe++", "cudafe-next"),
+    "cicc renamed": renamed("cicc", "cicc-next"),
+    "ptxas renamed": renamed("ptxas", "ptxas-next"),
+    "fatbinary renamed": renamed("fatbinary", "fatbinary-next"),
     "all tools renamed": each(*(renamed(tool, tool.rstrip("+") + "-next") for tool in TOOLS)),
+    "a preprocessor of its own": own_preprocessor,
     "a stage behind cicc": optimised,
+    "a stage behind cicc, in place": after("cicc", 'nvopt "{dir}/a.ptx"'),
+    "a stage behind ptxas, in place": after("ptxas", 'nvsign "{dir}/a.sm_80.cubin"'),
     "a stage on text": after("cudafe++", 'nvtext "{dir}/a.cudafe1.cpp"'),
+    "a stage on preprocessed text, in place": changed_text,
     "a stage that reads what nobody reads": after("cicc", 'nvpeek "{dir}/a.cudafe1.gpu"'),
     "a stage that works on the product": signed,
+    "a stage that makes another product": after("ptxas", 'nvreport "{dir}/a.sm_80.cubin" "a.report"'),
     "a stage that talks": after("cicc", "nvtalk"),
     "a stage that fails": after("cicc", 'nvfail "{dir}/a.ptx"'),
     "a stage that is not there": after("cicc", 'nvnothing "{dir}/a.ptx"'),
+    "a check by ptxas": after("cicc", 'ptxas -arch=sm_80 "{dir}/a.ptx"'),
     "a variable": mode,
     "a variable between commands": after("cicc", "NEW_MODE=-O1"),
+    "device passes first": device_passes_first,
     "an unknown kind of line": after("cicc", "-- Prune Files --"),
+    "an unknown kind of line, to a file": after("cicc", "-- Prune Files -- > {dir}/a.ptx"),
+    "a mark of progress": after("cicc", "@progress 40"),
+    "a word of the shell": after("cicc", ": done"),
+    "an assignment before a command": replaced((r"^#\$ ptxas ", MARK + "NEW_MODE=-O1 ptxas ")),
     "two commands in a line": replaced((r"^(#\$ ptxas .*)", r"\1 && nvtalk")),
     "a redirection": replaced((r"^(#\$ ptxas .*)", r"\1 2>ptxas.log")),
+    "messages at the front": lambda lines, _: ["nvcc: release 20", "nvcc warning : all is new", *lines],
     "messages between commands": progress,
+    "lines that remove": after("cicc", "rm {dir}/a.lock", "rm {dir}/a b.lock"),
     "a version": replaced(
         (r"-D__CUDACC_VER_MAJOR__=\d+", "-D__CUDACC_VER_MAJOR__=20"),
         (r"-D__CUDA_API_VER_MAJOR__=\d+", "-D__CUDA_API_VER_MAJOR__=20"),
     ),
+    "a version without a number": replaced((r"-D__CUDACC_VER_MAJOR__=\d+", "-D__CUDACC_VER_MAJOR__=next")),
 }
 
 

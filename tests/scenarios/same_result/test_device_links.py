@@ -167,7 +167,7 @@ def test_members_of_a_thin_archive_change_without_it(place: Workspace, named: st
         assert "nvlink" not in counters.hit()
 
 
-@pytest.mark.by_default("two")
+@pytest.mark.by_default("one")
 @pytest.mark.parametrize("options", [ONE, TWO, LTO], ids=["one", "two", "lto"])
 def test_a_program_from_sources(place: Workspace, options: tuple[str, ...]) -> None:
     if options is LTO:

@@ -103,18 +103,12 @@ SWITCHES = {
     "-Werror all-warnings": UNUSED,
     "-Werror cross-execution-space-call": CALL,
     "-Wreorder": ORDER,
-    "-Werror deprecated-declarations": DEPRECATED,
     "-diag-suppress=177,1835": UNUSED,
-    "-diag-error 177": UNUSED,
     "-Xcudafe --diag_error=177": UNUSED,
-    "-Xcudafe --promote_warnings": UNUSED,
     "-w": UNUSED + DEPRECATED,
-    "--display-error-number": UNUSED,
     "-Xcompiler -fdiagnostics-color=always,-Wextra": PARTS["host compiler"],
     "-Xcompiler -Wextra,-Werror": PARTS["host compiler"],
     "-Xcompiler -Wno-cpp": PARTS["preprocessor"],
-    "-Xcompiler -Werror": PARTS["device preprocessor"],
-    "-Xptxas -v": UNUSED,
     "-res-usage": UNUSED,
 }
 

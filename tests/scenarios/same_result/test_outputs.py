@@ -76,6 +76,7 @@ SHELLS = {
 }
 
 
+@pytest.mark.by_default("a pipe")
 @pytest.mark.parametrize("stdin", SHELLS)
 def test_source_that_is_read_once_is_read_by_nvcc_only(workspace: Workspace, stdin: str) -> None:
     """A stage would take the text away from nvcc, which then compiles an empty one."""
@@ -107,6 +108,7 @@ FAILING = {
 }
 
 
+@pytest.mark.by_default("closed standard input", "directory of a variable")
 @pytest.mark.parametrize("what", FAILING)
 def test_call_that_fails_under_nvcc_is_no_hit(workspace: Workspace, what: str) -> None:
     """Though a call that differs only in this is cached."""

@@ -130,10 +130,6 @@ CHANGES: dict[str, Callable[[Workspace], None]] = {
     "another nvcc": another_nvcc,
     "an option file": append("options.txt", "-include b.cu\n"),
 }
-VARIABLES = {
-    "CPATH": "elsewhere",
-    "NVCC_APPEND_FLAGS": "-DVALUE2=2 -include b.cu",
-}
 ASKED = (("-MM",), ("-E",), ("-M", "-MF", "a.d"), ("-E", "-o", "a.ii"))
 
 
@@ -174,17 +170,6 @@ def test_what_was_read_counts(inputs: Workspace, case: str, asked: tuple[str, ..
     assert like_plain(inputs, *argv).outcome == "query_hit"
 
 
-@pytest.mark.parametrize("name", VARIABLES)
-def test_variables_count(inputs: Workspace, name: str) -> None:
-    inputs.write("elsewhere/maybe.h", "struct Maybe;\n")
-    argv = ["-M", "a.cu", *INCLUDED]
-    for outcome in ("query_miss", "query_hit"):
-        assert like_plain(inputs, *argv).outcome == outcome
-    for outcome in ("query_miss", "query_hit"):
-        assert like_plain(inputs, *argv, **{name: VARIABLES[name]}).outcome == outcome
-    assert like_plain(inputs, *argv).outcome == "query_hit"
-
-
 def test_the_version_is_that_of_the_nvcc_that_is_there(inputs: Workspace) -> None:
     with_own_nvcc(inputs)
     for outcome in ("query_miss", "query_hit"):
@@ -207,23 +192,6 @@ def test_a_version_that_changes_meanwhile_is_not_believed(inputs: Workspace) -> 
         _, counters = inputs.since(lambda: inputs.cached("--version"))
         assert counters.outcome == "bypass"
         assert "# new" in path.read_text()
-
-
-def test_touched_files_are_compared_by_content(inputs: Workspace) -> None:
-    argv = ["-M", "a.cu", *INCLUDED]
-    inputs.cached(*argv)
-    os.utime(inputs.directory / "include/h.h")
-    assert like_plain(inputs, *argv).outcome == "query_hit"
-
-
-def test_each_name_of_an_output_is_a_call_of_its_own(inputs: Workspace) -> None:
-    """Unlike `-MT` of a compile, that of a query is in its output."""
-    for target in ("one", "two", "one"):
-        plain = inputs.plain("-MM", "-MT", target, "a.cu", *INCLUDED)
-        assert visible_result(inputs.cached("-MM", "-MT", target, "a.cu", *INCLUDED)) == visible_result(plain)
-        for directory in ("sub", "first"):
-            argv = ("-MM", "-odir", directory, "a.cu", *INCLUDED)
-            assert visible_result(inputs.cached(*argv)) == visible_result(inputs.plain(*argv))
 
 
 def test_a_file_that_is_there_is_written_into(inputs: Workspace) -> None:

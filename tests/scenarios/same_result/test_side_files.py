@@ -108,7 +108,7 @@ LOCKS: dict[str, tuple[str, str, Change]] = {
 LINKS = ("os.link",)
 
 
-@pytest.mark.by_default("mkdir", "mkdir, a link", "O_EXCL")
+@pytest.mark.by_default("mkdir", "O_EXCL")
 @pytest.mark.parametrize("lock", [name for name in LOCKS if name not in LINKS])
 def test_a_lock_that_was_to_be_had(workspace: Workspace, lock: str) -> None:
     text, first, takes = LOCKS[lock]
@@ -179,6 +179,7 @@ KEEPING = {
 }
 
 
+@pytest.mark.by_default("unknown")
 @pytest.mark.parametrize("what", KEEPING)
 def test_debug_information_names_the_intermediates_that_are_kept(workspace: Workspace, what: str) -> None:
     """Where plain nvcc leaves them for the user, and not in a directory of ours."""

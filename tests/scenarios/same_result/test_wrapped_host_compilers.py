@@ -17,7 +17,7 @@ from scenarios.support.cases import (
     made_by_plain,
     write,
 )
-from scenarios.support.observed_wrappers import WRAPPED, compiled_chooser, script, use_wrapper
+from scenarios.support.observed_wrappers import WRAPPED, script, use_wrapper
 from workspaces import Counters, Workspace
 
 pytestmark = pytest.mark.light
@@ -47,10 +47,6 @@ def chooses_behind_another(option: str) -> Change:
     return each(script('exec {work}/inner "$@"'), chooses(INNER, name="inner")(option))
 
 
-def is_compiled(option: str) -> Change:
-    return lambda workspace: compiled_chooser(workspace, option)
-
-
 CHOOSERS = {
     "a pattern of all its arguments": chooses(INNER),
     "the word behind -o": chooses(LOOP + 'if [ "$output" = debug/a.o ]; then V={more}; fi\n' + BECOMES),
@@ -58,7 +54,6 @@ CHOOSERS = {
         'if echo "$*" | grep -q " debug/"; then V={more}; fi\n"{g++}" $V "$@"'
     ),
     "a script behind one that hands on all": chooses_behind_another,
-    "a compiled one": is_compiled,
 }
 
 

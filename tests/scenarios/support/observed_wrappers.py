@@ -48,36 +48,6 @@ int main(int argc, char **argv) {
 """
 
 
-# It adds an option if the object is in a certain directory.
-_CHOOSER = r"""
-#include <string.h>
-#include <unistd.h>
-
-int main(int argc, char **argv) {
-  static char *arguments[4096] = {REAL};
-  int count = 1;
-  for (int i = 1; i < argc; i++) {
-    arguments[count++] = argv[i];
-    if (!strcmp(argv[i - 1], "-o") && !strncmp(argv[i], "debug/", 6)) arguments[count++] = OPTION;
-  }
-  execv(REAL, arguments);
-  return 99;
-}
-"""
-
-
-def compiled_chooser(workspace: Workspace, option: str) -> None:
-    """Put a compiled wrapper there that adds an option if the object is in `debug`."""
-    path = workspace.directory / "wrapper"
-    source = path.with_name("chooser.cpp")
-    source.write_text(_CHOOSER)
-    macros = [f'-DREAL="{shutil.which(HOST_COMPILER)}"', f'-DOPTION="{option}"']
-    argv = [HOST_COMPILER, "-w", "-fpermissive", *macros, str(source), "-o", f"{path}.new"]
-    subprocess.run(argv, check=True)
-    Path(f"{path}.new").replace(path)
-    source.unlink()
-
-
 def compiled_wrapper(path: Path, *options: str) -> None:
     """Put a compiled wrapper there; `-static` is one of the options it may be built with."""
     source = path.with_name(f"{path.name}.cpp")
