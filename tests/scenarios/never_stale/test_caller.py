@@ -151,11 +151,9 @@ CLOSED_OPEN = ("exec 9<&-", "exec 9<a.cu")
 STATES = {  # what a wrapper looks at, and what is run before the call, once this and once that
     "the number of open files": ("ulimit -n", "ulimit -Sn 900", "ulimit -Sn 800"),
     "the umask": ("umask", "umask 22", "umask 27"),
-    "how nice it is": ("nice", "renice -n 2 $$ >/dev/null", "renice -n 3 $$ >/dev/null"),
     "what standard input is": ("[ -p /dev/stdin ] && echo 1 || echo 2", "exec </dev/null", "exec < <(:)"),
     "a descriptor, read if it is there": ("read -r x <&9 && echo 1 || echo 2", *CLOSED_OPEN),
     "a terminal that goes away": ("[ -t 9 ] && echo 1 || echo 2", "exec 9</dev/ptmx", "exec 9<&-"),
-    "all descriptors": ("ls /proc/self/fd | grep -c 9", *CLOSED_OPEN),
     "groups": ("id -G", "", ""),
     "processors": ("nproc", "taskset -cp 0 $$ >/dev/null", "taskset -cp 0,1 $$ >/dev/null"),
     "the name of the machine": ("uname -n", "hostname a1", "hostname a2"),

@@ -27,7 +27,6 @@ from scenarios.support.cases import (
     made_by_plain,
     own_toolkit,
     processes_of_hit,
-    remove,
     set_up,
     touch,
     write,
@@ -70,7 +69,6 @@ READS = {
     },
     "a file that it sources": wrapped(SOURCING, write("settings", TWO), {"settings": ONE}),
     "a file that it looks for": wrapped(LOOKING, write("settings", TWO)),
-    "a file that it looked for and found": wrapped(LOOKING, remove("settings"), {"settings": ONE}),
     "a file through several processes": wrapped(
         "options=$(sed s/x/=/ {work}/settings | tr a-z A-Z | sed s/^-d/-D/)\n"
         'set -- "$@"; "{g++}" $options "$@" || exit\ntrue',
@@ -86,7 +84,6 @@ READS = {
     "where a link leads": wrapped(
         'exec "{g++}" "-DVALUE=$(readlink {work}/number)" "$@"', link("number", "2"), {"number": Link("1")}
     ),
-    "a script that it becomes": wrapped('exec {work}/inner "$@"', behind(2), prepare=behind(1)),
     "a script that it asks": wrapped(
         'exec "{g++}" $({work}/inner) "$@"',
         script("echo -DVALUE=2", "inner"),
@@ -107,12 +104,6 @@ READS = {
         {"one": "", "two": ""},
         is_recorded=False,
     ),
-    "the mode of a file": wrapped(
-        "if [ -x {work}/one ]; then OPTIONS=-DVALUE=2; fi" + BECOMES,
-        made("one", lambda path: os.chmod(path, 0o755)),
-        {"one": ""},
-        is_recorded=None,
-    ),
     "an attribute of a file that it has open": wrapped(
         OPENING + "number = len(os.listxattr(file))\n" + NUMBERED,
         made("one", lambda path: os.setxattr(path, "user.one", b"1")),
@@ -124,12 +115,6 @@ READS = {
         MODULE + "from settings import OPTIONS as options" + WITH_OPTIONS,
         write("settings.py", "OPTIONS = ['-DVALUE=2']\n"),
         {"settings.py": "OPTIONS = ['-DVALUE=1']\n"},
-        first=PYTHON,
-        is_recorded=None,
-    ),
-    "a module that it looks for": wrapped(
-        MODULE + "try: from settings import OPTIONS as options\nexcept ImportError: pass" + WITH_OPTIONS,
-        write("settings.py", "OPTIONS = ['-DVALUE=2']\n"),
         first=PYTHON,
         is_recorded=None,
     ),
@@ -176,9 +161,6 @@ ENVIRONMENT = {
     "a variable that is read by what it starts": wrapped(
         'exec "{g++}" $(printenv SITE) "$@"', before={"SITE": "-DVALUE=1"}, after={"SITE": "-DVALUE=2"}
     ),
-    "BASH_ENV, which was not set": wrapped(
-        IN_BASH, files={"two": TWO}, first=BASH, after={"BASH_ENV": "{work}/two"}
-    ),
     "the home directory": wrapped(
         "if [ -f ~/settings ]; then . ~/settings; fi" + BECOMES,
         files={"one/settings": ONE, "two/settings": TWO},
@@ -189,24 +171,11 @@ ENVIRONMENT = {
     "text of a process": wrapped(
         "source <(cat {work}/conf)" + VALUE, files=CONF, first=BASH, after=MINE, is_recorded=None
     ),
-    "text for later": wrapped(
-        f'set -- "$@"; trap "$(cat {{work}}/conf); $(cat <<\'END\'{VALUE}\nEND\n)" EXIT; exit{VALUE}',
-        files=CONF,
-        first=BASH,
-        after=MINE,
-    ),
     "the word before it": wrapped(
         "value=${#_}" + VALUE, first=BASH, before={"_": "/a"}, after={"_": "/b/cc"}
     ),
     "a name of a name": wrapped(
         "value=$((n + 0))" + VALUE, first=BASH, before={"n": "m", "m": "5"}, after={"n": "m", "m": "7"}
-    ),
-    "what BASH_ENV expands to": wrapped(
-        ":" + VALUE,
-        files=FIRST,
-        first=BASH,
-        before={"BASH_ENV": "$PLACE/first", "PLACE": "{work}/one"},
-        after={"BASH_ENV": "$PLACE/first", "PLACE": "{work}/two"},
     ),
     "how deep calls may be": wrapped(
         "f() { [ $1 = 0 ] && { value=7; return; }; f $(($1-1)); }; f 5 2>/dev/null" + VALUE,

@@ -42,23 +42,19 @@ def calls(workspace: Workspace) -> Calls:
     return calls
 
 
-def test_an_edited_source_needs_no_dry_run(calls):
-    assert calls.is_known()
-    assert calls.is_known()
-
-
-def test_another_command_line_needs_one(calls):
-    assert not calls.is_known("-arch=sm_80", "-DSTEP=4", "-c", "a.cu", "-o", "a.o")
-    assert not calls.is_known("-arch=sm_80", "-DSTEP=3", "-lineinfo", "-c", "a.cu", "-o", "a.o")
-    assert calls.is_known()
-
-
-def test_another_environment_needs_one(calls):
+def test_a_dry_run_is_repeated_for_what_its_output_depends_on(calls, tmp_path):
     """nvcc prints PATH in its dry run, for the tools."""
-    assert not calls.is_known(PATH=f"/nowhere:{calls.workspace.environ['PATH']}")
-    assert not calls.is_known(NVCC_APPEND_FLAGS="-lineinfo")
-    assert not calls.is_known(HOME="/nowhere")
-    assert calls.is_known()
+    assert calls.is_known(), "an edited source"
+    path = f"{tmp_path}/first:{calls.workspace.environ['PATH']}"
+    for line in ((*LINE[:1], "-DSTEP=4", *LINE[2:]), ("-lineinfo", *LINE)):
+        assert not calls.is_known(*line)
+    for variables in ({"PATH": path}, {"NVCC_APPEND_FLAGS": "-lineinfo"}, {"HOME": "/nowhere"}):
+        assert not calls.is_known(**variables)
+    assert not calls.is_known(NVCCACHE_RECACHE="1")
+    assert calls.is_known() and calls.is_known(PATH=path)
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first/gcc").symlink_to(str(shutil.which("gcc")))
+    assert not calls.is_known(PATH=path), "a host compiler that is found first now"
 
 
 def test_another_directory_needs_one(calls):
@@ -69,16 +65,6 @@ def test_another_directory_needs_one(calls):
         here.mkdir()
         assert calls.workspace.cached(*line, cwd=here, NVCCACHE_LOG=str(log)).status == 0
         assert REPLAYED not in log.read_text()
-
-
-def test_a_host_compiler_that_is_found_first_now_needs_one(calls, tmp_path):
-    first = tmp_path / "first"
-    first.mkdir()
-    path = f"{first}:{calls.workspace.environ['PATH']}"
-    assert not calls.is_known(PATH=path)
-    assert calls.is_known(PATH=path)
-    (first / "gcc").symlink_to(str(shutil.which("gcc")))
-    assert not calls.is_known(PATH=path)
 
 
 def test_what_cannot_be_read_is_asked_again(calls):
@@ -94,9 +80,4 @@ def test_it_is_not_taken_from_a_cache_that_others_may_write_into(calls):
     cache.chmod(0o777)
     assert not calls.is_known()
     cache.chmod(0o755)
-    assert calls.is_known()
-
-
-def test_recaching_asks_again(calls):
-    assert not calls.is_known(NVCCACHE_RECACHE="1")
     assert calls.is_known()

@@ -193,14 +193,6 @@ def is_alike(made: bytes, plain: bytes) -> bool:
     return _CRC.sub(rb"\1", made) == _CRC.sub(rb"\1", plain)
 
 
-@pytest.mark.by_default("another user")
-@pytest.mark.parametrize("how", OTHERS)
-def test_what_differs_for_no_reason(tmp_path: Path, nvcc: str, how: str) -> None:
-    if OTHERS[how].needs_root and os.geteuid() != 0:
-        pytest.skip("only root can be another user or host")
-    check_is_shared(*two_machines(tmp_path, nvcc, OTHERS[how]))
-
-
 def test_all_that_differs_for_no_reason(tmp_path: Path, nvcc: str) -> None:
     check_is_shared(*two_machines(tmp_path, nvcc, everything()))
 
