@@ -111,13 +111,6 @@ def path_with(workspace: Workspace, *directories: Path) -> str:
     return ":".join([*map(str, directories), workspace.environ["PATH"]])
 
 
-def test_the_shim_first_on_path(workspace: Workspace, shim: Path) -> None:
-    workspace.write("a.cu", SOURCE)
-    argv = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
-    _, counters = workspace.since(lambda: workspace.run(argv, PATH=path_with(workspace, shim)))
-    assert counters.outcome == "miss"
-
-
 def test_a_wrapper_that_calls_nvcc_again(workspace: Workspace, shim: Path, tmp_path: Path) -> None:
     """A script named nvcc, behind the shim, which looks for nvcc and finds the shim."""
     wrapper = tmp_path / "wrapper"
@@ -128,34 +121,6 @@ def test_a_wrapper_that_calls_nvcc_again(workspace: Workspace, shim: Path, tmp_p
     result = workspace.run(argv, PATH=path_with(workspace, shim, wrapper))
     assert (result.status, result.stderr) == (0, b"")
     assert (workspace.directory / "a.o").exists()
-
-
-def test_the_shim_as_its_own_compiler(workspace: Workspace, shim: Path) -> None:
-    workspace.write("a.cu", SOURCE)
-    argv = ["-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
-    path = path_with(workspace, shim)
-    for command, variables in (
-        (["nvcc"], {"NVCCACHE_NVCC": str(shim / "nvcc")}),
-        ([str(launcher_of_tree()), shim / "nvcc"], {}),
-        ([str(launcher_of_tree()), "nvcc"], {}),
-    ):
-        result = workspace.run([*command, *argv], PATH=path, **variables)
-        assert (result.status, result.stderr) == (0, b""), command
-        (workspace.directory / "a.o").unlink()
-    alone = workspace.run([shim / "nvcc", *argv], PATH=f"{shim}:/usr/bin:/bin")
-    if not shutil.which("nvcc", path="/usr/bin:/bin"):
-        assert alone.status == 127 and b"no compiler" in alone.stderr
-
-
-def test_a_compiler_that_is_no_nvcc(workspace: Workspace) -> None:
-    workspace.write("a.cpp", "int x;\n")
-    compiler = shutil.which("g++") or "g++"
-    for name in (compiler, "g++"):
-        result = workspace.run([str(launcher_of_tree()), name, "-c", "a.cpp", "-o", "a.o"])
-        assert (result.status, result.stderr) == (0, b"")
-        (workspace.directory / "a.o").unlink()
-    failing = workspace.run([str(launcher_of_tree()), "g++", "-c", "absent.cpp"])
-    assert failing.status == 1 and b"absent.cpp" in failing.stderr
 
 
 @pytest.mark.parametrize(
