@@ -101,7 +101,11 @@ DIRECTORIES = {
         write("h", value(2)), APPEARED, {**LATE, "early/h.h": Link("../h")}, SEARCHED, undo=remove("h")
     ),
     "a directory that is moved there": Case(
-        move("new", "early"), APPEARED, {**LATE, "new/h.h": value(2)}, SEARCHED, undo=move("early", "new")
+        move("new", "early"),
+        (APPEARED, "`early` has appeared"),
+        {**LATE, "new/h.h": value(2)},
+        SEARCHED,
+        undo=move("early", "new"),
     ),
     "a header that is removed": Case(
         remove("early/h.h"), GONE, BOTH, SEARCHED, undo=write("early/h.h", value(2))

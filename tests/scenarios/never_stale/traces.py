@@ -7,7 +7,8 @@ The documented classes, of what the C library and the loader do on their own:
 - components of a path that realpath resolves, which is recorded as a whole;
 - locales, messages, character sets and time zones;
 - the C library's own questions to the kernel, for what sysconf, malloc and their like answer;
-- what the observer itself reads, in its directory and of /proc.
+- what the observer itself reads, in its directory and of /proc, and the directories of processes there, whose
+  names it replaces by what they lead to.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _OF_LIBC = re.compile(
     r"|^/sys/(?:devices/system/cpu|fs/cgroup|kernel/mm)\b|^/etc/(?:nsswitch\.conf|passwd|group)$|^/var/run/nscd/"
     r"|^/dev/(?:urandom|random|tty|null)$|^/etc/ld\.so\.cache$"
 )
-_OF_OBSERVER = re.compile(r"^/proc/(?:self|\d+)/(?:exe|cmdline|fd/\d+)$")
+_OF_OBSERVER = re.compile(r"^/proc/(?:self|\d+)(?:/(?:exe|cmdline|fd/\d+))?$")
 
 
 @dataclass
