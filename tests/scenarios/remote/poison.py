@@ -20,7 +20,6 @@ from nvccache.store import sections, store
 from scenarios.remote.sealed import Sealed
 
 HOSTILE = b"hostile"
-NOTHING = keys.digest_bytes(b"")
 BOMB_BYTES = 8 << 30
 _FACTS = 6  # among the sections of a result
 Mutation = Callable[[Sealed, list[Sealed], random.Random], bytes]
@@ -63,16 +62,9 @@ def _flip(content: bytes, choose: random.Random) -> bytes:
 RAW: dict[str, Mutation] = {
     "swapped names": lambda one, all_, choose: _of_another(one, all_, choose).encode(),
     "another body": lambda one, all_, choose: replace(one, body=_of_another(one, all_, choose).body).encode(),
-    "another digest": lambda one, all_, choose: replace(one, digest=NOTHING).encode(),
-    "no content": lambda one, all_, choose: b"",
     "cut short": lambda one, all_, choose: one.encode()[: choose.randrange(len(one.encode()))],
-    "longer": lambda one, all_, choose: one.encode() + choose.randbytes(100),
-    "a bit flipped": lambda one, all_, choose: _flip(one.encode(), choose),
-    "noise": lambda one, all_, choose: choose.randbytes(choose.choice((1, 1000, 100_000))),
     "a bomb": lambda one, all_, choose: replace(one, body=_Bomb.take()).encode(),
     "huge": lambda one, all_, choose: one.encode() + bytes(1 << 26),
-    "another key": lambda one, all_, choose: one.named(one.bucket, NOTHING).encode(),
-    "another bucket": lambda one, all_, choose: one.named("blob-v9", one.key).encode(),
 }
 
 
@@ -136,7 +128,6 @@ def sealed_mutations(victim: str, fifo: str) -> dict[str, Mutation]:
 
     return {
         "a hostile blob": lambda one, all_, choose: _blob(one, HOSTILE, choose),
-        "an empty blob": lambda one, all_, choose: _blob(one, b"", choose),
         "of another call": lambda one, all_, choose: one.holding(
             _of_same_bucket(one, all_, choose).content
         ).encode(),
@@ -149,10 +140,6 @@ def sealed_mutations(victim: str, fifo: str) -> dict[str, Mutation]:
         "a path upwards": naming("../../../outside"),
         "a FIFO": naming(fifo),
         "a device": naming("/dev/zero"),
-        "no path": naming(""),
-        "the root": naming("/"),
-        "a number": naming("-1"),
         "a long name": naming("x" * 100_000),
-        "a program": naming("/bin/sh"),
         "brackets": lambda one, all_, choose: _nested(one),
     }

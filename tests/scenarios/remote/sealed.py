@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nvccache.remote import envelope
 
@@ -32,9 +32,6 @@ class Sealed:
     def holding(self, content: bytes) -> Sealed:
         """With another content, correctly sealed."""
         return opened(envelope.seal(self.bucket, self.key, content))
-
-    def named(self, bucket: str, key: str) -> Sealed:
-        return replace(self, bucket=bucket, key=key)
 
 
 def opened(content: bytes) -> Sealed:
