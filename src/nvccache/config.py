@@ -237,18 +237,15 @@ def load(environ: Mapping[str, str]) -> Config:
     origins: dict[str, str] = {}
     unknown = {variable for variable in environ if variable.startswith(PREFIX)}
     for name, row in SETTINGS.items():
-        origin, where = "default", ""
-        raw: object = None
-        if row.variable in unknown:
-            unknown.remove(row.variable)
-            origin, where, raw = row.variable, f"`{row.variable}`", environ[row.variable]
-        elif name in in_file:
-            origin, where, raw = FILE, f"`{name}` in `{file}`", in_file[name]
+        unknown.discard(row.variable)
+        raw: object = environ.get(row.variable, in_file.get(name))
+        origin = row.variable if row.variable in environ else FILE if name in in_file else "default"
         value = row.default(environ) if callable(row.default) else row.default
         if raw is not None and not (isinstance(raw, str) and not raw.strip()):
             try:
                 value = row.parse(raw, environ, origin == FILE)
             except ValueError as error:  # ConfigError, or a number of more digits than Python prints
+                where = f"`{name}` in `{file}`" if origin == FILE else f"`{origin}`"
                 wrong.append((name, where, str(error), ""))
                 origin = "default"
                 value = value if row.if_wrong is None else row.if_wrong

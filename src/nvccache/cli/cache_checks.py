@@ -93,28 +93,23 @@ def _owner_of(path: str) -> str:
 
 
 def check_files(settings: Config) -> Iterator[Finding]:
-    """How many files are undamaged, which are damaged, and how many cannot be read."""
+    """How many files are undamaged, and which are damaged, of those that this user can read."""
     cache = our_settings.untouched(settings.dir)
-    files = size = unreadable = 0
+    files = size = 0
     damaged = []
     with contextlib.suppress(NoCacheError), eviction.as_store_errors(cache.directory):
         for file in layout.entries(cache.directory):
             if file.path.partition("/")[0] not in store.BUCKETS:
                 continue
-            with contextlib.suppress(FileNotFoundError):  # a build or `clean` removed it
-                try:
-                    if not _is_good(cache, file.path):
-                        damaged.append(file.path)
-                except PermissionError:
-                    unreadable += 1
+            with contextlib.suppress(FileNotFoundError, PermissionError):  # removed meanwhile, or of others
+                if not _is_good(cache, file.path):
+                    damaged.append(file.path)
                 files, size = files + 1, size + file.size
     if damaged:
         text = f"{len(damaged)} of {format_count(files, 'file')} damaged: they are made again when needed"
         yield Finding(BAD, "files", text, tuple(damaged[:_MOST_NAMED]))
     else:
         yield Finding(GOOD, "files", f"{format_count(files, 'file')} without damage, {format_size(size)}")
-    if unreadable:
-        yield Finding(ODD, "files", f"you cannot read {format_count(unreadable, 'file')} of other users")
 
 
 def _is_good(cache: Store, path: str) -> bool:

@@ -132,17 +132,15 @@ def _sources_of_stages(call: Event) -> list[str]:
     A plan has one chain of stages for each of them, in their order, from the host's preprocessor to its
     compiler.
     """
-    owners = []
     cuda = [source for source in call.sources if source.endswith(".cu")]
     is_first = [tool_of(each.kind).is_preprocessor and not each.architecture for each in call.stages]
     if len(call.sources) < 2 or sum(is_first) != len(cuda):
         return [""] * len(call.stages)
-    source, rest = "", iter(cuda)
+    owners, source = [], ""
     for stage, begins in zip(call.stages, is_first, strict=True):
-        source = next(rest) if begins else source
+        source = cuda.pop(0) if begins else source
         owners.append(source)
-        if tool_of(stage.kind).is_host_compiler:
-            source = ""
+        source = "" if tool_of(stage.kind).is_host_compiler else source
     return owners
 
 

@@ -44,10 +44,8 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
             say(*stats_text.table(groups, by))
         return
     last = _events_of(root, units.LAST_BUILD) if since is None else []  # before it is set to zero
-    if since is not None:
+    if since is not None or not root:
         totals = event_totals.of_events(_events_of(root, since), stages.counted())
-    elif not root:
-        totals = event_totals.zeros(stages.counted())
     elif zero:
         our_settings.refuse_if_wrong(settings, "dir")
         totals = event_totals.reset(root, stages.counted())

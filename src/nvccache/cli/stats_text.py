@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from nvccache import config, outcomes, settings_file
+from nvccache import outcomes
 from nvccache.cli import settings as our_settings
 from nvccache.cli.units import format_ago, format_count, format_seconds, format_size, moment
 from nvccache.store import cachedir_tag
@@ -98,13 +98,6 @@ def _share(rates: Mapping[str, Any]) -> str:
 
 def _hits(rates: Mapping[str, Any]) -> str:
     return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
-
-
-def setting_sentences(names: Iterable[str]) -> dict[str, str]:
-    """For each counted name of a wrong setting, what that means."""
-    known = {name: f"the default of `{row.variable}` was used" for name, row in config.SETTINGS.items()}
-    unknown = dict.fromkeys(names, outcomes.WRONG_SETTINGS[settings_file.UNKNOWN])
-    return {**unknown, **known, **outcomes.WRONG_SETTINGS}
 
 
 def table(groups: Sequence[Mapping[str, Any]], by: str) -> list[str]:

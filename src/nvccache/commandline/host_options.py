@@ -7,7 +7,7 @@ Clang 19. Options not listed are assumed to affect only the product and the diag
 
 from __future__ import annotations
 
-from nvccache.commandline.tokens import FORWARDED, UnknownOption, split_quoted, values
+from nvccache.commandline.tokens import UnknownOption, split_quoted, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ _SHELL_SPECIAL = {"": "$`\n\\;&|<>()*?[]{}~#", '"': "$`\n\\", "'": "\n"}
 _DEVICE_SHORT = ("-ias", "-olto", "-optf", "-X", "-L", "-o", "-V", "-h")
 
 
-def host_argv(arguments: Sequence[Argument]) -> tuple[str, ...] | None:
+def host_argv(arguments: Sequence[Argument], forwarded: Sequence[str]) -> tuple[str, ...] | None:
     """The user's part of the host compiler's argv; None if the shell would expand it.
 
     nvcc copies the elements of -Xcompiler, then forwarded tokens, into the shell command as they are.
@@ -80,7 +80,7 @@ def host_argv(arguments: Sequence[Argument]) -> tuple[str, ...] | None:
     if isinstance(elements, UnknownOption):
         return None
     found: list[str] = []
-    for element in [*elements, *(each.tokens[0] for each in arguments if each.name == FORWARDED)]:
+    for element in [*elements, *forwarded]:
         argv = split_quoted(element, " \t", _SHELL_SPECIAL)
         if argv is None:
             return None

@@ -11,10 +11,25 @@ import os
 import stat
 
 from nvccache import environment
-from nvccache.commandline import host_options, tokens
+from nvccache.commandline.host_options import (
+    host_argv,
+    uncacheable_device_option,
+    uncacheable_host_option,
+    writes_beside_object,
+)
 from nvccache.commandline.options import ALIASES, ARITIES, OPTIONAL
-from nvccache.commandline.tokens import Argument, UnknownOption, last_value
-from nvccache.files.signatures import is_pseudo_file_system
+from nvccache.commandline.tokens import (
+    FORWARDED,
+    INPUT,
+    Argument,
+    UnknownOption,
+    last_value,
+    resolve,
+    scan,
+    split_file,
+    split_list,
+    split_variable,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +65,8 @@ _BYPASSING = (
     ("keeps_intermediates", ("objdir-as-tempdir",)),
     ("run", ("run", "clean-targets")),
     ("library", ("lib",)),
+)
+_LATE_BYPASSING = (
     ("source_in_ptx", ("source-in-ptx",)),
     ("device_tool_files", ("apply-controls",)),
 )
@@ -134,8 +151,9 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
     query = next((mode for mode, names in QUERY_OPTIONS.items() if not options.isdisjoint(names)), "")
     if query != "information" and not _inputs(line.arguments):
         return Bypass("information", "no input file")
-    if rejected := tokens.rejected(line.arguments):
-        return Bypass("information" if query == "information" else "unknown_option", rejected)
+    resolved = resolve(line.arguments)
+    if isinstance(resolved, UnknownOption):
+        return Bypass("information" if query == "information" else "unknown_option", resolved.token)
     bypass = _bypass_of(_BYPASSING, options) or _names(line.arguments)
     if bypass:
         return bypass
@@ -150,12 +168,14 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Invocation | 
             or _build(line, options, query, ())
         )
     mode = _mode(line.arguments, options)
-    host_flags = host_options.host_argv(line.arguments)
+    forwarded = [argument.tokens[0] for argument in line.arguments if argument.name == FORWARDED]
+    host_flags = host_argv(line.arguments, forwarded)
     if host_flags is None:
         return Bypass("shell_expansion", "-Xcompiler")
     return (
         _files(line.arguments, may_discard=mode not in LINKS)
         or _tools(line.arguments, host_flags, mode)
+        or _bypass_of(_LATE_BYPASSING, options)
         or _environment(environ)
         or _check_removable(line, environ)
         or _build(line, options, mode, host_flags)
@@ -177,16 +197,14 @@ def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: t
     spelled = [*before, *line.typed, *after]
     invocation.includes_variables = any(argument.name in _REMOVED for argument in (*before, *after))
     kept = spelled if invocation.includes_variables else line.typed
-    redefined: dict[int, tuple[str, str]] = {}
     threads = [argument for argument in kept if argument.name == "threads"]
+    redefined = {}
     if len({argument.value for argument in threads}) > 1:  # two: see _check_removable
         # With one thread in the end, nvcc warns, and its dry run is in order.
         redefined = dict(zip(map(id, threads), (("-t", "2"), ("-t", "1")), strict=True))
+    kept = [argument for argument in kept if argument.name not in _REMOVED or id(argument) in redefined]
     invocation.dryrun_arguments = tuple(
-        token
-        for argument in kept
-        if argument.name not in _REMOVED or id(argument) in redefined
-        for token in redefined.get(id(argument), argument.tokens)
+        token for argument in kept for token in redefined.get(id(argument), argument.tokens)
     )
     invocation.threads = int(last_value(spelled, "threads") or 0)
     has_depfile = mode not in QUERIES and not options.isdisjoint(DEPENDENCY_OPTIONS)
@@ -210,13 +228,13 @@ def _keep_directory(arguments: Sequence[Argument]) -> str:
 def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _CommandLine | Bypass:
     line = _CommandLine()
     line.arguments, line.option_files = [], []
-    before = tokens.split_variable(environ.get("NVCC_PREPEND_FLAGS", ""))
-    after = tokens.split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
+    before = split_variable(environ.get("NVCC_PREPEND_FLAGS", ""))
+    after = split_variable(environ.get("NVCC_APPEND_FLAGS", ""))
     if before is None or after is None:
         return Bypass("unreadable_environment", "NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS")
     found: list[list[Argument]] = []
     for part, following in ((before, [*arguments, *after]), (arguments, after), (after, [])):
-        scanned = tokens.scan(part)
+        scanned = scan(part)
         if isinstance(scanned, UnknownOption):
             # nvcc handles --version and --help before it rejects other tokens.
             is_query = any(token in ("--version", "-V", "--help", "-h") for token in part)
@@ -241,7 +259,7 @@ def _expand(scanned: list[Argument], line: _CommandLine, depth: int) -> Bypass |
     for argument in scanned:
         line.arguments.append(argument)
         if argument.name == "options-file":
-            paths = tokens.split_list(argument.value or "", escapes=False)
+            paths = split_list(argument.value or "", escapes=False)
             if not paths or depth == _MAX_NESTING or '"' in (argument.value or ""):
                 return Bypass("unreadable_option_file", argument.tokens[0])
             for path in paths:
@@ -259,10 +277,10 @@ def _expand_file(path: str, line: _CommandLine, depth: int) -> Bypass | None:
             content = stream.read(_MAX_OPTION_FILE + 1)
     except OSError:
         return Bypass("unreadable_option_file", path)
-    found = tokens.split_file(os.fsdecode(content))
+    found = split_file(os.fsdecode(content))
     if found is None or len(content) > _MAX_OPTION_FILE:
         return Bypass("unreadable_option_file", path)
-    scanned = tokens.scan(found)
+    scanned = scan(found)
     if isinstance(scanned, UnknownOption):
         return Bypass("unknown_option", scanned.token)
     if _lacks_value(scanned):
@@ -276,22 +294,26 @@ def _options(arguments: Sequence[Argument]) -> frozenset[str]:
     names = {ALIASES.get(name, name) for name, value in last.items() if value != "false"}
     if "device-c" in names:
         names.add("relocatable-device-code")  # nvcc's help: -dc is `-rdc=true -c`
-    return frozenset(names - {tokens.INPUT, tokens.FORWARDED})
+    return frozenset(names - {INPUT, FORWARDED})
 
 
 def _inputs(arguments: Sequence[Argument]) -> tuple[str, ...]:
-    return tuple(argument.tokens[0] for argument in arguments if argument.name == tokens.INPUT)
+    return tuple(argument.tokens[0] for argument in arguments if argument.name == INPUT)
 
 
 def _bypass_of(bypassing: Sequence[tuple[str, tuple[str, ...]]], options: frozenset[str]) -> Bypass | None:
-    found = ((reason, name) for reason, names in bypassing for name in names if name in options)
-    return next((Bypass(reason, f"--{name}") for reason, name in found), None)
+    for reason, names in bypassing:
+        for name in names:
+            if name in options:
+                return Bypass(reason, f"--{name}")
+    return None
 
 
 def _environment(environ: Mapping[str, str]) -> Bypass | None:
-    # GCC uses some of them even if they are empty.
-    variable = next((name for name in environment.OF_SIDE_OUTPUTS if name in environ), "")
-    return Bypass("environment_side_output", variable) if variable else None
+    for variable in environment.OF_SIDE_OUTPUTS:
+        if variable in environ:  # GCC uses some of them even if they are empty
+            return Bypass("environment_side_output", variable)
+    return None
 
 
 def _mode(arguments: Sequence[Argument], options: frozenset[str]) -> str:
@@ -355,11 +377,11 @@ def _is_stream(path: str) -> bool:
             if is_special and (path.startswith(("/dev/std", "/dev/fd")) or "/fd/" in path):
                 return True
             if not os.path.lexists(path):
-                return is_special and is_pseudo_file_system(os.stat(os.path.dirname(path)).st_dev)
+                return is_special and _is_pseudo(os.stat(os.path.dirname(path)))
             status = os.lstat(path)
             if not stat.S_ISLNK(status.st_mode):
                 is_file = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-                return not is_file or (is_special and is_pseudo_file_system(status.st_dev))
+                return not is_file or (is_special and _is_pseudo(status))
             directory = os.path.realpath(os.path.dirname(path))
             if directory.startswith("/proc/") and directory.endswith("/fd"):
                 return True
@@ -369,13 +391,19 @@ def _is_stream(path: str) -> bool:
     return True
 
 
+def _is_pseudo(status: os.stat_result) -> bool:
+    from nvccache.files import signatures
+
+    return signatures.is_pseudo_file_system(status.st_dev)
+
+
 def _tools(arguments: Sequence[Argument], host_flags: Sequence[str], mode: str) -> Bypass | None:
-    uncacheable = host_options.uncacheable_host_option(host_flags)
+    uncacheable = uncacheable_host_option(host_flags)
     if uncacheable:
         return Bypass(*uncacheable)
-    if mode in LINKS and host_options.writes_beside_object(host_flags):
+    if mode in LINKS and writes_beside_object(host_flags):
         return Bypass("host_side_output", "next to a temporary object")
-    option = host_options.uncacheable_device_option(arguments)
+    option = uncacheable_device_option(arguments)
     return Bypass("device_tool_files", option) if option else None
 
 

@@ -57,11 +57,13 @@ class UnknownOption:
         self.token = token
 
 
-def rejected(arguments: Sequence[Argument]) -> str:
-    """The first FORWARDED token, unless an option makes nvcc forward it; or empty."""
-    if any(argument.name in _FORWARDING for argument in arguments):
-        return ""
-    return next((argument.tokens[0] for argument in arguments if argument.name == FORWARDED), "")
+def resolve(arguments: list[Argument]) -> list[Argument] | UnknownOption:
+    """The same arguments, or an UnknownOption if one is FORWARDED and no option makes nvcc do that."""
+    if not any(argument.name in _FORWARDING for argument in arguments):
+        for argument in arguments:
+            if argument.name == FORWARDED:
+                return UnknownOption(argument.tokens[0])
+    return arguments
 
 
 def scan(argv: Sequence[str]) -> list[Argument] | UnknownOption:

@@ -103,14 +103,6 @@ BYPASSES = {
         "-c a.cu -Xcicc -olto,x",
         "-c a.cu -apply-controls x",
     ],
-    "irremovable_option": [
-        "-t 2 -t 4 -t 2 -c a.cu",
-        "-t x -c a.cu",
-        "-t -1 -c a.cu",
-        "-t 0x2 -c a.cu",
-        "-keep -keep-dir k -keep-dir l -c a.cu",
-        "-jobserver -c a.cu",
-    ],
     "source_in_ptx": ["-ptx -lineinfo -src-in-ptx a.cu", "-c -G --source-in-ptx a.cu"],
 }
 
@@ -118,6 +110,10 @@ BYPASSES = {
 @pytest.mark.parametrize(("reason", "line"), [(r, line) for r, lines in BYPASSES.items() for line in lines])
 def test_calls_that_are_left_to_nvcc(reason, line):
     assert _reason(*line.split()) == reason
+
+
+@pytest.mark.parametrize("reason", list(BYPASSES))
+def test_every_reason_is_in_the_closed_list(reason):
     assert reason in outcomes.REASONS
 
 
@@ -215,6 +211,9 @@ def test_inputs_and_output_are_as_typed():
     assert _compiled("-c", "a.cu", "b.cu").inputs == ("a.cu", "b.cu")
     assert _compiled("-c", "a.cu").output == ""
     assert _compiled("-c", "a.cu", "-o", "x", "-o", "y").output == "y"
+
+
+def test_an_empty_output_name_is_left_to_nvcc():
     assert _reason("-c", "a.cu", "-o", "") == "unwritable_output"
 
 
@@ -242,6 +241,7 @@ def test_words_that_scatter_a_dryrun_are_left_out_of_it():
 def test_a_jobserver_is_left_out_where_there_is_one():
     found = _compiled("-jobserver", "-c", "a.cu", MAKEFLAGS=" -j4 --jobserver-auth=fifo:/x")
     assert found.dryrun_arguments == ("-c", "a.cu")
+    assert _reason("-jobserver", "-c", "a.cu") == "irremovable_option"
 
 
 def test_a_redefined_thread_count_leaves_its_warning_to_a_dry_run_in_order():
@@ -254,6 +254,13 @@ def test_a_redefined_thread_count_leaves_its_warning_to_a_dry_run_in_order():
 def test_the_null_device_takes_any_product():
     found = _compiled("-c", "a.cu", "-MD", "-MF", "/dev/null", "-o", "/dev/null")
     assert found.output == found.dependencies.output == "/dev/null"
+
+
+@pytest.mark.parametrize(
+    "line", ["-t 2 -t 4 -t 2 -c a.cu", "-t x -c a.cu", "-t -1 -c a.cu", "-t 0x2 -c a.cu"]
+)
+def test_thread_counts_that_nvcc_remarks_on_are_left_to_it(line):
+    assert _reason(*line.split()) == "irremovable_option"
 
 
 def test_variables_surround_the_arguments():
@@ -284,6 +291,10 @@ def test_where_intermediate_files_are_kept(line, prefix):
     assert found.dryrun_arguments == ("-c", "a.cu")
 
 
+def test_two_directories_to_keep_files_in_are_left_to_nvcc():
+    assert _reason("-keep", "-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
+
+
 @pytest.mark.parametrize(
     ("argv", "mode", "output"),
     [
@@ -310,7 +321,6 @@ def test_variables_can_make_a_call_something_else():
     assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-E").mode == "preprocess_only"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-Xcompiler --save-temps") == "host_side_output"
     assert _reason("-c", "a.cu", NVCC_PREPEND_FLAGS="-nonsense") == "unknown_option"
-    assert _reason("a.cu", "-c", "-o", NVCC_APPEND_FLAGS="x.o") == "unknown_option"
 
 
 @pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"])
@@ -327,6 +337,10 @@ def test_what_a_dry_run_must_not_have_is_taken_out_of_variables():
     assert found.dryrun_arguments == ("-O2", "-c", "a.cu", '-DX="a b"')  # nvcc removes quotes later
     assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-keep").keep_directory == ""
     assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").includes_variables
+
+
+def test_a_value_is_not_taken_across_a_variable():
+    assert _reason("a.cu", "-c", "-o", NVCC_APPEND_FLAGS="x.o") == "unknown_option"
 
 
 @pytest.fixture

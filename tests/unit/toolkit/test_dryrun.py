@@ -112,12 +112,18 @@ def _read(text: str) -> Transcript:
 
 
 def test_variables_are_what_comes_before_the_first_command():
-    """The last of equal ones counts, and none is split as a shell does."""
-    found = _read(
-        '#$ TOP=x\n#$ TOP=/cuda\n#$ INCLUDES="-I/cuda"  \n#$ a="-DX="b c""\n#$ gcc -c\n#$ A=1 gcc\n'
-    )
-    assert found.variables == {"TOP": "/cuda", "INCLUDES": '"-I/cuda"  ', "a": '"-DX="b c""'}
+    found = _read('#$ TOP=/cuda\n#$ INCLUDES="-I/cuda"  \n#$ a=b c\n#$ gcc -c\n#$ A=1 gcc\n')
+    assert found.variables == {"TOP": "/cuda", "INCLUDES": '"-I/cuda"  ', "a": "b c"}
     assert [step.argv for step in found.steps] == [("gcc", "-c"), ("A=1", "gcc")]
+
+
+def test_the_last_of_equal_variables_counts():
+    assert _read("#$ PATH=/a\n#$ TOP=x\n#$ PATH=/b\n").variables["PATH"] == "/b"
+
+
+def test_variables_are_not_words_of_a_shell():
+    found = _read('#$ NVCC_PREPEND_FLAGS="-O1 -DPRE="a b""\n#$ gcc\n')
+    assert found.variables == {"NVCC_PREPEND_FLAGS": '"-O1 -DPRE="a b""'}
 
 
 def test_other_lines_are_messages_kept_as_they_are():
@@ -126,30 +132,28 @@ def test_other_lines_are_messages_kept_as_they_are():
     assert found.messages == b"nvcc warning : \xff old\nlast\r\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (b"#$ gcc\nstep 1\n#$ gcc\n", "unexplained"),  # to be printed between the commands' output
-        (b'#$ CICC_PATH=/x\n#$ "$CICC_PATH/cicc" "$HOME"\n', "shell_expansion"),
-        (b"#$ gcc\n#$  \n", "shell_expansion"),
-        (b'#$ gcc -D "A=1\n2" -c\n', "shell_expansion"),
-    ],
-    ids=["message between commands", "another variable", "no command", "define over two lines"],
-)
-def test_what_is_not_understood_is_left_to_nvcc(text, reason):
-    found = read(text)
-    assert isinstance(found, Bypass) and found.reason == reason
+def test_a_message_between_commands_is_not_explained():
+    """It would have to be printed between the commands' output."""
+    found = read(b"#$ gcc\nstep 1\n#$ gcc\n")
+    assert isinstance(found, Bypass) and found.reason == "unexplained"
 
 
-def test_what_nvcc_would_remove_is_kept_and_no_step():
-    found = _read("#$ gcc\n#$ rm /tmp/a b.ptx\n")
-    assert found.removed == ("/tmp/a b.ptx",)
-    assert [step.argv for step in found.steps] == [("gcc",)]
+def test_what_nvcc_would_remove_is_kept():
+    assert _read("#$ gcc\n#$ rm /tmp/a b.ptx\n").removed == ("/tmp/a b.ptx",)
 
 
 def test_the_reference_to_the_directory_of_cicc_is_expanded():
     found = _read('#$ CICC_PATH=/cuda 13/bin\n#$ "$CICC_PATH/cicc" -arch compute_80\n')
     assert [step.argv for step in found.steps] == [("/cuda 13/bin/cicc", "-arch", "compute_80")]
+
+
+def test_another_variable_in_a_command_is_left_to_a_shell():
+    found = read(b'#$ CICC_PATH=/x\n#$ "$CICC_PATH/cicc" "$HOME"\n')
+    assert isinstance(found, Bypass) and found.reason == "shell_expansion"
+
+
+def test_removals_are_no_steps():
+    assert [step.argv for step in _read("#$ gcc\n#$ rm /tmp/a b\n").steps] == [("gcc",)]
 
 
 def test_the_dependency_step_keeps_blanks_of_its_path():
@@ -158,9 +162,19 @@ def test_the_dependency_step_keeps_blanks_of_its_path():
     assert step.path == "out/d p.d"
 
 
+def test_a_line_without_a_command_is_not_understood():
+    found = read(b"#$ gcc\n#$  \n")
+    assert isinstance(found, Bypass) and found.reason == "shell_expansion"
+
+
 def test_a_carriage_return_ends_no_line():
     (command,) = _read("#$ gcc -DA\rB -c\n").steps
     assert command.argv == ("gcc", "-DA\rB", "-c")
+
+
+def test_a_define_over_two_lines_is_not_understood():
+    found = read(b'#$ gcc -D "A=1\n2" -c\n')
+    assert isinstance(found, Bypass) and found.reason == "shell_expansion"
 
 
 def test_names_that_are_not_utf8_come_through():
