@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nvccache.log import printable
@@ -91,11 +91,6 @@ class Call:
     @property
     def tool_spent(self) -> float:
         return sum(stage.spent for stage in self.stages)
-
-
-def elapsed(build: Sequence[Call]) -> float:
-    """Seconds from the start of the first call to the end of the last."""
-    return max(call.ended for call in build) - min(call.started for call in build) if build else 0.0
 
 
 def call_of(event: Event) -> Call:

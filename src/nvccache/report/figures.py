@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from nvccache import outcomes
 from nvccache.plan import stages
-from nvccache.report.calls import Call, elapsed
+from nvccache.report.calls import Call
 from nvccache.store.event_line import HIT, RAN, SHARED
 
 _HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
@@ -66,7 +66,7 @@ def of(calls: Sequence[Call]) -> Figures:
     return Figures(
         calls=len(calls),
         by_outcome=by_outcome,
-        elapsed=elapsed(calls),
+        elapsed=max(c.ended for c in calls) - min(c.started for c in calls) if calls else 0.0,
         tool_spent=sum(call.tool_spent for call in calls),
         tool_saved=sum(call.tool_saved for call in calls),
         stages=_by_kind(calls),

@@ -94,13 +94,12 @@ def cause_of(given: Request, cache: Store) -> list[str]:
     return begun(given, cache).cause
 
 
-def test_a_first_compile_is_one(place, cache):
+def test_settings_come_before_differences(place, cache, tmp_path):
     assert cause_of(case(), cache) == [FIRST]
-
-
-def test_recaching_is_a_cause(place, cache):
     record(case(), cache)
     assert cause_of(case(NVCCACHE_RECACHE="1"), cache) == ["NVCCACHE_RECACHE is set"]
+    read_only = Store(str(tmp_path / "another"), is_readonly=True)
+    assert cause_of(case(), read_only) == ["NVCCACHE_READONLY is set, so nothing is recorded"]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +115,18 @@ def test_recaching_is_a_cause(place, cache):
 def test_a_change_of_a_file_is_a_cause(place, cache, change, clauses):
     record(case(), cache)
     change()
-    found = cause_of(case(), cache)
-    assert found[: len(clauses)] == clauses or set(clauses) <= set(found)
+    assert cause_of(case(), cache) == clauses
+
+
+def test_of_many_inputs_the_first_ten_are_named(place, cache, monkeypatch):
+    names = tuple(f"NAME{number:02}" for number in range(30))
+    monkeypatch.setitem(globals(), "ASKED", names)
+    record(case(), cache)
+    clauses = [f"the environment variable `{name}` was set" for name in names]
+    assert cause_of(case("-c a.cu -O3 -o a.o", **dict.fromkeys(names, "x")), cache) == [
+        "`-O3` replaced `-O2`",
+        *clauses[:10],
+    ]
 
 
 def write(path: str, text: str) -> None:
@@ -131,15 +140,10 @@ def write(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("other", "clauses"),
     [
-        (case, ["-O3"]),
-        (lambda: case("-c a.cu -O2 -DX -o a.o"), ["`-DX` was added to the command line"]),
+        (case, [LOST]),
         (lambda: case("-c a.cu -O2 -DKEY=s3cret -o a.o"), ["`-DKEY=…` was added to the command line"]),
-        (lambda: case("-c a.cu -o a.o"), ["`-O2` was removed from the command line"]),
-        (lambda: case("-c a.cu -O2 -O2 -o a.o"), ["`-O2` was added to the command line"]),
-        (lambda: case("-O2 -c a.cu -o a.o"), ["the command line was reordered"]),
         (lambda: case(nvcc="/opt/nvcc"), ["nvcc is now `/opt/nvcc` instead of `nvcc`"]),
         (lambda: case(CPATH="x"), ["the environment variable `CPATH` was set"]),
-        (lambda: case(CPATH=""), ["the environment variable `CPATH` was set"]),
         (lambda: case(OTHER="x"), [LOST]),
         (lambda: case(PATH="/usr/bin:/bin"), ["the environment variable `PATH` changed"]),
         (lambda: case(NVCC_APPEND_FLAGS="-DX"), ["the environment variable `NVCC_APPEND_FLAGS` was set"]),
@@ -147,7 +151,7 @@ def write(path: str, text: str) -> None:
 )
 def test_a_difference_in_the_call_is_a_cause(place, cache, other, clauses):
     record(case(), cache)
-    assert cause_of(other(), cache) == (clauses if other is not case else [LOST])
+    assert cause_of(other(), cache) == clauses
 
 
 SECRETS = "-c a.cu -DKEY=s3cret -DKEY2=s3cret -Xcompiler -DTOKEN=s3cret -o a.o"
@@ -187,14 +191,6 @@ def test_a_dependence_on_all_of_the_environment_is_a_cause(place, cache, monkeyp
     record(case(), cache)
     (found,) = cause_of(case(ANY="x"), cache)
     assert found.startswith("the environment changed, and all of it matters")
-
-
-def test_variables_that_were_unset_or_changed_are_causes(place, cache):
-    record(case(CPATH="x", LANG="C"), cache)
-    assert cause_of(case(CPATH="y", HOME="/x"), cache) == [
-        "the environment variable `CPATH` changed",
-        "the environment variable `LANG` was unset",
-    ]
 
 
 def test_another_working_directory_is_a_cause(place, cache, monkeypatch):
@@ -243,11 +239,6 @@ def test_a_result_that_could_not_be_stored_is_not_called_lost(place, cache):
     assert found.startswith(
         "no direct record is kept: its results could not be stored: the cache's file system"
     )
-
-
-def test_a_cache_that_is_only_read_says_so(place, tmp_path):
-    read_only = Store(str(tmp_path / "cache"), is_readonly=True)
-    assert cause_of(case(), read_only) == ["NVCCACHE_READONLY is set, so nothing is recorded"]
 
 
 def test_a_call_is_noted_under_each_of_its_objects(place, cache):
