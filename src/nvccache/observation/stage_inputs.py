@@ -14,7 +14,6 @@ from itertools import chain
 from nvccache import environment
 from nvccache.files import presence
 from nvccache.files.presence import ABSENT, EXECUTABLE, PRESENT
-from nvccache.files.signatures import Signature
 from nvccache.observation import (
     judge,
     kernel_files,
@@ -277,8 +276,11 @@ class _StageInputs:
         opened = {shown[:2]: path for process in self._processes for path, shown in process.files.items()}
         for process in self._processes:
             self._check_intermediates(process.files)
-            self._expect(process.files, kinds, SOURCE)
-            self._expect(process.loaded, kinds, LIBRARY)
+            for opened_files, kind in ((process.files, SOURCE), (process.loaded, LIBRARY)):
+                for path in filter(self._is_relevant, opened_files):
+                    if self._call.files.signature(path) != opened_files[path]:
+                        raise UnreadableError(CHANGED_MEANWHILE)
+                    kinds.setdefault(path, kind)
             for path in judge.files_of_status(process, opened):
                 if self._is_relevant(path) and not path.startswith(GENERATED_FILES):
                     kinds.setdefault(path, SOURCE)
@@ -292,8 +294,7 @@ class _StageInputs:
         self._call.files.put_into(made, kinds)
         for process in self._processes:
             if process.kind == HOST:
-                for path in process.files:
-                    self._call.files.check_dates(path)
+                self._call.files.check_dates(process.files)
         made.duplicates = _duplicates(made)
 
     def _check_intermediates(self, read: Iterable[str]) -> None:
@@ -305,14 +306,6 @@ class _StageInputs:
             is_own = path.startswith(self._call.scratch + "/")
             if is_own and path not in self._written and path not in allowed:
                 raise UnreadableError(f"it reads `{os.path.basename(path)}`, which its command does not name")
-
-    def _expect(self, opened: Mapping[str, Signature], kinds: dict[str, str], kind: str) -> None:
-        """Add files as a tool opened them; raises UnreadableError if one has changed."""
-        for path, signature in opened.items():
-            if self._is_relevant(path):
-                if self._call.files.signature(path) != signature:
-                    raise UnreadableError(CHANGED_MEANWHILE)
-                kinds.setdefault(path, kind)
 
     def _is_relevant(self, path: str) -> bool:
         is_input = path not in self._written and path not in self._in_key

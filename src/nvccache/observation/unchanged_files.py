@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nvccache.files import keys, signatures, untrusted
 from nvccache.files.signatures import Signature
@@ -91,9 +91,9 @@ class UnchangedFiles:
             self._digests[path, signature] = known
         return known
 
-    def check_dates(self, path: str) -> None:
+    def check_dates(self, paths: Iterable[str]) -> None:
         """Raise UnreadableError if a source that was digested makes the compiler compare dates of files."""
-        if path in self._compares_dates:
+        for path in self._compares_dates.intersection(paths):
             raise UnreadableError(f"`{path}` compares dates of files")
 
     def _find(self, path: str, signature: Signature) -> str:
