@@ -41,43 +41,6 @@ class FakeSlots(Slots):
 
 
 @dataclasses.dataclass
-class FakeIds:
-    """The module ids that stages of these kinds read, or make up before `source` has ended.
-
-    What is made up by `wrong` ones is not what `source` makes; `seen` is what tells of it while they run.
-    """
-
-    kinds: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    seen: bool | None = None
-    were_noted: bool = False
-    is_known: bool = False
-    made_up: set[str] = dataclasses.field(default_factory=set)
-
-    def must_guess_id(self, one: Stage) -> bool:
-        return one.kind in self.kinds and not self.is_known
-
-    def note_start(self, one: Stage) -> None:
-        (self.made_up.add if self.must_guess_id(one) else self.made_up.discard)(one.kind)
-
-    def is_id_absent(self, one: Stage) -> bool:
-        return one.kind in self.unused
-
-    def has_wrong_id(self, one: Stage) -> bool:
-        return one.kind in self.wrong and one.kind in self.made_up and not self.is_id_absent(one)
-
-    def writes_wrong_id(self, one: Stage) -> bool | None:
-        return self.seen
-
-    def note_wrong_guess(self, one: Stage) -> None:
-        self.were_noted = True
-
-    def has_guessed_wrong(self, one: Stage) -> bool:
-        return self.were_noted
-
-
-@dataclasses.dataclass
 class FakeExecution:
     """Runs stages by calling `does`; `stored` are the kinds whose results are in the store.
 
@@ -91,7 +54,6 @@ class FakeExecution:
     events: list[str] = dataclasses.field(default_factory=list)
     elsewhere: set[str] | None = None
     queries_stopped: threading.Event = dataclasses.field(default_factory=threading.Event)
-    module_ids: FakeIds = dataclasses.field(default_factory=FakeIds)
     known: Known = dataclasses.field(default_factory=Known)
 
     @property
@@ -128,9 +90,7 @@ class FakeExecution:
 
     def run(self, wanted: Stage, handle: object = None) -> Made:
         self.events.append(f"began {wanted.kind}")
-        self.module_ids.note_start(wanted)
         status = self.does(wanted)
-        self.module_ids.is_known |= wanted.kind == "cudafe"
         self.events.append(f"ended {wanted.kind}")
         return Made(Completed(status, b"", b"", 0.25))
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import copy
 import os
 
-from nvccache import module_id as ids
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.execution import find_stage, run_stage
-from nvccache.execution.context import SHARED
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import written_files
 from nvccache.observation.stage_inputs import Subject
@@ -144,9 +142,13 @@ class Recorder:
     def scope(self, answer: Answer, inputs: InputRecord) -> str:
         """How widely the record of a call may be shared, one of direct.py's scopes."""
         # A wrapper may also choose by paths of outputs and directories, some of which a wider key leaves out.
-        is_bound = self.known.is_bound or any(known.may_choose for known in self.call.context.rehearsals)
-        if is_bound or self._contains_output_names(answer):
-            return direct.SAME_OUTPUTS
+        if any(known.may_choose for known in self.call.context.rehearsals):
+            return direct.SAME_DIRECTORY + direct.SAME_OUTPUTS
+        is_bound = self.known.is_bound or self._contains_output_names(answer)
+        return self._directories(answer, inputs) + (direct.SAME_OUTPUTS if is_bound else "")
+
+    def _directories(self, answer: Answer, inputs: InputRecord) -> str:
+        """In which directories the record of a call is valid."""
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages
         naming = [
@@ -163,7 +165,7 @@ class Recorder:
         texts = self._texts(answer)
         if any(os.fsencode(self.cwd) in text or elf.hides_text(text) for text in texts):
             return False
-        has_relative_id = self.call.context.ids_choice == SHARED and self._may_hold_id(answer)
+        has_relative_id = self.known.is_bound and bool(self.relocation.base)
         return not has_relative_id and not input_records.follows_directory(inputs)
 
     def _inputs_name(self, here: str, inputs: InputRecord) -> bool:
@@ -201,22 +203,13 @@ class Recorder:
         if not all(known.is_free_of(checkout) for known in self.call.workspace.passes.values()):
             return False
         needle = os.fsencode(checkout)
-        if any(needle in text or elf.hides_text(text) for text in self._texts(answer)):
-            return False
-        return self.call.context.ids_choice == SHARED or not self._may_hold_id(answer)
+        return not any(needle in text or elf.hides_text(text) for text in self._texts(answer))
 
     def _texts(self, answer: Answer) -> list[bytes]:
         """The products and messages."""
         outputs = [out for stage in self.call.plan.stages for out in stage.outputs if out.destination]
         contents = [run_stage.content_of(self.call, output) for output in outputs]
         return [*contents, answer.result.stdout, answer.result.stderr]
-
-    def _may_hold_id(self, answer: Answer) -> bool:
-        """Whether the result may contain a module id."""
-        stages = self.call.plan.stages
-        return any(map(ids.may_contain_id, self._texts(answer))) or any(
-            map(self.call.module_ids.may_contain_id, stages)
-        )
 
 
 def _text_of(path: str) -> bytes:
@@ -261,7 +254,7 @@ def of_compile(recorder: Recorder, report: Report) -> None:
     as_typed, inputs = inputs, recorder.without_option_files(inputs)
     scope = recorder.scope(answer, as_typed)
     relocation = direct.relocation_of(scope, recorder.relocation)
-    if scope in (direct.BELOW_BASE, direct.ANY_DIRECTORY):
+    if not scope.startswith(direct.SAME_DIRECTORY):
         input_records.forget_parents_of(recorder.cwd, inputs)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     front = direct.front_of(recorder.request, scope, relocation)

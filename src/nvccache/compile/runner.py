@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log
+from nvccache import log, module_id
 from nvccache.compile import attempts
 from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.call import Report
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from nvccache.store.inflight import Claims
 
 
-# Options that nvcc does not pass, and that another release may not know.
-_OWN_OPTIONS = (b"frandom-seed", b"gen_module_id_file")
+# How a release that takes no id of ours might complain.
+_OWN_OPTIONS = (b"module id", b"module_id")
 # Messages about the machine, whose trouble may be over a moment later.
 _MACHINE_TROUBLE = (b"No space left", b"out of memory", b"annot allocate", b"virtual memory", b"signal")
 
@@ -133,7 +133,6 @@ class _Attempt:
             model.architecture_of(task.stage, self._call.plan.stages),
             task.completed.cpu,
         )
-        event.in_vain = task.in_vain + (earlier.in_vain if earlier else 0.0)
         event.start, event.slot = task.began, -1 if is_hit else task.slot_number
         costs = task.made.costs if task.made and not is_hit else None
         if costs:
@@ -163,13 +162,12 @@ class _Attempt:
         for task in self._tasks.all:
             if task.state != State.DONE or task in self._checked:
                 continue
-            is_settled = attempts.check(self._call, self._tasks, task)
+            attempts.check(self._call, self._tasks, task)
             if task.made and task.made.path_dependence:
                 # An object that nvcc would link is never written in place.
                 self._report.leave_to_nvcc = "host_side_output"
-            if is_settled:
-                self._checked.add(task)
-                self._progress.ended(task)
+            self._checked.add(task)
+            self._progress.ended(task)
 
     def _deliver_steps(self) -> bool:
         """Deliver the steps that are done, in nvcc's order; whether the call has ended."""
@@ -260,6 +258,9 @@ def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
         )
         blob = "" if is_kept else call.store.path(store.BLOB, call.workspace.digest_of(output.path))
         wanted.append(Product(destination, content, blob, unlink_first=stage.tool.unlinks_output))
+    id_path = module_id.file_of(stage)
+    if id_path and call.plan.keeps_intermediates:
+        wanted.append(Product(kept_in + os.path.basename(id_path), call.module_id_of(stage)))
     return _is_delivered(wanted)
 
 
@@ -297,7 +298,6 @@ class Progress:
             costs = task.made.costs if task.made else None
             result += f" on another machine ({costs.shown()})" if costs else ""
             result += f" here after all ({task.why_here})" if task.why_here and not costs else ""
-            result += f", after {task.in_vain:.2f} s wasted" if task.in_vain else ""
             result += f", status {completed.status}" if completed.status else ""
         self.note(f"{stage.kind} {written}: {result}")
 

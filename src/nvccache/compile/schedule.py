@@ -3,12 +3,6 @@
 A stage is looked up as soon as the digests of all its inputs are known. If the cache does not have it, the
 sources (sources.py) are queried for it, and the schedule waits for what they promise. Results are stored in
 the background, after the stages that were waiting for them have started.
-
-Some stages can run before nvcc's module id is known, with a guessed one (seeding.py). A wrong guess usually
-costs a run. Hence a stage guesses only on an idle core, in addition to those that the call already uses, or
-on another machine, and not if its source was guessed wrong before. Otherwise it waits for the stage that
-generates the id, which is comparatively short. The result of a guess is not used before it is known to be
-right: until then its task is GUESSED, and holds neither slot nor memory.
 """
 
 from __future__ import annotations
@@ -47,7 +41,6 @@ class Schedule:
     ) -> None:
         self.tasks = Tasks(call.plan, call.read_by)
         self._call = call
-        self._ids = call.module_ids
         self._room = Room(slots)
         self._remote_cache = RemoteCache(call, self.tasks)
         self._others = OtherProcesses(claims)
@@ -76,18 +69,15 @@ class Schedule:
         """Start stages that have no result; whether results were found meanwhile, for others to use."""
         before = self.tasks.count_done()
         self._room.is_full = False
-        guesses_last = sorted(self.tasks.by_urgency, key=lambda task: self._ids.must_guess_id(task.stage))
-        for task in filter(self.tasks.may_run, guesses_last):
+        for task in filter(self.tasks.may_run, self.tasks.by_urgency):
             for promise in [each for each in task.promises if each.has_ended()]:
                 self._end(promise)
                 self._look_up(task)
             if task.waits_for_slot:
-                task.guesses = self._ids.must_guess_id(task.stage)
-                if not (task.guesses and self._ids.has_guessed_wrong(task.stage)):
-                    self._start(task)
+                self._start(task)
         if before != self.tasks.count_done():
             return True
-        if not any(task.waits_for_slot and not task.guesses for task in self.tasks.all):
+        if not any(task.waits_for_slot for task in self.tasks.all):
             self._room.release_spare()
         return False
 
@@ -96,10 +86,6 @@ class Schedule:
 
         Raises RuntimeError instead of waiting forever; nvcc runs the call then.
         """
-        guessed = [task for task in self.tasks.all if task.state == State.GUESSED]
-        decided = [task for task in guessed if not self._ids.must_guess_id(task.stage)]
-        if decided:
-            return [task for task in decided if task.made and self._done(task, task.made)]
         open_tasks = [task for task in self.tasks.wanted() if task.state == State.READY]
         if not self._jobs.are_running and not open_tasks:
             raise RuntimeError("no stage can go on")
@@ -108,7 +94,6 @@ class Schedule:
             promise = self._promises.pop(job)
             if self._end(promise):
                 ended.append(promise.task)
-        self._end_wrong_guesses()
         return ended
 
     def finish(self, is_wanted: bool = True, begins_again: bool = False) -> None:
@@ -148,7 +133,7 @@ class Schedule:
         """The longest time to wait before polling again."""
         waits = [promise.poll_seconds for task in open_tasks for promise in task.promises]
         waits_for_slots = any(task.waits_for_slot for task in open_tasks) and self._room.may_become_free()
-        if waits_for_slots or self._decided_guesses():
+        if waits_for_slots:
             waits.append(sources.POLL_FOR_SLOTS_SECONDS)
         return min(waits, default=Promise.poll_seconds)
 
@@ -226,8 +211,6 @@ class Schedule:
             self._drop_promises(task)
         if task.winner:
             return not task.run and self._take(task)
-        if promise.is_wrong:
-            self._discard_guess(task, promise.job.result if promise.job else None)
         return False
 
     def _drop_promises(self, task: Task) -> None:
@@ -244,14 +227,8 @@ class Schedule:
         return self._take_found(task, result) if isinstance(result, Pair) else self._done(task, result)
 
     def _done(self, task: Task, made: Made) -> bool:
-        """Take the result of a run; whether that ends the stage. A guess stays open or starts again."""
+        """Take the result of a run, which ends the stage."""
         task.made = made
-        if made.completed.status == 0 and self._is_guess(task):
-            task.state = State.GUESSED
-            return False
-        if made.completed.status == 0 and self._ids.has_wrong_id(task.stage):
-            self._discard_guess(task, made)
-            return False
         task.state = State.DONE
         task.completed = made.completed
         for source in self._makers:
@@ -262,31 +239,3 @@ class Schedule:
                     promise.cancel()
             self._others.give_up(task)
         return True
-
-    def _is_guess(self, task: Task) -> bool:
-        """Whether the outputs of a stage contain an id that may differ from nvcc's."""
-        return self._ids.must_guess_id(task.stage) and not self._ids.is_id_absent(task.stage)
-
-    def _discard_guess(self, task: Task, made: Made | None) -> None:
-        """Drop a run with a wrong id, finished or not: the stage runs again, and reads the id then."""
-        task.in_vain += made.completed.seconds if made else 0.0
-        task.made = None
-        task.state = State.READY
-        self._ids.note_wrong_guess(task.stage)
-        self._others.give_up(task)
-
-    def _decided_guesses(self) -> list[tuple[Task, Promise]]:
-        """Tasks that still run with a guessed id, though nvcc's is known by now."""
-        running = [(task, task.run) for task in self.tasks.all if task.guesses]
-        return [(task, run) for task, run in running if run and not self._ids.must_guess_id(task.stage)]
-
-    def _end_wrong_guesses(self) -> None:
-        """End tools that have written a wrong id."""
-        for task, run in self._decided_guesses():
-            is_wrong = self._ids.writes_wrong_id(task.stage)
-            if is_wrong is None:
-                continue
-            task.guesses = False  # checked only once
-            if is_wrong:
-                run.is_wrong = True
-                run.cancel()

@@ -175,10 +175,6 @@ class Room:
         if self._taken.pop(slot, None) is not None:
             self._keep_or_release(slot)
 
-    @property
-    def used(self) -> int:
-        return len(self._taken)
-
     def release_spare(self) -> None:
         """Release the kept slot: nothing here needs it now."""
         if self._spare and not self._taken:
@@ -223,8 +219,6 @@ class Here(Source):
 
     def _may_use(self, slot: Slot, task: Task) -> bool:
         if self._on_idle_core and not slot.is_in_pool:
-            return False
-        if task.guesses and not (self._room.used > 1 and slot.is_idle_core):
             return False
         return all(promise.admits(slot) for promise in task.promises)
 

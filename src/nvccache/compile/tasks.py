@@ -5,7 +5,7 @@ Unaware of slots, other processes and the store.
 
 from __future__ import annotations
 
-from nvccache import module_id as ids
+from nvccache import module_id
 from nvccache.execution import rehearsals
 from nvccache.plan.model import Stage
 
@@ -33,7 +33,6 @@ class State:
 
     WAITING = "waits for its inputs"
     READY = "has no result yet"  # sources may be working on one: its promises
-    GUESSED = "has run, and may have guessed wrong"
     DONE = "done"
 
 
@@ -54,8 +53,6 @@ class Task:
         self.may_share = True  # whether to wait for other processes that run the same
         self.claim: Claim | None = None
         self.ran_elsewhere = False  # whether another process ran it
-        self.guesses = False  # whether it guesses the module id, see schedule.py
-        self.in_vain = 0.0  # seconds for which its tool ran with a wrong id
         self.began = 0.0  # when its tool first ran, or it was found, by the monotonic clock
         self.slot_number = -1  # of the slot it ran in
         self.stays_here = False  # whether it must not be sent to another machine again
@@ -107,7 +104,6 @@ class Promise:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.job: Job | None = None
-        self.is_wrong = False  # whether it is cancelled for a wrong guess
 
     def begin(self, jobs: Jobs) -> None:
         raise NotImplementedError
@@ -185,17 +181,8 @@ class Tasks:
     def task_writing(self, path: str) -> Task:
         return self._by_output[path]
 
-    def is_done(self, path: str) -> bool:
-        """Whether the stage that writes a file is done."""
-        return self._by_output[path].state == State.DONE
-
     def ended(self) -> list[Task]:
         return [task for task in self.all if task.completed]
-
-    def diagnostics(self) -> bytes:
-        """Everything that the tools have printed so far."""
-        completed = [task.completed for task in self.all]
-        return b"".join([done.stdout + done.stderr for done in completed if done])
 
     def count_done(self) -> int:
         return sum(task.state == State.DONE for task in self.all)
@@ -234,11 +221,12 @@ class Tasks:
             if other.stage.is_preprocessor == task.stage.is_preprocessor  # compiles wait for passes
         ):
             return False  # they may use the same file, one after the other
-        needs_all_text = task.stage.tool.waits_for_passes or ids.generates(task.stage)
+        # The first pass of its unit is part of its id.
+        needs_all_text = task.stage.tool.waits_for_passes or module_id.file_of(task.stage)
         if needs_all_text and not self._passes_are_known(task):
             return False
         read = self._read_by(task.stage)
-        return all(self.is_done(path) for path in read if path in self._by_output)
+        return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
 
     def reads_quick_output(self, task: Task) -> bool:
         """Whether a stage reads the output of another, not a pass, that has just run in a short time.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nvccache.records.rehearsed import Rehearsal
 
 
-SHARED, OWN, SETTLED = "shared", "own", "settled"  # choices of module ids, see attempts.py
+ANYWHERE, SAME_ID = "anywhere", "same id"  # the scopes of a result: see module_id.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,6 @@ class Context:
     checkout: str = ""  # base_dir.py
     rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
     # Assumptions that save time, see attempts.py.
-    has_own_ids: bool = False
-    ids_choice: str = SETTLED
     ignores_lines: bool = False
     is_in_place: bool = True
 

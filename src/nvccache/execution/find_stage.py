@@ -1,9 +1,10 @@
 """Finding a stage's result in the store: its keys, and whether the result found is complete.
 
 All that is known of a stage before it runs makes its front key. The record under that key (record.py) holds
-what else the stage was observed to read, and its result. Stages that generate a module id have further keys
-(seeding.py). Stages that read preprocessed text have two: one from the meaning of the text (passes.py), one
-from its bytes. Where line numbers do not matter, a result without diagnostics is kept under the first.
+what else the stage was observed to read, and its result. Stages that read a module id have further keys
+with it (module_id.py). Stages that read preprocessed text have two: one from the meaning of the text
+(passes.py), one from its bytes. Where line numbers do not matter, a result without diagnostics is kept under
+the first.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import rehearsals, run_stage
-from nvccache.execution.context import Action
+from nvccache.execution.context import ANYWHERE, SAME_ID, Action
 from nvccache.files import keys
 from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
 from nvccache.records import record
+from nvccache.records.base_dir import Relocation
+from nvccache.records.record import Front
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
-    from nvccache.records.record import Front, Pair, Result
+    from nvccache.records.record import Pair, Result
 
 
 def action_of(call: StagedCall, stage: Stage) -> Action:
@@ -86,7 +89,17 @@ def fronts(call: StagedCall, stage: Stage, action: Action) -> Iterator[Front]:
     for key in filter(None, (action.meaning_key, action.front_key)):
         in_directory = (key_in_directory(call, key),) if may_follow_directory(stage) else ()
         for one in (key, *in_directory):
-            yield from call.module_ids.fronts(one, stage)
+            yield front_of(call, stage, one, ANYWHERE)
+            if call.module_id_of(stage):
+                yield front_of(call, stage, one, SAME_ID)
+
+
+def front_of(call: StagedCall, stage: Stage, key: str, scope: str) -> Front:
+    """The key of a result in this scope: one that contains the module id, or not."""
+    if scope == SAME_ID:
+        identifier = os.fsdecode(call.module_id_of(stage))
+        key = keys.key_of("stage with an id", [("key", (key,)), ("id", (identifier,))])
+    return Front(key, Relocation("", call.cwd), scope)
 
 
 def may_follow_directory(stage: Stage) -> bool:
@@ -138,7 +151,7 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
         except ValueError:
             return False
     roles = {role for role, _ in result.outputs}
-    return all(output.role in roles or call.module_ids.is_own_id(output) for output in stage.kept_outputs)
+    return all(output.role in roles for output in stage.kept_outputs)
 
 
 def _may_ignore_lines(call: StagedCall) -> bool:
@@ -153,8 +166,8 @@ def _may_ignore_lines(call: StagedCall) -> bool:
 def _components(call: StagedCall, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:
     read = call.read_by(stage)
     digests = [call.workspace.digest_of(path) for path in read]
-    sources = call.workspace.source_paths_in(read)
-    found = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, sources)
+    ids = call.workspace.ids_defined_in(read)
+    found = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, ids)
     if is_free_of_directory(call, stage):
         found = [component for component in found if component[0] != "directory"]
     if stage.is_preprocessor and call.context.base:

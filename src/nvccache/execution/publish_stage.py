@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from nvccache import module_id as ids
+from nvccache import module_id
 from nvccache.execution import find_stage, object_path
-from nvccache.execution.seeding import SEEDED
+from nvccache.execution.context import ANYWHERE, SAME_ID
 from nvccache.execution.staged_call import Known
 from nvccache.files import elf
 from nvccache.machine import scratch
-from nvccache.module_id import ROLE
 from nvccache.observation import unchanged_files, written_files
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
@@ -98,21 +97,28 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
     if grown:  # a stage hit among stages that ran would lack its lines; a replayed call lacks all of them
         call.store.fault_message = f"{stage.kind} is not stored: it appends to `{grown}`"
         _add_blobs(call, stage)
-        learned.is_bound = ids.generates(stage)
+        learned.is_bound = bool(call.module_id_of(stage))
         return ""
-    kept = stage.kept_outputs
-    scope = call.module_ids.scope_of(stage, kept, printed, is_reproducible=made.is_reproducible)
-    if not scope:
-        return f"the module id of {stage.kind} is not understood"
+    scope = SAME_ID if _may_contain_id(call, stage, printed) else ANYWHERE
     _add_blobs(call, stage)
     result = _result(call, stage, action, made)
     if find_stage.may_follow_directory(stage) and input_records.follows_directory(read):
         front_key = find_stage.key_in_directory(call, front_key)
-    front = next(one for one in call.module_ids.fronts(front_key, stage) if one.scope == scope)
-    pair = Pair(front, read, result)
+    pair = Pair(find_stage.front_of(call, stage, front_key, scope), read, result)
     record.add(pair, call.store, call.context.since_ns)
-    learned.is_bound = scope == SEEDED
+    learned.is_bound = scope == SAME_ID
     return ""
+
+
+def _may_contain_id(call: StagedCall, stage: Stage, printed: bytes) -> bool:
+    """Whether a result may contain the module id that its stage read, or the path in it."""
+    identifier = call.module_id_of(stage)
+    if not identifier:
+        return False
+    directory = os.path.dirname(stage.name("source path"))
+    names_path = len(directory) > 1 and os.fsencode(directory) in printed
+    contents = [content for content in _contents(call, stage).values() if content is not None]
+    return names_path or module_id.may_occur_in(identifier, [*contents, printed])
 
 
 def _add_blobs(call: StagedCall, stage: Stage) -> None:
@@ -124,11 +130,8 @@ def _add_blobs(call: StagedCall, stage: Stage) -> None:
 
 def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Result:
     completed = made.completed
-    outputs = stage.kept_outputs
-    if call.module_ids.is_id_absent(stage):
-        outputs = [output for output in outputs if output.role != ROLE]
     result = Result(
-        [(output.role, call.workspace.digest_of(output.path)) for output in outputs],
+        [(output.role, call.workspace.digest_of(output.path)) for output in stage.kept_outputs],
         call.without_scratch(completed.stdout),
         call.without_scratch(completed.stderr),
     )

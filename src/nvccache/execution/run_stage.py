@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from nvccache import module_id as ids
+from nvccache import module_id
 from nvccache.execution import object_path, rehearsals
 from nvccache.files import keys
 from nvccache.plan.model import OPAQUE, Output, Stage
@@ -60,7 +60,6 @@ class Made:
 
     completed: Completed
     logs: Sequence[Log] = ()
-    is_reproducible: bool = False  # whether a second run gave the same bytes, see seeding.py
     costs: Costs | None = None  # of a run on another machine
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
     existed: frozenset[str] = frozenset()  # those of them that existed before
@@ -92,11 +91,7 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
         return completed
 
     before, existed = _digests_before(call, stage), object_path.existing_outputs(stage)
-    completed = carry_out(argv_to_run(call, stage, reads_id=call.module_ids.write_known_id(stage)))
-    is_reproducible = False
-    if completed.status == 0 and ids.generates(stage):
-        kept = stage.kept_outputs
-        completed, is_reproducible = call.module_ids.settle(stage, completed, kept, carry_out)
+    completed = carry_out(argv_to_run(call, stage))
     if completed.status != 0:
         return Made(completed, logs)
     _adopt_changes(call, stage, before)
@@ -108,7 +103,6 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
     return Made(
         completed,
         logs,
-        is_reproducible,
         in_place=in_place,
         existed=existed,
         path_dependence=object_path.path_dependence(stage, call.workspace, logs[-1], is_as_rehearsed),
@@ -118,14 +112,15 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
 
 def make_inputs(call: StagedCall, stage: Stage) -> None:
     """Write a stage's inputs to disk; raises LostResultError or OSError."""
-    read = _inputs(call, stage)
+    read = call.read_by(stage)
     with call.intermediates_lock:
+        path = module_id.file_of(stage)
+        if path and not os.path.exists(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as stream:
+                stream.write(call.module_id_of(stage))
         for path in (*read, *read):
             _make(call, path)  # twice: rerunning a stage for one can overwrite another with its stored form
-
-
-def _inputs(call: StagedCall, stage: Stage) -> tuple[str, ...]:
-    return (*call.read_by(stage), *call.module_ids.known_id_of(stage))
 
 
 def run_again(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
@@ -145,7 +140,7 @@ def run_again(call: StagedCall, stage: Stage, handle: Handle | None = None) -> M
 
 def lost_producers(call: StagedCall, stage: Stage) -> list[Stage]:
     """The stages to run again before this one, such as passes, whose text is not stored."""
-    read = [path for path in _inputs(call, stage) if path in call.outputs]
+    read = [path for path in call.read_by(stage) if path in call.outputs]
     return [call.outputs[path][0] for path in read if not call.workspace.can_make(path)]
 
 
@@ -180,12 +175,7 @@ def _make(call: StagedCall, path: str) -> None:
             raise LostResultError(f"cannot make `{os.path.basename(path)}` again")
 
 
-def argv_to_run(call: StagedCall, stage: Stage, *, reads_id: bool) -> list[str]:
-    """The argv to run; a stage that generates a module id reads one instead if `reads_id`."""
-    if reads_id:
-        return ids.without_generating(stage.argv)
-    if ids.generates(stage):
-        return call.module_ids.argv_to_run(stage)
+def argv_to_run(call: StagedCall, stage: Stage) -> list[str]:
     argv = list(stage.argv)
     if stage.grammar.is_cached:
         argv += _added_options(call, stage)

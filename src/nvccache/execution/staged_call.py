@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 import threading
 
-from nvccache.execution.seeding import SEEDED, ModuleIds
+from nvccache import module_id
+from nvccache.execution.context import SAME_ID
 from nvccache.execution.workspace import Workspace
 from nvccache.machine import scratch
-from nvccache.module_id import source_paths
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import OPAQUE, Plan, Stage
@@ -45,8 +45,8 @@ class StagedCall:
         self.environ = context.environ
         self.now = Present(self.environ, context.store)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
-        self.workspace = Workspace(plan.scratch, context.store, plan.included, source_paths(plan.stages))
-        self.module_ids = ModuleIds(context, plan, self.workspace)
+        self.workspace = Workspace(plan.scratch, context.store, plan.included, self._id_defined_in)
+        self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
         self.inputs = ObservedInputs(
             context.store, context.cwd, plan.scratch, context.since_ns, context.checkout
         )
@@ -56,6 +56,29 @@ class StagedCall:
     def remote(self) -> TieredStore | None:
         """The store, if there are remotes behind it that can be queried for records."""
         return self.store if isinstance(self.store, TieredStore) else None
+
+    def module_id_of(self, stage: Stage) -> bytes:
+        """The module id that a stage reads, or nothing; its unit's first pass is known."""
+        path = module_id.file_of(stage)
+        if path and path not in self._module_ids:
+            self._module_ids[path] = self._compose_id(stage)
+        return self._module_ids.get(path, b"")
+
+    def _compose_id(self, stage: Stage) -> bytes:
+        name = stage.name("source name")
+        source = os.path.join(self.cwd, stage.name("source path") or name)  # CUDA 11.2 has only the name
+        if self.context.base and source.startswith(self.context.base + "/"):
+            source = os.path.relpath(source, self.cwd)
+        products = sorted(module_id.products_of(self.plan, stage))
+        passes = [one for one in module_id.unit_of(self.plan, stage) if one.is_preprocessor]
+        text = self.workspace.meaning_of(passes[0].outputs[0].path) if passes else ""
+        return module_id.compose(source, name, [os.path.relpath(path, self.cwd) for path in products], text)
+
+    def _id_defined_in(self, path: str) -> bytes:
+        if path not in self.outputs:
+            return b""
+        stage, output = self.outputs[path]
+        return self.module_id_of(stage) if module_id.defines_id(stage, output.role) else b""
 
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics without paths in the scratch directory, for printing and storing."""
@@ -77,13 +100,14 @@ class StagedCall:
 
     def subject_of(self, stage: Stage) -> Subject:
         """What the observation of a stage needs to know of it; raises OSError."""
+        read = [*self.read_by(stage), *filter(None, (module_id.file_of(stage),))]
         return Subject(
             self.environ,
             stage.argv[0],
             frozenset(stage_key.files_in_key(stage, self.environ)),
             stage_key.is_known_by_content(stage, self.environ),
             stage.tool.folds_mathematics,
-            frozenset((*self.read_by(stage), *(output.path for output in stage.outputs))),
+            frozenset((*read, *(output.path for output in stage.outputs))),
             stage.argv,
             bool(stage.becomes),
         )
@@ -100,11 +124,12 @@ class Known:
 
     def add_action(self, action: Action) -> None:
         self.dated_files += action.dated
+        self.is_bound = self.is_bound or any(tag == stage_key.MODULE_IDS for tag, _ in action.components)
         if action.reason_against_record:
             self.reasons_against_record.append(action.reason_against_record)
 
     def add_found(self, stage: Stage, found: Pair) -> None:
-        self.is_bound = self.is_bound or found.front.scope == SEEDED
+        self.is_bound = self.is_bound or found.front.scope == SAME_ID
         self.add_input_record(stage, found.input_record)
 
     def add_input_record(self, stage: Stage, made: InputRecord) -> None:

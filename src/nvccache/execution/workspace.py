@@ -1,15 +1,15 @@
 """The scratch directory of one call: which intermediates are known by digest, and which are on disk.
 
 A stage that hits adds only digests here. A file is written when a stage that reads it has to run. Digests
-and stored blobs are of the canonical content, with placeholders for the name of the stub file and the path of
-the source; files for tools have the real ones.
+and stored blobs are of the canonical content, with placeholders for the name of the stub file and the module
+id that it defines; files for tools have the real ones.
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache import module_id as ids
+from nvccache import module_id
 from nvccache.files import keys
 from nvccache.plan.model import Output
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER
@@ -18,7 +18,7 @@ from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from nvccache.preprocessed.passes import Pass
     from nvccache.store.store import Store
@@ -35,10 +35,10 @@ class Workspace:
         scratch: str,
         store: Store,
         included: dict[str, tuple[str, ...]],
-        source_paths: Mapping[str, str] | None = None,
+        id_defined_in: Callable[[str], bytes] = lambda path: b"",
     ) -> None:
         self.scratch = scratch
-        self._source_paths = source_paths or {}  # by files whose content may reveal the path of the source
+        self._id_defined_in = id_defined_in  # the module id that a file defines, or nothing
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
@@ -76,7 +76,8 @@ class Workspace:
             content = stream.read()
         if output.role == "stub":
             content = content.replace(self._stub_name(output), _PLACEHOLDER)
-        content = ids.without_checksum(output.role, content, self._start_of_id(output.path))
+        identifier = self._id_defined_in(output.path)
+        content = module_id.without_id(content, identifier) if identifier else content
         if output.role == "cudafe1.cpp":
             self._on_disk.discard(output.path)  # contains the placeholder; rewritten before a stage reads it
         else:
@@ -106,14 +107,9 @@ class Workspace:
                 return stream.read()
         return self._store.read_blob(self._digests[path])
 
-    def as_read(self, path: str) -> bytes | None:
-        """The content of a known file, with the real module id that tools read."""
-        content = self.content_of(path)
-        return content if content is None else ids.with_checksum(content, self._start_of_id(path))
-
-    def source_paths_in(self, paths: Iterable[str]) -> list[str]:
-        """The source paths that these files reveal, though their digests do not."""
-        return sorted({self._source_paths[path] for path in paths if path in self._source_paths})
+    def ids_defined_in(self, paths: Iterable[str]) -> list[str]:
+        """The module ids that these files define, though their digests do not show them."""
+        return [os.fsdecode(identifier) for identifier in map(self._id_defined_in, paths) if identifier]
 
     def can_make(self, path: str) -> bool:
         """Whether a known file is on disk, or can be written without running its stage again."""
@@ -129,19 +125,17 @@ class Workspace:
         """Write a file for a tool to read, unless it is there; False if the store has lost its content."""
         if path in self._on_disk:
             return True
-        content = self.as_read(path)
+        content = self.content_of(path)
         if content is None:
             return False
+        identifier = self._id_defined_in(path)
+        content = module_id.with_id(content, identifier) if identifier else content
         name = self._stub_name(output)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as stream:
             stream.write(content.replace(_PLACEHOLDER, name) if name else content)
         self._on_disk.add(path)
         return True
-
-    def _start_of_id(self, path: str) -> bytes:
-        source_path = self._source_paths.get(path, "")
-        return ids.prefix_of(source_path) if source_path else b""
 
     def _stub_name(self, output: Output) -> bytes:
         """What the placeholder stands for in this output; empty if it has none.

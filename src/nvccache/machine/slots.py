@@ -130,11 +130,6 @@ class Slot:
         return self.pool_slot is not None
 
     @property
-    def is_idle_core(self) -> bool:
-        """Whether it is a core that is otherwise idle."""
-        return self.pool_slot is not None and not self.pool_slot.pool.is_busy()
-
-    @property
     def number(self) -> int:
         """The number of the pool's slot, or -1."""
         return self.pool_slot.number if self.pool_slot else -1

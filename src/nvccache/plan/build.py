@@ -14,7 +14,17 @@ from nvccache.commandline import host_options
 from nvccache.commandline.invocation import Bypass, Invocation
 from nvccache.plan.model import APPENDED, OPAQUE, DependencyFile, Output, Plan, Stage
 from nvccache.plan.stages import grammar_of
-from nvccache.plan.stages.tool import MENTIONS, NAMES, PLAIN, READS, WRITES, Grammar, Piece, pieces
+from nvccache.plan.stages.tool import (
+    GENERATES_ID,
+    MENTIONS,
+    NAMES,
+    PLAIN,
+    READS,
+    WRITES,
+    Grammar,
+    Piece,
+    pieces,
+)
 from nvccache.toolkit.dryrun import Command, Transcript
 from nvccache.values import replace
 
@@ -91,7 +101,7 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
     mentions: list[str] = []
     names: list[tuple[str, str]] = []
     possible_files: list[str] = []
-    for found in pieces(command.argv, grammar, scratch):
+    for found in pieces(_reading_id(command.argv, grammar), grammar, scratch):
         piece = found if grammar.stays_in_order else _reading_product(found, products)
         value = shown = piece.value
         if piece.use == WRITES:
@@ -122,6 +132,12 @@ def _read_stage(command: Command, scratch: str, number: int, products: Mapping[s
         tuple(names),
         tuple(possible_files),
     )
+
+
+def _reading_id(argv: Sequence[str], grammar: Grammar) -> Sequence[str]:
+    """The command that reads the module id where nvcc's would write it."""
+    names_id = "module id" in grammar.names.values()
+    return [token for token in argv if token != GENERATES_ID] if names_id else argv
 
 
 def _output(role: str, path: str, scratch: str, number: int) -> Output:

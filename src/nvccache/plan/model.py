@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from nvccache.plan.stages import OPAQUE, line_options, tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
-from nvccache.values import dataclass, field, replace
+from nvccache.values import dataclass, replace
 
 __all__ = ["APPENDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
 APPENDED = "+"  # suffix of an output that a stage appends to
@@ -102,7 +102,6 @@ class Plan:
     included: dict[str, tuple[str, ...]]  # intermediate -> the intermediates it includes
     destinations: dict[str, tuple[str, ...]]  # intermediate -> the products it flows into
     scratch: str
-    own_ids: dict[str, str] = field(default_factory=dict)  # see module_id.py
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from nvccache.plan.model import Stage
     from nvccache.store.store import Store
 
+MODULE_IDS = "module ids"
 _FORBIDDEN = "forbidden"  # instead of a digest
-# The role of a name that occurs only in messages and in ids (on 13.0 PTX, stubs and C++ text are the same).
+# The role of a name that occurs only in messages (on 13.0 PTX, stubs and C++ text are the same).
 _SOURCE_NAME = "source name"
 
 
@@ -31,13 +32,13 @@ def of_stage(
     cwd: str,
     store: Store,
     dated_files: Sequence[str] = (),
-    source_paths: Sequence[str] = (),
+    module_ids: Sequence[str] = (),
 ) -> list[KeyComponent]:
     """Everything a stage's result depends on, except what only running it reveals.
 
     `input_digests` are those of the intermediates that it reads or includes, in a fixed order; `dated_files`
-    are files whose date and size affect the result; `source_paths` occur in its inputs, but are masked in
-    their digests. Raises OSError if its tool or one of its files cannot be read.
+    are files whose date and size affect the result; `module_ids` occur in its inputs, but are masked in their
+    digests. Raises OSError if its tool or one of its files cannot be read.
     """
     found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
@@ -52,8 +53,8 @@ def of_stage(
         found += [("library path", tuple(own))] if own else []
     if stage.becomes:
         found.append(("wrapper", stage.becomes))
-    if source_paths:
-        found.append(("sources", tuple(source_paths)))
+    if module_ids:
+        found.append((MODULE_IDS, tuple(module_ids)))
     for tag, parts_of in stage.tool.key_components.items():
         found.append((tag, tuple(parts_of(stage.argv, environ, store))))
     if stage.grammar.sees_directory:
@@ -98,12 +99,8 @@ def by_meaning(
 
 def _without_source_name(stage: Stage) -> tuple[str, ...]:
     roles = stage.grammar.names
-    # If the source is a link, an id contains the name of the link, and the checksum of the resolved path.
-    is_in_id = "source path" not in stage.grammar.ignored
     return tuple(
-        f"<{_SOURCE_NAME}>{os.path.basename(token) if is_in_id else ''}"
-        if roles.get(option) == _SOURCE_NAME
-        else token
+        f"<{_SOURCE_NAME}>" if roles.get(option) == _SOURCE_NAME else token
         for option, token in zip(("", *stage.key_argv), stage.key_argv, strict=False)
     )
 

@@ -1,15 +1,15 @@
 """Direct hits: a call is looked up by its parsed arguments, even if files were touched or outputs renamed.
 
 Part of the hot path, tried after replay.py. The key of a call consists of its parsed arguments, without those
-that only name outputs. Four keys are tried, from the most widely shared:
+that only name outputs. These scopes are tried, from the most widely shared:
 
     below_base      paths in the checkout are relative, and the working directory does not count
     any_directory   exact arguments in any working directory: no name that was found is relative to it
     same_directory  exact arguments in this working directory
-    same_outputs    also bound to the output names, which are part of the products (see module_id.py)
 
-record_call.py decides which of them a call is recorded under. In a result, the role of a product is its index
-in output_names.py.
+In each of them a call whose results depend on the names of its outputs (see module_id.py) has a key with
+these. record_call.py decides which key a call is recorded under. In a result, the role of a product is its
+index in output_names.py.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from nvccache.records.request import Request
     from nvccache.store.store import Store
 
-BELOW_BASE, ANY_DIRECTORY = "below_base", "any_directory"
-SAME_DIRECTORY, SAME_OUTPUTS = "same_directory", "same_outputs"
+BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY = "below_base", "any_directory", "same_directory"
+SAME_OUTPUTS = " with outputs"  # suffix of a scope
 # Not part of a key: they name outputs or say how nvcc runs, and do not affect any content.
 _OUTPUT_OPTIONS = frozenset(
     [
@@ -67,7 +67,7 @@ def key_of(
     """The key of a call; `relocation` is the one that `scopes_of` pairs with the scope."""
     found: list[KeyComponent] = [("nvcc", (nvcc,))]
     if relocation.base:
-        found.append(("module ids", ("relative",)))  # where possible, see attempts.py
+        found.append(("module ids", ("relative",)))  # of sources below the base directory
     naming: list[Argument] = []
     for argument in invocation.arguments:
         if invocation.is_query or argument.name not in _OUTPUT_OPTIONS:
@@ -81,7 +81,7 @@ def key_of(
     given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
     found.append(("output names", tuple("given" if name else "" for name in given)))
     cwd, named = os.getcwd(), environ.get("PWD", "")
-    if scope in (SAME_DIRECTORY, SAME_OUTPUTS):
+    if scope.startswith(SAME_DIRECTORY):
         found.append(("directory", (cwd, named)))
     else:
         # Compilers take the directory's name from PWD, which prefix maps may not cover.
@@ -90,8 +90,9 @@ def key_of(
         mapped = [name for token in argv for name in relocation.mapped_directory(token)]
         found.append(("mapped directory", tuple(mapped)))
         found.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
-    if scope == SAME_OUTPUTS:
+    if scope.endswith(SAME_OUTPUTS):
         found.append(("outputs", given))
+        found.append(("their places", tuple(os.path.relpath(name, cwd) if name else "" for name in given)))
     return keys.key_of("call " + scope, found)
 
 
@@ -164,13 +165,13 @@ def front_of(request: Request, scope: str, relocation: Relocation) -> Front:
 def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:
     """The scopes to try, in order, each with its encoding of paths."""
     below_base = [(BELOW_BASE, relocation)] if relocation.checkout else []
-    others = (ANY_DIRECTORY, SAME_DIRECTORY, SAME_OUTPUTS)
-    return [*below_base, *((scope, relocation.in_place()) for scope in others)]
+    scopes = [*below_base, *((scope, relocation.in_place()) for scope in (ANY_DIRECTORY, SAME_DIRECTORY))]
+    return [(scope + suffix, own) for scope, own in scopes for suffix in ("", SAME_OUTPUTS)]
 
 
 def relocation_of(scope: str, relocation: Relocation) -> Relocation:
     """The encoding of paths in records of this scope."""
-    return relocation if scope == BELOW_BASE else relocation.in_place()
+    return relocation if scope.startswith(BELOW_BASE) else relocation.in_place()
 
 
 def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: Invocation) -> Result | None:

@@ -11,7 +11,7 @@ removed before a record is sent, and ignored in one received: stat signatures, w
 the entries of the cache that a result rests on.
 
 Front keys decide how widely a result is shared. They are tried from the most widely shared (direct.py for
-calls, seeding.py for stages). Part of the hot path.
+calls, find_stage.py for stages). Part of the hot path.
 """
 
 from __future__ import annotations

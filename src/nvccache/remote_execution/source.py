@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache import endpoint, log
-from nvccache import module_id as ids
+from nvccache import endpoint, log, module_id
 from nvccache.compile.jobs import Jobs
 from nvccache.compile.tasks import Promise, Source, State, Task
 from nvccache.config import Config
@@ -24,13 +23,11 @@ from nvccache.execution.staged_call import StagedCall
 from nvccache.machine import slots
 from nvccache.machine.process import Completed, Handle
 from nvccache.machine.slots import PoolSlot
-from nvccache.module_id import ROLE
 from nvccache.plan.model import Output, Stage
 from nvccache.remote import outages
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, RemoteResult, Work
-from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,11 +60,7 @@ class Executor:
 
     def take_slot(self, stage: Stage) -> PoolSlot | None:
         """A slot for a stage that may be sent; None if it may not, or all are taken."""
-        call = self._call
-        may_generate = ids.generates(stage) and not call.module_ids.known_id_of(stage)
-        if may_generate and not call.module_ids.takes_seed(stage):
-            return None  # the id would depend on the remote process, and a run here could make another
-        if not self._is_usable or not work.may_be_sent(stage, call.environ):
+        if not self._is_usable or not work.may_be_sent(stage, self._call.environ):
             return None
         return self._pool.take()
 
@@ -121,24 +114,14 @@ class Executor:
     def _work(self, stage: Stage) -> Work:
         call = self._call
         tool = work.of_tool(stage.argv[0], call.environ, call.store)
-        reads_id = call.module_ids.write_known_id(stage)
-        argv = run_stage.argv_to_run(call, stage, reads_id=reads_id)
-        read = call.read_by(stage)
-        if reads_id:
-            read += [output.path for output in stage.outputs if output.role == ROLE]
-            stage = replace(stage, outputs=tuple(each for each in stage.outputs if each.role != ROLE))
+        argv = run_stage.argv_to_run(call, stage)
+        read = [*call.read_by(stage), *filter(None, [module_id.file_of(stage)])]
         return work.of_stage(stage, argv, read, call.plan.scratch, tool, call.environ)
 
     def _outputs_made(self, stage: Stage, result: RemoteResult) -> list[tuple[Output, bytes]]:
-        """The outputs of a stage, without the module id file if it was an input instead."""
-        named = [
-            (output, output.path.removeprefix(self._call.plan.scratch + "/")) for output in stage.kept_outputs
-        ]
-        return [
-            (output, result.outputs[name])
-            for output, name in named
-            if output.role != ROLE or name in result.outputs
-        ]
+        """The outputs of a stage, with their contents."""
+        scratch = self._call.plan.scratch + "/"
+        return [(output, result.outputs[output.path.removeprefix(scratch)]) for output in stage.kept_outputs]
 
 
 class OtherMachines(Source):

@@ -156,26 +156,24 @@ def test_relocatable_objects_that_need_each_other(workspace: Workspace, state: s
 
 
 _AFTER_CICC = {"ptxas", "fatbinary", "host_compile"}
-# How widely cicc's result is shared: a unit, and the stages that run for another `-o` or directory.
-LADDER: dict[str, tuple[str, set[str], set[str]]] = {
-    "anywhere": ("__global__ void kernel(int *x) { *x = 1; }\n", set(), {"cudafe", "host_compile"}),
-    "placed": (EXTERNAL + HIDDEN, set(), FRONT | _AFTER_CICC),
-    "seeded": (HIDDEN, FRONT | _AFTER_CICC, FRONT | _AFTER_CICC),
+# A unit, and the stages that run for another `-o` or in another directory.
+UNITS: dict[str, tuple[str, set[str]]] = {
+    "only defines it": ("__global__ void kernel(int *x) { *x = 1; }\n", {"cudafe", "host_compile"}),
+    "external": (EXTERNAL + HIDDEN, FRONT | _AFTER_CICC),
+    "internal": (HIDDEN, FRONT | _AFTER_CICC),
 }
 
 
-@pytest.mark.parametrize("scope", LADDER)
-def test_a_result_is_shared_as_widely_as_its_id_allows(workspace: Workspace, scope: str) -> None:
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_result_that_contains_its_id_is_for_one_output(workspace: Workspace, unit: str) -> None:
     """After each further result the earlier ones are still found, under their own keys."""
-    if scope == "seeded" and cuda_release(workspace) < (13, 0):
-        pytest.skip("cudafe++ takes no seed")
-    text, for_output, for_directory = LADDER[scope]
+    text, others = UNITS[unit]
     top = workspace.directory
     made = {}
     for name, product, expected in (
         ("one", "a.o", {*FRONT, *_AFTER_CICC}),
-        ("one", "b.o", for_output),
-        ("two", "a.o", for_directory),
+        ("one", "b.o", others),
+        ("two", "a.o", others),
     ):
         workspace.directory = top / name
         put(workspace, {"a.cu": text})
@@ -183,17 +181,17 @@ def test_a_result_is_shared_as_widely_as_its_id_allows(workspace: Workspace, sco
         counters = _compiled(workspace, *line, "-o", product)
         assert set(counters.compiled()) == expected, (name, product)
         made[name, product] = (workspace.directory / product).read_bytes()
-        if scope != "seeded":  # nvcc's own id holds the id of a process
-            rebuild(workspace, *line, product=product)
-            workspace.forget_calls()
+        rebuild(workspace, *line, product=product)
+        workspace.forget_calls()
     for (name, product), content in made.items():
         workspace.directory = top / name
         assert _compiled(workspace, "-dc", "a.cu", "-o", product).compiled() == {}
         assert (workspace.directory / product).read_bytes() == content
     workspace.directory = top
     ids = [identities(workspace, f"{name}/{product}") for name, product in made]
-    if scope == "seeded":
-        assert all(ids) and not any(one & other for one, other in itertools.combinations(ids, 2))
+    assert all(ids) == (unit != "only defines it")
+    assert not any(one & other for one, other in itertools.combinations(ids, 2))
+    if unit == "internal":
         link(workspace, ["one/a.o", "one/b.o", "two/a.o"], ("-dc",))
 
 
@@ -202,15 +200,3 @@ def _compiled(workspace: Workspace, *argv: str) -> Counters:
     assert result.status == 0, result.stderr
     workspace.forget_calls()
     return counters
-
-
-def test_a_first_definition_that_is_renamed_for_the_host_alone(workspace: Workspace) -> None:
-    """The text of device passes, and thus cicc's key, is unchanged."""
-    text = UNLIKE["host alone"] + EXTERNAL + HIDDEN
-    log = workspace.directory.parent / "log"
-    counters = check_edit(workspace, ({"a.cu": text}, {"a.cu": text.replace("int g()", "int h()")}))
-    assert counters.compiled()["cicc"] == 1
-    workspace.forget_calls()
-    made = rebuild(workspace, "-c", "a.cu", NVCCACHE_LOG=str(log))
-    assert made.compiled() == {}
-    assert "compiling again" in log.read_text()

@@ -134,22 +134,26 @@ def test_two_objects(workspace: Workspace, mode: tuple[str, ...], pair: str) -> 
 def test_one_file_in_two_configurations_moved_away_from_one_output(
     workspace: Workspace, mode: tuple[str, ...]
 ) -> None:
-    """By macros, by an included file, and by what an include directory holds, of the environment's, too."""
-    workspace.write("a.cu", "#include <config.h>\n" + INTERNAL)
+    """By macros, by an included file, and by what an include directory holds, of the environment's, too.
+
+    Two of the same text would have the same id (module_id.py).
+    """
+    used = "static const int values[] __attribute__((used)) = {CONFIG, SETTING + 0};\n"
+    workspace.write("a.cu", "#include <config.h>\n" + used + INTERNAL)
     for number in (1, 2):
         workspace.write(f"config{number}/config.h", f"#define CONFIG {number}\n")
-        workspace.write(f"forced{number}.h", "")
+        workspace.write(f"forced{number}.h", f"static const int forced = {number};\n")
     configurations: list[tuple[str, ...]] = [
-        ("-Iconfig1",),
-        ("-Iconfig2",),
-        ("-Iconfig1", "-DVALUE=2"),
-        ("-Iconfig1", "-include", "forced1.h"),
-        ("-Iconfig1", "-include", "forced2.h"),
+        ("-Iconfig1", "-DSETTING"),
+        ("-Iconfig2", "-DSETTING"),
+        ("-Iconfig1", "-DSETTING=2"),
+        ("-Iconfig1", "-DSETTING", "-include", "forced1.h"),
+        ("-Iconfig1", "-DSETTING", "-include", "forced2.h"),
     ]
     environments: list[dict[str, str]] = [{}] * len(configurations)
     for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
         for number in (1, 2):
-            configurations.append(())
+            configurations.append((f"-DSETTING={len(name)}",))
             environments.append({name: f"config{number}"})
     for state in STATES[:-1]:
         prepare(workspace, state)

@@ -2,6 +2,7 @@
 
 Compared are the exit status, both streams, and every new or rewritten file with its mode. The reference is
 made with `-keep`, whose names for intermediates are the same on every run, unless nvccache bypasses the call.
+What differs is compared once more with what nvcc's tools make with our module id.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from scenarios.support.toolkits import HOST_OPTIONS
+from scenarios.support.written_ids import compile_with_ids
 from workspaces import REFERENCE_KEEP_DIRECTORY, Counters, Result, Workspace
 
 Files = Mapping[str, tuple[int, bytes]]  # name -> mode and content
@@ -83,8 +85,29 @@ def both_ways(
     else:
         shown, wanted = found, plain
     differing = differences(readable_result(shown, keep), readable_result(wanted, keep))
+    if differing and not is_bypassed and plain.status == 0:
+        wanted = with_ids(workspace, plain, argv, cwd, keep, variables)
+        differing = differences(readable_result(shown, keep), readable_result(wanted, keep))
     assert not differing, described(workspace, argv, differing, cwd, **variables)
     return found
+
+
+def with_ids(
+    workspace: Workspace,
+    plain: Made,
+    argv: Collection[str | Path],
+    cwd: Path | None,
+    keep: Path,
+    variables: Mapping[str, str],
+) -> Made:
+    """The result of plain nvcc, with the files that its tools make with our module ids."""
+    line = _with_host_compiler(argv)
+
+    def run() -> Result:
+        return Result(compile_with_ids(workspace, line, keep, cwd, variables), b"", b"")
+
+    made = _made(workspace, cwd, (), run)
+    return dataclasses.replace(plain, files={**plain.files, **made.files}) if made.status == 0 else plain
 
 
 def differences(found: Made, expected: Made) -> list[str]:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from nvccache.compile import attempts
-from nvccache.compile.attempts import SETTLED, BeginAgainError
+from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.tasks import State, Task, Tasks
 from nvccache.execution import object_path, rehearsals
 from nvccache.execution.context import Action, Context
@@ -23,22 +23,21 @@ OBJECT = replace(stage("host_compile", "a.o", "a.cudafe1.cpp"), outputs=(Output(
 LINKED = replace(OBJECT, outputs=(Output("object", "/s/a.o"),))
 QUIET, WARNS, FAILS = (Completed(*end, 0.0) for end in ((0, b"", b""), (0, b"", b"so"), (1, b"", b"no")))
 FORGOTTEN = Plan((), {}, {}, "/forgotten")
-USUAL = {"has_own_ids": True, "ignores_lines": True, "is_in_place": False}
+USUAL = {"ignores_lines": True, "is_in_place": False}
 CLUE = "it names its path"
 
 
-def check(ended: Task, *, has_wrong_id: bool = False) -> bool:
+def check(ended: Task) -> None:
     """Check a stage of a call whose cudafe++ result was found for text with moved lines."""
     plan = Plan((HOST, CUDAFE, ended.stage), {}, {}, "/s")
-    context = Context(plan, {}, "/p", None, 0, None, ids_choice=SETTLED, **USUAL)
-    ids = SimpleNamespace(original_of=lambda stage: "a.cudafe1.cpp", has_wrong_id=lambda stage: has_wrong_id)
-    call = SimpleNamespace(plan=plan, context=context, environ={}, store=None, module_ids=ids)
+    context = Context(plan, {}, "/p", None, 0, None, **USUAL)
+    call = SimpleNamespace(plan=plan, context=context, environ={}, store=None)
     tasks = Tasks(plan, lambda one: list(one.inputs))
     found = Result()
     found.text = ["of other lines"]
     tasks.all[1].action, tasks.all[1].state = Action("front", text=("of these",)), State.DONE
     tasks.all[1].found = Pair(Front("", None), InputRecord(), found, key="key")
-    return attempts.check(call, tasks, ended)
+    attempts.check(call, tasks, ended)
 
 
 def task(stage, completed: Completed = QUIET, **seen) -> Task:
@@ -54,22 +53,20 @@ def memos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "has_wrong_id", "changed", "sentence"),
+    ("ended", "changed", "sentence"),
     [
-        (task(OBJECT), True, {"has_own_ids": False}, "the module ids differ"),
-        (task(OBJECT, path_dependence=CLUE), False, {"is_in_place": True}, f"{CLUE}: compiling again"),
+        (task(OBJECT, path_dependence=CLUE), {"is_in_place": True}, f"{CLUE}: compiling again"),
         (
             task(OBJECT, is_as_rehearsed=False),
-            False,
             {"plan": FORGOTTEN, "is_in_place": True},
             "a wrapper starts another command",
         ),
-        (task(OBJECT, WARNS), False, {"ignores_lines": False}, "there are diagnostics"),
+        (task(OBJECT, WARNS), {"ignores_lines": False}, "there are diagnostics"),
     ],
 )
-def test_what_does_not_hold_is_left_out_of_the_next_attempt(ended, has_wrong_id, changed, sentence) -> None:
+def test_what_does_not_hold_is_left_out_of_the_next_attempt(ended, changed, sentence) -> None:
     with pytest.raises(BeginAgainError, match=sentence) as raised:
-        check(ended, has_wrong_id=has_wrong_id)
+        check(ended)
     context = raised.value.context
     expected = {**USUAL, **changed}
     assert {name: getattr(context, name) for name in expected} == expected
@@ -78,4 +75,4 @@ def test_what_does_not_hold_is_left_out_of_the_next_attempt(ended, has_wrong_id,
 @pytest.mark.parametrize("ended", [task(OBJECT), task(LINKED, path_dependence=CLUE), task(OBJECT, FAILS)])
 def test_all_else_holds(ended) -> None:
     """Such as an object that nvcc would link, which has no other place, and what failed."""
-    assert check(ended)
+    check(ended)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import module_id as ids
 from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State, Tasks
 from nvccache.execution.run_stage import Made
@@ -228,8 +227,8 @@ def test_wrappers_that_may_do_anything_run_in_turns():
 
 
 def test_passes_behind_what_stays_in_order_are_not_waited_for():
-    """They themselves wait for a stage that makes a module id, which waits for the text before it."""
-    generating = replace(CUDAFE, argv=("cudafe++", ids.GENERATE_OPTION))
+    """They themselves wait for a stage that reads a module id, which waits for the text before it."""
+    generating = replace(CUDAFE, names=(("module id", "/s/a.module_id"),))
     in_order = replace(stage(OPAQUE, "x"), grammar=Grammar(OPAQUE, stays_in_order=True))
     plan = execution_of(HOST, generating, DEVICE, in_order, stage("device_preprocess", "b.cpp1.ii")).plan
     tasks = Tasks(plan, lambda one: list(one.inputs))

@@ -106,7 +106,7 @@ def test_what_is_asked_for_takes_no_slot_and_holds_nothing_up():
     (cudafe,) = [task for task in schedule.tasks.all if task.stage.kind == "cudafe"]
     assert cudafe.promises
     assert not cudafe.waits_for_slot
-    assert schedule._room.used == 0
+    assert not schedule._room._taken
     assert begun(execution) == []
     execution.queries_stopped.set()
     schedule.wait()

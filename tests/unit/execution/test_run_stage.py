@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from nvccache.execution.run_stage import facts_of, lost_producers
+from nvccache.execution.run_stage import facts_of
 from nvccache.preprocessed import passes
 from nvccache.store import store
 from nvccache.store.store import Store
 from scripted_toolkit import Toolkit, cubin, stages
-from stages_of_nothing import stage
 
 
 def lose(toolkit: Toolkit, content: bytes) -> None:
@@ -51,18 +49,6 @@ def test_a_product_that_the_store_has_lost_is_made_again(toolkit: Toolkit) -> No
     (toolkit.work / "a.cubin").unlink()
     assert toolkit.compile().status == 0
     assert (toolkit.work / "a.cubin").read_bytes() == b"int a; int ;\n"
-
-
-def test_a_module_id_that_is_lost_is_made_before_the_stage_that_reads_it() -> None:
-    """Otherwise two threads might run the stage that makes it at once, into one file."""
-    cudafe, cicc = object(), stage("cicc", "a.ptx", "a.cpp1.ii")
-    call = SimpleNamespace(
-        outputs={"a.module_id": (cudafe, None)},
-        read_by=lambda stage: list(stage.inputs),
-        module_ids=SimpleNamespace(known_id_of=lambda stage: ("a.module_id",)),
-        workspace=SimpleNamespace(can_make=lambda path: False),
-    )
-    assert lost_producers(call, cicc) == [cudafe]
 
 
 def test_temporary_files_of_nvidias_tools_are_in_the_scratch_directory(toolkit: Toolkit) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from nvccache import execution
-from nvccache.execution.context import Action
-from nvccache.execution.seeding import SEEDED
+from nvccache.execution.context import SAME_ID, Action
 from nvccache.execution.staged_call import Known
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import Grammar
@@ -57,7 +56,7 @@ def test_what_was_not_observed_is_a_reason(known):
 
 
 def test_what_one_stage_has_found_holds_for_the_call(known):
-    known.add_found(PASS, found(InputRecord(), SEEDED))
+    known.add_found(PASS, found(InputRecord(), SAME_ID))
     known.add_found(PASS, found(InputRecord()))
     assert known.is_bound
 
@@ -81,7 +80,7 @@ def changes(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", ["find_stage", "run_stage", "publish_stage", "seeding"])
+@pytest.mark.parametrize("module", ["find_stage", "run_stage", "publish_stage"])
 def test_a_step_changes_nothing_that_the_others_share(module):
     assert changes((Path(execution.__file__).parent / f"{module}.py").read_text()) == []
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from nvccache import module_id as ids
 from nvccache.execution.workspace import Workspace
 from nvccache.files import keys
 from nvccache.plan import stage_key
@@ -148,41 +147,22 @@ def test_a_text_that_was_changed_where_it_lies_has_no_meaning_any_more(workspace
     assert not workspace.are_absolute([first.path]) and workspace.are_absolute([second.path])
 
 
-STUB = b"#include <x>\n#define __NV_MODULE_ID %s4_a_cu_f\nint y;\n"
+def test_the_id_that_a_stub_defines_is_a_placeholder_in_what_is_stored(scratch, cache, output):
+    text = b"int x_%s;\n#define __NV_MODULE_ID %s\n"
+    stub = output("stub", "a.stub.c")
+    one, two = (Workspace(str(scratch), cache, {}, lambda _, own=own: own) for own in (b"_1_id", b"_2_id"))
+    one.read_written(_write(stub, text % (b"name", b"_1_id")))
+    cache.add_blob(one.digest_of(stub.path), one.content_of(stub.path), compress=True)
+    assert one.ids_defined_in([stub.path]) == ["_1_id"]
+    two.expect(stub.path, one.digest_of(stub.path))
+    assert two.materialise(stub.path, stub)
+    assert Path(stub.path).read_bytes() == text % (b"name", b"_2_id")
 
 
-@pytest.mark.parametrize(("role", "text"), [("stub", STUB), ("module_id", b"%s4_a_cu_f")])
-def test_where_a_source_is_is_no_part_of_what_is_stored(scratch, cache, output, role, text):
-    digests = set()
-    for place in ("/one/a.cu", "/two/a.cu"):
-        written = output(role, "a.x")
-        workspace = Workspace(str(scratch), cache, {}, {written.path: place})
-        content = text % ids.prefix_of(place)
-        workspace.read_written(_write(written, content))
-        digests.add(workspace.digest_of(written.path))
-        assert workspace.as_read(written.path) == content
-        cache.add_blob(workspace.digest_of(written.path), workspace.content_of(written.path), compress=True)
-        assert workspace.source_paths_in([written.path, "another"]) == [place]
-    assert len(digests) == 1
-    third = Workspace(str(scratch), cache, {}, {written.path: "/three/a.cu"})
-    third.expect(written.path, digests.pop())
-    assert third.materialise(written.path, written)
-    assert Path(written.path).read_bytes() == text % ids.prefix_of("/three/a.cu")
-
-
-@pytest.mark.parametrize("role", ["stub", "code", "cudafe1.cpp"])
-def test_an_id_in_a_name_stays_where_the_source_is(scratch, cache, output, role):
-    written = output(role, "a.x")
-    workspace = Workspace(str(scratch), cache, {}, {written.path: "/one/a.cu"})
-    content = b"int _GLOBAL__N_%s4_a_cu_f;\n" % ids.prefix_of("/one/a.cu")
-    workspace.read_written(_write(written, content))
-    assert workspace.content_of(written.path) == content
-
-
-def test_where_the_source_is_counts_for_what_reads_it(cache, tmp_path):
+def test_the_id_that_a_stage_reads_in_a_stub_is_part_of_its_key(cache, tmp_path):
     tool = tmp_path / "tool"
     tool.write_text("")
     tool.chmod(0o755)
     stage = Stage(Grammar("fatbinary"), (str(tool),), (), (), (), (), (), ())
-    found = [stage_key.of_stage(stage, [], {}, "/", cache, source_paths=[place]) for place in ("/1", "/2")]
+    found = [stage_key.of_stage(stage, [], {}, "/", cache, module_ids=[own]) for own in ("_1_id", "_2_id")]
     assert stage_key.key_of(found[0]) != stage_key.key_of(found[1])

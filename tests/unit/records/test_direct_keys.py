@@ -15,7 +15,7 @@ from nvccache.records.base_dir import Relocation
 from nvccache.records.direct import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
 from typed_calls import NOWHERE, parse
 
-SCOPES = (BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY, SAME_OUTPUTS)
+SCOPES = (BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS)
 
 
 def key(
@@ -72,7 +72,7 @@ def test_what_decides_is_in_the_key_and_names_of_outputs_are_not(line, other, is
     ],
 )
 def test_a_bound_key_is_for_these_outputs_alone(lines):
-    assert len({key(line, SAME_OUTPUTS) for line in lines}) == len(lines)
+    assert len({key(line, SAME_DIRECTORY + SAME_OUTPUTS) for line in lines}) == len(lines)
 
 
 def test_scopes_and_compilers_have_their_own_keys():
@@ -104,26 +104,41 @@ def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatc
         line = f"-c {tmp_path}/{name}/a.cu -I{tmp_path}/{name}/include"
         found[name] = [
             key(line, BELOW_BASE, relocation=relocation),
-            *(key("-c a.cu", scope) for scope in (SAME_DIRECTORY, SAME_OUTPUTS, ANY_DIRECTORY)),
+            *(
+                key("-c a.cu", scope)
+                for scope in (SAME_DIRECTORY, ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS)
+            ),
         ]
-    shared, placed, bound, plain = (one == two for one, two in zip(found["one"], found["two"], strict=True))
-    assert (shared, placed, bound, plain) == (True, False, False, True)
+    assert [one == two for one, two in zip(found["one"], found["two"], strict=True)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_places_of_outputs_are_relative_to_the_directory():
+    made = [key(f"-c /p/a.cu -o {name}", ANY_DIRECTORY + SAME_OUTPUTS) for name in ("a.o", "b.o", "/p/a.o")]
+    assert len(set(made)) == 3
 
 
 def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
     for scope in SCOPES:
-        is_same = scope in (BELOW_BASE, ANY_DIRECTORY)
+        is_same = not scope.startswith(SAME_DIRECTORY)
         here = [key("-c a.cu", scope, environ={"PWD": path}) for path in ("/a", "/b")]
         assert (here[0] == here[1]) == is_same
 
 
 def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
     relocation = Relocation("/base", "/base/one")
-    others = [ANY_DIRECTORY, SAME_DIRECTORY, SAME_OUTPUTS]
     scopes = direct.scopes_of(relocation)
-    assert [scope for scope, _ in scopes] == [BELOW_BASE, *others]
-    assert scopes[0][1] is relocation
-    assert not any(kept.checkout for _, kept in scopes[1:])
+    below, others = (
+        [BELOW_BASE, BELOW_BASE + SAME_OUTPUTS],
+        [ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS],
+    )
+    assert [scope for scope, _ in scopes] == [*below, *others]
+    assert all(kept is relocation for _, kept in scopes[:2])
+    assert not any(kept.checkout for _, kept in scopes[2:])
     assert [scope for scope, _ in direct.scopes_of(NOWHERE)] == others
 
 

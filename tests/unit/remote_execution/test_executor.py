@@ -8,10 +8,8 @@ import pytest
 
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS, planned
 from nvccache import config, endpoint
-from nvccache import module_id as ids
 from nvccache.execution import run_stage
 from nvccache.execution.run_stage import Costs
-from nvccache.module_id import ROLE, independent
 from nvccache.remote_execution import faults, work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.source import Executor
@@ -26,7 +24,7 @@ class OfTest(Executor):
         plan = planned(*[line.replace("/s/", f"{scratch}/") for line in lines], scratch=str(scratch))
         self.call = SimpleNamespace(
             plan=plan, cwd="/work", environ={}, store=cache, input_bytes=lambda stage: 4 << 20,
-            read_by=lambda stage: [*stage.inputs], module_ids=SimpleNamespace(known_id_of=lambda stage: ()),
+            read_by=lambda stage: [*stage.inputs]
         )  # fmt: skip
         vars(self.call).update(of_call)
         variables = {"HOME": "/", "NVCCACHE_LOG": f"{scratch}/log"}
@@ -61,38 +59,18 @@ def test_outputs_lie_where_the_stage_would_have_written_them(tmp_path, call, mon
     assert taken == [stage]
 
 
-def test_an_id_that_is_known_is_sent_and_not_sent_back(tmp_path, call, monkeypatch):
-    here = call(module_ids=SimpleNamespace(write_known_id=lambda stage: True))
-    here.call.plan = independent(here.call.plan)
-    stage = here.stage("cicc")
-
-    def argv_to_run(call, stage, *, reads_id):
-        return ids.without_generating(stage.argv) if reads_id else []
-
-    monkeypatch.setattr(run_stage, "argv_to_run", argv_to_run)
-    monkeypatch.setattr(run_stage, "take_in", lambda *_: {})
+def test_a_module_id_is_sent(tmp_path, call, monkeypatch):
+    here = call()
+    monkeypatch.setattr(run_stage, "argv_to_run", lambda call, stage: list(stage.argv))
     monkeypatch.setattr(work, "of_tool", lambda *_: None)
-    sent = here._work(stage)
-    own = stage.output(ROLE).path.removeprefix(f"{tmp_path}/")
-    assert own in sent.inputs and own not in sent.outputs
-    assert ids.GENERATE_OPTION not in sent.arguments
-    here.take(stage, here.checked(stage, back_of()))
-    assert (tmp_path / "a.ptx").read_bytes() == b"ptx"
+    sent = here._work(here.stage("cicc"))
+    assert "a.module_id" in sent.inputs and "a.module_id" not in sent.outputs
 
 
 def test_a_result_that_tells_where_it_was_made_is_not_believed(call):
     with pytest.raises(ExecutorError) as caught:
         call().checked(call().stage("cicc"), back_of(ptx=f".file {SCRATCH_NAME}/a".encode()))
     assert caught.value.fault == faults.FAILED
-
-
-@pytest.mark.parametrize("takes_seed", [True, False])
-def test_an_id_that_is_made_of_the_process_is_made_here(call, monkeypatch, takes_seed):
-    """As by cicc of CUDA 11, which accepts no seed."""
-    monkeypatch.setattr(ids, "generates", lambda stage: stage.kind == "cicc")
-    here = call(module_ids=SimpleNamespace(takes_seed=lambda stage: takes_seed, known_id_of=lambda stage: ()))
-    assert bool(here.take_slot(here.stage("cicc"))) == takes_seed
-    assert here.take_slot(here.stage("ptxas"))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvccache.plan.stages import line_options
-from nvccache.plan.stages.tool import Grammar, Tool
+from nvccache.plan.stages.tool import SOURCE_NAMES, Grammar, Tool
 
-_GENERATES_ID = "--gen_module_id_file"
 _LINE_INFO = frozenset({"-generate-line-info", "--generate-line-info", "-lineinfo"})
 _LINE_OR_DEBUG_INFO = _LINE_INFO | {"-g"}
 
@@ -24,23 +23,17 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         "--gen_device_file_name": "gpu",
         "--tile_bc_file_name": "tilebc",  # 13.5's --enable-tile
     }
-    reads: dict[str, str] = {}
-    generates_id = _GENERATES_ID in argv
     has_lines = _has_lines(argv)
     unread = {"device_c", "gpu"}
-    unwritten = set()
-    if "--stub_file_name" not in argv:  # with -ptx and -optix-ir
-        unwritten = {*unread, "module_id"} if generates_id else unread
-    (writes if generates_id else reads)["--module_id_file_name"] = "module_id"
+    unwritten = unread if "--stub_file_name" not in argv else set()  # with -ptx and -optix-ir
     return Grammar(
         kind="cicc",
         writes=writes,
-        reads=reads,
         mentions={"--include_file_name": "fatbin.c", "--include_alt_file_name": "alternative fatbin.c"},
-        names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
-        # The outputs contain the path in the module id and in debug or line information.
-        ignored=frozenset() if generates_id or has_lines else frozenset({"source path"}),
-        unread=frozenset(unread | unwritten),
+        names=SOURCE_NAMES,
+        # The outputs contain the path in debug or line information.
+        ignored=frozenset({"module id"} if has_lines else {"module id", "source path"}),
+        unread=frozenset(unread),
         unwritten=frozenset(unwritten),
         sees_directory=has_lines,
         joins_directory=has_lines and _has_only_line_info(argv),

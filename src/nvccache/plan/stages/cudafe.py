@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvccache.plan.stages import line_options
-from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar, Tool
-
-_GENERATES_ID = "--gen_module_id_file"
+from nvccache.plan.stages.tool import SOURCE_NAMES, STUB_PLACEHOLDER, Grammar, Tool
 
 
 def grammar_of(argv: Sequence[str]) -> Grammar:
-    writes = {"--gen_c_file_name": "cudafe1.cpp"}
-    reads: dict[str, str] = {}
-    (writes if _GENERATES_ID in argv else reads)["--module_id_file_name"] = "module_id"
     return Grammar(
         kind="cudafe",
-        writes=writes,
-        reads=reads,
+        writes={"--gen_c_file_name": "cudafe1.cpp"},
         mentions={"--stub_file_name": "stub"},
         placeholders={"stub": STUB_PLACEHOLDER},
-        names={"--orig_src_file_name": "source name", "--orig_src_path_name": "source path"},
+        names=SOURCE_NAMES,
+        ignored=frozenset({"module id", "source path"}),  # the path is only part of an id (tried on 13.0)
     )
 
 

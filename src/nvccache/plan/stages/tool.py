@@ -25,6 +25,14 @@ PLAIN = "plain"  # any other argument
 # Replaces the name of the stub file in stored results, since that name depends on the number of
 # architectures. Long and random enough not to occur in a user's source.
 STUB_PLACEHOLDER = "nvccache-stub-51d0c2f3a86e4b79.c"
+# Of the tools that read a source's text. The file with the module id is written before they run, see
+# module_id.py: for them it is only a name.
+SOURCE_NAMES = {
+    "--orig_src_file_name": "source name",
+    "--orig_src_path_name": "source path",
+    "--module_id_file_name": "module id",
+}
+GENERATES_ID = "--gen_module_id_file"  # the option that makes a tool write that file instead
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,18 @@ from nvccache.values import replace
 
 ALL = (*stages.ALL, TOOL)
 # The tags of key components that do not depend on the tool, see stage_key.py.
-TAGS = {"stage", "tool", "arguments", "inputs", "files", "wrapper", "sources", "directory", "names", "dates"}
+TAGS = {
+    "stage",
+    "tool",
+    "arguments",
+    "inputs",
+    "files",
+    "wrapper",
+    "module ids",
+    "directory",
+    "names",
+    "dates",
+}
 WORD = re.compile(r"[a-z][a-z0-9_]*")  # as written to the event log, where a tab or a dot would split it
 
 

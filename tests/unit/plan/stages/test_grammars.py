@@ -104,22 +104,6 @@ def test_a_compile_with_programs_that_no_digest_covers_is_not_cached(word):
     assert found and not found.is_cached
 
 
-def test_cicc_reads_the_module_id_unless_it_makes_it_up():
-    input_record = grammar_of(["cicc", "--module_id_file_name", "m", "--stub_file_name", "s"])
-    writing = grammar_of(
-        ["cicc", "--gen_module_id_file", "--module_id_file_name", "m", "--stub_file_name", "s"]
-    )
-    assert input_record and writing
-    assert "--module_id_file_name" in input_record.reads
-    assert "--module_id_file_name" in writing.writes
-    assert "module_id" not in writing.unread
-
-
-def test_cicc_without_a_stub_writes_no_module_id():
-    found = grammar_of(["cicc", "--gen_module_id_file", "--module_id_file_name", "m", "-o", "a.ptx"])
-    assert found and "module_id" in found.unread
-
-
 @pytest.mark.parametrize("word", ["-g", "-generate-line-info"])
 def test_line_information_holds_the_working_directory(word):
     with_lines, without = grammar_of(["cicc", word, "x.ii"]), grammar_of(["cicc", "x.ii"])

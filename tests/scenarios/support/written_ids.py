@@ -1,0 +1,47 @@
+"""What plain nvcc's tools make of a source with the module id that nvccache composes.
+
+nvcc cannot be given an id, but its commands can: `--dryrun` prints them, and they read an id from its file if
+they are not told to write one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from installations import launcher_of_tree
+from nvccache.plan.stages.tool import GENERATES_ID
+from nvccache.toolkit import dryrun
+from nvccache.toolkit.dryrun import Command, Transcript
+from workspaces import Workspace
+
+
+def compile_with_ids(
+    workspace: Workspace,
+    line: Sequence[str | Path],
+    keep: Path,
+    cwd: Path | None,
+    variables: Mapping[str, str],
+) -> int:
+    """Run a compile's own commands with nvccache's ids; the first status that is not 0."""
+    for path in keep.iterdir():
+        path.unlink()
+    keeping = (*line, "-keep", "-keep-dir", keep)
+    ours = [launcher_of_tree(), workspace.nvcc, *keeping]
+    done = workspace.run(ours, cwd, **variables, NVCCACHE_READONLY="1")
+    ids = {path: path.read_bytes() for path in keep.glob("*.module_id")}
+    if done.status or not ids:
+        return done.status or 1
+    printed = workspace.run([workspace.nvcc, *keeping, "--dryrun"], cwd, **variables).stderr
+    transcript = dryrun.read(printed)
+    assert isinstance(transcript, Transcript)
+    for path in keep.iterdir():
+        if path not in ids:
+            path.unlink()
+    for step in transcript.steps:
+        if isinstance(step, Command):
+            argv = [token for token in step.argv if token != GENERATES_ID]
+            ran = workspace.run(argv, cwd, **{**variables, **transcript.variables_of_commands})
+            if ran.status:
+                return ran.status
+    return 0
