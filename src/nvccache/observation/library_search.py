@@ -53,8 +53,8 @@ def variables(is_known_by_content: bool, folds_mathematics: bool) -> set[str]:
 def questions(libraries: Iterable[str], folds_mathematics: bool) -> Iterator[tuple[str, str]]:
     """The facts about the machine that loaded libraries depend on: topic and argument."""
     names = sorted({*map(os.path.basename, libraries)})
-    if names and os.path.exists(facts.CACHE_OF_LOADER):
-        yield facts.LIBRARIES, ":".join((facts.CACHE_OF_LOADER, *names))
+    if os.path.exists(facts.CACHE_OF_LOADER):
+        yield from ((facts.LIBRARIES, f"{facts.CACHE_OF_LOADER}:{name}") for name in names)
     if folds_mathematics:
         has_libm = any(name.startswith(("libm.", "libm-")) for name in names)
         yield facts.FEATURES if has_libm else facts.NATIVE, ""

@@ -25,7 +25,7 @@ from nvccache.toolkit import processor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Protocol
 
     from nvccache.files.signatures import Signature
@@ -47,7 +47,7 @@ CALLER = "caller"  # what this process inherited: users, limits, standard input 
 DIRECTORY = "directory"  # the working directory and PWD; no subject
 CHECKOUT = "checkout"  # that the working directory is in the directory of this path
 FEATURES = "features"  # the class of the processor, by which libm chooses functions; no subject
-# What ld.so.cache has for library names; the subject is its path and the names, separated by `:`.
+# What ld.so.cache has for the name of a library; the subject is its path and the name, separated by `:`.
 LIBRARIES = "libraries"
 CACHE_OF_LOADER = "/etc/ld.so.cache"
 # Lines of /proc/self/status that describe the caller.
@@ -267,7 +267,7 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     The subject may come from a damaged or foreign record: it must not decide what is read.
     """
     if topic == LIBRARIES:
-        return _libraries_named(subject.split(":")[1:])
+        return _libraries_named(subject.partition(":")[2])
     if topic in (HOST, CALLER):
         found = text_of(topic)
     elif topic == NATIVE:
@@ -308,8 +308,8 @@ def _text_of_kernel(path: str) -> str:
         return stream.read().decode("utf-8", "surrogateescape")
 
 
-def _libraries_named(names: Iterable[str]) -> str:
-    """The digest of the paths that the loader's cache has for some names; empty if it cannot be read.
+def _libraries_named(name: str) -> str:
+    """The digest of the paths that the loader's cache has for a name; empty if it cannot be read.
 
     Not of their order: that only matters if a directory has moved in ld.so.conf.
     """
@@ -318,11 +318,10 @@ def _libraries_named(names: Iterable[str]) -> str:
             content = stream.read()
     except OSError:
         return ""
+    ending = b"/" + os.fsencode(name) + b"\0"
     found = set()
-    for name in names:
-        ending = b"/" + os.fsencode(name) + b"\0"
-        at = content.find(ending)
-        while at >= 0:
-            found.add(content[content.rfind(b"\0", 0, at) + 1 : at + len(ending)])
-            at = content.find(ending, at + 1)
+    at = content.find(ending)
+    while at >= 0:
+        found.add(content[content.rfind(b"\0", 0, at) + 1 : at + len(ending)])
+        at = content.find(ending, at + 1)
     return keys.digest_bytes(b"".join(sorted(found)))

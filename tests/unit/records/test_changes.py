@@ -69,3 +69,20 @@ def test_anything_else_makes_no_difference(recorded, place, name):
     change.do()
     assert differences(made, changed_environ(change.variables)) == []
     assert holds(recorded, **change.variables)
+
+
+def test_the_paths_of_a_library_in_the_loaders_cache_count(tmp_path, monkeypatch):
+    """Not those of others, nor where they are in the file."""
+    path = tmp_path / "ld.so.cache"
+    monkeypatch.setattr(facts, "CACHE_OF_LOADER", str(path))
+
+    def answer(content):
+        path.write_bytes(content)
+        return facts.answer(facts.LIBRARIES, "/etc/ld.so.cache:libm.so.6", {}, None)
+
+    alone = answer(b"\0\0/lib/libm.so.6\0/lib/libx.so\0")
+    assert answer(b"\0/lib/liby.so\0/lib/libm.so.6\0/lib/libm.so.60\0/lib/xlibm.so.6\0") == alone
+    others = [b"\0/opt/libm.so.6\0", b"\0/lib/libm.so.6\0/opt/libm.so.6\0", b"\0/lib/libx.so\0"]
+    assert len({alone, *map(answer, others)}) == 4
+    path.unlink()
+    assert facts.answer(facts.LIBRARIES, "/etc/ld.so.cache:libm.so.6", {}, None) == ""

@@ -13,64 +13,18 @@ import re
 from collections.abc import Sequence
 
 _CUDA_OPTIONS = frozenset(
-    (
-        "--allow_managed",
-        "--brief_diagnostics",
-        "--c++11",
-        "--c++14",
-        "--c++17",
-        "--c++20",
-        "--colors",
-        "--context_limit",
-        "--device-c",
-        "--device-hidden-visibility",
-        "--diag_error",
-        "--diag_suppress",
-        "--diag_warn",
-        "--display_error_number",
-        "--extended-lambda",
-        "--frandom-seed",
-        "--gen_c_file_name",
-        "--gen_device_file_name",
-        "--gen_div_approx_ftz",
-        "--gen_module_id_file",
-        "--gnu_version",
-        "--host-stub-linkage-explicit",
-        "--include_file_name",
-        "--keep-device-functions",
-        "--m32",
-        "--m64",
-        "--module_id_file_name",
-        "--no-device-int128",
-        "--no-version-ident",
-        "--no_warnings",
-        "--no_host_device_initializer_list",
-        "--orig_src_file_name",
-        "--orig_src_path_name",
-        "--parse_templates",
-        "--partial-link",
-        "--pending_instantiations",
-        "--promote_warnings",
-        "--relaxed_constexpr",
-        "--simt-only",
-        "--static-host-stub",
-        "--stub_file_name",
-        "--unicode_source_kind",
-        "-arch",
-        "-extra-device-vectorization",
-        "-fast-math",
-        "-fmad",
-        "-ftz",
-        "-kernel-params-are-restrict",
-        "-m32",
-        "-m64",
-        "-maxreg",
-        "-o",
-        "-prec_div",
-        "-prec_sqrt",
-        "-tused",
-        "-w",
-    )
+    """
+    --allow_managed --brief_diagnostics --c++11 --c++14 --c++17 --c++20 --colors --context_limit
+    --device-c --device-hidden-visibility --diag_error --diag_suppress --diag_warn --display_error_number
+    --extended-lambda --frandom-seed --gen_c_file_name --gen_device_file_name --gen_div_approx_ftz
+    --gen_module_id_file --gnu_version --host-stub-linkage-explicit --include_file_name
+    --keep-device-functions --m32 --m64 --module_id_file_name --no-device-int128 --no-version-ident
+    --no_warnings --no_host_device_initializer_list --orig_src_file_name --orig_src_path_name
+    --parse_templates --partial-link --pending_instantiations --promote_warnings --relaxed_constexpr
+    --simt-only --static-host-stub --stub_file_name --unicode_source_kind -arch
+    -extra-device-vectorization -fast-math -fmad -ftz -kernel-params-are-restrict -m32 -m64 -maxreg -o
+    -prec_div -prec_sqrt -tused -w
+    """.split()
 )
 _HOST_OPTIONS = frozenset(
     """
