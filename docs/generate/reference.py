@@ -32,15 +32,13 @@ extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%`
 [Share a cache with other machines](../how-to/remote.md) shows how to set one up.
 """
 REMOTE_CREDENTIALS = {
-    "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`; without any, requests are unsigned",
+    "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`",
     "redis": "in the URL (`redis://user:password@host`), else `REDISCLI_AUTH`",
     "rediss": "as for `redis`, but with TLS",
-    "https": "in the URL, else `~/.netrc` or the file that `NETRC` names",
+    "https": "in the URL",
     "http": "as for `https`, but anyone on the network can read them",
-    "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes;"
-    " without either, no signature",
-    "azblob": "`AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN`; without any, "
-    "no signature",
+    "gs": "`GOOGLE_APPLICATION_CREDENTIALS`, or the file that `gcloud auth application-default login` writes",
+    "azblob": "`AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_SAS_TOKEN`",
     "file": "none: the permissions of the directory count, and new files get them too",
 }
 REMOTE_OPTIONS = """\
@@ -49,7 +47,7 @@ The options of URLs:
 - `endpoint`: the URL of a service other than the cloud's own, as in `?endpoint=https://minio.local:9000`
 - `region`, `profile`, `virtual_host=1` (the bucket is part of the host name): as for the tools of AWS
 - `account`: the Azure account, else `AZURE_STORAGE_ACCOUNT`
-- `anonymous=1`: no signature, whatever credentials there are
+- `anonymous=1`: no signature, for a bucket that everybody can read
 - `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. Off by
   default, because the attempt takes seconds on a machine without that service
 - `prefix`, `ttl`: for redis, a prefix for each key, and the seconds after which the server forgets an entry

@@ -36,7 +36,7 @@ SCHEMES = {
     "file": Scheme("file:///directory", "", ()),
 }
 _SWITCHES = frozenset(("anonymous", "virtual_host", "ec2", "metadata"))
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_OFF = ("0", "false", "no", "off")
 
 
 class RemoteUrlError(ValueError):
@@ -137,21 +137,14 @@ def _options(name: str, scheme: Scheme, query: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for pair in filter(None, query.split("&")):
         option, _, value = pair.partition("=")
-        if option not in scheme.options:
+        value = _decoded(value).strip("/")
+        if option not in scheme.options or not value:
             known = ", ".join([f"`{each}`" for each in scheme.options]) or "none"
-            raise RemoteUrlError(f"has an unknown option; `{name}` has {known}")
-        value = _decoded(value)
-        if option in _SWITCHES:
-            if value.lower() not in (*_TRUE, *_FALSE):
-                raise RemoteUrlError(f"has an option `{option}` that is neither on (`1`) nor off (`0`)")
-            value = "1" if value.lower() in _TRUE else ""
-        elif not value:
-            raise RemoteUrlError(f"has an option `{option}` without a value")
-        elif option == "ttl" and not (value.isdecimal() and len(value) < 10 and int(value)):
-            raise RemoteUrlError("has an option `ttl` that is no number of seconds")
-        elif option == "endpoint" and (not value.startswith(("http://", "https://")) or "@" in value):
+            raise RemoteUrlError(f"has an unknown option, or one without a value; `{name}` has {known}")
+        if option == "endpoint" and (not value.startswith(("http://", "https://")) or "@" in value):
             raise RemoteUrlError("has an option `endpoint` that is no URL such as `https://host:port`")
-        options[option] = value.strip("/")
+        if option not in _SWITCHES or value.lower() not in _OFF:
+            options[option] = value
     return options
 
 

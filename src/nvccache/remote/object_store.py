@@ -2,9 +2,9 @@
 
 opendal has no timeout by default, and only one per read, not per request: callers bound the whole.
 
-Credentials are those of the service's own tools: from variables, from their files, and for HTTP also from the
-URL. Without credentials, requests are unsigned, since a bucket may be public. The metadata service of cloud
-machines is queried only if the URL says so: anywhere else it takes seconds until the connection fails.
+Credentials are those of the service's own tools, from variables or their files; for HTTP, those in the URL.
+The metadata service of cloud machines is queried only if the URL says so: anywhere else it takes seconds
+until the connection fails.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-from nvccache import config
 from nvccache.remote.service import Service, ServiceError, error_of
 from nvccache.remote_url import Remote
 
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = 1 << 18  # bytes per read
-_AWS = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_PROFILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
 
 
 class ObjectStore(Service):
@@ -116,88 +108,34 @@ def options_of(
     remote: Remote, environ: Mapping[str, str], for_writing: bool = False
 ) -> tuple[str, dict[str, str]]:
     """opendal's service and its options, for reading or for writing."""
+    given, options = remote.options, {"root": f"/{remote.path}"}
     if remote.scheme in ("http", "https"):
-        options = _of_http(remote, environ)
+        options["endpoint"] = f"{remote.scheme}://{remote.host}:{remote.port}"
+        if remote.user or remote.password:
+            options |= {"username": remote.user, "password": remote.password}
         # nginx and others create parent collections on PUT; some lack PROPFIND, which creating them needs.
         return ("webdav", {**options, "disable_create_dir": "true"}) if for_writing else ("http", options)
-    options = {"root": f"/{remote.path}"}
-    endpoint = remote.options.get("endpoint")
-    if endpoint:
-        options["endpoint"] = endpoint
-    if remote.scheme == "azblob":
-        return "azblob", {**options, "container": remote.host, **_of_azblob(remote, environ)}
-    options["bucket"] = remote.host
-    if remote.scheme == "s3":
-        is_signed = _add_s3(options, remote, environ)
-    else:
-        is_signed = _add_gs(options, remote, environ)
-    if remote.options.get("anonymous") or not is_signed:
+    if given.get("anonymous"):
         options["skip_signature"] = "true"
-    return ("s3" if remote.scheme == "s3" else "gcs"), options
-
-
-def _add_s3(options: dict[str, str], remote: Remote, environ: Mapping[str, str]) -> bool:
-    """Adds options; returns whether there are credentials."""
-    if environ.get("AWS_ENDPOINT_URL"):
-        options.setdefault("endpoint", environ["AWS_ENDPOINT_URL"])
-    region = remote.options.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
-    # Most other services accept any region; AWS responds with the right one.
-    options["region"] = region or "us-east-1"
-    if remote.options.get("profile"):
-        options["profile"] = remote.options["profile"]
-    if remote.options.get("virtual_host"):
-        options["enable_virtual_host_style"] = "true"
-    if remote.options.get("ec2"):
-        return True
-    options["disable_ec2_metadata"] = "true"
-    home = config.home_of(environ)
-    files = (
-        environ.get("AWS_SHARED_CREDENTIALS_FILE") or f"{home}/.aws/credentials",
-        environ.get("AWS_CONFIG_FILE") or f"{home}/.aws/config",
-    )
-    return "profile" in options or any(map(environ.get, _AWS)) or any(map(os.path.isfile, files))
-
-
-def _add_gs(options: dict[str, str], remote: Remote, environ: Mapping[str, str]) -> bool:
-    """Adds options; returns whether there are credentials."""
-    if remote.options.get("metadata"):
-        return True
-    options["disable_vm_metadata"] = "true"
-    usual = f"{config.home_of(environ)}/.config/gcloud/application_default_credentials.json"
-    return bool(environ.get("GOOGLE_APPLICATION_CREDENTIALS")) or os.path.isfile(usual)
-
-
-def _of_azblob(remote: Remote, environ: Mapping[str, str]) -> dict[str, str]:
-    account = remote.options.get("account") or environ.get("AZURE_STORAGE_ACCOUNT", "")
-    options = {"endpoint": remote.options.get("endpoint") or f"https://{account}.blob.core.windows.net"}
-    if account:
+    if remote.scheme == "azblob":
+        account = given.get("account") or environ.get("AZURE_STORAGE_ACCOUNT", "")
+        options["container"] = remote.host
+        options["endpoint"] = given.get("endpoint") or f"https://{account}.blob.core.windows.net"
         options["account_name"] = account
-    key = environ.get("AZURE_STORAGE_ACCOUNT_KEY") or environ.get("AZURE_STORAGE_KEY", "")
-    token = environ.get("AZURE_STORAGE_SAS_TOKEN", "")
-    if remote.options.get("anonymous") or not (key or token):
-        return {**options, "skip_signature": "true"}
-    return {**options, "account_key": key} if key else {**options, "sas_token": token.lstrip("?")}
-
-
-def _of_http(remote: Remote, environ: Mapping[str, str]) -> dict[str, str]:
-    options = {"endpoint": f"{remote.scheme}://{remote.host}:{remote.port}", "root": f"/{remote.path}"}
-    user, password = remote.user, remote.password
-    if not user and not password:
-        user, password = _of_netrc(remote.host, environ)
-    if user or password:
-        options["username"], options["password"] = user, password
-    return options
-
-
-def _of_netrc(host: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """User and password for a host from $NETRC or ~/.netrc."""
-    path = environ.get("NETRC") or os.path.join(config.home_of(environ) or "/", ".netrc")
-    if not os.path.isfile(path):
-        return "", ""
-    import netrc
-
-    try:
-        found = netrc.netrc(path).authenticators(host)
-    except (OSError, ValueError, netrc.NetrcParseError):
-        return "", ""
-    return (found[0] or "", found[2] or "") if found else ("", "")
+        # opendal itself does not read these.
+        options["account_key"] = environ.get("AZURE_STORAGE_ACCOUNT_KEY", "")
+        options["sas_token"] = environ.get("AZURE_STORAGE_SAS_TOKEN", "").lstrip("?")
+        return "azblob", {name: value for name, value in options.items() if value}
+    options["bucket"] = remote.host
+    if remote.scheme == "gs":
+        options["endpoint"] = given.get("endpoint", "")
+        options["disable_vm_metadata"] = "" if given.get("metadata") else "true"
+        return "gcs", {name: value for name, value in options.items() if value}
+    options["endpoint"] = given.get("endpoint") or environ.get("AWS_ENDPOINT_URL", "")
+    # Most other services accept any region; AWS responds with the right one.
+    regions = (given.get("region"), environ.get("AWS_REGION"), environ.get("AWS_DEFAULT_REGION"), "us-east-1")
+    options["region"] = next(filter(None, regions))
+    options["profile"] = given.get("profile", "")
+    options["enable_virtual_host_style"] = "true" if given.get("virtual_host") else ""
+    options["disable_ec2_metadata"] = "" if given.get("ec2") else "true"
+    return "s3", {name: value for name, value in options.items() if value}

@@ -1,8 +1,8 @@
 """A directory as a remote, on a file server that several machines mount.
 
 Other writers can leave symbolic links, FIFOs, devices, files of any size, and partial files if they die. So
-no file is opened in a manner that can block, and files are renamed into place whole. They are not synced:
-what a crashed server loses is missing or damaged, which reading detects.
+no file is opened in a manner that can block, nothing is written through a link, and files are renamed into
+place whole. They are not synced: what a crashed server loses is missing or damaged, which reading detects.
 
 New files and folders get the permissions of the directory, so that others can share them.
 """
@@ -46,6 +46,8 @@ class SharedDirectory(Service):
             for each in folders:
                 folder = f"{folder}/{each}"
                 untrusted.make_folder(folder, 0o777 & mode)
+                if os.path.islink(folder):
+                    raise OSError(errno.ELOOP, "a folder is a link")
             temporary = f"{folder}/.new-{os.urandom(16).hex()}"
             untrusted.write_new(temporary, content, 0o666 & mode)
             try:

@@ -20,7 +20,6 @@ class Shared:
 
     url: str
     environ: dict[str, str] = field(default_factory=dict)
-    port: int = 0
 
 
 @contextlib.contextmanager
@@ -31,16 +30,16 @@ def remote(kind: str, directory: Path) -> Iterator[Shared]:
         yield Shared(f"file://{directory}")
     elif kind == "files":
         with fault_server.store() as files:
-            yield Shared(files.url(), {}, files.port)
+            yield Shared(files.url())
     elif kind == "redis":
         with servers_redis.redis(directory) as redis:
-            yield Shared(redis.url(), {}, redis.port)
+            yield Shared(redis.url())
     elif kind == "nginx":
         with servers_nginx.nginx(directory) as nginx:
-            yield Shared(nginx.url(), {}, nginx.port)
+            yield Shared(nginx.url())
     elif kind in ("rgw", "moto"):
         with getattr(servers_s3, kind)(directory) as s3:
-            yield Shared(s3.url(), s3.environ(), s3.port)
+            yield Shared(s3.url(), s3.environ())
     else:
         with {"azurite": servers_clouds.azurite, "gcs": servers_clouds.fake_gcs}[kind](directory) as cloud:
-            yield Shared(cloud.url, cloud.environ, cloud.port)
+            yield Shared(cloud.url, cloud.environ)

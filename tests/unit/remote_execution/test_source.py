@@ -158,12 +158,6 @@ def test_what_failed_only_elsewhere_is_a_loss(status):
     assert there.events.count("an outage") == (status == 0)
 
 
-def test_who_could_not_send_a_stage_does_not_wait_for_its_own_claim(cache_dir):
-    there = FakeExecutor(error=ExecutorError(faults.NO_WORKERS))
-    tasks, _ = finished(schedule_of(there, DEVICE, CICC, claims=Claims(cache_dir)))
-    assert not tasks[1].ran_elsewhere
-
-
 @pytest.mark.parametrize(("error", "word"), [(OSError("no"), "failed"), (ValueError("a bug"), "broken")])
 def test_an_error_of_ours_on_the_way_costs_no_build(error, word):
     there = FakeExecutor(error=error)

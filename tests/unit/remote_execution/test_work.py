@@ -11,11 +11,11 @@ import pytest
 import hand_made_plans
 from hand_made_plans import CICC, COMPILE, CUDAFE, DEVICE, FATBINARY, HOST, PTXAS
 from nvccache.plan.stages import tool_of
-from nvccache.remote_execution import faults, work
+from nvccache.remote_execution import work
 from nvccache.remote_execution.faults import ExecutorError
 from nvccache.remote_execution.work import SCRATCH_NAME, ShippedTool
 from nvccache.toolkit import processor
-from sent_work import NEEDS_CHECK, sorting
+from sent_work import NEEDS_CHECK
 
 SORT = shutil.which("sort") or "sort"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -97,31 +97,11 @@ def test_what_lies_outside_the_scratch_directory_is_not_sent():
         work.of_stage(found, found.argv, ["/elsewhere/a.ptx"], "/s", TOOL, {})
 
 
-@NEEDS_CHECK
-def test_a_tool_runs_with_the_loader_and_the_libraries_that_are_sent(tmp_path, cache):
-    tool = sorting(tmp_path, cache).tool
-    names = {file.name.split("/")[0] for file in tool.files}
-    assert names == {"bin", "lib"}
-    assert any("libc.so" in file.name for file in tool.files)
-    argv = tool.argv_prefix("/tree/")
-    assert argv[0] == "/tree/bin/class-check"
-    assert argv[-1] == "/tree/bin/sort"
-    assert argv[argv.index("--") + 1].startswith("/tree/lib/ld")
-
-
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT"])
 def test_nothing_is_sent_if_the_loader_would_add_libraries(cache, name):
     environ = {"PATH": os.environ["PATH"]}
     with pytest.raises(ExecutorError):
         work.of_tool(SORT, {**environ, name: "/lib/x.so"}, cache)
-
-
-def test_without_the_check_nothing_is_sent(cache, monkeypatch):
-    monkeypatch.setattr(work, "CHECK", "/dev/null/class-check")
-    environ = {"PATH": os.environ["PATH"]}
-    with pytest.raises(ExecutorError) as caught:
-        work.of_tool(SORT, environ, cache)
-    assert caught.value.fault == faults.BROKEN
 
 
 def test_digests_of_tools_are_remembered_until_they_change(tmp_path, cache):
