@@ -37,7 +37,9 @@ def unrecordable(one: Process) -> str:
 
 
 def topics(one: Process, checkout: str = "", argv: tuple[str, ...] = ()) -> set[str]:
-    return {topic for topic, _ in judge.questions(one, checkout, "/base/scratch", argv)}
+    found = dict(judge.questions(one, checkout, "/base/scratch", argv))
+    assert all(found[topic] == (checkout if topic == facts.CHECKOUT else "") for topic in found)
+    return {*found}
 
 
 KINDS = {
