@@ -220,23 +220,43 @@ def test_without_the_producer_of_an_intermediate_there_is_no_plan(index):
     assert "no command writes" in bypass.detail
 
 
-def test_an_unknown_option_with_an_intermediate_is_not_explained():
-    bypass = _bypass(*_changed("-arch=sm_80", '-arch=sm_80 --new-report="/s/a.report"'))
-    assert (bypass.reason, bypass.detail) == ("unexplained", "no command writes /s/a.report")
+NOT_PLANNED = {
+    "an unknown option names an intermediate": (
+        _changed("-arch=sm_80", '-arch=sm_80 --new-report="/s/a.report"'),
+        "no command writes /s/a.report",
+    ),
+    "an unknown option writes an intermediate": (
+        _changed("-arch compute_80", '-arch compute_80 --second-code "/s/a.second"'),
+        "no command writes /s/a.second",
+    ),
+    "an output that is not kept is read": (
+        _changed('"/s/a.ptx" -o "/s/a.cubin"', '"/s/a.cudafe1.gpu" -o "/s/a.cubin"'),
+        "no command writes /s/a.cudafe1.gpu",
+    ),
+    "an unknown tool reads one": (
+        [*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:]],
+        "nothing keeps /s/a.cudafe1.gpu",
+    ),
+    "a producer comes after its reader": (
+        [HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE],
+        "no command writes /s/a.ptx",
+    ),
+    "nothing writes the product": (PIPELINE[:6], "no command writes the product"),
+    "nvcc removes a file elsewhere": ([*PIPELINE, "rm /tmp/a.ptx"], "nvcc removes /tmp/a.ptx"),
+    "a depfile that nobody asked for": ([*PIPELINE, "-- Filter Dependencies -- > a.d"], "dependency file"),
+}
 
 
-def test_an_intermediate_that_an_unknown_option_writes_cannot_be_read():
-    lines = _changed("-arch compute_80", '-arch compute_80 --second-code "/s/a.second"')
-    assert _bypass(*lines).reason == "unexplained"
+@pytest.mark.parametrize("lines, detail", NOT_PLANNED.values(), ids=NOT_PLANNED)
+def test_what_is_not_explained_has_no_plan(lines, detail):
+    bypass = _bypass(*lines)
+    assert (bypass.reason, bypass.detail) == ("unexplained", detail)
 
 
-def test_an_output_that_is_not_kept_cannot_be_read():
-    bypass = _bypass(*_changed('"/s/a.ptx" -o "/s/a.cubin"', '"/s/a.cudafe1.gpu" -o "/s/a.cubin"'))
-    assert (bypass.reason, bypass.detail) == ("unexplained", "no command writes /s/a.cudafe1.gpu")
-
-
-def test_a_producer_must_come_before_its_reader():
-    assert _bypass(HOST, CUDAFE, DEVICE, PTXAS, CICC, FATBINARY, COMPILE).reason == "unexplained"
+def test_what_was_asked_for_must_be_made():
+    for argv in ("-c a.cu -o other.o", "-MD -c a.cu"):
+        assert _bypass(*PIPELINE, argv=argv).reason == "unexplained"
+    planned(*PIPELINE, "rm /s/a.ptx")
 
 
 def test_two_producers_of_one_file_are_two_sources_of_one_name():
@@ -251,16 +271,6 @@ def test_objects_of_plain_sources_overwrite_none_of_another_input(others):
     assert bypass.reason == "same_base_name"
 
 
-def test_a_plan_that_does_not_write_the_product_is_none():
-    assert _bypass(*PIPELINE, argv="-c a.cu -o other.o").reason == "unexplained"
-    assert _bypass(*PIPELINE[:6]).reason == "unexplained"
-
-
-def test_an_unknown_tool_may_not_read_what_is_not_kept():
-    bypass = _bypass(*PIPELINE[:4], 'newtool "/s/a.cudafe1.gpu"', *PIPELINE[4:])
-    assert (bypass.reason, bypass.detail) == ("unexplained", "nothing keeps /s/a.cudafe1.gpu")
-
-
 def test_what_an_unknown_tool_has_written_may_include_any_text():
     renamed = CICC.replace("cicc ", "cicc-next ", 1)
     found = planned(HOST, CUDAFE, DEVICE, renamed, PTXAS, FATBINARY, COMPILE)
@@ -268,11 +278,6 @@ def test_what_an_unknown_tool_has_written_may_include_any_text():
     renamed = CUDAFE.replace("cudafe++ ", "cudafe-next ", 1)
     found = planned(HOST, renamed, DEVICE, CICC, PTXAS, FATBINARY, COMPILE)
     assert found.included["/s/a.cudafe1.cpp"] == ("/s/a.cudafe1.stub.c", "/s/a.fatbin.c")
-
-
-def test_a_file_elsewhere_that_nvcc_would_remove_is_not_explained():
-    assert _bypass(*PIPELINE, "rm /tmp/a.ptx").detail == "nvcc removes /tmp/a.ptx"
-    planned(*PIPELINE, "rm /s/a.ptx")
 
 
 def test_source_without_device_code_is_one_cached_stage():
@@ -303,8 +308,3 @@ def test_the_dependency_file_is_made_of_all_passes_before_it():
 def test_no_dependency_file_is_written_where_nothing_is_preprocessed():
     found = planned('ptxas -arch=sm_80 -m64 "a.ptx" -o "a.cubin"', argv="-MD -cubin a.ptx")
     assert found.dependency_files == ()
-
-
-def test_a_dependency_file_is_planned_if_and_only_if_it_was_asked_for():
-    assert _bypass(*PIPELINE, argv="-MD -c a.cu").reason == "unexplained"
-    assert _bypass(*PIPELINE, "-- Filter Dependencies -- > a.d").reason == "unexplained"
