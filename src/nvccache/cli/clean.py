@@ -91,7 +91,7 @@ def _show(removed: Amount | None, root: str, dry_run: bool, as_json: bool) -> No
 def _names_of(glob: str, cache: Store) -> set[str]:
     """The files that calls of the event log need whose product or source matches.
 
-    Without its outputs a replay is no hit either, and so is a call that shares one of them.
+    What a call rests on includes its outputs, without which a replay is no hit either.
     """
     names = set()
     for call in events.read(cache.directory):
@@ -108,7 +108,6 @@ def _names_of(glob: str, cache: Store) -> set[str]:
         with contextlib.suppress(ValueError):  # a damaged record
             for _, result, _ in record.results_in(encoded):
                 names |= {name.removesuffix(COMPRESSED) for name in result.basis}
-                names |= {cache.name(store.BLOB, digest) for _, digest in result.outputs}
     return names | {name + COMPRESSED for name in names}
 
 

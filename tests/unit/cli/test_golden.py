@@ -152,6 +152,12 @@ def compiles(root):
     log(root, outcomes.MISS, "away.o", away, cause=first)
     chains = [stage(kind) for kind in ("host_preprocess", "host_compile", "host_preprocess", "host_compile")]
     log(root, outcomes.PARTIAL_HIT, "program", [*chains, stage("nvlink")], sources=["a.cu", "c.cpp", "b.cu"])
+    log(root, outcomes.MISS, "later.o", cause=first, sources=["later.cu"])
+    log(root, outcomes.BYPASS, "later.o", reason="unknown_option")
+    log(root, outcomes.MISS, "asked.o", cause=first, sources=["asked.cu"])
+    log(root, outcomes.QUERY_MISS, sources=["asked.cu"])
+    log(root, outcomes.MISS, "part.o", cause=first)
+    log(root, outcomes.MISS, "whole", cause=first, sources=["part.o"])
     log(root, outcomes.QUERY_MISS, sources=["query.cu"])
     log(root, outcomes.BYPASS, reason="information", sources=["information.cu"])
     for folder in ("one", "two", "three", "four", "five"):
