@@ -114,8 +114,7 @@ def missing(found: observer_log.Observation, read: set[str], loaded: set[str], d
     known = recorded(found, directory)
     resolved = [path for process in found.processes for path in process.resolved]
     walked = traces.components({traces.from_root(directory, path) for path in resolved})
-    sought = {name for process in found.processes for name in process.sought}
-    sought |= {os.path.basename(path) for process in found.processes for path in process.loaded}
+    sought = {os.path.basename(path) for process in found.processes for path in process.loaded}
     of_loader = {path for path in loaded - known if not path.startswith(("/etc/ld.so.", "/proc/self/"))}
     of_loader.discard(observer.LIBRARY)
     left = {path for path in read - known if not traces.is_documented(path, walked, sought)}
