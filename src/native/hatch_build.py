@@ -9,6 +9,7 @@ can write to would be no safe place for it.
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import glob
 import itertools
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -58,13 +59,11 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["force_include"][self._written("commit", commit_of(self.root))] = _COMMIT
             return
         native = os.path.join(self.root, "src", "native")
-        sources = os.path.join(native, "launcher")
-        script = os.path.join(sources, "nvccache-python")
+        script = os.path.join(native, "launcher", "nvccache-python")
         trials = {name: Trial() for name in ("launcher", "observer", "class-check")}
-        launcher = compiled_launcher(sources, self._folder, trials["launcher"])
-        observer = compiled_observer(os.path.join(native, "observer"), self._folder, trials["observer"])
-        check_source = os.path.join(native, "class_check", "class_check.c")
-        check = compiled_check(check_source, self._folder, trials["class-check"])
+        launcher, observer, check = (
+            compiled(name, native, self._folder, trial) for name, trial in trials.items()
+        )
         notes = self._written("notes", "".join(self._notes(trials)))
         build = self._written("build", build_text(commit_of(self.root), version == "editable"))
         # Also where neither could be built: what is left runs on no other system either.
@@ -165,13 +164,14 @@ def words_of(variable: str, trial: Trial | None = None) -> list[str]:
         return []
 
 
-def results(
-    sources: list[str], path: str, linkings: tuple[tuple[str, ...], ...], trial: Trial
-) -> Iterator[str]:
-    """`path`, each time that it has been compiled in another way: with the user's flags, then without.
+def compiled(name: str, native: str, folder: str, trial: Trial) -> str:
+    """The path of a built file in `folder`, or empty if it cannot be compiled or does not work here.
 
-    It is taken for good if nobody asks for another one.
+    Compiled with the user's flags, then without.
     """
+    directory, built, linkings, works = _BUILT[name]
+    sources = sorted(glob.glob(os.path.join(native, directory, "*.c")))
+    path = os.path.join(folder, built)
     flags, late = words_of("CFLAGS", trial), words_of("LDFLAGS", trial)
     is_odd = bool(trial.trouble)
     for cflags, ldflags in ((flags, late), ([], [])) if flags or late else (([], []),):
@@ -184,11 +184,13 @@ def results(
             except subprocess.CalledProcessError as error:
                 trial.fail(_complaint(error.stderr))
             else:
-                trial.is_built = True
+                with contextlib.suppress(OSError):  # it cannot even be executed
+                    trial.is_built = works(path)
                 trial.is_without_flags = is_odd or [cflags, ldflags] != [flags, late]
-                yield path
-                trial.is_built = False
+                if trial.is_built:
+                    return path
                 trial.fail("what it was compiled to does not work")
+    return ""
 
 
 def _complaint(stderr: bytes) -> str:
@@ -197,44 +199,14 @@ def _complaint(stderr: bytes) -> str:
     return next((line for line in lines if "error" in line), lines[-1] if lines else "it failed")
 
 
-def compiled_launcher(sources: str, folder: str, trial: Trial) -> str:
-    """The path of the launcher in `folder`, or empty if it cannot be compiled or run here.
-
-    Linked statically where the C library can be: that starts faster, and on other systems, too.
-    """
-    files = sorted(glob.glob(os.path.join(sources, "*.c")))
-    for path in results(files, os.path.join(folder, "nvccache"), (("-static",), ()), trial):
-        try:
-            tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
-        except OSError:
-            continue
-        if tried.returncode == _NO_PYTHON and tried.stderr.startswith(b"nvccache: no Python"):
-            return path
-    return ""
+def _starts(path: str) -> bool:
+    """Whether a launcher runs, which finds no Python here."""
+    tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
+    return tried.returncode == _NO_PYTHON and tried.stderr.startswith(b"nvccache: no Python")
 
 
-def compiled_check(source: str, folder: str, trial: Trial) -> str:
-    """The path of the check of the processor in `folder`, or empty if it cannot be compiled or run here.
-
-    Linked statically only: where it is sent there may be no C library, or another.
-    """
-    for path in results([source], os.path.join(folder, "class-check"), (("-static",),), trial):
-        try:
-            tried = subprocess.run([path], check=False, stderr=subprocess.PIPE)
-        except OSError:
-            continue
-        if tried.returncode == _USAGE:
-            return path
-    return ""
-
-
-def compiled_observer(sources: str, folder: str, trial: Trial) -> str:
-    """The path of the observer in `folder`, or empty if it cannot be compiled or loaded here."""
-    files = sorted(glob.glob(os.path.join(sources, "*.c")))
-    for path in results(files, os.path.join(folder, "observer.so"), (_OF_OBSERVER,), trial):
-        if _reports(path):
-            return path
-    return ""
+def _checks(path: str) -> bool:
+    return subprocess.run([path], check=False, stderr=subprocess.PIPE).returncode == _USAGE
 
 
 def _reports(library: str) -> bool:
@@ -245,13 +217,20 @@ def _reports(library: str) -> bool:
     environ = {**os.environ, "LD_PRELOAD": f"./{name}", "_NVCCACHE_SCRATCH": folder}
     with open(log, "wb"):
         pass
-    try:
-        tried = subprocess.run(["true"], cwd=folder, env=environ, check=False, stderr=subprocess.PIPE)
-    except OSError:
-        return False
+    tried = subprocess.run(["true"], cwd=folder, env=environ, check=False, stderr=subprocess.PIPE)
     is_written = os.path.getsize(log) > 0
     os.unlink(log)
     return is_written and tried.returncode == 0 and not tried.stderr
+
+
+# For each the directory of its sources, its name, how it is linked, and whether it works. The launcher is
+# linked statically where the C library can be: that starts faster, and on other systems, too. The check is
+# linked so only: where it is sent there may be no C library, or another.
+_BUILT: dict[str, tuple[str, str, tuple[tuple[str, ...], ...], Callable[[str], bool]]] = {
+    "launcher": ("launcher", "nvccache", (("-static",), ()), _starts),
+    "observer": ("observer", "observer.so", (_OF_OBSERVER,), _reports),
+    "class-check": ("class_check", "class-check", (("-static",),), _checks),
+}
 
 
 def put(built: str, path: str) -> None:

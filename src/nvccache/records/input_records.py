@@ -11,17 +11,8 @@ from __future__ import annotations
 
 import os
 
-from nvccache.files import keys, signatures
-from nvccache.files.presence import (
-    ABSENT,
-    EXECUTABLE,
-    FOLDER,
-    PRESENT,
-    UNREACHABLE,
-    identities,
-    state_of,
-    user_and_groups,
-)
+from nvccache.files import keys, presence, signatures
+from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records.base_dir import MARK
 from nvccache.records.facts import FACTS, LIBRARIES, OF_ENVIRONMENT, Difference
@@ -120,7 +111,7 @@ class InputRecord:
         self.directory_signatures: list[Signature] = []
         self.names: list[list[str]] = []  # per directory; the first character of a name is its state
         self.search_path = ""  # the value of PATH when programs were searched
-        self.reader = user_and_groups()  # the user and groups that could read all this
+        self.reader = presence.user_and_groups()  # the user and groups that could read all this
         self.cache_signatures: list[Signature] = []  # of `caches`, for replay records only; not stored
         self.is_observed = True  # if not, it is what a stage is known to read, and only valid for that stage
         for fact in FACTS:
@@ -238,7 +229,7 @@ def joined(one: InputRecord, other: InputRecord) -> InputRecord:
         setattr(made, name, [*getattr(one, name), *getattr(other, name)])
     made.kinds = one.kinds + other.kinds
     made.search_path = one.search_path or other.search_path
-    made.identities = identities(sorted({path for path, _ in made.identities}))
+    made.identities = presence.identities(sorted({path for path, _ in made.identities}))
     return made
 
 
@@ -376,7 +367,7 @@ def _of_directories(input_record: InputRecord, now: Present) -> Iterator[Differe
 def _of_names(directory: str, names: Iterable[str]) -> Iterator[Difference]:
     for name in names:
         path = name[1:] if directory == "." else os.path.join(directory, name[1:])
-        state = state_of(path)
+        state = presence.state_of(path)
         if state != name[0]:
             what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
             yield Difference(what, path.removeprefix("./"))
@@ -384,7 +375,7 @@ def _of_names(directory: str, names: Iterable[str]) -> Iterator[Difference]:
 
 def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
     """What another user may not read, which signatures do not show."""
-    if input_record.reader == user_and_groups():
+    if input_record.reader == presence.user_and_groups():
         return []
     wanted = [
         *(
