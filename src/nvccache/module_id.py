@@ -24,7 +24,10 @@ from collections.abc import Sequence
 from nvccache.files import keys
 from nvccache.plan.model import Plan, Stage
 
-_DEFINITION = b"#define __NV_MODULE_ID "  # in the stub of a TU for separate compilation
+# In the stub of a TU for separate compilation; and at the end of the output of cudafe++, of a macro that only
+# stubs with names that contain the id use.
+_DEFINITIONS = (b"#define __NV_MODULE_ID ", b"#define _NV_ANON_NAMESPACE _GLOBAL__N_")
+DEFINED_IN = frozenset({"stub", "cudafe1.cpp"})  # the roles of these files
 _PLACEHOLDER = b"_nvccache-id-51d0c2f3a86e4b79_"
 _FOR_DEVICE_LINKS = "--device-c"
 _REST_DIGITS = 8  # as many as of nvcc's own crc32
@@ -70,18 +73,22 @@ def may_contain_id(content: bytes) -> bool:
 
 
 def defines_id(stage: Stage, role: str) -> bool:
-    """Whether an output of this role defines the id for a device link."""
+    """Whether an output of this role defines the id for a device link, and so passes it on to the object."""
     return role == "stub" and _FOR_DEVICE_LINKS in stage.argv
 
 
-def without_id(stub: bytes, identifier: bytes) -> bytes:
-    """A stub with a placeholder where it defines its id.
+def without_id(text: bytes, identifier: bytes) -> bytes:
+    """C++ text with a placeholder where it defines its id.
 
     Names that contain it are left alone: there it may decide the order of definitions.
     """
-    return stub.replace(_DEFINITION + identifier, _DEFINITION + _PLACEHOLDER)
+    for definition in _DEFINITIONS:
+        text = text.replace(definition + identifier, definition + _PLACEHOLDER)
+    return text
 
 
-def with_id(stub: bytes, identifier: bytes) -> bytes:
+def with_id(text: bytes, identifier: bytes) -> bytes:
     """The inverse of `without_id`."""
-    return stub.replace(_DEFINITION + _PLACEHOLDER, _DEFINITION + identifier)
+    for definition in _DEFINITIONS:
+        text = text.replace(definition + _PLACEHOLDER, definition + identifier)
+    return text

@@ -166,7 +166,7 @@ def _may_ignore_lines(call: StagedCall) -> bool:
 def _components(call: StagedCall, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:
     read = call.read_by(stage)
     digests = [call.workspace.digest_of(path) for path in read]
-    ids = call.workspace.ids_defined_in(read)
+    ids = call.ids_passed_on(stage)
     found = stage_key.of_stage(stage, digests, call.environ, call.cwd, call.store, dated, ids)
     if is_free_of_directory(call, stage):
         found = [component for component in found if component[0] != "directory"]

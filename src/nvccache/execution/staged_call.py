@@ -45,7 +45,7 @@ class StagedCall:
         self.environ = context.environ
         self.now = Present(self.environ, context.store)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
-        self.workspace = Workspace(plan.scratch, context.store, plan.included, self._id_defined_in)
+        self.workspace = Workspace(plan.scratch, context.store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
         self.inputs = ObservedInputs(
             context.store, context.cwd, plan.scratch, context.since_ns, context.checkout
@@ -74,11 +74,19 @@ class StagedCall:
         text = self.workspace.meaning_of(passes[0].outputs[0].path) if passes else ""
         return module_id.compose(source, name, [os.path.relpath(path, self.cwd) for path in products], text)
 
-    def _id_defined_in(self, path: str) -> bytes:
-        if path not in self.outputs:
-            return b""
-        stage, output = self.outputs[path]
-        return self.module_id_of(stage) if module_id.defines_id(stage, output.role) else b""
+    def _id_in(self, path: str) -> bytes:
+        stage, output = self.outputs.get(path, (None, None))
+        is_there = stage and output and output.role in module_id.DEFINED_IN
+        return self.module_id_of(stage) if stage and is_there else b""
+
+    def ids_passed_on(self, stage: Stage) -> list[str]:
+        """The module ids that a stage reads in files whose digests do not show them, and passes on."""
+        made = [self.outputs[path] for path in self.read_by(stage) if path in self.outputs]
+        return [
+            os.fsdecode(self.module_id_of(maker))
+            for maker, output in made
+            if module_id.defines_id(maker, output.role)
+        ]
 
     def without_scratch(self, text: bytes) -> bytes:
         """Diagnostics without paths in the scratch directory, for printing and storing."""

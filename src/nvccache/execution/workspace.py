@@ -35,10 +35,10 @@ class Workspace:
         scratch: str,
         store: Store,
         included: dict[str, tuple[str, ...]],
-        id_defined_in: Callable[[str], bytes] = lambda path: b"",
+        id_in: Callable[[str], bytes] = lambda path: b"",
     ) -> None:
         self.scratch = scratch
-        self._id_defined_in = id_defined_in  # the module id that a file defines, or nothing
+        self._id_in = id_in  # the module id that a file may define, or nothing
         self._store = store
         self._included = included
         self._digests: dict[str, str] = {}
@@ -76,7 +76,7 @@ class Workspace:
             content = stream.read()
         if output.role == "stub":
             content = content.replace(self._stub_name(output), _PLACEHOLDER)
-        identifier = self._id_defined_in(output.path)
+        identifier = self._id_in(output.path)
         content = module_id.without_id(content, identifier) if identifier else content
         if output.role == "cudafe1.cpp":
             self._on_disk.discard(output.path)  # contains the placeholder; rewritten before a stage reads it
@@ -107,10 +107,6 @@ class Workspace:
                 return stream.read()
         return self._store.read_blob(self._digests[path])
 
-    def ids_defined_in(self, paths: Iterable[str]) -> list[str]:
-        """The module ids that these files define, though their digests do not show them."""
-        return [os.fsdecode(identifier) for identifier in map(self._id_defined_in, paths) if identifier]
-
     def can_make(self, path: str) -> bool:
         """Whether a known file is on disk, or can be written without running its stage again."""
         if path in self._on_disk or path in self._contents or not self.knows(path):
@@ -128,7 +124,7 @@ class Workspace:
         content = self.content_of(path)
         if content is None:
             return False
-        identifier = self._id_defined_in(path)
+        identifier = self._id_in(path)
         content = module_id.with_id(content, identifier) if identifier else content
         name = self._stub_name(output)
         os.makedirs(os.path.dirname(path), exist_ok=True)
