@@ -121,7 +121,7 @@ def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(workspace, real_n
     assert found["cicc"] == found["ptxas"] == [engine.url] * 2
     assert {*found["host_compile"], *found["device_preprocess"], *found["cudafe"]} == {"local"}
     explanation = workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode()
-    assert explanation.count(f"on {engine.url}, ") == 4
+    assert explanation.count(f"  on {engine.url}") == 4
     log = (workspace.directory.parent / "log").read_text()
     assert log.count("on another machine (queue ") == 4
 
@@ -216,7 +216,7 @@ def test_a_launcher_carries_stages_too(workspace):
     use_launcher(workspace, 'shift 2\necho "srun: job 7 queued" >&2\nexec "$@"', " -n1 --")
     assert_same_as_plain(workspace, *TWO)
     assert places(workspace)["cicc"] == ["prefix:srun"] * 2
-    assert printed(workspace, "explain", "a.o").count("  via srun, ") == 4
+    assert printed(workspace, "explain", "a.o").count("  on prefix:srun") == 4
     assert stats(workspace)["executor"]["came_back"] == 4
 
 
@@ -282,7 +282,7 @@ def test_what_stats_count_is_what_the_engine_has_seen(workspace, serve):
         if cache == "first":
             printed(workspace, "clean", "--all")  # the counts stay
     explained = printed(workspace, "explain", "a.o")
-    assert explained.count(f"  from the action cache of {engine.url}, fetched in ") == 4
+    assert explained.count(f"  from the action cache of {engine.url}") == 4
     found = stats(workspace)["executor"]
     assert (found["sent"], found["came_back"], engine.executed) == (8, 8, 4)
     engine.trouble = fake_engine.FULL
