@@ -78,17 +78,6 @@ def test_calls_of_one_make_are_a_build(place):
     assert len({call.build for call in (cold, *calls)}) == 3 and calls[0].build
 
 
-def test_a_partial_hit_saves_what_was_found(place):
-    cold = {stage.kind: stage for stage in last(place).stages}
-    assert place.cached(*LINE, "-Xptxas", "-O1").status == 0
-    found = {stage.kind: stage for stage in last(place).stages}
-    assert found["cicc"].result == "hit"
-    assert found["cicc"].cpu == pytest.approx(cold["cicc"].cpu, abs=1e-4)
-    assert found["ptxas"].result == "ran"
-    assert "-O1" in found["ptxas"].why
-    assert last(place).cause == "`-Xptxas -O1` was added to the command line"
-
-
 def test_a_failed_stage_is_reported_as_failed(place):
     place.write("a.cu", "__global__ void k(int *p) { *p = undeclared; }\n")
     assert place.cached(*LINE).status != 0

@@ -8,7 +8,6 @@ import time
 import pytest
 
 import made_builds
-from nvccache import outcomes
 from nvccache.report import page
 
 pytest.importorskip("playwright", reason="needs the extra `browser` (pip install -e '.[browser]')")
@@ -24,13 +23,6 @@ FAILED = [made_builds.call(made_builds.stage(result="failed"), outcome="failed",
 BUILDS = {
     "usual": made_builds.build(300),
     "none": [],
-    "away": [
-        made_builds.call(
-            made_builds.away(start=0.5, why="its input changed"),
-            made_builds.stage(kind="ptxas", away="no_workers"),
-            seconds=50.0,
-        )
-    ],
     "one": [made_builds.call(made_builds.stage())],
     "failed": FAILED,
     "hostile": made_builds.hostile(),
@@ -189,23 +181,6 @@ def test_the_keyboard_zooms_moves_and_goes_to_the_list(browser, pages):
         assert opened.locator("#list tr.more table").count() == 1
         opened.keyboard.press("Enter")
         assert opened.locator("#list tr.more").count() == 0
-
-
-def test_remote_stages_are_shown_with_their_costs(browser, pages):
-    with browsers.opened(browser, pages("away")) as opened:
-        opened.focus("#lanes")
-        announced = []
-        for key in ("Home", "ArrowDown", "ArrowUp"):
-            opened.keyboard.press(key)
-            announced.append(text(opened, "#announced"))
-        costs = "queue 1.00 s, send 2.00 s, run 40.00 s, fetch 3.00 s; 2.0 KiB sent, 6 bytes fetched"
-        assert any("on grpc://host:1" in each and costs in each for each in announced)
-        here = f"sent to another machine, but run here: {outcomes.EXECUTOR_FAULTS['no_workers']}"
-        assert any(each.startswith("ptxas") and here in each for each in announced)
-        assert "cicc compute_80 on grpc://host:1" in text(opened, "section[aria-labelledby=slowest]")
-        opened.locator("#list button").first.click()
-        listed = text(opened, "#list tr.more")
-        assert f"its input changed; {costs}" in listed and here in listed
 
 
 def test_what_a_colour_tells_a_pattern_tells(browser, pages):
