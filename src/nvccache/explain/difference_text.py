@@ -33,7 +33,7 @@ _OF_NAMES = {
     BASE_DIRECTORY: ("`{}` was set", "`{}` changed", "`{}` was unset"),
 }  # fmt: skip
 _OTHERS = {
-    "sources": "its source is in another place",
+    "module ids": "its module id changed",
     "names": "its intermediate files have other names",
     "wrapper": "the host compiler's wrapper runs another command",
 }

@@ -29,7 +29,6 @@ _BASES = ("/dev/shm", "/tmp")
 _MIB = 1 << 20
 _BASE_BYTES = 64 * _MIB
 _SPARE_BYTES = 256 * _MIB  # for everything else on the machine
-LOAD = "/proc/loadavg"  # the fourth field is RUNNABLE/ALL, of the machine now (proc(5))
 
 
 def pool_directory(bases: tuple[str, ...] = _BASES) -> str:
@@ -65,23 +64,13 @@ class PoolSlot:
 class Pool:
     """Slots that calls of this user share."""
 
-    __slots__ = ("_cores", "_directory", "_name", "_numbers", "size")
+    __slots__ = ("_directory", "_name", "_numbers", "size")
 
-    def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-", cores: int = 0) -> None:
+    def __init__(self, directory: str, numbers: Sequence[int], name: str = "slot-") -> None:
         self._directory = directory  # empty if there is none
         self._name = name
         self._numbers = numbers
-        self._cores = cores  # of the machine; 0 if only the number of slots matters
         self.size = len(numbers)
-
-    def is_busy(self) -> bool:
-        """Whether all cores of the machine are busy, also with calls that hold no slot now.
-
-        A call holds no slot before it knows what to run, nor between two stages if others wait.
-        """
-        running = cgroups.read(LOAD).split(" ")[3:4]
-        count = running[0].split("/")[0] if running else ""
-        return bool(self._cores) and count.isdecimal() and int(count) >= self._cores
 
     def take(self) -> PoolSlot | None:
         """A free slot, or None without waiting; never raises OSError."""
@@ -111,7 +100,7 @@ def pool_of(usable_cores: Sequence[int], directory: str, jobs: int = 0) -> Pool:
     """The pool of all calls that may use these cores; it has `jobs` slots, unless that is 0."""
     first_extra = os.sysconf("SC_NPROCESSORS_CONF")  # the first number that is not a core's
     numbers = [*usable_cores, *range(first_extra, first_extra + jobs)]
-    return Pool(directory, numbers[: jobs or len(usable_cores)], cores=0 if jobs else os.cpu_count() or 0)
+    return Pool(directory, numbers[: jobs or len(usable_cores)])
 
 
 class Slot:

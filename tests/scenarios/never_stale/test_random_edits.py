@@ -37,6 +37,7 @@ from scenarios.same_result.sameness import TEMPORARY
 from scenarios.support.at_once import all_processes, is_below, name_of
 from scenarios.support.both_ways import Made
 from scenarios.support.cases import OLD_ENOUGH
+from scenarios.support.ids import are_alike
 from scenarios.support.toolkits import HOST_OPTIONS, light_toolkit
 from workspaces import Workspace, make_workspace
 
@@ -101,16 +102,16 @@ def _check(trial: Trial, case: EditCase) -> None:
     trial.make_edit()
     found = trial.cached(call)
     expected = trial.plain(call)
-    _assert_same(found, expected, "after the edit")
+    _assert_same(trial, found, expected, "after the edit")
     if before is not None and case.changes is not None and case.moment == AT_REST:
         assert (before != expected) == case.changes, "what the edit does to what plain nvcc gives"
-    _assert_same(trial.cached(call), expected, "when asked again")
+    _assert_same(trial, trial.cached(call), expected, "when asked again")
     if case.is_undone and case.moment == AT_REST:
         trial.undo()
-        _assert_same(trial.cached(case.call), trial.plain(case.call), "when all is as it was")
+        _assert_same(trial, trial.cached(case.call), trial.plain(case.call), "when all is as it was")
 
 
-def _assert_same(found: Outcome, expected: Made, when: str) -> None:
+def _assert_same(trial: Trial, found: Outcome, expected: Made, when: str) -> None:
     made = found.made
     if found.name == BYPASS:  # nvcc's own messages then have names of temporary files, and so do objects
         made, expected = (_without_temporary_names(each) for each in (made, expected))
@@ -120,7 +121,9 @@ def _assert_same(found: Outcome, expected: Made, when: str) -> None:
     )
     assert made.files.keys() == expected.files.keys(), f"other files {when}"
     for name, file in expected.files.items():
-        assert made.files[name] == file, f"another `{name}` {when} ({found.name})"
+        (mode, content), (other_mode, other) = made.files[name], file
+        is_same = mode == other_mode and are_alike(content, other, trial.workspace)
+        assert is_same, f"another `{name}` {when} ({found.name})"
 
 
 def _messages(made: Made, expected: Made) -> str:
@@ -144,7 +147,7 @@ class Trial:
     """A directory, in which a case is made."""
 
     def __init__(self, workspace: Workspace, case: EditCase) -> None:
-        self._workspace = workspace
+        self.workspace = workspace
         self._case = case
         self.directory = workspace.directory
         self.pristine = workspace.directory.with_name("pristine")
@@ -188,7 +191,7 @@ class Trial:
         done = subprocess.run(
             ["sh", "-euc", text],
             cwd=self.directory,
-            env=self._workspace.environ,
+            env=self.workspace.environ,
             capture_output=True,
             check=False,
         )
@@ -198,9 +201,9 @@ class Trial:
         time.sleep(OLD_ENOUGH if self._case.has_pauses else 0)
 
     def cached(self, call: Call) -> Outcome:
-        event_totals.reset(str(self._workspace.cache))
+        event_totals.reset(str(self.workspace.cache))
         made = self._made([str(launcher_of_tree()), *self._words(call)], call)
-        counters = self._workspace.counters()
+        counters = self.workspace.counters()
         name = counters.outcome if any(counters.calls.values()) else "not counted"
         assert name != FAULT
         self.outcomes.append(name)
@@ -208,26 +211,26 @@ class Trial:
 
     def plain(self, call: Call) -> Made:
         """Made with `-keep`, whose names for intermediates are the same on every run."""
-        keep = self._workspace.directory.with_name("keep")
+        keep = self.workspace.directory.with_name("keep")
         keep.mkdir(exist_ok=True)
         return self._made([*self._words(call), "-keep", "-keep-dir", str(keep)], call)
 
     def _words(self, call: Call) -> list[str]:
-        nvcc = self._workspace.nvcc if call.nvcc == "nvcc" else self._filled(call.nvcc)
+        nvcc = self.workspace.nvcc if call.nvcc == "nvcc" else self._filled(call.nvcc)
         argv = [nvcc, *map(self._filled, shlex.split(call.line))]
         chosen = "-ccbin" in argv or "NVCC_CCBIN" in call.variables
         return argv if chosen else [*argv, *HOST_OPTIONS]
 
     def _filled(self, text: str) -> str:
         text = text.replace("{work}", str(self.directory)).replace("{toolkit}", str(self._toolkit))
-        return text.replace("{path}", self._workspace.environ["PATH"])
+        return text.replace("{path}", self.workspace.environ["PATH"])
 
     def _made(self, argv: list[str], call: Call) -> Made:
         paths = {name: self.directory / name for name in self._case.makes}
         for path in paths.values():
             path.unlink(missing_ok=True)
         variables = {name: self._filled(text) for name, text in call.variables.items()}
-        result = self._workspace.run(argv, cwd=self.directory, **variables)
+        result = self.workspace.run(argv, cwd=self.directory, **variables)
         files = {
             name: (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
             for name, path in paths.items()

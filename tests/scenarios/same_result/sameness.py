@@ -10,17 +10,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from pathlib import Path
 
 from scenarios.same_result.bench import TEMPORARY, Bench, File, Run
+from scenarios.support.ids import heads_of_ids, lines_without_ends, readable, without_ends
 
 _NVVM_CONTAINER = b"\xed\x43\x4e\x7f"  # the beginning of OptiX-IR
-_COVERAGE_NOTES, _STAMP = b"oncg", 16  # the beginning, and where a checksum ends
-_DATA_OF_PTX = re.compile(rb"(?m)^\s*\.b(8|16|32|64) .*$")
-_FATBIN = b"\x50\xed\x55\xba"  # the beginning of such a file
 _MILLISECONDS = re.compile(rb"Compile time = [0-9.]+ ms")
-_MODULE_ID = re.compile(rb"_[0-9a-f]{8}_(\d+)_")
-_REST = re.compile(rb"_[0-9a-f]{8}(_\d+)?|_Z\w{1,7}")  # of nvcc's own ids: ours has another
 _PROCESS = re.compile(rb"_[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}_\d+")
 
 
@@ -31,9 +26,9 @@ def _plain_text(text: bytes, bench: Bench) -> bytes:
 
 
 def assert_same_streams(plain: Run, cached: Run, bench: Bench) -> None:
-    heads = _heads_of_ids(plain.stderr)  # ptxas tells which functions it compiles
-    assert _plain_text(_without_ends(cached.stderr, heads), bench) == _plain_text(
-        _without_ends(plain.stderr, heads), bench
+    heads = heads_of_ids(plain.stderr)  # ptxas tells which functions it compiles
+    assert _plain_text(without_ends(cached.stderr, heads), bench) == _plain_text(
+        without_ends(plain.stderr, heads), bench
     )
     assert cached.status == plain.status
     assert _plain_text(cached.stdout, bench) == _plain_text(plain.stdout, bench)
@@ -73,50 +68,12 @@ def assert_same_content(
     found, wanted = TEMPORARY.sub(b"", found), TEMPORARY.sub(b"", wanted)
     if found == wanted:
         return
-    shown, expected = _readable(found, bench), _readable(wanted, bench)
-    heads = _heads_of_ids(expected)
+    shown, expected = readable(found, bench.workspace), readable(wanted, bench.workspace)
+    heads = heads_of_ids(expected)
     if not heads and wanted.startswith(_NVVM_CONTAINER):  # an id does not show in it
         assert len(found) == len(wanted), f"{name} differs"
         return
     assert heads, f"{name} differs"
     may_hold_process = bench.warm == "miss" or is_left_to_nvcc
     assert may_hold_process or not _PROCESS.search(found), f"{name} has a process id in it"
-    assert _lines_without_ends(shown, heads) == _lines_without_ends(expected, heads), name
-
-
-def _heads_of_ids(content: bytes) -> list[bytes]:
-    """The module ids in a content, without their last parts: nvcc's are other ones than ours."""
-    ends = ((match.start(), match.end() + int(match[1][-3:])) for match in _MODULE_ID.finditer(content))
-    return sorted({content[start:end] for start, end in ends if _REST.match(content, end)})
-
-
-def _lines_without_ends(text: bytes, heads: list[bytes]) -> list[bytes]:
-    """The lines of a text, in any order, without what the last part of a module id decides.
-
-    The debug information of PTX spells names letter by letter, and tells how long all that is.
-    """
-    text = _DATA_OF_PTX.sub(b"", text)
-    return sorted(_without_ends(text, heads).splitlines())
-
-
-def _without_ends(text: bytes, heads: list[bytes]) -> bytes:
-    """A text without the last parts of these module ids, and the lengths in mangled names that hold them."""
-    for head in heads:
-        text = re.sub(re.escape(head) + rb"(?:" + _REST.pattern + rb")", head, text)
-        text = re.sub(rb"\w*" + re.escape(head) + rb"\w*", lambda name: re.sub(rb"\d", b"", name[0]), text)
-    return text
-
-
-def _readable(content: bytes, bench: Bench) -> bytes:
-    """An object's content, except for what depends on the length of the module id."""
-    if content.startswith(_COVERAGE_NOTES):  # which hold checksums of names
-        return b"\n".join(re.findall(rb"[ -~]{6,}", content[_STAMP:]))
-    if not content.startswith((b"\x7fELF", _FATBIN)):
-        return content
-    path = bench.directory.parent / "object"
-    path.write_bytes(content)
-    dumps = [["nm", "--format=just-symbols"], ["objdump", "-d"]]
-    cuobjdump = Path(bench.workspace.nvcc).with_name("cuobjdump")
-    if cuobjdump.exists():
-        dumps.append([str(cuobjdump), "-ptx", "-sass"])
-    return b"".join(bench.workspace.run([*argv, path]).stdout for argv in dumps)
+    assert lines_without_ends(shown, heads) == lines_without_ends(expected, heads), name

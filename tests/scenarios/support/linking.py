@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.support.toolkits import HOST_OPTIONS, toolkit_of
+from scenarios.support.written_ids import compile_with_ids
 from workspaces import Counters, Workspace
 
 CALLER = "extern __device__ int f(int);\n__global__ void kernel(int *x) { x[0] = f(x[1]); }\n"
@@ -41,6 +42,9 @@ def run_program(place: Workspace, argv: tuple[str, ...]) -> Counters:
     assert result.status == 0, result.stderr
     plain = place.plain(*argv, *HOST_OPTIONS, "-o", "plain")
     assert (result.status, result.stdout, result.stderr) == (plain.status, plain.stdout, plain.stderr)
+    keep = place.directory.parent / "link"
+    keep.mkdir(exist_ok=True)
+    compile_with_ids(place, [*argv, *HOST_OPTIONS, "-o", "plain"], keep, None, {})  # if it compiles
     images = [device_sections(place.directory / name) for name in ("ours", "plain")]
     assert images[0] == images[1] != b""
     return counters

@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from nvccache.machine import slots
 from nvccache.machine.slots import Pool, Slots, pool_directory, pool_of
 
 
@@ -206,20 +205,3 @@ def test_a_slot_with_none_of_the_pool_comes_before_one_more(tmp_path):
     assert pool.take() is None
     own.release()
     assert pool.take() is not None
-
-
-@pytest.mark.parametrize(("running", "is_busy"), [("3/300", False), ("4/300", True), ("", False)])
-def test_a_slot_is_no_idle_core_while_every_core_has_something_to_do(tmp_path, monkeypatch, running, is_busy):
-    load = tmp_path / "loadavg"
-    load.write_text(f"0.10 9.99 3.30 {running} 4711\n")
-    monkeypatch.setattr(slots, "LOAD", str(load))
-    slot = Slots(1, Pool(str(tmp_path), range(2), cores=4), None).take()
-    assert slot.is_in_pool
-    assert slot.is_idle_core is not is_busy
-
-
-def test_where_the_user_says_how_many_may_run_the_load_is_not_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(slots.Pool, "is_busy", lambda pool: bool(pool._cores))
-    own_jobs, counted = (pool_of([0], str(tmp_path), jobs) for jobs in (3, 0))
-    assert Slots(1, own_jobs, None).take().is_idle_core
-    assert not Slots(1, counted, None).take().is_idle_core
