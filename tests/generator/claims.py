@@ -22,7 +22,7 @@ from nvccache.commandline.invocation import Bypass, Invocation, parse
 from nvccache.commandline.tokens import FORWARDED, INPUT
 from nvccache.plan import build
 from nvccache.plan.model import OPAQUE, Plan, Stage
-from nvccache.plan.stages.tool import STUB_PLACEHOLDER
+from nvccache.plan.stages.tool import GENERATES_ID, STUB_PLACEHOLDER
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Transcript
 
@@ -133,8 +133,8 @@ def _of_commands(case: Case, site: Site) -> Iterator[str]:
     theirs = TemporaryNames.within(site.scratch)
     if not case.plan.keeps_intermediates:
         theirs = TemporaryNames.of_nvcc(site.temporary)
-    expected = [theirs.numbered(_without_container(argv, site)) for argv in case.commands]
-    found = [ours.numbered(_without_container(argv, site)) for argv in _as_dry_run(case, site)]
+    expected = [theirs.numbered(_comparable(argv, site)) for argv in case.commands]
+    found = [ours.numbered(_comparable(argv, site)) for argv in _as_dry_run(case, site)]
     if len(expected) != len(found):
         yield f"nvcc runs {len(expected)} commands, the plan has {len(found)}"
     for wanted, got in zip(expected, found, strict=False):
@@ -149,7 +149,7 @@ def _as_dry_run(case: Case, site: Site) -> list[tuple[str, ...]]:
     written = [step.argv for step in case.transcript.steps if isinstance(step, dryrun.Command)]
     found = []
     products: dict[str, str] = {}  # by where they are made; a later stage may read them
-    for stage, original in zip(case.plan.stages, written, strict=True):
+    for stage, nvccs in zip(case.plan.stages, written, strict=True):
         argv = stage.argv
         products |= {output.path: output.destination for output in stage.outputs if output.destination}
         for path, destination in products.items():
@@ -157,15 +157,20 @@ def _as_dry_run(case: Case, site: Site) -> list[tuple[str, ...]]:
         # What several nvlinks add to is a new file each time.
         argv = tuple(re.sub(r"(\.reg\.c)\++", r"\1", word) for word in argv)
         # The stub is given another name, which is put back when it is read.
+        original = [word for word in nvccs if word != GENERATES_ID or word in argv]
         argv = tuple(old if new == STUB_PLACEHOLDER else new for old, new in zip(original, argv, strict=True))
         found.append(argv)
     return found
 
 
-def _without_container(argv: Sequence[str], site: Site) -> tuple[str, ...]:
-    """The arguments without fatbinary's second output next to the C file; mostly only -keep requests it."""
+def _comparable(argv: Sequence[str], site: Site) -> tuple[str, ...]:
+    """The arguments without what is ours to decide: the module id, and fatbinary's second output.
+
+    Mostly only -keep requests that output, a container next to the C file.
+    """
+    argv = tuple(word for word in argv if word != GENERATES_ID)
     if not any(word.startswith("--embedded-fatbin=") for word in argv):
-        return tuple(argv)
+        return argv
     return tuple(word for word in argv if not word.startswith(f"--create={site.temporary}/"))
 
 

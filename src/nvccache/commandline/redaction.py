@@ -61,7 +61,7 @@ def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
     option = ""
     for token in argv:
         is_value = option and token[:1] not in ("-", "<") and not token.endswith(_FILES)
-        whole = f"{option} {token}" if is_value else token
+        whole = f"{option}{'' if option == '-D' else ' '}{token}" if is_value else token
         if is_value:
             del found[-1]
         found.append((whole if whole.startswith(_OWN_MACROS) else hide(whole), whole))

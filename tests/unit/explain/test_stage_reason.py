@@ -153,7 +153,7 @@ def test_stages_of_one_name_have_numbers(cache, before):
 def test_values_that_may_be_secret_are_compared_and_not_shown(now, before):
     before.change("ptxas", "arguments", "-DN=s3cret", "-D", "M=s3cret")
     now.change("ptxas", "arguments", "-DN=other", "-D", "M=other")
-    clause = "the value of `-DN` changed; the value of `-D M` changed"
+    clause = "the value of `-DN` changed; the value of `-DM` changed"
     assert why(now, before) == {"ptxas for sm_80": clause}
     for stage in before.recorded().stages:
         assert "s3cret" not in repr(stage.components)
