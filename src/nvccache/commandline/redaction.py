@@ -56,15 +56,16 @@ def files_in(argv: Iterable[str]) -> list[str]:
 
 
 def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
-    """A tool's tokens, each option joined with its value: redacted, and in full."""
+    """A tool's tokens, each option joined with its value: redacted, with macros as users type them; and in full."""
     found: list[tuple[str, str]] = []
     option = ""
     for token in argv:
         is_value = option and token[:1] not in ("-", "<") and not token.endswith(_FILES)
-        whole = f"{option}{'' if option == '-D' else ' '}{token}" if is_value else token
+        whole = f"{option} {token}" if is_value else token
         if is_value:
             del found[-1]
-        found.append((whole if whole.startswith(_OWN_MACROS) else hide(whole), whole))
+        visible = whole if whole.startswith(_OWN_MACROS) else hide(whole)
+        found.append((f"-D{visible[3:]}" if visible.startswith("-D ") else visible, whole))
         option = token if token.startswith("-") else ""
     return found
 
