@@ -43,8 +43,11 @@ _HARMLESS_TO_COMPILERS = rf"{_HARMLESS}|/dev/u?random|/proc/meminfo|{_SELF}/(?!(
 
 def unreadable_file(process: Process) -> str:
     """What a process reads or looks at there that may be another each time, a clause; or empty."""
+    is_compiler = process.kind in COMPILERS
     names_proc = any("proc/" in argument for argument in (f"{process.directory}/", *process.arguments[1:]))
     looked = {*process.absent, *process.found, *process.links, *process.resolved, *process.permissions}
+    if is_compiler:  # clang reads where the descriptor leads of each file that it has opened
+        looked -= {path for path in process.links if not process.found.get(path, 1)}
     for path in filter(_FURTHER_DESCRIPTOR.fullmatch, looked):
         return f"looks at `{path}`"
     # To close all of them; not in a shell, nor if the path is among its arguments.
@@ -53,7 +56,6 @@ def unreadable_file(process: Process) -> str:
             return f"lists `{path}`"
     if process.kind == CUDA_TOOL and os.path.basename(process.program) not in FRONT_ENDS:
         return ""
-    is_compiler = process.kind in COMPILERS
     harmless = _HARMLESS_TO_PROGRAMS if process.kind == OTHER and not names_proc else _HARMLESS
     for path, mode in (dict.fromkeys(process.files, 0) | process.others).items():
         is_special = mode and not stat.S_ISDIR(mode)

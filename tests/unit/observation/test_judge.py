@@ -93,6 +93,12 @@ OPENED = "/proc/self/task/7/environ"
         ({"absent": ["/dev/fd/18"]}, "looks at `/dev/fd/18`", PROGRAMS),
         ({"absent": ["/proc/self//fd/18/x"]}, "looks at `/proc/self//fd/18/x`", PROGRAMS),
         ({"links": ["/proc/thread-self/fd/9"]}, "looks at `/proc/thread-self/fd/9`", PROGRAMS),
+        # clang asks for the path of what it has opened.
+        (
+            {"links": ["/proc/self/fd/9"], "found": {"/proc/self/fd/9": 0}},
+            "looks at `/proc/self/fd/9`",
+            f"{OTHERS} sh",
+        ),
         ({"found": {"/dev/fd/2": PIPE}, "absent": ["/dev/fd/1"]}, "", ""),
         ({"listed": ["/proc/self/fd"]}, "lists `/proc/self/fd`", f"{COMPILERS} sh"),  # others close all
         ({"listed": ["/dev/fd/"]}, "lists `/dev/fd/`", f"{COMPILERS} sh"),
