@@ -56,7 +56,7 @@ def files_in(argv: Iterable[str]) -> list[str]:
 
 
 def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
-    """A tool's tokens, each option joined with its value: redacted, with macros as users type them; and in full."""
+    """A tool's tokens, each option joined with its value: redacted, with macros in one word; and in full."""
     found: list[tuple[str, str]] = []
     option = ""
     for token in argv:
