@@ -7,7 +7,7 @@ programs. Unaware of where command lines are shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nvccache.commandline import tokens
 from nvccache.commandline.tokens import Argument
@@ -49,13 +49,19 @@ def shown(argument: Argument) -> str:
     return text.removesuffix(argument.value) + hide(f"-D{argument.value}")[2:]
 
 
+def redacted_argument(parts: Sequence[str]) -> tuple[str, str]:
+    """An argument in the key of a call (records/direct.py), redacted; and in full."""
+    whole = tokens.spelled(*parts) if len(parts) > 1 else parts[0]
+    return hide(whole), whole
+
+
 def files_in(argv: Iterable[str]) -> list[str]:
     """Tokens that name inputs, by their suffixes, whether or not the command line is valid."""
     inputs = (argument.tokens[0] for argument in arguments_of(argv) if argument.name == tokens.INPUT)
     return [name for name in inputs if name.endswith(_FILES)]
 
 
-def of_tool(argv: Iterable[str]) -> list[tuple[str, str]]:
+def redacted_command(argv: Iterable[str]) -> list[tuple[str, str]]:
     """A tool's tokens, each option joined with its value: redacted, with macros in one word; and in full."""
     found: list[tuple[str, str]] = []
     option = ""

@@ -12,9 +12,11 @@ from nvccache.commandline.options import (
     ARITIES,
     GLUED_NUMBER,
     GLUED_TEXT,
+    LIST,
     OPTIONAL,
     PATH_LISTS,
     SPELLINGS,
+    SPELLINGS_OF,
     SWITCH,
     UNSUPPORTED,
 )
@@ -118,6 +120,16 @@ def _spelled(name: str, token: str, following: str | None) -> Argument | None:
     if following is None:
         return None  # nvcc: `argument expected after`
     return Argument(name, following, (token, following))
+
+
+def spelled(name: str, value: str) -> str:
+    """An option and its value, as usually typed: `-O2`, `-arch=sm_80`, `-Xptxas -v`."""
+    if name in (INPUT, FORWARDED):
+        return value
+    option = SPELLINGS_OF[name][-1]
+    if option[1:] in GLUED_TEXT or option[1:] in GLUED_NUMBER:
+        return option + value
+    return f"{option} {value}" if ARITIES[name] == LIST else f"{option}={value}"
 
 
 def last_value(arguments: Iterable[Argument], name: str) -> str | None:

@@ -7,32 +7,28 @@ A key is a digest and cannot be taken apart, so its components, or digests of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nvccache import environment
 from nvccache.commandline import redaction
+from nvccache.explain.object_record import Component, Part
 from nvccache.records import facts, input_records
 from nvccache.records.facts import Present
 from nvccache.records.input_records import LIBRARY, PROGRAM, InputRecord
 from nvccache.values import dataclass
 
-Part = tuple[str, str]  # what may be shown of a part, and what distinguishes it from parts that look the same
-Component = tuple[str, Sequence[Part]]  # a tag, and the parts under it
-
 LINE_OF_TOOL = "its command line"
-BASE_DIRECTORY = "base directory"
 # Tag -> the clause for a name that is new, for one with another value, and for one that is gone.
 _OF_NAMES = {
-    "environment": ("the environment variable `{}` was set", "the environment variable `{}` changed",
-                    "the environment variable `{}` was unset"),
     "files": ("`{}` is now read", "`{}` changed", "`{}` is no longer read"),
     "libraries": ("the library `{}` is now read", "the library `{}` changed",
                   "the library `{}` is no longer read"),
     "inputs": ("it now reads {}", "{} changed", "it no longer reads {}"),
     "dates": ("", "the date of `{}` changed", ""),
-    BASE_DIRECTORY: ("`{}` was set", "`{}` changed", "`{}` was unset"),
+    "base directory": ("`{}` was set", "`{}` changed", "`{}` was unset"),
 }  # fmt: skip
 _OTHERS = {
+    "output names": "`-o`, `-odir` or `-MF` was added or removed",
     "module ids": "its module id changed",
     "names": "its intermediate files have other names",
     "wrapper": "the host compiler's wrapper runs another command",
@@ -49,9 +45,9 @@ class ComponentDifference:
     removed: list[Part]
 
 
-def differences(now: Iterable[Component], before: Iterable[Component]) -> list[ComponentDifference]:
+def differences(now: Sequence[Component], before: Sequence[Component]) -> list[ComponentDifference]:
     """A difference for each tag whose parts differ, in the order of tags."""
-    new, old = _by_tag(now), _by_tag(before)
+    new, old = dict(now), dict(before)
     found = []
     for tag in dict.fromkeys((*new, *old)):
         parts, former = new.get(tag, []), old.get(tag, [])
@@ -61,22 +57,17 @@ def differences(now: Iterable[Component], before: Iterable[Component]) -> list[C
     return found
 
 
-def _by_tag(components: Iterable[Component]) -> dict[str, list[Part]]:
-    """The parts of all components of each tag, in order."""
-    found: dict[str, list[Part]] = {}
-    for tag, parts in components:
-        found.setdefault(tag, []).extend(parts)
-    return found
-
-
 def clauses(difference: ComponentDifference, line: str) -> list[str]:
     """What changed; `line` names the command line."""
     tag, added, removed = difference.tag, difference.added, difference.removed
     shown, former = ([text for text, _ in parts if text] for parts in (added, removed))
     if tag == "arguments":
         return _of_arguments(added, removed, line)
-    if tag == "directory":  # without the one of before, an option makes it matter
-        return [f"the working directory changed from `{former[0]}`"] if shown and former else []
+    if tag == "directory":
+        if shown and former:
+            return [f"the working directory changed from `{former[0]}`"]
+        # If only one of the keys has a directory, an option makes it matter.
+        return ["the environment variable `PWD` was set or unset"] if added and removed else []
     if tag == "nvcc":
         return [f"nvcc is now `{''.join(shown)}` instead of `{''.join(former)}`"]
     if tag == "tool":

@@ -9,14 +9,11 @@ import os
 import time
 from collections.abc import Iterable
 
-from nvccache import environment, outcomes
-from nvccache.commandline import redaction, tokens
-from nvccache.commandline.tokens import Argument
+from nvccache import outcomes
 from nvccache.compile.call import Report
 from nvccache.execution.staged_call import StagedCall
 from nvccache.explain import difference_text, object_record, stage_reason
-from nvccache.explain.difference_text import Component
-from nvccache.explain.object_record import ObjectRecord
+from nvccache.explain.object_record import Component, ObjectRecord
 from nvccache.records import direct, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.facts import Present
@@ -33,11 +30,6 @@ _LOST = "its result is no longer in the cache"
 _FAILED = "its last compile failed"
 _OTHER_KEY = "a part of its key that is not recorded changed"
 _MOST_OF_INPUTS = 10
-# They name outputs or say how nvcc runs: no result depends on them.
-_OF_OUTPUTS = frozenset(
-    "-o --output-file -odir --output-directory -MF --dependency-output -MT -MQ --dependency-target-name -MP"
-    " --generate-dependency-targets -t --threads -jobserver --jobserver".split()
-)
 
 
 class Explanation:
@@ -117,9 +109,7 @@ class Explanation:
             return nothing
         found = [
             clause
-            for difference in difference_text.differences(
-                _that_matter(self._components(base.digest_key)), _that_matter(base.components)
-            )
+            for difference in difference_text.differences(self._components(base.digest_key), base.components)
             for clause in difference_text.clauses(difference, "the command line")
         ]
         relocation = direct.relocation_of(base.scope, self._relocation)
@@ -139,33 +129,8 @@ class Explanation:
         return clauses[:_MOST_OF_INPUTS]
 
     def _components(self, digest_key: str) -> list[Component]:
-        """The components of the call's key, apart from files, without secrets."""
-        request, base = self._request, self._relocation.base
-        environ = request.environ
-        arguments: Iterable[Argument] = request.invocation.arguments
-        if not request.invocation.option_files:  # else their arguments are in an input record
-            scanned = tokens.scan(list(request.arguments))
-            assert not isinstance(scanned, tokens.UnknownOption), "such a call is left to nvcc"
-            arguments = scanned
-
-        def part(shown: str, text: str) -> tuple[str, str]:
-            return shown, object_record.digest(digest_key, text)
-
-        # Variables that an input record may lack; compilers read the working directory's name from PWD.
-        variables = [name for name in environment.OF_ARGUMENTS if name in environ]
-        variables += ["PWD"] if environ.get("PWD", self._cwd) != self._cwd else []
-        return [
-            ("arguments", [part(redaction.shown(each), " ".join(each.tokens)) for each in arguments]),
-            ("environment", [part(name, environ[name]) for name in variables]),
-            ("directory", [(self._cwd, "")]),
-            ("nvcc", [(request.nvcc, "")]),
-            (difference_text.BASE_DIRECTORY, [("NVCCACHE_BASE_DIR", base)] if base else []),
-        ]
-
-
-def _that_matter(components: Iterable[Component]) -> list[Component]:
-    """Components without options that name outputs."""
-    return [
-        (tag, [part for part in parts if part[0].partition(" ")[0].partition("=")[0] not in _OF_OUTPUTS])
-        for tag, parts in components
-    ]
+        """The components of the call's key in this directory, without secrets."""
+        request, here = self._request, self._relocation.in_place()
+        scope = direct.SAME_DIRECTORY
+        components = direct.components_of(scope, request.nvcc, request.invocation, here, request.environ)
+        return object_record.stored_form(components, digest_key)

@@ -13,12 +13,18 @@ import os
 from collections.abc import Iterable, Sequence
 
 from nvccache import outcomes
-from nvccache.explain.difference_text import Component
+from nvccache.commandline import redaction
 from nvccache.files import keys
-from nvccache.store import store
+from nvccache.store import sections, store
 from nvccache.store.store import Store
 from nvccache.values import dataclass, field
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nvccache.files.keys import KeyComponent
+
+Part = tuple[str, str]  # what may be shown of a part, and what distinguishes it from parts that look the same
+Component = tuple[str, list[Part]]  # a tag, and the parts under it
 _MOST_STAGES = 100  # whose components are kept
 
 
@@ -49,23 +55,50 @@ class ObjectRecord:
     stage_reasons: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def directory(self) -> str:
-        return "".join(self.shown("directory"))
-
-    def shown(self, tag: str) -> list[str]:
-        """The parts of a component of its key that may be shown."""
-        return [text for found, parts in self.components if found == tag for text, _ in parts]
-
-    @property
     def has_failed(self) -> bool:
         return self.outcome == outcomes.FAILED
 
 
-def digest(digest_key: str, text: str) -> str:
-    """A digest that shows that a text changed. Without a key of its own, a short text could be guessed."""
-    texts = (("digest key", digest_key), ("text", text))
-    components = [(tag, (part.encode(errors="surrogateescape"),)) for tag, part in texts]
-    return keys.key_of("hidden text", components)
+def stored_form(
+    components: Iterable[KeyComponent], digest_key: str, program: str = "", inputs: Sequence[str] = ()
+) -> list[Component]:
+    """The components of a key as they are compared and kept: for each part what may be shown, and a digest.
+
+    Those of a stage come with the names of its program and its inputs.
+    """
+
+    def digest(text: str) -> str:
+        """Without a key of its own, a short text could be guessed."""
+        hidden = (("digest key", (digest_key,)), ("text", (text.encode(errors="surrogateescape"),)))
+        return keys.key_of("hidden text", hidden)
+
+    stored: dict[str, list[Part]] = {}
+    for tag, raw in components:
+        texts = [part if isinstance(part, str) else part.hex() for part in raw]
+        parts: list[Part]
+        if tag in ("argument", "arguments"):
+            is_of_call = tag == "argument"
+            pairs = [redaction.redacted_argument(texts)] if is_of_call else redaction.redacted_command(texts)
+            parts = [(visible, "" if visible == whole else digest(whole)) for visible, whole in pairs]
+        elif tag == "tool":
+            parts = [
+                (program, texts[0]),
+                *((each, "") if each[:1] == "/" else ("", each) for each in texts[1:]),
+            ]
+        elif tag == "inputs":
+            parts = list(zip(inputs, texts, strict=False))
+        elif tag in ("files", "libraries"):
+            parts = [(path, content) for path, content in sections.in_tuples(texts, 2)]
+        elif tag == "dates":
+            parts = [(each.rsplit(":", 2)[0], each) for each in texts]
+        elif tag == "base directory":
+            parts = [("NVCCACHE_BASE_DIR", digest(each)) for each in texts]
+        elif tag in ("directory", "nvcc"):
+            parts = [(each, "") for each in texts]
+        else:
+            parts = [("", digest(each)) for each in texts]
+        stored.setdefault("arguments" if tag == "argument" else tag, []).extend(parts)
+    return list(stored.items())
 
 
 def key_of(product: str) -> str:
@@ -84,12 +117,7 @@ def add(products: Iterable[str], record: ObjectRecord, cache: Store) -> None:
 
 def find(product: str, cache: Store) -> ObjectRecord | None:
     """The record of the last compile of an object."""
-    return read(key_of(product), cache)
-
-
-def read(key: str, cache: Store) -> ObjectRecord | None:
-    """Like `find`, by the key of the product."""
-    encoded = cache.find_record(store.OBJECT, key)
+    encoded = cache.find_record(store.OBJECT, key_of(product))
     if encoded is None:
         return None
     try:

@@ -6,14 +6,12 @@ equal, its recorded inputs with the present ones. Names no tool.
 
 from __future__ import annotations
 
-from nvccache.commandline import redaction
 from nvccache.execution import find_stage
 from nvccache.explain import difference_text, object_record
 from nvccache.explain.object_record import StageKeys
 from nvccache.plan import model
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
-from nvccache.store import sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
 
     from nvccache.compile.tasks import Task
     from nvccache.execution.staged_call import StagedCall
-    from nvccache.explain.difference_text import Component, Part
-    from nvccache.explain.object_record import ObjectRecord
+    from nvccache.explain.object_record import Component, ObjectRecord
     from nvccache.plan.model import Stage
     from nvccache.records.facts import Present
 
@@ -85,31 +82,9 @@ class StageReasons:
     def _components(self, one: Task, digest_key: str) -> list[Component]:
         """The components of a stage's key without secrets."""
         assert one.action
-        stage = one.stage
-        found: list[Component] = []
-        for tag, raw in one.action.components:
-            parts = [part if isinstance(part, str) else part.hex() for part in raw]
-            described: list[Part] = [("", object_record.digest(digest_key, part)) for part in parts]
-            if tag == "tool":
-                program = (stage.argv[0].rpartition("/")[2], parts[0])
-                described = [program, *((part, "") if part[:1] == "/" else ("", part) for part in parts[1:])]
-            elif tag == "arguments":
-                described = [
-                    (shown, "" if shown == whole else object_record.digest(digest_key, whole))
-                    for shown, whole in redaction.of_tool(parts)
-                ]
-            elif tag == "inputs":
-                read = self._call.read_by(stage)
-                named = (self._called(path, stage) for path in read)
-                described = list(zip(named, parts, strict=False))
-            elif tag in ("files", "libraries"):
-                described = [(path, digest) for path, digest in sections.in_tuples(parts, 2)]
-            elif tag == "dates":
-                described = [(part.rsplit(":", 2)[0], part) for part in parts]
-            elif tag == "directory":
-                described = [(part, "") for part in parts]
-            found.append((tag, described))
-        return found
+        inputs = [self._called(path, one.stage) for path in self._call.read_by(one.stage)]
+        program = one.stage.argv[0].rpartition("/")[2]
+        return object_record.stored_form(one.action.components, digest_key, program, inputs)
 
     def _called(self, path: str, reader: Stage) -> str:
         """A name for an intermediate, from the stage that made it: `cicc's output`."""

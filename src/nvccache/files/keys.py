@@ -4,8 +4,8 @@ A digest names bytes (BLAKE3, 256 bits, LENGTH lower-case hexadecimal characters
 A sum (XXH3, 128 bits) detects damage to our files; it takes a fifth of the time, but is easy to forge.
 
 A key names everything a stage's result depends on: a list of components, each a tag with length-delimited
-parts, so that `-I -O2` and `-I-O2` differ, and so does a part moved to another tag. difference_text.py
-describes how two lists differ.
+parts, so that `-I -O2` and `-I-O2` differ, and so does a part moved to another tag. The same list is what
+`nvccache explain` keeps and compares (explain/).
 """
 
 from __future__ import annotations

@@ -61,52 +61,63 @@ _HOST_PATH_PREFIXES = (  # of host compiler options whose values only locate fil
 _STRING_SYNTAX = '"\\?'  # escapes and trigraphs change these
 
 
-def key_of(
+def components_of(
     scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
-) -> str:
-    """The key of a call; `relocation` is the one that `scopes_of` pairs with the scope."""
-    found: list[KeyComponent] = [("nvcc", (nvcc,))]
+) -> list[KeyComponent]:
+    """All that the key of a call consists of; `relocation` is the one that `scopes_of` pairs with the scope.
+
+    `nvccache explain` compares these components with those of an earlier call.
+    """
+    components: list[KeyComponent] = [("nvcc", (nvcc,))]
     if relocation.base:
-        found.append(("module ids", ("relative",)))  # of sources below the base directory
+        components.append(("base directory", ("set",)))  # module ids of sources below it are relative
     naming: list[Argument] = []
     for argument in invocation.arguments:
         if invocation.is_query or argument.name not in _OUTPUT_OPTIONS:
-            found.append((argument.name or "input", _parts_of(argument, relocation)))
+            components.append(("argument", _parts_of(argument, relocation)))
         else:
             naming.append(argument)
     if len({each.name for each in naming}) < len({(each.name, each.value) for each in naming}):
         # nvcc warns of an option given again with another value.
-        found += [("redefined " + each.name, each.tokens) for each in naming]
+        components += [("argument", _parts_of(each, relocation)) for each in naming]
     wanted = invocation.dependencies
     given = (invocation.output, invocation.output_directory, wanted.output if wanted else "")
-    found.append(("output names", tuple("given" if name else "" for name in given)))
-    cwd, named = os.getcwd(), environ.get("PWD", "")
+    components.append(("output names", tuple("given" if name else "" for name in given)))
+    cwd, pwd = os.getcwd(), environ.get("PWD", "")
     if scope.startswith(SAME_DIRECTORY):
-        found.append(("directory", (cwd, named)))
+        components.append(("directory", (cwd, pwd)))
     else:
         # Compilers take the directory's name from PWD, which prefix maps may not cover.
-        found.append(("directory by another name", ("yes" if named not in ("", cwd) else "no",)))
+        components.append(("directory by another name", ("yes" if pwd not in ("", cwd) else "no",)))
         argv = [token for argument in invocation.arguments for token in argument.tokens]
         mapped = [name for token in argv for name in relocation.mapped_directory(token)]
-        found.append(("mapped directory", tuple(mapped)))
-        found.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
+        components.append(("mapped directory", tuple(mapped)))
+        components.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
     if scope.endswith(SAME_OUTPUTS):
-        found.append(("outputs", given))
-        found.append(("their places", tuple(os.path.relpath(name, cwd) if name else "" for name in given)))
-    return keys.key_of("call " + scope, found)
+        components.append(("outputs", given))
+        places = tuple(os.path.relpath(name, cwd) if name else "" for name in given)
+        components.append(("places of outputs", places))
+    return components
+
+
+def key_of(
+    scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
+) -> str:
+    """The key of a call."""
+    return keys.key_of("call " + scope, components_of(scope, nvcc, invocation, relocation, environ))
 
 
 def _parts_of(argument: Argument, relocation: Relocation) -> tuple[str, ...]:
-    """The key parts of an argument; paths are encoded only where they merely locate files.
+    """The token of a switch, or name and value; paths are encoded only where they merely locate files.
 
     Elsewhere a path may be arbitrary text: of `-DROOT=/base/linux` the preprocessor makes `/base/1`.
     """
-    texts = argument.tokens if argument.value is None else (argument.value,)
-    if argument.name in _PATH_OPTIONS or (argument.name == "define-macro" and _is_string(texts[0])):
-        return tuple(map(relocation.encode_within, texts))
-    if argument.name in _HOST_OPTIONS:
-        return tuple([_encoded_list(text, relocation) for text in texts])
-    return tuple(texts)
+    name, value = argument.name, argument.value
+    if value is None:
+        return argument.tokens
+    if name in _PATH_OPTIONS or (name == "define-macro" and _is_string(value)):
+        return name, relocation.encode_within(value)
+    return name, _encoded_list(value, relocation) if name in _HOST_OPTIONS else value
 
 
 def _is_string(definition: str) -> bool:

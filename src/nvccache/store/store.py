@@ -8,7 +8,7 @@
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
       private-v1/ab/<key>        output of a dry run, or the command that a wrapper starts; never sent
       memo-v1/ab/<key>           can be computed again, such as the digests of the files in a directory
-      object-v6/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
+      object-v7/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py
       journal/usage-v4           running count of bytes; see layout.py
       tmp/                       files that are being written
@@ -36,7 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v4", "memo-v1", "replay-v14", "object-v6"
+BLOB, RECORD, MEMO, REPLAY, OBJECT = "blob-v3", "record-v4", "memo-v1", "replay-v14", "object-v7"
 PRIVATE = "private-v1"
 BUCKETS = (BLOB, RECORD, PRIVATE, MEMO, REPLAY, OBJECT)
 COMPRESSED = ".zst"

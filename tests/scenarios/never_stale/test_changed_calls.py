@@ -101,7 +101,7 @@ ENVIRONMENT = {
         then=Call("-isystem two", {"CPATH": "one"}),
     ),
     "NVCC_PREPEND_FLAGS": Case(
-        cause=("`NVCC_PREPEND_FLAGS` changed", ANOTHER_VALUE),
+        cause=ANOTHER_VALUE,
         files=HEADER,
         call=Call(variables={"NVCC_PREPEND_FLAGS": "-DX=1"}),
         then=Call(variables={"NVCC_PREPEND_FLAGS": "-DX=2"}),

@@ -65,9 +65,26 @@ def test_a_text_is_shown_without_what_the_line_hides():
     ],
 )  # fmt: skip
 def test_a_tools_options_are_shown_with_their_values(argv, shown):
-    found = redaction.of_tool(argv)
+    found = redaction.redacted_command(argv)
     assert [text for text, _ in found] == shown
     assert " ".join(whole for _, whole in found) == " ".join(argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (["--define-macro", "KEY=s3cret", "-D", "N s3cret"], ["-DKEY=…", "-DN…"]),
+        (["-Xcompiler=-O2,-DKEY=s3cret", "--optimize=2"], ["-Xcompiler -O2,-DKEY=…", "-O2"]),
+        (["--gpu-architecture", "sm_80", "-x", "cu", "-G"], ["-arch=sm_80", "-x=cu", "-G"]),
+        (["a.cu", "-fmade-up"], ["a.cu", "-fmade-up"]),
+    ],
+)
+def test_arguments_of_a_key_are_shown_in_their_usual_spelling(argv, shown):
+    parts = [
+        each.tokens if each.value is None else (each.name, each.value)
+        for each in redaction.arguments_of(argv)
+    ]
+    assert [redaction.redacted_argument(each)[0] for each in parts] == shown
 
 
 def test_inputs_are_known_by_their_endings_in_lines_that_nvcc_would_not_understand():

@@ -34,12 +34,6 @@ def test_added_and_removed_parts_are_under_their_tag(parts, added, removed):
     assert found([ARGV, ("files", parts)], [ARGV, FILES]) == [("files", added, removed)]
 
 
-def test_components_of_one_tag_are_taken_together():
-    parts = FILES[1]
-    assert found([("files", parts), ("files", parts)], [("files", parts * 2)]) == []
-    assert found([("files", parts), ("files", parts)], [FILES]) == [("files", parts, [])]
-
-
 @pytest.mark.parametrize(
     ("now", "before", "clauses"),
     [

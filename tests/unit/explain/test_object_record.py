@@ -41,10 +41,24 @@ def test_it_can_only_be_read_by_its_owner(cache):
     assert os.stat(path).st_mode & 0o077 == 0
 
 
+def hidden(text: str, digest_key: str = "key") -> str:
+    """The digest that is stored of the value of a macro."""
+    ((_, [(shown, digest)]),) = object_record.stored_form([("arguments", (f"-DX={text}",))], digest_key)
+    assert shown == "-DX=…"
+    return digest
+
+
 def test_digests_differ_with_the_text_and_with_the_key():
-    texts = {object_record.digest(key, text) for key in ("a", "b") for text in ("x", "y", "\udcff")}
-    assert len(texts) == 6
-    assert object_record.digest("a", "x") == object_record.digest("a", "x")
+    assert len({hidden(text, key) for key in ("a", "b") for text in ("x", "y", "\udcff")}) == 6
+    assert hidden("x") == hidden("x")
+
+
+def test_components_of_one_tag_are_stored_together():
+    arguments = [("argument", ("-G",)), ("argument", ("define-macro", "A")), ("nvcc", ("/nvcc",))]
+    assert object_record.stored_form(arguments, "key") == [
+        ("arguments", [("-G", ""), ("-DA", "")]),
+        ("nvcc", [("/nvcc", "")]),
+    ]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"stages": [], "components": []}', b'{"stages": 1}'])
