@@ -130,6 +130,7 @@ def _compile(
         is_recaching=config.recache,
         base=relocation.base,
         checkout=relocation.checkout,
+        files=request.now,
     )
     context = rehearsals.applied(context)  # the checks below need the commands of wrappers
     problem = build.cannot_be_kept(context.plan.stages, request.invocation.keep_directory)

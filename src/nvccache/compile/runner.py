@@ -26,7 +26,7 @@ from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.store import store
 from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, StageEvent
-from nvccache.values import dataclass
+from nvccache.values import dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(context: Context, resources: Resources) -> tuple[StagedCall, Report]:
             return call, _Attempt(call, resources, ran).carry_out()
         except BeginAgainError as again:
             resources.progress.note(str(again))
-            context, before = again.context, call
+            context, before = replace(again.context, files=None), call
 
 
 class _Attempt:

@@ -122,7 +122,9 @@ class Schedule:
 
         def publish() -> None:
             try:
-                self._learned.append(publish_stage.publish(self._call, task.stage, action, made))
+                learned = publish_stage.publish(self._call, task.stage, action, made)
+                self._learned.append(learned)
+                task.record_name = learned.record_name
             finally:
                 self._others.give_up(task)
 

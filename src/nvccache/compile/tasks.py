@@ -46,6 +46,7 @@ class Task:
         self.action: Action | None = None  # its keys, once it has been looked up
         self.found: Pair | None = None  # its result from a cache
         self.made: Made | None = None  # or from a run
+        self.record_name = ""  # of that result in the cache
         self.completed: Completed | None = None
         self.event: StageEvent | None = None  # set when the call has ended
         self.promises: list[Promise] = []  # begun and not ended

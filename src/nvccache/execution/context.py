@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
     from nvccache.observation.observer import Watch
+    from nvccache.records.facts import Present
     from nvccache.records.rehearsed import Rehearsal
 
 
@@ -30,6 +31,7 @@ class Context:
     base: str = ""  # base_dir.py
     checkout: str = ""  # base_dir.py
     rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
+    files: Present | None = None  # the state of files in which records were looked up before
     # Assumptions that save time, see attempts.py.
     ignores_lines: bool = False
     is_in_place: bool = True

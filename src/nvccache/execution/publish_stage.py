@@ -106,7 +106,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
         front_key = find_stage.key_in_directory(call, front_key)
     pair = Pair(find_stage.front_of(call, stage, front_key, scope), read, result)
     record.add(pair, call.store, call.context.since_ns)
-    learned.is_bound = scope == SAME_ID
+    learned.is_bound, learned.record_name = scope == SAME_ID, pair.name
     return ""
 
 

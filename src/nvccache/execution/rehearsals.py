@@ -55,7 +55,7 @@ class _Rehearsals:
         self._inputs = ObservedInputs(
             context.store, context.cwd, context.plan.scratch, context.since_ns, context.checkout
         )
-        self._now = facts.Present(self._environ, context.store)
+        self._now = facts.Present(self._environ, context.store, context.files)
         self._failed: set[str] = set()  # the wrappers that could not be rehearsed
 
     def plan(self) -> Plan:

@@ -43,7 +43,7 @@ class StagedCall:
         self.store = context.store
         self.cwd = context.cwd
         self.environ = context.environ
-        self.now = Present(self.environ, context.store)
+        self.now = Present(self.environ, context.store, context.files)
         self.outputs = {out.path: (stage, out) for stage in plan.stages for out in stage.outputs}
         self.workspace = Workspace(plan.scratch, context.store, plan.included, self._id_in)
         self._module_ids: dict[str, bytes] = {}  # by the files that they are read from
@@ -129,6 +129,7 @@ class Known:
         self.dated_files: list[str] = []
         self.reasons_against_record: list[str] = []  # clauses
         self.is_bound = False  # whether a result depends on the names of the products
+        self.record_name = ""  # of the stored result (record.Pair.name)
 
     def add_action(self, action: Action) -> None:
         self.dated_files += action.dated

@@ -46,7 +46,7 @@ class Explanation:
         self._request, self._cache, self._relocation = request, cache, relocation
         self._cwd = os.getcwd()
         self._objects = [os.path.join(self._cwd, product) for product in products]
-        self._now = Present(request.environ, cache)
+        self._now = Present(request.environ, cache, request.now)
         self.cause = self._find_cause()
 
     def end(self, report: Report, call: StagedCall) -> None:

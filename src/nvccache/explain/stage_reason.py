@@ -6,12 +6,12 @@ equal, its recorded inputs with the present ones. Names no tool.
 
 from __future__ import annotations
 
-from nvccache.execution import find_stage
 from nvccache.explain import difference_text, object_record
 from nvccache.explain.object_record import StageKeys
 from nvccache.plan import model
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
+from nvccache.records.facts import Present
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
     from nvccache.explain.object_record import Component, ObjectRecord
     from nvccache.plan.model import Stage
-    from nvccache.records.facts import Present
 
 FIRST = "first compile of this stage"
 NOT_CACHED = "its results are not cached"
@@ -42,7 +41,7 @@ class StageReasons:
         self._call = call
         self._looked_up = looked_up
         self._names = model.names_of(call.plan.stages)
-        self._now = now.in_environment(call.environ)
+        self._now = Present(call.environ, call.store, now)
         self._clauses: dict[str, list[str]] = {}  # by the name of the stage
 
     def keys_of_stages(self, digest_key: str) -> list[StageKeys]:
@@ -50,11 +49,9 @@ class StageReasons:
         found = []
         for one in self._looked_up:
             if one.action is not None and one.action.is_cached:
-                fronts = find_stage.fronts(self._call, one.stage, one.action)
-                newest = (pair for front in fronts for pair in record.all_pairs(front, self._call.store))
-                pair = one.found or next(newest, None)
+                record_name = one.found.name if one.found else one.record_name
                 name = self._names[id(one.stage)]
-                found.append(StageKeys(name, pair.name if pair else "", self._components(one, digest_key)))
+                found.append(StageKeys(name, record_name, self._components(one, digest_key)))
         return found
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:

@@ -214,6 +214,7 @@ class _StageInputs:
     def __init__(self, call: ObservedInputs, observation: Observation, subject: Subject) -> None:
         self._call = call
         self._subject = subject
+        self._program = subject.program
         self._all = own = observation.processes
         if subject.is_rehearsed and wrapper_command.ends_in_exec(observation):
             # What the wrapper read affects only its command, and is in the record of its rehearsal.
@@ -225,7 +226,7 @@ class _StageInputs:
         self._created = frozenset(map(os.path.normpath, observation.written))
         self._in_key = subject.known
         if subject.is_known_by_content:
-            self._in_key |= {subject.program, os.path.realpath(subject.program)}
+            self._in_key |= {self._program, os.path.realpath(self._program)}
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
         searched = [
             library_search.paths_instead(process, subject.environ, process.program in self._in_key)
@@ -263,7 +264,7 @@ class _StageInputs:
 
         The same tool in another toolkit would read the files there.
         """
-        program = os.path.realpath(self._subject.program)
+        program = os.path.realpath(self._program)
         root = os.path.dirname(os.path.dirname(program)) + "/"
         for path, kind in zip(made.files, made.kinds, strict=True):
             if kind == LIBRARY and os.path.basename(path) in loader.OF_NVIDIAS_TOOLS:
@@ -287,8 +288,8 @@ class _StageInputs:
                     made.dates.append((path, presence.status_of(path)))
             ran = (process.program, *process.started)
             kinds.update((path, PROGRAM) for path in ran if self._is_relevant(path))
-        called = self._subject.program
-        kinds |= {called: PROGRAM} if called and self._is_relevant(called) else {}
+        if self._program and self._is_relevant(self._program):
+            kinds[self._program] = PROGRAM
         kinds |= dict.fromkeys(self._call.present(self._searched), LIBRARY)
         made.dates = sorted(set(made.dates))
         self._call.files.put_into(made, kinds)

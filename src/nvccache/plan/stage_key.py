@@ -40,16 +40,17 @@ def of_stage(
     are files whose date and size affect the result; `module_ids` occur in its inputs, but are masked in their
     digests. Raises OSError if its tool or one of its files cannot be read.
     """
+    program = toolchain.program_of(stage.argv[0], environ)
     found: list[KeyComponent] = [
         ("stage", (stage.kind,)),
-        ("tool", tuple(tool_parts(stage, environ, store))),
+        ("tool", tuple(_tool_parts(stage, program, store))),
         ("arguments", stage.key_argv),
         ("inputs", tuple(input_digests)),
         ("files", tuple(_file_parts(stage))),
     ]
-    if is_known_by_content(stage, environ):
+    if _is_known_by_content(stage, program):
         # A record names libraries of the toolkit that was used: in another one, the same are to be found.
-        own = loader.own_directories(toolchain.resolve(stage.argv[0], environ.get("PATH", "")), environ)
+        own = loader.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
     if stage.becomes:
         found.append(("wrapper", stage.becomes))
@@ -77,15 +78,21 @@ def _visible_names(stage: Stage) -> list[str]:
 
 def tool_parts(stage: Stage, environ: Mapping[str, str], store: Store) -> list[str]:
     """What identifies the tool; its path, too, unless the tool finds no files relative to itself."""
-    digest = toolchain.identify(stage.argv[0], environ, store)
-    program = toolchain.resolve(stage.argv[0], environ.get("PATH", ""))
-    known = is_known_by_content(stage, environ)
+    return _tool_parts(stage, toolchain.program_of(stage.argv[0], environ), store)
+
+
+def _tool_parts(stage: Stage, program: str, store: Store) -> list[str]:
+    digest = toolchain.digest_of_program(program, store)
+    known = _is_known_by_content(stage, program)
     return [digest] if known else [digest, program, os.path.realpath(program)]
 
 
 def is_known_by_content(stage: Stage, environ: Mapping[str, str]) -> bool:
     """Whether keys identify the tool by content, wherever it is: not a script. Raises OSError."""
-    program = toolchain.resolve(stage.argv[0], environ.get("PATH", ""))
+    return _is_known_by_content(stage, toolchain.resolve(stage.argv[0], environ.get("PATH", "")))
+
+
+def _is_known_by_content(stage: Stage, program: str) -> bool:
     return stage.is_located_anywhere and elf.interpreter(program) is not None
 
 

@@ -19,6 +19,7 @@ from nvccache.files.presence import (
     digest_of_listing,
     duplicate_headers,
     identities,
+    state_of,
     status_of,
 )
 from nvccache.toolkit import processor
@@ -65,24 +66,22 @@ class Difference:
 
 
 class Present:
-    """The current state of files, environment and machine; each file is read once for all input records."""
+    """The current state of files, environment and machine; each file is looked at once for all input records.
 
-    __slots__ = ("_answers", "_cache", "_digests", "_known", "environ", "since_ns")
+    With `files`, the files are as that state has them.
+    """
 
-    def __init__(self, environ: Mapping[str, str], cache: Store) -> None:
+    __slots__ = ("_answers", "_cache", "_digests", "_known", "_links", "_states", "environ", "since_ns")
+
+    def __init__(self, environ: Mapping[str, str], cache: Store, files: Present | None = None) -> None:
         self.environ = environ
         self._cache = cache  # has memos of what the machine is
         self._answers: dict[tuple[str, str], str] = {}
-        self.since_ns = time.time_ns()  # before the first file is read
-        self._known: dict[str, Signature | None] = {}
-        self._digests: dict[str, str] = {}
-
-    def in_environment(self, environ: Mapping[str, str]) -> Present:
-        """The same files, for a program with another environment."""
-        other = Present(environ, self._cache)
-        other._known, other._digests = self._known, self._digests
-        other.since_ns = self.since_ns
-        return other
+        self.since_ns: int = files.since_ns if files else time.time_ns()  # before the first file is read
+        self._known: dict[str, Signature | None] = files._known if files else {}
+        self._digests: dict[str, str] = files._digests if files else {}
+        self._states: dict[str, str] = files._states if files else {}
+        self._links: dict[str, bool] = files._links if files else {}
 
     def signature(self, path: str) -> Signature | None:
         if path not in self._known:
@@ -97,6 +96,17 @@ class Present:
                 known.update(zip(paths, found, strict=True))
                 return list(found)
         return [known[path] if path in known else self.signature(path) for path in paths]
+
+    def state(self, path: str) -> str:
+        """What exists at a path, see presence.py."""
+        if path not in self._states:
+            self._states[path] = state_of(path)
+        return self._states[path]
+
+    def is_link(self, path: str) -> bool:
+        if path not in self._links:
+            self._links[path] = os.path.islink(path)
+        return self._links[path]
 
     def answer(self, topic: str, subject: str) -> str:
         """The current digest for a question about the machine; see `answer` below."""
@@ -143,7 +153,7 @@ def _links(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Di
 
 
 def _plain(rows: list[str], read: Read, now: Present) -> Iterator[Difference]:
-    return (Difference("moved", path) for path in rows if os.path.islink(path))
+    return (Difference("moved", path) for path in rows if now.is_link(path))
 
 
 def _listings(rows: list[tuple[str, str]], read: Read, now: Present) -> Iterator[Difference]:

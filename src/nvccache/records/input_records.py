@@ -348,7 +348,7 @@ def _of_files(input_record: InputRecord, now: Present) -> Iterator[Difference]:
             now.learn(path, digest)
         elif now.digest(path) != digest or (kind == PROGRAM and not os.access(path, os.X_OK)):
             yield Difference("changed", path)
-        elif kind == SOURCE and path not in links and os.path.islink(path):
+        elif kind == SOURCE and path not in links and now.is_link(path):
             yield Difference("moved", path)  # gcc names system headers by the targets of links
 
 
@@ -361,13 +361,13 @@ def _of_directories(input_record: InputRecord, now: Present) -> Iterator[Differe
         input_record.directories, recorded, signed, input_record.names, strict=True
     ):
         if is_now is None or is_now != was:
-            yield from _of_names(directory, names)
+            yield from _of_names(directory, names, now)
 
 
-def _of_names(directory: str, names: Iterable[str]) -> Iterator[Difference]:
+def _of_names(directory: str, names: Iterable[str], now: Present) -> Iterator[Difference]:
     for name in names:
         path = name[1:] if directory == "." else os.path.join(directory, name[1:])
-        state = presence.state_of(path)
+        state = now.state(path)
         if state != name[0]:
             what = "appeared" if name[0] == ABSENT else "gone" if state == ABSENT else "changed"
             yield Difference(what, path.removeprefix("./"))

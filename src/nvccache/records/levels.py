@@ -88,7 +88,7 @@ def _answer_parsed(
     from nvccache.records import direct, input_records, record
     from nvccache.records.facts import Present
 
-    now = Present(request.environ, cache)
+    now = request.now = Present(request.environ, cache, request.now)
     found = direct.find(_fronts(request), request.invocation, cache, now, remote_records)
     if not found:
         return None

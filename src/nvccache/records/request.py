@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.commandline.invocation import Invocation
     from nvccache.config import Config
+    from nvccache.records.facts import Present
     from nvccache.records.input_records import InputRecord
 
 _PROGRAM = b"\x7fELF"
@@ -24,6 +25,7 @@ class Request:
         "invocation",
         "is_script",
         "is_waiting",
+        "now",
         "nvcc",
         "script",
     )
@@ -42,6 +44,7 @@ class Request:
         self.config = config
         self.script = script  # the call of the script that made this one
         self.is_script = not script and is_script(nvcc)
+        self.now: Present | None = None  # the state of files in which its records were looked up
         # Of a script:
         self.input_record: InputRecord | None = None  # of its rehearsal; None if there can be none
         self.is_waiting = False  # it starts nvcc as a child and waits, instead of exec

@@ -41,8 +41,12 @@ def own_directories(program: str, environ: Mapping[str, str]) -> list[str]:
     return [
         os.path.abspath(directory)
         for directory in first_directories(program, environ)
-        if "$" in directory or any(os.path.exists(os.path.join(directory, name)) for name in OF_NVIDIAS_TOOLS)
+        if "$" in directory or (os.path.isdir(directory) and _has_library(directory))
     ]
+
+
+def _has_library(directory: str) -> bool:
+    return any(os.path.exists(os.path.join(directory, name)) for name in OF_NVIDIAS_TOOLS)
 
 
 def libraries_of(program: str, environ: Mapping[str, str]) -> list[str] | None:

@@ -43,24 +43,20 @@ def digest_of_program(path: str, store: Store) -> str:
     return digest
 
 
-def identify(name: str, environ: Mapping[str, str], store: Store) -> str:
-    """The digest of one of NVIDIA's tools; raises OSError if there is no such program."""
-    return digest_of_program(_resolve_or_raise(name, environ), store)
-
-
 def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
     """Whether `name` starts the binary of gcc or clang, not a script or a wrapper of another name.
 
     Raises OSError if there is no such program.
     """
-    real_path = os.path.realpath(_resolve_or_raise(name, environ))
+    real_path = os.path.realpath(program_of(name, environ))
     real_name = os.path.basename(real_path)
     with open(real_path, "rb") as stream:
         is_elf = stream.read(len(elf.MAGIC)) == elf.MAGIC
     return is_elf and any(part in real_name for part in ("gcc", "g++", "clang", "c++"))
 
 
-def _resolve_or_raise(name: str, environ: Mapping[str, str]) -> str:
+def program_of(name: str, environ: Mapping[str, str]) -> str:
+    """The program that a shell with this environment would start; raises OSError if there is none."""
     path = resolve(name, environ.get("PATH", ""))
     if not path:
         raise FileNotFoundError(f"no program `{name}`")

@@ -12,6 +12,7 @@ from answering import Answering
 from nvccache.files import presence, signatures
 from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
+from nvccache.records.facts import Present
 from nvccache.records.input_records import InputRecord
 from nvccache.store import sections
 from world import ENVIRON, differences, everything
@@ -196,7 +197,7 @@ def test_each_file_is_looked_at_once_in_a_call_and_read_only_if_its_signature_di
     first = now.signatures(["late/a.h"])
     (place / "late/a.h").write_text("other")
     assert now.signatures(["late/a.h", "missing"]) == [*first, None]
-    other = now.in_environment({"ASKED": "2"})
+    other = Present({"ASKED": "2"}, None, now)
     assert (other.signatures(["late/a.h"]), other.environ) == (first, {"ASKED": "2"})
 
 

@@ -58,7 +58,7 @@ def test_a_word_with_a_slash_is_not_looked_for(tmp_path, monkeypatch):
 
 def test_a_program_that_is_nowhere_raises(cache):
     with pytest.raises(FileNotFoundError):
-        toolchain.identify("no-such-tool", {"PATH": "/usr/bin"}, cache)
+        toolchain.program_of("no-such-tool", {"PATH": "/usr/bin"})
 
 
 def test_the_first_missing_program_is_named(tmp_path):
@@ -70,61 +70,61 @@ def test_the_first_missing_program_is_named(tmp_path):
 
 def test_a_program_is_its_content_wherever_it_lies(tmp_path, cache):
     first, second = _script(tmp_path / "a", "echo 1"), _script(tmp_path / "b", "echo 1")
-    assert toolchain.identify(first, {}, cache) == toolchain.identify(second, {}, cache)
-    assert toolchain.identify(first, {}, cache) == keys.digest_file(first)
+    assert toolchain.digest_of_program(first, cache) == toolchain.digest_of_program(second, cache)
+    assert toolchain.digest_of_program(first, cache) == keys.digest_file(first)
 
 
 def test_a_link_is_what_it_points_to(tmp_path, cache, settled):
     first, second = _script(tmp_path / "a", "echo 1"), _script(tmp_path / "b", "echo 2")
     link = tmp_path / "link"
     link.symlink_to(first)
-    before = toolchain.identify(str(link), {}, cache)
+    before = toolchain.digest_of_program(str(link), cache)
     link.unlink()
     link.symlink_to(second)
     assert before == keys.digest_file(first)
-    assert toolchain.identify(str(link), {}, cache) == keys.digest_file(second)
+    assert toolchain.digest_of_program(str(link), cache) == keys.digest_file(second)
 
 
 def test_a_digest_is_remembered_and_not_made_again(tmp_path, cache, settled, monkeypatch):
     path = _script(tmp_path / "tool", "")
-    before = toolchain.identify(path, {}, cache)
+    before = toolchain.digest_of_program(path, cache)
     monkeypatch.setattr(keys, "digest_file", None)
-    assert toolchain.identify(path, {}, cache) == before
+    assert toolchain.digest_of_program(path, cache) == before
 
 
 def test_a_digest_of_what_has_just_changed_is_not_remembered(tmp_path, cache):
     path = Path(_script(tmp_path / "tool", "echo 1"))
-    before = toolchain.identify(str(path), {}, cache)
+    before = toolchain.digest_of_program(str(path), cache)
     status = path.stat()
     path.write_text("#!/bin/sh\necho 2\n")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert toolchain.identify(str(path), {}, cache) != before
+    assert toolchain.digest_of_program(str(path), cache) != before
     assert not list((tmp_path / "cache").rglob("memo-*/*/*"))
 
 
 def test_other_content_of_the_same_size_and_date_is_noticed(tmp_path, cache, settled):
     path = Path(_script(tmp_path / "tool", "echo 1"))
     os.utime(path, (LONG_AGO, LONG_AGO))
-    before = toolchain.identify(str(path), {}, cache)
+    before = toolchain.digest_of_program(str(path), cache)
     path.write_text("#!/bin/sh\necho 2\n")
     os.utime(path, (LONG_AGO, LONG_AGO))
-    assert toolchain.identify(str(path), {}, cache) != before
+    assert toolchain.digest_of_program(str(path), cache) != before
 
 
 def test_a_program_replaced_by_one_of_the_same_size_and_date_is_noticed(tmp_path, cache, settled):
     path, other = Path(_script(tmp_path / "tool", "echo 1")), Path(_script(tmp_path / "other", "echo 2"))
     for file in (path, other):
         os.utime(file, (LONG_AGO, LONG_AGO))
-    before = toolchain.identify(str(path), {}, cache)
+    before = toolchain.digest_of_program(str(path), cache)
     other.rename(path)
-    assert toolchain.identify(str(path), {}, cache) != before
+    assert toolchain.digest_of_program(str(path), cache) != before
 
 
 def test_the_same_content_under_a_new_date_is_the_same_program(tmp_path, cache, settled):
     path = _script(tmp_path / "tool", "echo 1")
-    before = toolchain.identify(path, {}, cache)
+    before = toolchain.digest_of_program(path, cache)
     os.utime(path, (LONG_AGO, LONG_AGO))
-    assert toolchain.identify(path, {}, cache) == before
+    assert toolchain.digest_of_program(path, cache) == before
 
 
 def test_only_regular_files_are_regular_files(tmp_path):
