@@ -41,7 +41,7 @@ REASONS = {
     "unreadable_option_file": "an option file cannot be read as nvcc reads it",
     "unreadable_environment": "versions of nvcc split NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS differently",
     "irremovable_option": "-t or -jobserver cannot be left out of the dry run, or nvcc would warn about it",
-    "keeps_intermediates": "-objtemp, or -keep with commands or debug information that may name kept files",
+    "keeps_intermediates": "with -keep, -save-temps or -objtemp nvcc keeps intermediate files",
     "verbose": "the call asks nvcc to print its commands (-v)",
     "time_report": "the call asks for times (-time, -fdevice-time-trace)",
     "host_side_output": "a host compiler option writes files (-save-temps, -MD; in links also --coverage)",

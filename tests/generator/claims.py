@@ -84,18 +84,7 @@ def examine(line: RandomLine, site: Site) -> Case:
     if isinstance(planned, Bypass):
         return Case(line, plain, (), planned, call, transcript, None)
     commands = tuple(dry_runs.split_by_shell(plain, site.directory)) if plain.status == 0 else ()
-    if call.keep_directory is not None:
-        commands = tuple(_unkept(argv, planned, call.keep_directory) for argv in commands)
     return Case(line, plain, commands, None, call, transcript, planned)
-
-
-def _unkept(argv: Sequence[str], planned: Plan, prefix: str) -> tuple[str, ...]:
-    """nvcc's words with the names of what it keeps in the scratch directory, where the plan has them."""
-    outputs = [output for stage in planned.stages for output in stage.outputs if not output.destination]
-    paths = {prefix + os.path.basename(output.path): output.path for output in outputs}
-    names = "|".join(re.escape(name) for name in sorted(paths, key=len, reverse=True))
-    whole = re.compile(rf'(?<![^=,"])(?:{names})(?![^,"])')
-    return tuple(whole.sub(lambda match: paths[match[0]], word) for word in argv)
 
 
 def violations(case: Case, site: Site) -> list[str]:
@@ -130,9 +119,7 @@ def _of_commands(case: Case, site: Site) -> Iterator[str]:
     """The stages are nvcc's commands, in their order, but for the names of temporary files."""
     assert case.plan
     ours = TemporaryNames.within(site.scratch)
-    theirs = TemporaryNames.within(site.scratch)
-    if not case.plan.keeps_intermediates:
-        theirs = TemporaryNames.of_nvcc(site.temporary)
+    theirs = TemporaryNames.of_nvcc(site.temporary)
     expected = [theirs.numbered(_comparable(argv, site)) for argv in case.commands]
     found = [ours.numbered(_comparable(argv, site)) for argv in _as_dry_run(case, site)]
     if len(expected) != len(found):

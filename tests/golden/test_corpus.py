@@ -71,11 +71,7 @@ def plans(decided) -> dict[str, Plan]:
 @functools.cache
 def _decide(directory: Path) -> Outcomes:
     cases = [recordings.read_case(path) for path in sorted(directory.glob("*.txt"))]
-    found = {case.name: recordings.outcome(case) for case in cases}
-    # With -keep the recording differs from our dry runs, which name a directory of their own.
-    return {
-        name: (call, end) for name, (call, end) in found.items() if not call or call.keep_directory is None
-    }
+    return {case.name: recordings.outcome(case) for case in cases}
 
 
 def _shown(outcome: Plan | Bypass) -> str:

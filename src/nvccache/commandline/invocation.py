@@ -68,6 +68,7 @@ _BYPASSING = (
 )
 _LATE_BYPASSING = (
     ("source_in_ptx", ("source-in-ptx",)),
+    ("keeps_intermediates", ("keep",)),
     ("device_tool_files", ("apply-controls",)),
 )
 
@@ -75,7 +76,7 @@ _LATE_BYPASSING = (
 _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 # They affect how nvcc runs, not its product, but scramble its dry run or break it (CUDA 12.4). Our dry run
 # already sets the last three, and nvcc would warn about a second directory.
-_REMOVED = frozenset(["jobserver", "threads", "time", "keep", "save-temps", "keep-dir"])
+_REMOVED = frozenset(["jobserver", "threads", "time", "keep-dir"])
 _MAX_OPTION_FILE = 1 << 20
 _MAX_NESTING = 8
 _MOST_LINKS = 40  # of the kernel
@@ -118,7 +119,6 @@ class Invocation:
     mode: str  # one of MODES, LINKS or QUERIES
     inputs: tuple[str, ...]
     output: str  # -o as typed, or empty; of a query, the file that it writes
-    keep_directory: str | None  # of -keep, with a trailing slash; empty is the working directory
     output_directory: str  # -odir as typed, or empty
     options: frozenset[str]  # canonical names, without those set to false
     option_files: tuple[str, ...]  # of --options-file
@@ -192,7 +192,6 @@ def _build(line: _CommandLine, options: frozenset[str], mode: str, host_flags: t
     invocation.options = options
     invocation.option_files = tuple(line.option_files)
     invocation.host_flags = host_flags
-    invocation.keep_directory = _keep_directory(line.arguments) if "keep" in options else None
     before, after = line.in_variables
     spelled = [*before, *line.typed, *after]
     invocation.includes_variables = any(argument.name in _REMOVED for argument in (*before, *after))
@@ -217,12 +216,6 @@ def _output(arguments: Sequence[Argument], mode: str) -> str:
     options = {"information": (), "preprocess_only": ("output-file", "dependency-output")}
     named = (last_value(arguments, name) for name in options.get(mode, ("output-file",)))
     return next(filter(None, named), "")
-
-
-def _keep_directory(arguments: Sequence[Argument]) -> str:
-    """The prefix that nvcc gives to intermediate files: the directory as typed, with one slash."""
-    directory = last_value(arguments, "keep-dir") or ""
-    return directory.rstrip("/") + "/" if directory else ""
 
 
 def _collect(arguments: Sequence[str], environ: Mapping[str, str]) -> _CommandLine | Bypass:

@@ -34,13 +34,7 @@ class BeginAgainError(Exception):
 
 def first(context: Context) -> Context:
     """The context of the first attempt."""
-    # With -keep, intermediates have to equal nvcc's.
-    is_free = not context.plan.keeps_intermediates
-    return replace(
-        context,
-        ignores_lines=is_free,
-        is_in_place=object_path.is_in_place(context),
-    )
+    return replace(context, ignores_lines=True, is_in_place=object_path.is_in_place(context))
 
 
 def plan_of(context: Context) -> Plan:

@@ -132,10 +132,7 @@ def _compile(
         checkout=relocation.checkout,
         files=request.now,
     )
-    context = rehearsals.applied(context)  # the checks below need the commands of wrappers
-    problem = build.cannot_be_kept(context.plan.stages, request.invocation.keep_directory)
-    if problem:
-        return _left_to_nvcc(problem, request)
+    context = rehearsals.applied(context)  # the check below needs the commands of wrappers
     if object_path.is_left_to_nvcc(context):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
     if explaining:

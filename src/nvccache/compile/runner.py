@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log, module_id
+from nvccache import log
 from nvccache.compile import attempts
 from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.call import Report
@@ -18,7 +18,6 @@ from nvccache.compile.schedule import Schedule
 from nvccache.compile.tasks import State
 from nvccache.execution import run_stage
 from nvccache.execution.staged_call import StagedCall
-from nvccache.files import elf
 from nvccache.plan import model
 from nvccache.plan.model import DependencyFile
 from nvccache.preprocessed import passes
@@ -200,13 +199,10 @@ class _Attempt:
             report.status = completed.status
             # With -t, nvcc returns 255 whatever fails.
             is_odd = self._invocation.threads != 1 and "threads" in self._invocation.options
-            is_odd |= plan.keeps_intermediates  # nvcc leaves those that it has made before
             is_odd |= self._may_fail_by_observer(task)
             if is_odd or not _is_source_error(task.stage, completed, plan.scratch):
                 report.leave_to_nvcc = "odd_failure"
-        elif _names_intermediates(task.stage, self._call):
-            report.leave_to_nvcc = "keeps_intermediates"
-        elif not _deliver(task, self._call, self._invocation.keep_directory or ""):
+        elif not _deliver(task, self._call):
             report.leave_to_nvcc = "unwritable_output"
         else:
             self._tasks.delivered(task)
@@ -234,33 +230,15 @@ def _is_source_error(stage: Stage, completed: Completed, scratch: str) -> bool:
     )
 
 
-def _names_intermediates(stage: Stage, call: StagedCall) -> bool:
-    """Whether a wrapper made an object name intermediates, which the user keeps under other paths."""
-    if not call.plan.keeps_intermediates or not stage.tool.is_host_compiler:
-        return False
-    scratch = os.fsencode(call.plan.scratch)
-    products = [run_stage.content_of(call, out) for out in stage.outputs if out.destination]
-    return any(scratch in content or elf.hides_text(content) for content in products)
-
-
-def _deliver(task: Task, call: StagedCall, kept_in: str) -> bool:
+def _deliver(task: Task, call: StagedCall) -> bool:
     """Write a stage's products to the user's paths; False if that fails, and nvcc has to report why."""
     wanted, stage = [], task.stage
     for output in stage.outputs:
-        destination = output.destination or output.kept_as
-        if not destination or (output.is_in_place and not task.is_hit):
+        if not output.destination or (output.is_in_place and not task.is_hit):
             continue
-        is_kept = bool(output.kept_as)
-        content = (
-            run_stage.as_left_by_nvcc(call, output, kept_in)
-            if is_kept
-            else run_stage.content_of(call, output)
-        )
-        blob = "" if is_kept else call.store.path(store.BLOB, call.workspace.digest_of(output.path))
-        wanted.append(Product(destination, content, blob, unlink_first=stage.tool.unlinks_output))
-    id_path = module_id.file_of(stage)
-    if id_path and call.plan.keeps_intermediates:
-        wanted.append(Product(kept_in + os.path.basename(id_path), call.module_id_of(stage)))
+        content = run_stage.content_of(call, output)
+        blob = call.store.path(store.BLOB, call.workspace.digest_of(output.path))
+        wanted.append(Product(output.destination, content, blob, unlink_first=stage.tool.unlinks_output))
     return _is_delivered(wanted)
 
 

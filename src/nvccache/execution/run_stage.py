@@ -155,15 +155,6 @@ def content_of(call: StagedCall, output: Output) -> bytes:
     return content
 
 
-def as_left_by_nvcc(call: StagedCall, output: Output, prefix: str) -> bytes:
-    """An intermediate as nvcc would have left it with `-keep`; raises LostResultError."""
-    with call.intermediates_lock:
-        _make(call, output.path)
-    with open(output.path, "rb") as stream:
-        content = stream.read()
-    return content.replace(os.fsencode(call.plan.scratch) + b"/", os.fsencode(prefix))
-
-
 def _make(call: StagedCall, path: str) -> None:
     """Write an intermediate to disk unless it is there."""
     if path not in call.outputs:

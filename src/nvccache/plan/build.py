@@ -43,8 +43,6 @@ def plan_of(transcript: Transcript, invocation: Invocation, scratch: str) -> Pla
         if isinstance(step, Command):
             stage = versions.note(_read_stage(versions.rename(step), scratch, len(steps), products))
             products |= {output.destination: output.path for output in stage.outputs if output.destination}
-            if invocation.keep_directory is not None:
-                stage = keeping(stage, invocation.keep_directory)
             if stage.is_preprocessor:
                 preprocessed += [output.path for output in stage.outputs]
             steps.append(stage)
@@ -257,7 +255,7 @@ def _unexplained(plan: Plan, transcript: Transcript, invocation: Invocation) -> 
     others = [path for path in transcript.removed if not path.startswith(plan.scratch + "/")]
     if others:
         return Bypass("unexplained", f"nvcc removes {others[0]}")
-    return cannot_be_kept(stages, invocation.keep_directory)
+    return None
 
 
 def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...]]) -> Bypass | None:
@@ -285,31 +283,4 @@ def _problem_of_flow(stages: Sequence[Stage], included: dict[str, tuple[str, ...
             written.add(output.path)
             if output.role not in stage.grammar.unread:
                 readable.add(output.path)
-    return None
-
-
-def keeping(stage: Stage, prefix: str) -> Stage:
-    """The stage with all outputs kept for the user. Passes are not cached then: their text is not stored."""
-    grammar = stage.grammar
-    is_cached = grammar.is_cached and not stage.is_preprocessor
-    outputs = [
-        replace(output, kept_as=prefix + os.path.basename(output.path).removesuffix(APPENDED))
-        if not output.destination and output.role not in grammar.unwritten
-        else output
-        for output in stage.outputs
-    ]
-    grammar = replace(grammar, unread=grammar.unwritten, is_cached=is_cached)
-    return replace(stage, grammar=grammar, outputs=tuple(outputs))
-
-
-def cannot_be_kept(stages: Sequence[Stage], prefix: str | None) -> Bypass | None:
-    """Why intermediate files cannot be kept under `prefix`; None if they can, or need not be kept."""
-    if prefix is None:
-        return None
-    if not os.path.isdir(prefix or "."):
-        return Bypass("unwritable_output", prefix)
-    if any(stage.tool.is_host_compiler and stage.grammar.sees_directory for stage in stages):
-        return Bypass("keeps_intermediates", "debug information names them")
-    if any(stage.kind == OPAQUE for stage in stages):
-        return Bypass("keeps_intermediates", "a command that is not understood may write some")
     return None

@@ -21,7 +21,6 @@ class Output:
     path: str
     destination: str = ""  # where the user wants it
     begins_as: str = ""  # the intermediate to be copied there first: the stage appends to it
-    kept_as: str = ""  # where the user wants an intermediate
 
     @property
     def is_in_place(self) -> bool:
@@ -118,10 +117,6 @@ class Plan:
             if isinstance(step, Stage) and step.grammar.stays_in_order:
                 return at
         return len(self.steps)
-
-    @property
-    def keeps_intermediates(self) -> bool:
-        return any(output.kept_as for stage in self.stages for output in stage.outputs)
 
     @property
     def products(self) -> tuple[str, ...]:

@@ -40,11 +40,11 @@ messages: host_warning device_error missing_header cubin_of_two assembler_error 
 links: executable_rdc link_objects device_link_archive library_rdc no_device_link_objects
 code: controls_file
 driver: no_profile clean time_trace
-keeping: keep keep_debug
+keeping: keep keep_directory_alone
 """
 # Of these, what is compiled again after an edit: each mode and each kind of source.
 _EDITED = """
-compile ptx ptx_to_cubin mmd_mp line_info host_warning executable_rdc device_link_archive keep
+compile ptx ptx_to_cubin mmd_mp line_info host_warning executable_rdc device_link_archive
 """
 # Which of these have the real headers also by default, when all others have a toolkit with next to none.
 WITH_CUDA_HEADERS = frozenset(("compile",))

@@ -57,7 +57,12 @@ BYPASSES = {
         "-Xcompiler -ftime-report -c a.cu",
         "-Xcompiler -Q -c a.cu",
     ],
-    "keeps_intermediates": ["-objtemp -c a.cu", "-keep -objtemp -c a.cu"],
+    "keeps_intermediates": [
+        "-objtemp -c a.cu",
+        "-keep -objtemp -c a.cu",
+        "-keep -c a.cu",
+        "-save-temps -keep-dir k -ptx a.cu",
+    ],
     "run": ["-run a.cu", "-clean -c a.cu", "-run -c a.cu"],
     "preprocess_only": ["-E -keep a.cu", "-M -save-temps a.cu"],
     "library": ["-lib a.o", "-lib -c a.cu"],
@@ -274,25 +279,9 @@ def test_variables_surround_the_arguments():
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "prefix"),
-    [
-        ("-c a.cu", None),
-        ("-keep-dir k -c a.cu", None),
-        ("-keep -c a.cu", ""),
-        ("--save-temps -c a.cu", ""),
-        ("-save-temps --keep-dir=k// -c a.cu", "k/"),
-        ("-keep-dir ./k -c a.cu --keep", "./k/"),
-    ],
-)
-def test_where_intermediate_files_are_kept(line, prefix):
-    found = _compiled(*line.split())
-    assert found.keep_directory == prefix
-    assert found.dryrun_arguments == ("-c", "a.cu")
-
-
-def test_two_directories_to_keep_files_in_are_left_to_nvcc():
-    assert _reason("-keep", "-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
+def test_a_directory_for_intermediate_files_is_left_out_of_the_dry_run():
+    assert _compiled("-keep-dir", "k", "-c", "a.cu").dryrun_arguments == ("-c", "a.cu")
+    assert _reason("-keep-dir", "k", "-keep-dir", "l", "-c", "a.cu") == "irremovable_option"
 
 
 @pytest.mark.parametrize(
@@ -335,7 +324,7 @@ def test_what_a_dry_run_must_not_have_is_taken_out_of_variables():
     found = _compiled("-c", "a.cu", **environ)
     assert (found.includes_variables, found.threads) == (True, 4)
     assert found.dryrun_arguments == ("-O2", "-c", "a.cu", '-DX="a b"')  # nvcc removes quotes later
-    assert _compiled("-c", "a.cu", NVCC_APPEND_FLAGS="-keep").keep_directory == ""
+    assert _reason("-c", "a.cu", NVCC_APPEND_FLAGS="-keep") == "keeps_intermediates"
     assert not _compiled("-t", "4", "-c", "a.cu", NVCC_APPEND_FLAGS="-O2").includes_variables
 
 

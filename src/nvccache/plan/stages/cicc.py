@@ -24,8 +24,6 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         "--tile_bc_file_name": "tilebc",  # 13.5's --enable-tile
     }
     has_lines = _has_lines(argv)
-    unread = {"device_c", "gpu"}
-    unwritten = unread if "--stub_file_name" not in argv else set()  # with -ptx and -optix-ir
     return Grammar(
         kind="cicc",
         writes=writes,
@@ -33,8 +31,7 @@ def grammar_of(argv: Sequence[str]) -> Grammar:
         names=SOURCE_NAMES,
         # The outputs contain the path in debug or line information.
         ignored=frozenset({"module id"} if has_lines else {"module id", "source path"}),
-        unread=frozenset(unread),
-        unwritten=frozenset(unwritten),
+        unread=frozenset({"device_c", "gpu"}),
         sees_directory=has_lines,
         joins_directory=has_lines and _has_only_line_info(argv),
     )

@@ -47,7 +47,6 @@ class Grammar:
     placeholders: Mapping[str, str] = field(default_factory=dict)  # role -> what is passed instead
     ignored: frozenset[str] = frozenset()  # roles of names that do not affect any output
     unread: frozenset[str] = frozenset()  # roles of outputs that no stage reads
-    unwritten: frozenset[str] = frozenset()  # those of them that the tool does not write despite the option
     sees_directory: bool = False  # outputs depend on the working directory
     joins_directory: bool = False  # but only as a prefix of relative file names in preprocessed text
     sees_names: bool = False  # outputs depend on the base names of the intermediates read
