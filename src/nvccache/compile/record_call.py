@@ -6,7 +6,6 @@ what its dry run and its stages were observed to read.
 
 from __future__ import annotations
 
-import copy
 import os
 
 from nvccache.environment import OF_ARGUMENTS
@@ -76,7 +75,8 @@ class Recorder:
         parts = [self._read_by_dry_run(), *(known.input_record for known in call.context.rehearsals)]
         parts += self.known.input_records
         parts += [call.inputs.of_tool(call.subject_of(stage)) for stage in call.plan.stages]
-        inputs = call.inputs.union(parts, self.request.environ, self._files_in_keys())
+        more = [*self._files_in_keys(), *self.invocation.option_files]
+        inputs = call.inputs.union(parts, self.request.environ, more)
         inputs.dates = sorted(
             {*inputs.dates, *((path, presence.date_and_size(path)) for path in self.known.dated_files)}
         )
@@ -95,18 +95,6 @@ class Recorder:
         inputs = call.inputs.input_record(observation, subject)
         if not written_files.appended_file(observation.processes, call.plan.scratch):
             dry_run.keep(inputs, call.context.since_ns)
-        return inputs
-
-    def without_option_files(self, read: InputRecord) -> InputRecord:
-        """The inputs without option files that only nvcc reads: their arguments are in the key."""
-        of_stages = {path for part in self.known.input_records for path in part.files}
-        copies = {part for group in read.duplicates for part in group}
-        dropped = set(self.invocation.option_files) - of_stages - copies
-        kept = [index for index, path in enumerate(read.files) if path not in dropped]
-        inputs = copy.copy(read)
-        inputs.kinds = "".join([read.kinds[index] for index in kept])
-        for name in ("files", "digests", "signatures"):
-            setattr(inputs, name, [getattr(read, name)[index] for index in kept])
         return inputs
 
     def _files_in_keys(self) -> list[str]:
@@ -251,22 +239,20 @@ def of_compile(recorder: Recorder, report: Report) -> None:
         report.reason_against_record = reason_against_record
         return
     answer = recorder.answer()
-    as_typed, inputs = inputs, recorder.without_option_files(inputs)
-    scope = recorder.scope(answer, as_typed)
+    scope = recorder.scope(answer, inputs)
     relocation = direct.relocation_of(scope, recorder.relocation)
     if not scope.startswith(direct.SAME_DIRECTORY):
         input_records.forget_parents_of(recorder.cwd, inputs)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
     front = direct.front_of(recorder.request, scope, relocation)
     since_ns = recorder.call.context.since_ns
-    keep(recorder.request, front, inputs, as_typed, answer, listed, cache, since_ns, report)
+    keep(recorder.request, front, inputs, answer, listed, cache, since_ns, report)
 
 
 def keep(
     request: Request,
     front: Front,
     inputs: InputRecord,
-    as_typed: InputRecord,
     answer: Answer,
     listed: Sequence[tuple[str, bool]],
     cache: Store,
@@ -275,11 +261,9 @@ def keep(
 ) -> None:
     """Record the inputs and the answer of a call that began at `since_ns`, also for replays.
 
-    `listed` as in direct.result_of. `as_typed` are the inputs of the exact argv: calls of the same meaning
-    may have fewer.
+    `listed` as in direct.result_of.
     """
-    for read in (inputs, as_typed):
-        read.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in read.caches]
+    inputs.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in inputs.caches]
     result = direct.result_of(answer, listed, request.invocation)
     if result is None:
         report.reason_against_record = "it is not known how its dependency file is named"
@@ -287,6 +271,5 @@ def keep(
     result.basis = list(cache.used)
     pair = Pair(front, inputs, result)
     record.add(pair, cache, since_ns)
-    input_records.forget_unsettled(as_typed, since_ns)
-    replay.add_of_process(request, as_typed, answer, cache, since_ns)
+    replay.add_of_process(request, inputs, answer, cache, since_ns)
     report.record = pair

@@ -155,14 +155,13 @@ def questions(
         yield facts.CALLER, ""
     # A wrapper may choose by the path of the checkout, or have a compiler call it something else.
     added = [argument for argument in process.arguments if argument not in argv and scratch not in argument]
-    if checkout and (
+    depends_on_checkout = checkout and (
         (is_shell and any(checkout in argument for argument in added) and may_choose(process))
         or (is_host and any(_MAPS in argument for argument in added))
-    ):
-        yield facts.CHECKOUT, checkout
+    )
     # An assembler reads PWD only to write it into its output: an option, or a `.loc`, asks for that.
     writes_directory = is_host and "PWD" in process.variables and _ASSEMBLER.fullmatch(_name(process))
-    if is_open or writes_directory or any(map(_DIRECTORY_IN_SHELL.search, texts)):
+    if is_open or depends_on_checkout or writes_directory or any(map(_DIRECTORY_IN_SHELL.search, texts)):
         yield facts.DIRECTORY, ""
 
 

@@ -46,7 +46,6 @@ HOST = "host"  # its name, kernel and number of processors; no subject
 NATIVE = "native"  # the processor in full; no subject
 CALLER = "caller"  # what this process inherited: users, limits, standard input and so on; no subject
 DIRECTORY = "directory"  # the working directory and PWD; no subject
-CHECKOUT = "checkout"  # that the working directory is in the directory of this path
 FEATURES = "features"  # the class of the processor, by which libm chooses functions; no subject
 # What ld.so.cache has for the name of a library; the subject is its path and the name, separated by `:`.
 LIBRARIES = "libraries"
@@ -216,7 +215,6 @@ _OF_MACHINE = {
     "features": "the processor is of another class",
     "host": "the machine is another one",
     "directory": "the working directory is another one",
-    "checkout": "a script depends on where the checkout is, and this one is elsewhere",
     "caller": "a script or program may see that the user, limits, processors or standard input are others",
     "libraries": "{} names other libraries",
 }
@@ -284,8 +282,6 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
         found = os.fsencode(processor.describe())
     elif topic == DIRECTORY:
         found = os.fsencode(f"{os.getcwd()}\0{environ.get('PWD', '')}")
-    elif topic == CHECKOUT:
-        found = b"inside" if f"{os.getcwd()}/".startswith(f"{subject}/") else b""
     elif topic == FEATURES:
         found = os.fsencode(processor.processor_class(cache))
     else:

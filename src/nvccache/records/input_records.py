@@ -233,16 +233,6 @@ def joined(one: InputRecord, other: InputRecord) -> InputRecord:
     return made
 
 
-def add_files(input_record: InputRecord, paths: Iterable[str]) -> None:
-    """Add files to be compared by signature only; `record.take_signatures` fills these in."""
-    for path in paths:
-        if path not in input_record.files:
-            input_record.files.append(path)
-            input_record.kinds += SOURCE
-            input_record.digests.append("")
-            input_record.signatures.append(UNKNOWN)
-
-
 def forget_parents_of(directory: str, input_record: InputRecord) -> None:
     """Drop the name of a directory and of its parents from the names looked up.
 

@@ -85,7 +85,7 @@ def _answer_parsed(
     request: Request, cache: Store, remote_records: Callable[[str], Iterable[bytes]] | None = None
 ) -> Answer | Bypass | None:
     """Restore the products of a valid record; none of them if one has been evicted."""
-    from nvccache.records import direct, input_records, record
+    from nvccache.records import direct, record
     from nvccache.records.facts import Present
 
     now = request.now = Present(request.environ, cache, request.now)
@@ -99,7 +99,6 @@ def _answer_parsed(
     status = restore(answer, cache)
     if status != RESTORED:
         return _bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
-    input_records.add_files(pair.input_record, request.invocation.option_files)
     record.take_signatures(pair.input_record, now)
     replay.add_of_process(request, pair.input_record, answer, cache, now.since_ns)
     if cache.is_stale:

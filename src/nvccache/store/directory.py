@@ -1,4 +1,4 @@
-"""Opens everything in the cache directory. Paths are relative to it, such as `record-v4/ab/<key>`.
+"""Opens everything in the cache directory. Paths are relative to it, such as `record-v5/ab/<key>`.
 
 The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Who may write to it is trusted
 with what it holds. But no file is opened through a link in its place, nor so that opening it blocks.

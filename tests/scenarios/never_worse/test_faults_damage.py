@@ -76,7 +76,7 @@ def test_compile_replaces_damaged_blobs(primed: tuple[Workspace, bytes]) -> None
     check_hits(workspace, expected)
 
 
-@pytest.mark.by_default("blob-v3", "record-v4", "replay-v14")
+@pytest.mark.by_default("blob-v3", "record-v5", "replay-v14")
 @pytest.mark.parametrize("bucket", [bucket for bucket in BUCKETS if bucket != "memo-v1"])
 def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
     """Each is complete, but under another's name."""
