@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log
+from nvccache import log, module_id
 from nvccache.compile import attempts
 from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.call import Report
@@ -166,7 +166,7 @@ class _Attempt:
                 # An object that nvcc would link is never written in place.
                 self._report.leave_to_nvcc = "host_side_output"
             self._checked.add(task)
-            self._progress.ended(task)
+            self._progress.ended(task, self._call)
 
     def _deliver_steps(self) -> bool:
         """Deliver the steps that are done, in nvcc's order; whether the call has ended."""
@@ -263,7 +263,7 @@ class Progress:
         self._log_path = log_path
         self._started = time.monotonic()
 
-    def ended(self, task: Task) -> None:
+    def ended(self, task: Task, call: StagedCall) -> None:
         if not self._log_path or not task.completed:
             return
         stage, completed = task.stage, task.completed
@@ -277,6 +277,8 @@ class Progress:
             result += f" on another machine ({costs.shown()})" if costs else ""
             result += f" here after all ({task.why_here})" if task.why_here and not costs else ""
             result += f", status {completed.status}" if completed.status else ""
+        if path := module_id.file_of(stage):
+            result += f", module id {os.fsdecode(call.module_id_of(stage))} in {os.path.basename(path)}"
         self.note(f"{stage.kind} {written}: {result}")
 
     def note(self, message: str) -> None:

@@ -6,6 +6,8 @@ they are not told to write one.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from nvccache.plan.stages.tool import GENERATES_ID
 from nvccache.toolkit import dryrun
 from nvccache.toolkit.dryrun import Command, Transcript
 from workspaces import Workspace
+
+_ID_IN_LOG = re.compile(rb", module id (\w+) in (.+)$", re.MULTILINE)
 
 
 def compile_with_ids(
@@ -26,18 +30,19 @@ def compile_with_ids(
     """Run a compile's own commands with nvccache's ids; the first status that is not 0."""
     for path in keep.iterdir():
         path.unlink()
-    keeping = (*line, "-keep", "-keep-dir", keep)
-    ours = [launcher_of_tree(), workspace.nvcc, *keeping]
-    done = workspace.run(ours, cwd, **variables, NVCCACHE_READONLY="1")
-    ids = {path: path.read_bytes() for path in keep.glob("*.module_id")}
+    log = keep / "log"
+    ours = [launcher_of_tree(), workspace.nvcc, *line, "-keep-dir", keep]  # which makes it no direct hit
+    done = workspace.run(ours, cwd, **{**variables, "NVCCACHE_READONLY": "1", "NVCCACHE_LOG": str(log)})
+    ids = _ID_IN_LOG.findall(log.read_bytes()) if log.exists() else []
     if done.status or not ids:
         return done.status or 1
+    log.unlink()
+    for identifier, name in ids:
+        (keep / os.fsdecode(name)).write_bytes(identifier)
+    keeping = (*line, "-keep", "-keep-dir", keep)
     printed = workspace.run([workspace.nvcc, *keeping, "--dryrun"], cwd, **variables).stderr
     transcript = dryrun.read(printed)
     assert isinstance(transcript, Transcript)
-    for path in keep.iterdir():
-        if path not in ids:
-            path.unlink()
     for step in transcript.steps:
         if isinstance(step, Command):
             argv = [token for token in step.argv if token != GENERATES_ID]
