@@ -18,11 +18,11 @@ from nvccache.plan.model import Output, Plan, Stage
 from nvccache.plan.stages.tool import Grammar
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.store.inflight import Claims
 
 KEY = "{:064x}"
-FOUND = Pair(Front(KEY.format(0), Relocation("", "/")), InputRecord(), Result())
+FOUND = Entry(LookupKey(KEY.format(0), Relocation("", "/")), InputRecord(), Result())
 
 
 def stage(kind: str, writes: str, *reads: str) -> Stage:
@@ -60,12 +60,12 @@ class FakeExecution:
     def remote(self) -> SimpleNamespace | None:
         return None if self.elsewhere is None else SimpleNamespace(stop_queries=self.queries_stopped.set)
 
-    def find_remote(self, wanted: Stage, action: Action) -> Pair | None:
+    def find_remote(self, wanted: Stage, action: Action) -> Entry | None:
         self.events.append(f"asked for {wanted.kind}")
         assert self.queries_stopped.wait(10)
         return FOUND if wanted.kind in self.elsewhere else None
 
-    def accept(self, wanted: Stage, found: Pair) -> None:
+    def accept(self, wanted: Stage, found: Entry) -> None:
         self.events.append(f"accepted {wanted.kind}")
 
     def action_of(self, wanted: Stage) -> Action:
@@ -73,7 +73,7 @@ class FakeExecution:
             return Action(reason_against_record=f"its stage {wanted.kind} is not cached")
         return Action(KEY.format(self.plan.stages.index(wanted) + 1))
 
-    def find(self, wanted: Stage, action: Action) -> Pair | None:
+    def find(self, wanted: Stage, action: Action) -> Entry | None:
         if action.is_cached:
             self.events.append(f"looked for {wanted.kind}")
         return FOUND if wanted.kind in self.stored else None

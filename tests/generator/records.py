@@ -17,7 +17,7 @@ from nvccache.records import direct
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.products import Answer
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 
 _Commands = list[tuple[str, ...]]
 _UNRECORDED = ("host_link", OPAQUE)
@@ -87,7 +87,7 @@ class Records:
         result = direct.result_of(given, listed, one.call)
         if result is None:
             return
-        answer = direct.answer_of(Pair(Front("", relocation), InputRecord(), result), other.call)
+        answer = direct.answer_of(Entry(LookupKey("", relocation), InputRecord(), result), other.call)
         if answer is None:
             return
         products = tuple(path for path, _, _ in answer.products)

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.compile.tasks import Task
     from nvccache.records.products import Answer
-    from nvccache.records.record import Pair
+    from nvccache.records.record import Entry
 
 
 class Report:
@@ -49,7 +49,7 @@ class Report:
         self.store_fault = ""  # why something could not be stored, of outcomes.STORE_FAULTS
         self.remote: RemoteUse | None = None  # its queries of remotes
         self.to_send: list[tuple[str, str]] = []  # for remotes: bucket and key of each item
-        self.record: Pair | None = None  # of this call, which answers it next time
+        self.record: Entry | None = None  # of this call, which answers it next time
         self.reason_against_record = ""  # why there is none, a clause
         self.cause = ""  # why no record answered the call
 

@@ -108,8 +108,8 @@ def _record(run: Run, report: Report) -> None:
     inputs.files.remember()
     answer = _answer(run, content)
     run.cache.add_blob(answer.products[0][1], content, compress=False)
-    front = direct.front_of(request, direct.SAME_DIRECTORY, run.relocation)
-    record_call.keep(request, front, made, answer, (), run.cache, run.since_ns, report)
+    lookup_key = direct.make_lookup_key(request, direct.SAME_DIRECTORY, run.relocation)
+    record_call.keep(request, lookup_key, made, answer, (), run.cache, run.since_ns, report)
 
 
 def _content(run: Run) -> bytes:

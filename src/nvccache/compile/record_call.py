@@ -19,7 +19,7 @@ from nvccache.preprocessed import passes
 from nvccache.records import direct, input_records, products, record, replay
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.products import Answer
-from nvccache.records.record import Pair, Result
+from nvccache.records.record import Entry, Result
 from nvccache.store import event_line
 from nvccache.toolkit import toolchain
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import Known, StagedCall
     from nvccache.plan.model import Plan
     from nvccache.records.base_dir import Relocation
-    from nvccache.records.record import Front
+    from nvccache.records.record import LookupKey
     from nvccache.records.request import Request
     from nvccache.store.store import Store
 
@@ -240,18 +240,17 @@ def of_compile(recorder: Recorder, report: Report) -> None:
         return
     answer = recorder.answer()
     scope = recorder.scope(answer, inputs)
-    relocation = direct.relocation_of(scope, recorder.relocation)
     if not scope.startswith(direct.SAME_DIRECTORY):
         input_records.forget_parents_of(recorder.cwd, inputs)
     listed = [(os.fsdecode(name), is_system) for name, is_system in recorder.entered()]
-    front = direct.front_of(recorder.request, scope, relocation)
+    lookup_key = direct.make_lookup_key(recorder.request, scope, recorder.relocation)
     since_ns = recorder.call.context.since_ns
-    keep(recorder.request, front, inputs, answer, listed, cache, since_ns, report)
+    keep(recorder.request, lookup_key, inputs, answer, listed, cache, since_ns, report)
 
 
 def keep(
     request: Request,
-    front: Front,
+    lookup_key: LookupKey,
     inputs: InputRecord,
     answer: Answer,
     listed: Sequence[tuple[str, bool]],
@@ -269,7 +268,7 @@ def keep(
         report.reason_against_record = "it is not known how its dependency file is named"
         return
     result.basis = list(cache.used)
-    pair = Pair(front, inputs, result)
-    record.add(pair, cache, since_ns)
+    entry = Entry(lookup_key, inputs, result)
+    record.add(entry, cache, since_ns)
     replay.add_of_process(request, inputs, answer, cache, since_ns)
-    report.record = pair
+    report.record = entry

@@ -17,7 +17,7 @@ from nvccache.execution import find_stage, publish_stage, run_stage
 from nvccache.machine import watchdog
 from nvccache.machine.process import Completed
 from nvccache.plan.model import OPAQUE
-from nvccache.records.record import Pair
+from nvccache.records.record import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Schedule:
         found = find_stage.find(self._call, task.stage, task.action)
         return found is not None and self._take_found(task, found)
 
-    def _take_found(self, task: Task, found: Pair) -> bool:
+    def _take_found(self, task: Task, found: Entry) -> bool:
         task.found, result = found, found.result
         task.completed = Completed(0, result.stdout, result.stderr, result.seconds, result.cpu)
         task.state = State.DONE
@@ -226,7 +226,7 @@ class Schedule:
         winner, task.winner = task.winner, None
         assert winner
         result = winner.take()
-        return self._take_found(task, result) if isinstance(result, Pair) else self._done(task, result)
+        return self._take_found(task, result) if isinstance(result, Entry) else self._done(task, result)
 
     def _done(self, task: Task, made: Made) -> bool:
         """Take the result of a run, which ends the stage."""

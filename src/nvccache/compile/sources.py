@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
     from nvccache.machine.slots import Slot, Slots
     from nvccache.plan.model import Stage
-    from nvccache.records.record import Pair
+    from nvccache.records.record import Entry
     from nvccache.store.inflight import Claims
 
 
@@ -79,9 +79,9 @@ class _RemoteQuery(Promise):
             raise self.job.error
         return self.job.result is not None
 
-    def take(self) -> Pair:
+    def take(self) -> Entry:
         assert self.job
-        found: Pair = self.job.result
+        found: Entry = self.job.result
         find_stage.accept(self._call, self.task.stage, found)
         return found
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nvccache.machine.process import Completed
     from nvccache.machine.slots import Slot
     from nvccache.plan.model import Plan
-    from nvccache.records.record import Pair
+    from nvccache.records.record import Entry
     from nvccache.store.event_line import StageEvent
     from nvccache.store.inflight import Claim
 
@@ -44,7 +44,7 @@ class Task:
         self.stage = stage
         self.state = State.WAITING
         self.action: Action | None = None  # its keys, once it has been looked up
-        self.found: Pair | None = None  # its result from a cache
+        self.found: Entry | None = None  # its result from a cache
         self.made: Made | None = None  # or from a run
         self.record_name = ""  # of that result in the cache
         self.completed: Completed | None = None
@@ -121,7 +121,7 @@ class Promise:
         """Release what it holds, after its end; whether there is a result. Raises the job's error."""
         raise NotImplementedError
 
-    def take(self) -> Pair | Made:
+    def take(self) -> Entry | Made:
         """The result, noted as if it had been found or made here; raises OSError."""
         raise NotImplementedError
 

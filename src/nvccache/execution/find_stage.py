@@ -18,7 +18,7 @@ from nvccache.plan import stage_key
 from nvccache.preprocessed import passes
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.record import Front
+from nvccache.records.record import LookupKey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nvccache.execution.staged_call import StagedCall
     from nvccache.files.keys import KeyComponent
     from nvccache.plan.model import Stage
-    from nvccache.records.record import Pair, Result
+    from nvccache.records.record import Entry, Result
 
 
 def action_of(call: StagedCall, stage: Stage) -> Action:
@@ -53,7 +53,7 @@ def action_of(call: StagedCall, stage: Stage) -> Action:
     )
 
 
-def find(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
+def find(call: StagedCall, stage: Stage, action: Action) -> Entry | None:
     """The result of a stage from the store, accepted; None if there is none."""
     found = _find(call, stage, action) if action.is_cached and not call.context.is_recaching else None
     if found:
@@ -61,19 +61,19 @@ def find(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
     return found
 
 
-def find_remote(call: StagedCall, stage: Stage, action: Action) -> Pair | None:
+def find_remote(call: StagedCall, stage: Stage, action: Action) -> Entry | None:
     """The same from remotes, but not yet accepted; for any thread."""
     remote = call.remote
     if not remote:
         return None
-    remote.prefetch_records(front.key for front in fronts(call, stage, action))
+    remote.prefetch_records(each.key for each in make_lookup_keys(call, stage, action))
     found = _find(call, stage, action, remote.remote_records)
     outputs = dict(found.result.outputs) if found else {}
     products = [outputs[out.role] for out in stage.kept_outputs if out.destination and out.role in outputs]
     return found if all(map(remote.has_blob, products)) else None
 
 
-def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
+def accept(call: StagedCall, stage: Stage, found: Entry) -> None:
     """Record in the workspace what the stage would have written, and the facts about its text."""
     outputs = dict(found.result.outputs)
     for output in stage.kept_outputs:
@@ -84,22 +84,22 @@ def accept(call: StagedCall, stage: Stage, found: Pair) -> None:
             call.workspace.passes[output.path] = passes.decoded(found.result.facts)
 
 
-def fronts(call: StagedCall, stage: Stage, action: Action) -> Iterator[Front]:
+def make_lookup_keys(call: StagedCall, stage: Stage, action: Action) -> Iterator[LookupKey]:
     """The keys under which a result may be, in the order of trying them."""
     for key in filter(None, (action.meaning_key, action.front_key)):
         in_directory = (key_in_directory(call, key),) if may_follow_directory(stage) else ()
         for one in (key, *in_directory):
-            yield front_of(call, stage, one, ANYWHERE)
+            yield make_lookup_key(call, stage, one, ANYWHERE)
             if call.module_id_of(stage):
-                yield front_of(call, stage, one, SAME_ID)
+                yield make_lookup_key(call, stage, one, SAME_ID)
 
 
-def front_of(call: StagedCall, stage: Stage, key: str, scope: str) -> Front:
+def make_lookup_key(call: StagedCall, stage: Stage, key: str, scope: str) -> LookupKey:
     """The key of a result in this scope: one that contains the module id, or not."""
     if scope == SAME_ID:
         identifier = os.fsdecode(call.module_id_of(stage))
         key = keys.key_of("stage with an id", [("key", (key,)), ("id", (identifier,))])
-    return Front(key, Relocation("", call.cwd), scope)
+    return LookupKey(key, Relocation("", call.cwd), scope)
 
 
 def may_follow_directory(stage: Stage) -> bool:
@@ -127,20 +127,20 @@ def _find(
     stage: Stage,
     action: Action,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
-) -> Pair | None:
+) -> Entry | None:
     """The first complete and valid result under a stage's keys."""
-    for front in fronts(call, stage, action):
-        for pair in record.valid_pairs(front, call.store, call.now, remote_records):
+    for lookup_key in make_lookup_keys(call, stage, action):
+        for entry in record.valid_entries(lookup_key, call.store, call.now, remote_records):
             # A result that was not observed would leave the call without a record.
-            is_good = pair.input_record.is_observed or call.context.watch.is_blind
-            is_moved = tuple(pair.result.text) != action.text
+            is_good = entry.input_record.is_observed or call.context.watch.is_blind
+            is_moved = tuple(entry.result.text) != action.text
             if not is_good or (is_moved and not _may_ignore_lines(call)):
                 continue
-            if not _is_whole(call, stage, pair.result):
+            if not _is_whole(call, stage, entry.result):
                 continue
-            if pair.is_received:
-                record.adopt(pair, call.store, call.now)
-            return pair
+            if entry.is_received:
+                record.adopt(entry, call.store, call.now)
+            return entry
     return None
 
 

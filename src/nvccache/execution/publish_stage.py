@@ -14,7 +14,7 @@ from nvccache.observation import unchanged_files, written_files
 from nvccache.plan.model import Stage
 from nvccache.records import input_records, record
 from nvccache.records.input_records import InputRecord, UnreadableError
-from nvccache.records.record import Pair, Result
+from nvccache.records.record import Entry, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
     result = _result(call, stage, action, made)
     if find_stage.may_follow_directory(stage) and input_records.follows_directory(read):
         front_key = find_stage.key_in_directory(call, front_key)
-    pair = Pair(find_stage.front_of(call, stage, front_key, scope), read, result)
-    record.add(pair, call.store, call.context.since_ns)
-    learned.is_bound, learned.record_name = scope == SAME_ID, pair.name
+    entry = Entry(find_stage.make_lookup_key(call, stage, front_key, scope), read, result)
+    record.add(entry, call.store, call.context.since_ns)
+    learned.is_bound, learned.record_name = scope == SAME_ID, entry.name
     return ""
 
 

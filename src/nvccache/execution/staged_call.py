@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.execution.context import Action, Context
     from nvccache.records.input_records import InputRecord
-    from nvccache.records.record import Pair
+    from nvccache.records.record import Entry
 
 
 class StagedCall:
@@ -129,7 +129,7 @@ class Known:
         self.dated_files: list[str] = []
         self.reasons_against_record: list[str] = []  # clauses
         self.is_bound = False  # whether a result depends on the names of the products
-        self.record_name = ""  # of the stored result (record.Pair.name)
+        self.record_name = ""  # of the stored result (record.Entry.name)
 
     def add_action(self, action: Action) -> None:
         self.dated_files += action.dated
@@ -137,8 +137,8 @@ class Known:
         if action.reason_against_record:
             self.reasons_against_record.append(action.reason_against_record)
 
-    def add_found(self, stage: Stage, found: Pair) -> None:
-        self.is_bound = self.is_bound or found.front.scope == SAME_ID
+    def add_found(self, stage: Stage, found: Entry) -> None:
+        self.is_bound = self.is_bound or found.lookup_key.scope == SAME_ID
         self.add_input_record(stage, found.input_record)
 
     def add_input_record(self, stage: Stage, made: InputRecord) -> None:

@@ -66,7 +66,7 @@ class Explanation:
             outcome=report.outcome,
             digest_key=digest_key,
             record_name=report.record.name if report.record else "",
-            scope=report.record.front.scope if report.record else "",
+            scope=report.record.lookup_key.scope if report.record else "",
             reason_against_record=report.reason_against_record or self._why_not_stored(),
             ended=time.time(),
             details=cause[1:],
@@ -100,9 +100,16 @@ class Explanation:
         if self._is_recaching:
             return ["NVCCACHE_RECACHE is set"]
         request, nothing = self._request, [_READONLY if self._cache.is_readonly else FIRST]
-        fronts = direct.fronts_of(request, self._relocation)
+        lookup_keys = direct.make_lookup_keys(request, self._relocation)
         if not self._objects:
-            newest = next((pair for front in fronts for pair in record.all_pairs(front, self._cache)), None)
+            newest = next(
+                (
+                    entry
+                    for lookup_key in lookup_keys
+                    for entry in record.all_entries(lookup_key, self._cache)
+                ),
+                None,
+            )
             return self._of_inputs(newest) or [_LOST] if newest else nothing
         base = self._base = object_record.find(self._objects[0], self._cache)
         if not base:
@@ -113,7 +120,7 @@ class Explanation:
             for clause in difference_text.clauses(difference, "the command line")
         ]
         relocation = direct.relocation_of(base.scope, self._relocation)
-        if recorded := record.named(base.record_name, relocation, self._cache):
+        if recorded := record.find_by_name(base.record_name, relocation, self._cache):
             found += self._of_inputs(recorded)
         if base.reason_against_record and not base.has_failed:
             found.append(f"no direct record is kept: {base.reason_against_record}")
@@ -122,9 +129,9 @@ class Explanation:
         if base.has_failed:
             return [_FAILED]
         key = base.record_name.partition("/")[0]
-        return [_LOST if any(key == front.key for front in fronts) else _OTHER_KEY]
+        return [_LOST if any(key == each.key for each in lookup_keys) else _OTHER_KEY]
 
-    def _of_inputs(self, recorded: record.Pair) -> list[str]:
+    def _of_inputs(self, recorded: record.Entry) -> list[str]:
         clauses = difference_text.of_inputs(recorded.input_record, self._now, self._request.environ)
         return clauses[:_MOST_OF_INPUTS]
 

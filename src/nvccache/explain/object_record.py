@@ -44,7 +44,7 @@ class ObjectRecord:
     cause: str = ""  # a clause that follows "because"
     outcome: str = ""  # one of outcomes.py
     digest_key: str = ""  # makes the digests of this record incomparable with all others
-    record_name: str = ""  # of the record of the call (record.Pair.name), or empty
+    record_name: str = ""  # of the record of the call (record.Entry.name), or empty
     scope: str = ""  # of that record, see direct.py
     reason_against_record: str = ""  # why there is no direct record of it, a clause
     ended: float = 0.0  # seconds since the epoch

@@ -106,7 +106,9 @@ class StageReasons:
                 found += difference_text.clauses(difference, difference_text.LINE_OF_TOOL)
             found += of_text
         if all(difference.tag in _OF_PLACES for difference in different):
-            recorded = record.named(before.record_name, Relocation("", self._call.cwd), self._call.store)
+            recorded = record.find_by_name(
+                before.record_name, Relocation("", self._call.cwd), self._call.store
+            )
             if recorded:
                 environ = self._call.environ
                 found += difference_text.of_inputs(recorded.input_record, self._now, environ)

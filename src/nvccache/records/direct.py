@@ -19,7 +19,7 @@ import os
 from nvccache.files import keys
 from nvccache.records import output_names, products, record
 from nvccache.records.products import Answer
-from nvccache.records.record import Front, Result
+from nvccache.records.record import LookupKey, Result
 from nvccache.store import store
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
     from nvccache.records.base_dir import Relocation
     from nvccache.records.facts import Present
-    from nvccache.records.record import Pair
+    from nvccache.records.record import Entry
     from nvccache.records.request import Request
     from nvccache.store.store import Store
 
@@ -64,7 +64,7 @@ _STRING_SYNTAX = '"\\?'  # escapes and trigraphs change these
 def components_of(
     scope: str, nvcc: str, invocation: Invocation, relocation: Relocation, environ: Mapping[str, str]
 ) -> list[KeyComponent]:
-    """All that the key of a call consists of; `relocation` is the one that `scopes_of` pairs with the scope.
+    """All that the key of a call consists of; `relocation` is that of the scope.
 
     `nvccache explain` compares these components with those of an earlier call.
     """
@@ -143,41 +143,45 @@ def _encoded_list(text: str, relocation: Relocation) -> str:
 
 
 def find(
-    fronts: Iterable[Front],
+    lookup_keys: Iterable[LookupKey],
     invocation: Invocation,
     cache: Store,
     now: Present,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
-) -> tuple[Pair, Answer] | None:
-    """A valid pair for this call, with the answer made from it."""
-    for front in fronts:
-        pair = record.find(front, cache, now, remote_records)
-        answer = answer_of(pair, invocation) if pair else None
-        if pair and answer:
-            if pair.is_received:
-                pair.result.basis = [cache.name(store.BLOB, digest) for _, digest in pair.result.outputs]
-                record.adopt(pair, cache, now)
-            return pair, answer
+) -> tuple[Entry, Answer] | None:
+    """A valid entry for this call, with the answer made from it."""
+    for lookup_key in lookup_keys:
+        entry = record.find(lookup_key, cache, now, remote_records)
+        answer = answer_of(entry, invocation) if entry else None
+        if entry and answer:
+            if entry.is_received:
+                entry.result.basis = [cache.name(store.BLOB, digest) for _, digest in entry.result.outputs]
+                record.adopt(entry, cache, now)
+            return entry, answer
     return None
 
 
-def fronts_of(request: Request, relocation: Relocation) -> Iterator[Front]:
-    """The fronts under which a call may be recorded."""
-    for scope, own in scopes_of(relocation):
-        yield front_of(request, scope, own)
+def make_lookup_keys(request: Request, relocation: Relocation) -> Iterator[LookupKey]:
+    """The keys under which a call may be recorded, in the order of trying them."""
+    for scope in scopes(relocation):
+        yield make_lookup_key(request, scope, relocation)
 
 
-def front_of(request: Request, scope: str, relocation: Relocation) -> Front:
-    """The front of a call in this scope; `relocation` is the one that `scopes_of` pairs with it."""
-    key = key_of(scope, request.nvcc, request.invocation, relocation, request.environ)
-    return Front(key, relocation, scope)
+def make_lookup_key(request: Request, scope: str, relocation: Relocation) -> LookupKey:
+    """The key of a call in this scope."""
+    own = relocation_of(scope, relocation)
+    key = key_of(scope, request.nvcc, request.invocation, own, request.environ)
+    return LookupKey(key, own, scope)
 
 
-def scopes_of(relocation: Relocation) -> list[tuple[str, Relocation]]:
-    """The scopes to try, in order, each with its encoding of paths."""
-    below_base = [(BELOW_BASE, relocation)] if relocation.checkout else []
-    scopes = [*below_base, *((scope, relocation.in_place()) for scope in (ANY_DIRECTORY, SAME_DIRECTORY))]
-    return [(scope + suffix, own) for scope, own in scopes for suffix in ("", SAME_OUTPUTS)]
+def scopes(relocation: Relocation) -> list[str]:
+    """The scopes to try, in order."""
+    below_base = [BELOW_BASE] if relocation.checkout else []
+    return [
+        scope + suffix
+        for scope in (*below_base, ANY_DIRECTORY, SAME_DIRECTORY)
+        for suffix in ("", SAME_OUTPUTS)
+    ]
 
 
 def relocation_of(scope: str, relocation: Relocation) -> Relocation:
@@ -203,9 +207,9 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
     return result
 
 
-def answer_of(pair: Pair, invocation: Invocation) -> Answer | None:
-    """The result under this call's output names; None if the pair does not have all that the call needs."""
-    result, answer = pair.result, Answer(pair.result)
+def answer_of(entry: Entry, invocation: Invocation) -> Answer | None:
+    """The result under this call's output names; None if the entry does not have all that the call needs."""
+    result, answer = entry.result, Answer(entry.result)
     names = output_names.of_call(invocation)
     if names is None or bool(result.listed) != bool(invocation.dependencies):
         return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nvccache.commandline.invocation import Bypass
     from nvccache.config import Config
-    from nvccache.records.record import Front
+    from nvccache.records.record import LookupKey
     from nvccache.records.request import Request
     from nvccache.records.tiered_store import TieredStore
 
@@ -72,7 +72,7 @@ def answer_compiled(request: Request, cache: Store) -> Answer | Bypass | None:
 
 def prefetch(request: Request, cache: TieredStore) -> None:
     """Start fetching the records that `answer_from_remotes` will look up."""
-    cache.prefetch_records(front.key for front in _fronts(request))
+    cache.prefetch_records(each.key for each in _lookup_keys(request))
 
 
 def answer_from_remotes(request: Request, cache: TieredStore) -> Answer | None:
@@ -89,22 +89,22 @@ def _answer_parsed(
     from nvccache.records.facts import Present
 
     now = request.now = Present(request.environ, cache, request.now)
-    found = direct.find(_fronts(request), request.invocation, cache, now, remote_records)
+    found = direct.find(_lookup_keys(request), request.invocation, cache, now, remote_records)
     if not found:
         return None
-    pair, answer = found
-    has_text = bool(pair.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
-    if answer.is_of_query and not _can_be_written(has_text, bool(pair.result.stderr)):
+    entry, answer = found
+    has_text = bool(entry.result.stdout) or any(name == STANDARD_OUTPUT for name, _, _ in answer.products)
+    if answer.is_of_query and not _can_be_written(has_text, bool(entry.result.stderr)):
         return _bypass("query_streams")
     status = restore(answer, cache)
     if status != RESTORED:
         return _bypass("unwritable_output") if status == UNWRITABLE else None  # nvcc reports why
-    record.take_signatures(pair.input_record, now)
-    replay.add_of_process(request, pair.input_record, answer, cache, now.since_ns)
+    record.take_signatures(entry.input_record, now)
+    replay.add_of_process(request, entry.input_record, answer, cache, now.since_ns)
     if cache.is_stale:
         # The entries it rests on count as used, too: the next call after an edit needs them. The launcher
         # leaves calls to us whose record has not been used for long.
-        cache.mark_used(pair.result.basis)
+        cache.mark_used(entry.result.basis)
     return answer
 
 
@@ -120,12 +120,12 @@ def _can_be_written(has_output: bool, has_messages: bool) -> bool:
     return streams.can_be_written(has_output, has_messages)
 
 
-def _fronts(request: Request) -> Iterator[Front]:
+def _lookup_keys(request: Request) -> Iterator[LookupKey]:
     from nvccache.records import direct
     from nvccache.records.base_dir import Relocation
 
     relocation = Relocation(request.config.base_dir, os.getcwd())
-    return direct.fronts_of(request, relocation)
+    return direct.make_lookup_keys(request, relocation)
 
 
 def _account_for_added(cache: Store, config: Config) -> None:

@@ -1,7 +1,7 @@
 """Records: the inputs and results of an action, so that it need not run again.
 
 An action is a call, a stage, a rehearsal or a dry run. The front key covers all that is known before it runs.
-The record of a front key holds pairs of observed inputs (input_records.py) and a result, newest first, for
+The record of a front key holds entries of observed inputs (input_records.py) and a result, newest first, for
 the last eight states of the files:
 
     record-1 <key> <inputs> <result>  <key> <inputs> <result> ...
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nvccache.store.store import Store
 
 _KIND, _KIND_OF_PRIVATE = "record-1", "private-1"
-_MOST_PAIRS, _MOST_PAIRS_REMOTE = 8, 16  # more on a remote, where checkouts in many states meet
+_MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, where checkouts in many states meet
 _MOST_BYTES = 1 << 25  # of a record; the inputs of a TU with 1,600 headers take 300,000
 _RESULT = sections.Schema(
     "result-1",
@@ -83,7 +83,7 @@ class Result:
         self.basis: list[str] = []
 
 
-class Front:
+class LookupKey:
     """A front key under which a result may be stored, with the encoding of paths."""
 
     __slots__ = ("key", "relocation", "scope")
@@ -94,64 +94,64 @@ class Front:
         self.scope = scope  # how widely it is shared, as named by the module that made the key
 
 
-class Pair:
+class Entry:
     """The inputs and the result of an action, under one of its front keys."""
 
-    __slots__ = ("front", "input_record", "is_received", "key", "result")
+    __slots__ = ("input_record", "is_received", "key", "lookup_key", "result")
 
     def __init__(
         self,
-        front: Front,
+        lookup_key: LookupKey,
         input_record: InputRecord,
         result: Result,
         key: str = "",
         is_received: bool = False,
     ) -> None:
-        self.front = front
+        self.lookup_key = lookup_key
         self.input_record = input_record
         self.result = result
-        self.key = key or input_records.key_of(front.key, input_record)
+        self.key = key or input_records.key_of(lookup_key.key, input_record)
         self.is_received = is_received  # from a remote, and not in this cache yet
 
     @property
     def name(self) -> str:
-        """The name by which `named` finds this pair again."""
-        return f"{self.front.key}/{self.key}"
+        """The name by which `find_by_name` finds this entry again."""
+        return f"{self.lookup_key.key}/{self.key}"
 
 
 def find(
-    front: Front,
+    lookup_key: LookupKey,
     cache: Store,
     now: Present,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
-) -> Pair | None:
-    """The newest pair whose inputs are unchanged."""
-    return next(valid_pairs(front, cache, now, remote_records), None)
+) -> Entry | None:
+    """The newest entry whose inputs are unchanged."""
+    return next(valid_entries(lookup_key, cache, now, remote_records), None)
 
 
-def valid_pairs(
-    front: Front,
+def valid_entries(
+    lookup_key: LookupKey,
     cache: Store,
     now: Present,
     remote_records: Callable[[str], Iterable[bytes]] | None = None,
-) -> Iterator[Pair]:
-    """The pairs whose inputs are unchanged, newest first: this cache's, then those of remotes.
+) -> Iterator[Entry]:
+    """The entries whose inputs are unchanged, newest first: this cache's, then those of remotes.
 
     `remote_records` gets the records of a front key from remotes; without it they are not queried.
     """
     known = set()
-    for pair in all_pairs(front, cache):
-        known.add(pair.key)
-        if input_records.is_unchanged(pair.input_record, now):
-            yield pair
-    for received in remote_records(front.key) if remote_records else ():
-        for pair in _pairs(_parts(received), front):
-            if pair.key in known:
+    for entry in all_entries(lookup_key, cache):
+        known.add(entry.key)
+        if input_records.is_unchanged(entry.input_record, now):
+            yield entry
+    for received in remote_records(lookup_key.key) if remote_records else ():
+        for entry in _entries(_parts(received), lookup_key):
+            if entry.key in known:
                 continue
-            known.add(pair.key)
-            pair.is_received = True
-            if input_records.is_unchanged(pair.input_record, now):
-                yield pair
+            known.add(entry.key)
+            entry.is_received = True
+            if input_records.is_unchanged(entry.input_record, now):
+                yield entry
 
 
 def find_private(key: str, cache: Store, now: Present) -> tuple[InputRecord, bytes] | None:
@@ -178,35 +178,39 @@ def add_private(key: str, inputs: InputRecord, content: bytes, cache: Store, loo
     cache.add_record(store.PRIVATE, key, sections.pack(_KIND_OF_PRIVATE, [read, content]), lock=False)
 
 
-def all_pairs(front: Front, cache: Store) -> Iterator[Pair]:
-    """All pairs that this cache has under a front key, newest first."""
-    return _pairs(_parts_here(front.key, cache), front)
+def all_entries(lookup_key: LookupKey, cache: Store) -> Iterator[Entry]:
+    """All entries that this cache has under a front key, newest first."""
+    return _entries(_parts_here(lookup_key.key, cache), lookup_key)
 
 
-def named(name: str, relocation: Relocation, cache: Store) -> Pair | None:
-    """The pair of this name, if it is still there."""
+def find_by_name(name: str, relocation: Relocation, cache: Store) -> Entry | None:
+    """The entry of this name, if it is still there."""
     front_key, _, key = name.partition("/")
     parts = [part for part in _parts_here(front_key, cache) if part[0] == key]
-    return next(_pairs(parts, Front(front_key, relocation)), None)
+    return next(_entries(parts, LookupKey(front_key, relocation)), None)
 
 
-def add(pair: Pair, cache: Store, looked_at_ns: int) -> None:
-    """Store a pair as the newest under its front key; its inputs were observed from `looked_at_ns` on."""
-    input_records.forget_unsettled(pair.input_record, looked_at_ns)
-    relocation = pair.front.relocation
-    made = (pair.key, input_records.encode(pair.input_record, relocation), _encoded(pair.result, relocation))
-    front_key = pair.front.key
+def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
+    """Store an entry as the newest under its front key; its inputs were observed from `looked_at_ns` on."""
+    input_records.forget_unsettled(entry.input_record, looked_at_ns)
+    relocation = entry.lookup_key.relocation
+    made = (
+        entry.key,
+        input_records.encode(entry.input_record, relocation),
+        _encoded(entry.result, relocation),
+    )
+    front_key = entry.lookup_key.key
 
     def changed() -> bytes:
-        return _joined([made, *(other for other in _parts_here(front_key, cache) if other[0] != pair.key)])
+        return _joined([made, *(other for other in _parts_here(front_key, cache) if other[0] != entry.key)])
 
-    cache.add_record(store.RECORD, front_key, changed, is_received=pair.is_received)
+    cache.add_record(store.RECORD, front_key, changed, is_received=entry.is_received)
 
 
-def adopt(pair: Pair, cache: Store, now: Present) -> None:
-    """Store a received pair that is valid here, with this machine's stat signatures."""
-    take_signatures(pair.input_record, now)
-    add(pair, cache, now.since_ns)
+def adopt(entry: Entry, cache: Store, now: Present) -> None:
+    """Store a received entry that is valid here, with this machine's stat signatures."""
+    take_signatures(entry.input_record, now)
+    add(entry, cache, now.since_ns)
 
 
 def take_signatures(inputs: InputRecord, now: Present) -> None:
@@ -231,22 +235,22 @@ def without_hints(record: bytes) -> bytes:
     portable = [
         (key, input_records.without_hints(read), _portable(made)) for key, read, made in _parts(record)
     ]
-    return _joined(portable, _MOST_PAIRS_REMOTE)
+    return _joined(portable, _MOST_ENTRIES_REMOTE)
 
 
 def merged(ours: bytes, theirs: bytes) -> bytes:
-    """Our pairs, followed by the other ones of theirs."""
+    """Our entries, followed by the other ones of theirs."""
     here = _parts(ours)
     known = {part[0] for part in here}
-    return _joined([*here, *(part for part in _parts(theirs) if part[0] not in known)], _MOST_PAIRS_REMOTE)
+    return _joined([*here, *(part for part in _parts(theirs) if part[0] not in known)], _MOST_ENTRIES_REMOTE)
 
 
 def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:
-    """For each pair its key, its result, and the programs run, with their digests; paths are encoded."""
+    """For each entry its key, its result, and the programs run, with their digests; paths are encoded."""
     return [(key, _decoded(made), input_records.programs_in(read)) for key, read, made in _parts(record)]
 
 
-def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_PAIRS) -> bytes:
+def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_ENTRIES) -> bytes:
     found: list[bytes] = []
     size = 0
     for key, read, made in list(parts)[:most]:
@@ -258,13 +262,13 @@ def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_PAIRS) 
 
 
 def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
-    """The key, inputs and result of each pair, not decoded; raises ValueError."""
+    """The key, inputs and result of each entry, not decoded; raises ValueError."""
     found = sections.unpack_all(_KIND, record)
-    if len(found) % 3 or len(found) > 3 * _MOST_PAIRS_REMOTE:
+    if len(found) % 3 or len(found) > 3 * _MOST_ENTRIES_REMOTE:
         raise ValueError("a record is cut short")
     parts = [(key.decode("ascii"), read, made) for key, read, made in zip(*[iter(found)] * 3, strict=True)]
     if not all(len(key) == keys.LENGTH and key.isalnum() for key, _, _ in parts):
-        raise ValueError("a pair under a name that is no key")
+        raise ValueError("an entry under a name that is no key")
     return parts
 
 
@@ -279,14 +283,17 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
         return []
 
 
-def _pairs(parts: Iterable[tuple[str, bytes, bytes]], front: Front) -> Iterator[Pair]:
-    """The pairs that can be decoded here: paths of one may lead above the base directory."""
+def _entries(parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey) -> Iterator[Entry]:
+    """The entries that can be decoded here: paths of one may lead above the base directory."""
     for key, read, made in parts:
         try:
-            inputs, result = input_records.decode(read, front.relocation), _decoded(made, front.relocation)
+            inputs, result = (
+                input_records.decode(read, lookup_key.relocation),
+                _decoded(made, lookup_key.relocation),
+            )
         except (ValueError, IndexError):
             continue
-        yield Pair(front, inputs, result, key)
+        yield Entry(lookup_key, inputs, result, key)
 
 
 def _encoded(result: Result, relocation: Relocation) -> bytes:

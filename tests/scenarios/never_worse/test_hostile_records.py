@@ -18,7 +18,7 @@ from nvccache.records import direct, levels, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.products import Answer
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.request import Request
 from nvccache.store import store
 from nvccache.store.store import Store
@@ -141,5 +141,5 @@ def forge(
     cache.remove_damaged(store.RECORD, front_key)
     key = keys.digest_bytes(choose.randbytes(8))
     record.add(
-        Pair(Front(front_key, nowhere), read, forged_result(choose, right), key), cache, time.time_ns()
+        Entry(LookupKey(front_key, nowhere), read, forged_result(choose, right), key), cache, time.time_ns()
     )

@@ -15,7 +15,7 @@ from nvccache.execution.run_stage import Made
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Plan
 from nvccache.records.input_records import InputRecord
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.values import replace
 from stages_of_nothing import CUDAFE, HOST, stage
 
@@ -36,7 +36,7 @@ def check(ended: Task) -> None:
     found = Result()
     found.text = ["of other lines"]
     tasks.all[1].action, tasks.all[1].state = Action("front", text=("of these",)), State.DONE
-    tasks.all[1].found = Pair(Front("", None), InputRecord(), found, key="key")
+    tasks.all[1].found = Entry(LookupKey("", None), InputRecord(), found, key="key")
     attempts.check(call, tasks, ended)
 
 

@@ -14,7 +14,7 @@ from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import Grammar
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 
 PASS = Stage(Grammar("host_preprocess"), ("gcc",), (), (), (Output("ii", "/s/a.ii"),), (), (), ())
 OWNERS = ("call", "context", "known", "action", "made")
@@ -26,8 +26,8 @@ def known() -> Known:
     return Known()
 
 
-def found(read: InputRecord, scope: str = "anywhere") -> Pair:
-    return Pair(Front("0" * 64, Relocation("", "/"), scope), read, Result())
+def found(read: InputRecord, scope: str = "anywhere") -> Entry:
+    return Entry(LookupKey("0" * 64, Relocation("", "/"), scope), read, Result())
 
 
 def test_a_hit_tells_what_was_read(known):

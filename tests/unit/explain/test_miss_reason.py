@@ -74,8 +74,8 @@ def record(
     report = Report()
     report.reason_against_record = reason_against_record
     if not reason_against_record:
-        front = direct.front_of(given, direct.SAME_DIRECTORY, relocation().in_place())
-        report.record = records.Pair(front, made, records.Result())
+        lookup_key = direct.make_lookup_key(given, direct.SAME_DIRECTORY, relocation().in_place())
+        report.record = records.Entry(lookup_key, made, records.Result())
         records.add(report.record, cache, time.time_ns())
     note(given, [cause, "detail"], cache, report, *further)
     return report
@@ -207,7 +207,7 @@ def test_another_working_directory_is_a_cause(place, cache, monkeypatch):
 def test_a_result_that_is_no_longer_there_is_lost(place, cache):
     recorded = record(case(), cache)
     assert cause_of(case(), cache) == [LOST]
-    cache.remove_damaged(store.RECORD, recorded.record.front.key)
+    cache.remove_damaged(store.RECORD, recorded.record.lookup_key.key)
     assert cause_of(case(), cache) == [LOST]
 
 

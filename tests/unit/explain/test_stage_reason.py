@@ -22,7 +22,7 @@ from nvccache.plan.model import Plan, Stage
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.store.event_line import HIT, RAN, StageEvent
 from nvccache.store.store import Store
 from nvccache.values import replace
@@ -43,7 +43,7 @@ def ended(stage: Stage, has_run: bool = True) -> StageEvent:
     return StageEvent(stage.kind, RAN if has_run else HIT, 1.0)
 
 
-def task(stage: Stage, action: Action | None, event: StageEvent, found: Pair | None = None) -> Task:
+def task(stage: Stage, action: Action | None, event: StageEvent, found: Entry | None = None) -> Task:
     made = Task(0, stage)
     made.action, made.event, made.found = action, event, found
     return made
@@ -58,7 +58,7 @@ class Compile:
         self.environ = environ
         self.components = {id(stage): list(self._usual(stage)) for stage in self.plan.stages}
         self.ran = {id(stage) for stage in self.plan.stages}
-        self.found: dict[int, Pair] = {}
+        self.found: dict[int, Entry] = {}
         self.stored: dict[int, str] = {}  # the names of records of those that ran
         outputs = {out.path: (stage, out) for stage in self.plan.stages for out in stage.outputs}
         self.call = SimpleNamespace(
@@ -227,16 +227,16 @@ def test_of_many_differences_the_first_are_shown_and_the_others_counted(now, bef
     assert clause.count("was added") == 3 and clause.endswith("; and 2 more")
 
 
-def read_by(compile_: Compile, start: str) -> Pair:
+def read_by(compile_: Compile, start: str) -> Entry:
     """Store a stage's input record: `a.h` and CPATH."""
     made = InputRecord()
     made.files, made.kinds, made.digests = ["a.h"], "s", [keys.digest_file("a.h")]
     made.signatures = [UNKNOWN]
     made.variables = [("CPATH", environment.digest_of("CPATH", compile_.environ))]
-    pair = Pair(Front("f" * 64, Relocation("", os.getcwd())), made, Result())
-    record.add(pair, compile_.cache, time.time_ns())
-    compile_.found[id(compile_.stage(start))] = pair
-    return pair
+    entry = Entry(LookupKey("f" * 64, Relocation("", os.getcwd())), made, Result())
+    record.add(entry, compile_.cache, time.time_ns())
+    compile_.found[id(compile_.stage(start))] = entry
+    return entry
 
 
 @pytest.fixture

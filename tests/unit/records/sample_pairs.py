@@ -12,13 +12,13 @@ from nvccache.files import keys, signatures
 from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import ABSENT, SOURCE, InputRecord
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.store import layout, store
 from nvccache.store.store import Store
 
 NOWHERE = Relocation("", "/")
-FRONT = Front(keys.digest_bytes(b"front"), NOWHERE)
-OTHER_FRONT = Front(keys.digest_bytes(b"other"), NOWHERE)
+FRONT = LookupKey(keys.digest_bytes(b"front"), NOWHERE)
+OTHER_FRONT = LookupKey(keys.digest_bytes(b"other"), NOWHERE)
 LATER = 10**12  # nanoseconds, after which signatures are believed
 
 
@@ -36,40 +36,46 @@ def read(*paths: Path | str, absent: Path | None = None) -> InputRecord:
 
 
 def add(
-    cache: Store, made: InputRecord, result: Result | None = None, front: Front = FRONT, later: int = 0
+    cache: Store,
+    made: InputRecord,
+    result: Result | None = None,
+    lookup_key: LookupKey = FRONT,
+    later: int = 0,
 ) -> str:
-    """Keep a pair; its key. With `later`, all that was read is settled."""
-    pair = Pair(front, made, result or Result())
-    record.add(pair, cache, time.time_ns() + later)
-    return pair.key
+    """Keep an entry; its key. With `later`, all that was read is settled."""
+    entry = Entry(lookup_key, made, result or Result())
+    record.add(entry, cache, time.time_ns() + later)
+    return entry.key
 
 
 def add_state(cache: Store, path: Path, text: str, result: Result | None = None) -> str:
-    """Add a pair for an action that read a header with this text and looked up an absent name; its key."""
+    """Add an entry for an action that read a header with this text and looked up an absent name; its key."""
     path.write_text(text)
     return add(cache, read(path, absent=path.parent / "none.h"), result, later=LATER)
 
 
-def valid_pairs(
-    cache: Store, front: Front = FRONT, remote_records: Callable[[str], Iterable[bytes]] | None = None
-) -> list[Pair]:
-    return list(record.valid_pairs(front, cache, Answering(answer="an answer"), remote_records))
+def valid_entries(
+    cache: Store,
+    lookup_key: LookupKey = FRONT,
+    remote_records: Callable[[str], Iterable[bytes]] | None = None,
+) -> list[Entry]:
+    return list(record.valid_entries(lookup_key, cache, Answering(answer="an answer"), remote_records))
 
 
-def found(cache: Store, front: Front = FRONT) -> str:
-    """The key of the pair that is found, or empty."""
-    pair = record.find(front, cache, Answering(answer="an answer"))
-    return pair.key if pair else ""
+def found(cache: Store, lookup_key: LookupKey = FRONT) -> str:
+    """The key of the entry that is found, or empty."""
+    entry = record.find(lookup_key, cache, Answering(answer="an answer"))
+    return entry.key if entry else ""
 
 
-def kept(cache: Store, front: Front = FRONT) -> list[str]:
-    """The keys of all pairs."""
-    return [pair.key for pair in record.all_pairs(front, cache)]
+def kept(cache: Store, lookup_key: LookupKey = FRONT) -> list[str]:
+    """The keys of all entries."""
+    return [entry.key for entry in record.all_entries(lookup_key, cache)]
 
 
-def encoded(cache: Store, front: Front = FRONT) -> bytes:
+def encoded(cache: Store, lookup_key: LookupKey = FRONT) -> bytes:
     """The record as stored in the cache."""
-    body = cache.find_record(store.RECORD, front.key)
+    body = cache.find_record(store.RECORD, lookup_key.key)
     assert body is not None
     return body
 
@@ -79,7 +85,7 @@ def keys_in(body: bytes) -> list[str]:
 
 
 def inputs_in(body: bytes) -> list[InputRecord]:
-    """The inputs of each pair of a record, from any source."""
+    """The inputs of each entry of a record, from any source."""
     return [input_records.decode(part, NOWHERE) for _, part, _ in record._parts(body)]
 
 
@@ -94,5 +100,5 @@ def shareable(cache: Store) -> list[tuple[str, str]]:
     ]
 
 
-def is_there(cache: Store, front: Front = FRONT) -> bool:
-    return os.path.exists(cache.path(store.RECORD, front.key))
+def is_there(cache: Store, lookup_key: LookupKey = FRONT) -> bool:
+    return os.path.exists(cache.path(store.RECORD, lookup_key.key))

@@ -20,7 +20,7 @@ from damage import changed, shuffled, torn
 from nvccache import environment
 from nvccache.files import keys
 from nvccache.records import input_records, record, replay_layout
-from nvccache.records.record import Pair, Result
+from nvccache.records.record import Entry, Result
 from nvccache.store import store
 from nvccache.store.store import Store
 from replays import Launcher, put, stand_alone, with_sum
@@ -37,8 +37,8 @@ def inputs_of(body: bytes) -> list[input_records.InputRecord]:
 
 
 def inputs_of_pairs(body: bytes) -> list[input_records.InputRecord]:
-    pairs: list[Pair] = list(record._pairs(record._parts(body), FRONT))
-    return [pair.input_record for pair in pairs]
+    entries: list[Entry] = list(record._entries(record._parts(body), FRONT))
+    return [entry.input_record for entry in entries]
 
 
 def whole_input_record(cache: Store) -> bytes:

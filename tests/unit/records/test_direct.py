@@ -13,7 +13,7 @@ from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import InputRecord
 from nvccache.records.output_names import Outputs
 from nvccache.records.products import Answer
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from typed_calls import NOWHERE, parse
 
 DIGEST = keys.digest_bytes(b"object")
@@ -36,7 +36,7 @@ def result_of(answer: Answer, line: str) -> Result | None:
 def answer_of(result: Result | None, line: str, relocation: Relocation = NOWHERE) -> Answer | None:
     """The answer of a call with this result stored."""
     assert result
-    return direct.answer_of(Pair(Front("key", relocation), InputRecord(), result), parse(line))
+    return direct.answer_of(Entry(LookupKey("key", relocation), InputRecord(), result), parse(line))
 
 
 def written(answer: Answer | None) -> list[str]:

@@ -131,15 +131,14 @@ def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
 
 def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
     relocation = Relocation("/base", "/base/one")
-    scopes = direct.scopes_of(relocation)
     below, others = (
         [BELOW_BASE, BELOW_BASE + SAME_OUTPUTS],
         [ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS],
     )
-    assert [scope for scope, _ in scopes] == [*below, *others]
-    assert all(kept is relocation for _, kept in scopes[:2])
-    assert not any(kept.checkout for _, kept in scopes[2:])
-    assert [scope for scope, _ in direct.scopes_of(NOWHERE)] == others
+    assert direct.scopes(relocation) == [*below, *others]
+    assert all(direct.relocation_of(scope, relocation) is relocation for scope in below)
+    assert not any(direct.relocation_of(scope, relocation).checkout for scope in others)
+    assert direct.scopes(NOWHERE) == others
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from nvccache.records import direct, levels, record, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import SOURCE, InputRecord
 from nvccache.records.products import Answer
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.request import Request
 from nvccache.store import eviction, store
 from nvccache.store.store import Store
@@ -49,18 +49,18 @@ def keep(
     given: Answer,
     listed: Sequence[tuple[str, bool]] = (),
     basis: Sequence[str] = (),
-) -> Pair:
+) -> Entry:
     """Record a call by its normalized text in this directory."""
     nowhere = Relocation("", os.getcwd())
     result = direct.result_of(given, listed, call)
     assert result
     result.basis = list(basis)
-    front = Front(
+    lookup_key = LookupKey(
         direct.key_of(direct.SAME_DIRECTORY, "nvcc", call, nowhere, {}), nowhere, direct.SAME_DIRECTORY
     )
-    pair = Pair(front, input_record_of_source(), result)
-    record.add(pair, cache, time.time_ns())
-    return pair
+    entry = Entry(lookup_key, input_record_of_source(), result)
+    record.add(entry, cache, time.time_ns())
+    return entry
 
 
 def input_record_of_source() -> InputRecord:
@@ -201,9 +201,9 @@ def test_what_an_answer_rests_on_is_marked_a_few_times_a_day(place, age, is_mark
     assert isinstance(call, Invocation)
     given = Answer(Result())
     given.products = [("a.o", keys.digest_bytes(OBJECT), True)]
-    pair = keep(cache, call, given, basis=[cache.name(store.BLOB, digest)])
+    entry = keep(cache, call, given, basis=[cache.name(store.BLOB, digest)])
     used = time.time() - age
-    os.utime(cache.path(store.RECORD, pair.front.key), (used, used))
+    os.utime(cache.path(store.RECORD, entry.lookup_key.key), (used, used))
     os.utime(cache.path(store.BLOB, digest), (1, 1))
     assert isinstance(answer(place), Answer)
     assert (os.stat(cache.path(store.BLOB, digest)).st_mtime > 1) == is_marked

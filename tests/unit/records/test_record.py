@@ -13,7 +13,7 @@ from answering import Answering
 from nvccache.files import keys, signatures
 from nvccache.records import input_records, record
 from nvccache.records.base_dir import Relocation
-from nvccache.records.record import Front, Result
+from nvccache.records.record import LookupKey, Result
 from nvccache.store import sections, store
 from nvccache.store.store import Store
 from sample_pairs import (
@@ -29,7 +29,7 @@ from sample_pairs import (
     kept,
     keys_in,
     read,
-    valid_pairs,
+    valid_entries,
 )
 
 DIGEST = keys.digest_bytes(b"an object")
@@ -65,9 +65,9 @@ def body_of(*parts: bytes) -> bytes:
     return sections.pack(KIND, list(parts))
 
 
-def put(cache: Store, body: bytes, front: Front = FRONT) -> None:
+def put(cache: Store, body: bytes, lookup_key: LookupKey = FRONT) -> None:
     """Write a record as an attacker, or another version, might."""
-    cache.add_record(store.RECORD, front.key, body)
+    cache.add_record(store.RECORD, lookup_key.key, body)
 
 
 # What is found.
@@ -75,10 +75,10 @@ def put(cache: Store, body: bytes, front: Front = FRONT) -> None:
 
 def test_a_result_is_found_while_everything_is_as_it_was(header, cache):
     key = add(cache, read(header), result_of_everything())
-    pair = record.find(FRONT, Store(cache.root), Answering())
-    assert pair and (pair.key, pair.input_record.files) == (key, [str(header)])
-    assert values_of(pair.result) == values_of(result_of_everything())
-    assert not pair.is_received
+    entry = record.find(FRONT, Store(cache.root), Answering())
+    assert entry and (entry.key, entry.input_record.files) == (key, [str(header)])
+    assert values_of(entry.result) == values_of(result_of_everything())
+    assert not entry.is_received
 
 
 def test_an_unknown_action_has_no_record(cache):
@@ -99,11 +99,11 @@ def test_each_state_of_the_headers_has_its_own_pair(header, cache):
     header.write_text("int z;\n")
     second = add(cache, read(header), Result(stdout=b"z"))
     assert first != second
-    assert [pair.result.stdout for pair in valid_pairs(cache)] == [b"z"]
+    assert [entry.result.stdout for entry in valid_entries(cache)] == [b"z"]
     header.write_text("int x;\n")
-    assert [pair.result.stdout for pair in valid_pairs(cache)] == [b"x"]
+    assert [entry.result.stdout for entry in valid_entries(cache)] == [b"x"]
     header.write_text("int y;\n")
-    assert valid_pairs(cache) == []
+    assert valid_entries(cache) == []
 
 
 def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
@@ -115,7 +115,7 @@ def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
 def test_the_same_state_is_recorded_once_with_its_last_result(header, cache):
     for diagnostics in (b"first", b"second"):
         add(cache, read(header), Result(stdout=diagnostics))
-    assert [pair.result.stdout for pair in valid_pairs(cache)] == [b"second"]
+    assert [entry.result.stdout for entry in valid_entries(cache)] == [b"second"]
     assert len(kept(cache)) == 1
 
 
@@ -123,9 +123,9 @@ def test_of_pairs_that_hold_the_newest_is_tried_first(header, cache, tmp_path):
     """An older one that looked up less also holds."""
     first = add(cache, read(header))
     second = add(cache, read(header, absent=tmp_path / "early.h"))
-    assert [pair.key for pair in valid_pairs(cache)] == [second, first]
+    assert [entry.key for entry in valid_entries(cache)] == [second, first]
     (tmp_path / "early.h").write_text("")
-    assert [pair.key for pair in valid_pairs(cache)] == [first]
+    assert [entry.key for entry in valid_entries(cache)] == [first]
 
 
 def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
@@ -141,7 +141,7 @@ def test_the_newest_come_first_and_the_oldest_are_dropped(header, cache):
 
 
 def test_a_record_is_kept_small(header, cache, monkeypatch):
-    """The newest pair is kept whatever its size."""
+    """The newest entry is kept whatever its size."""
     for number in range(4):
         header.write_text(f"int x{number};\n")
         newest = add(cache, read(header), Result(stdout=bytes(300)))
@@ -158,7 +158,7 @@ def test_a_record_is_kept_small(header, cache, monkeypatch):
 def test_another_action_has_its_own_record(header, cache):
     key = add(cache, read(header))
     assert found(cache, OTHER_FRONT) == ""
-    assert add(cache, read(header), front=OTHER_FRONT) != key
+    assert add(cache, read(header), lookup_key=OTHER_FRONT) != key
 
 
 def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_path):
@@ -168,28 +168,28 @@ def test_a_signature_that_could_outlive_a_change_is_not_kept(header, cache, tmp_
     made = read(header, settled)
     made.signatures[1] = (1, 2, 3, 4, 5)
     add(cache, made)
-    (pair,) = record.all_pairs(FRONT, cache)
-    assert pair.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
+    (entry,) = record.all_entries(FRONT, cache)
+    assert entry.input_record.signatures == [signatures.UNKNOWN, (1, 2, 3, 4, 5)]
 
 
 def test_a_pair_is_had_by_its_name(header, cache):
     add(cache, read(header), Result(stdout=b"x"))
-    (pair,) = record.all_pairs(FRONT, cache)
+    (entry,) = record.all_entries(FRONT, cache)
     header.write_text("int z;\n")
     add(cache, read(header))
-    named = record.named(pair.name, NOWHERE, Store(cache.root))
-    assert named and (named.key, named.result.stdout) == (pair.key, b"x")
+    named = record.find_by_name(entry.name, NOWHERE, Store(cache.root))
+    assert named and (named.key, named.result.stdout) == (entry.key, b"x")
     for name in (
         "",
         "/",
-        pair.key,
-        f"{OTHER_FRONT.key}/{pair.key}",
+        entry.key,
+        f"{OTHER_FRONT.key}/{entry.key}",
         f"{FRONT.key}/{DIGEST}",
-        f"../{pair.name}",
+        f"../{entry.name}",
     ):
-        assert record.named(name, NOWHERE, cache) is None
+        assert record.find_by_name(name, NOWHERE, cache) is None
     cache.remove_damaged(store.RECORD, FRONT.key)
-    assert record.named(pair.name, NOWHERE, cache) is None
+    assert record.find_by_name(entry.name, NOWHERE, cache) is None
 
 
 def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_path):
@@ -197,17 +197,17 @@ def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_pa
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.h").write_text("int x;\n")
     here, there = (
-        Front(FRONT.key, Relocation(str(tmp_path), str(tmp_path / name))) for name in ("one", "two")
+        LookupKey(FRONT.key, Relocation(str(tmp_path), str(tmp_path / name))) for name in ("one", "two")
     )
     result = Result()
     result.listed = [(str(tmp_path / "one" / "x.h"), "")]
     add(cache, read(tmp_path / "one" / "x.h"), result, here)
-    (pair,) = valid_pairs(cache, there)
-    assert pair.input_record.files == [str(tmp_path / "two" / "x.h")]
-    assert pair.result.listed == [(str(tmp_path / "two" / "x.h"), "")]
+    (entry,) = valid_entries(cache, there)
+    assert entry.input_record.files == [str(tmp_path / "two" / "x.h")]
+    assert entry.result.listed == [(str(tmp_path / "two" / "x.h"), "")]
     (tmp_path / "two" / "x.h").write_text("int y;\n")
     assert found(cache, there) == ""
-    assert found(cache, here) == pair.key
+    assert found(cache, here) == entry.key
 
 
 def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays(cache, tmp_path):
@@ -216,12 +216,12 @@ def test_a_pair_that_cannot_be_understood_in_a_checkout_is_passed_over_and_stays
     (tmp_path / "one" / "deep").mkdir(parents=True)
     (tmp_path / "x.h").write_text("")
     (tmp_path / "one" / "x.h").write_text("")
-    deep, flat = (Front(FRONT.key, Relocation(base, place)) for place in (f"{base}/one/deep", base))
-    first = add(cache, read(tmp_path / "x.h"), front=flat)
-    second = add(cache, read(tmp_path / "one" / "x.h"), front=deep)
+    deep, flat = (LookupKey(FRONT.key, Relocation(base, place)) for place in (f"{base}/one/deep", base))
+    first = add(cache, read(tmp_path / "x.h"), lookup_key=flat)
+    second = add(cache, read(tmp_path / "one" / "x.h"), lookup_key=deep)
     assert (kept(cache, flat), found(cache, flat)) == ([first], first)
     assert found(cache, deep) == second
-    third = add(cache, read(tmp_path / "x.h", tmp_path / "one" / "x.h"), front=flat)
+    third = add(cache, read(tmp_path / "x.h", tmp_path / "one" / "x.h"), lookup_key=flat)
     assert keys_in(encoded(cache)) == [third, second, first]
 
 

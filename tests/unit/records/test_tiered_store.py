@@ -13,7 +13,7 @@ from nvccache import config, remote_url
 from nvccache.files import keys, signatures
 from nvccache.records import record, send_queued, tiered_store
 from nvccache.records.input_records import InputRecord
-from nvccache.records.record import Front, Pair, Result
+from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.tiered_store import TieredStore
 from nvccache.remote import envelope
 from nvccache.remote.kinds import connect
@@ -21,7 +21,7 @@ from nvccache.remote.tier import Tier
 from nvccache.store import directory, store
 from nvccache.store.store import Store
 from sample_pairs import FRONT, LATER, NOWHERE, add, add_state, encoded, kept, keys_in, read
-from sample_pairs import valid_pairs as held
+from sample_pairs import valid_entries as held
 from shared_tier import SharedTier
 
 CONTENT = b"an object"
@@ -55,8 +55,8 @@ def send_all(cache: Store, tier: SharedTier) -> None:
         tier.content[bucket, key] = record.merged(body, theirs) if is_merged else body
 
 
-def valid_pairs(cache: TieredStore, front: Front = FRONT) -> list[Pair]:
-    return held(cache, front, cache.remote_records)
+def valid_entries(cache: TieredStore, lookup_key: LookupKey = FRONT) -> list[Entry]:
+    return held(cache, lookup_key, cache.remote_records)
 
 
 def test_what_the_settings_name_is_asked(there, tmp_path):
@@ -137,10 +137,10 @@ def test_a_pair_that_holds_is_found_elsewhere(there, here, tier, tmp_path):
     send_all(there, tier)
     assert held(here) == []
     assert tier.asked == []
-    (pair,) = valid_pairs(here)
-    assert (pair.key, pair.result.stdout, pair.is_received) == (key, b"said", True)
+    (entry,) = valid_entries(here)
+    assert (entry.key, entry.result.stdout, entry.is_received) == (key, b"said", True)
     (tmp_path / "x.h").write_text("int y;\n")
-    assert valid_pairs(here) == []
+    assert valid_entries(here) == []
 
 
 def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, tmp_path):
@@ -150,7 +150,7 @@ def test_what_is_received_is_not_believed_about_this_machine(there, here, tier, 
     add(there, made, later=LATER)
     tier.content[store.RECORD, FRONT.key] = encoded(there)
     assert held(there)
-    assert valid_pairs(here) == []
+    assert valid_entries(here) == []
 
 
 def _written(path: Path, text: str) -> Path:
@@ -173,7 +173,7 @@ def test_record_that_names_too_many_files_is_rejected(there, here, tier, tmp_pat
         inputs.directory_signatures, inputs.names = [signatures.UNKNOWN] * 10_001, [[]] * 10_001
     _forged(there, tier, inputs)
     assert held(there)
-    assert valid_pairs(here) == []
+    assert valid_entries(here) == []
     assert tier.broken == 1
 
 
@@ -182,7 +182,7 @@ def test_record_with_too_many_names_is_rejected(there, here, tier, tmp_path):
     inputs.names = [inputs.names[0] * (1 << 15)]
     _forged(there, tier, inputs)
     assert held(there)
-    assert valid_pairs(here) == []
+    assert valid_entries(here) == []
     assert tier.broken == 1
 
 
@@ -193,11 +193,11 @@ def test_what_is_here_comes_before_what_is_elsewhere(there, here, tier, tmp_path
     other = add_state(there, path, "int y;\n", Result(stdout=b"theirs"))
     send_all(there, tier)
     add_state(here, path, "int x;\n", Result(stdout=b"ours"))
-    assert [(pair.key, pair.result.stdout, pair.is_received) for pair in valid_pairs(here)] == [
+    assert [(entry.key, entry.result.stdout, entry.is_received) for entry in valid_entries(here)] == [
         (key, b"ours", False)
     ]
     path.write_text("int y;\n")
-    assert [(pair.key, pair.is_received) for pair in valid_pairs(here)] == [(other, True)]
+    assert [(entry.key, entry.is_received) for entry in valid_entries(here)] == [(other, True)]
 
 
 def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_path):
@@ -207,7 +207,7 @@ def test_what_each_of_several_remotes_has_is_looked_at(there, here, tier, tmp_pa
         key = add_state(cache, path, text)
         bodies.append(send_queued.body_of((store.RECORD, FRONT.key), cache))
     tier.each = lambda *_: iter([bodies[0], b"damaged", bodies[1], bodies[1]])
-    assert [(pair.key, pair.is_received) for pair in valid_pairs(here)] == [(key, True)]
+    assert [(entry.key, entry.is_received) for entry in valid_entries(here)] == [(key, True)]
     assert tier.broken == 1
 
 
@@ -216,13 +216,13 @@ def test_one_that_is_received_is_kept_with_the_signatures_of_this_machine(there,
     send_all(there, tier)
     long_ago = time.time() - 1000
     os.utime(tmp_path / "x.h", (long_ago, long_ago))
-    (pair,) = valid_pairs(here)
+    (entry,) = valid_entries(here)
     now = Answering()
     now.since_ns += 10**12  # long after the files were made
-    record.adopt(pair, here, now)
-    named = record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here))
+    record.adopt(entry, here, now)
+    named = record.find_by_name(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here))
     assert named.input_record.signatures == [signatures.of(str(tmp_path / "x.h"))]
-    assert [each.is_received for each in valid_pairs(here)] == [False]
+    assert [each.is_received for each in valid_entries(here)] == [False]
 
 
 def test_one_that_is_received_lies_before_what_is_here(there, here, tier, tmp_path):
@@ -231,8 +231,8 @@ def test_one_that_is_received_lies_before_what_is_here(there, here, tier, tmp_pa
     send_all(there, tier)
     ours = add_state(here, path, "int y;\n")
     path.write_text("int x;\n")
-    (pair,) = valid_pairs(here)
-    record.adopt(pair, here, Answering())
+    (entry,) = valid_entries(here)
+    record.adopt(entry, here, Answering())
     assert kept(without_remotes(here)) == [theirs, ours]
 
 
@@ -240,25 +240,25 @@ def test_what_is_received_is_not_sent_again(there, here, tier, tmp_path):
     add_state(there, tmp_path / "x.h", "int x;\n")
     there.add_blob(DIGEST, CONTENT, compress=False)
     send_all(there, tier)
-    (pair,) = valid_pairs(here)
-    record.adopt(pair, here, Answering())
+    (entry,) = valid_entries(here)
+    record.adopt(entry, here, Answering())
     here.read_blob(DIGEST)
     assert not here.published
 
 
 def test_what_is_received_replaces_no_pair_of_ones_own(there, here, tier, tmp_path):
-    """A record may claim any keys for its pairs, but only counts under its own front key."""
+    """A record may claim any keys for its entries, but only counts under its own front key."""
     key = add_state(here, tmp_path / "x.h", "int x;\n", Result(stdout=b"ours"))
-    other = Front(keys.digest_bytes(b"other front"), NOWHERE)
+    other = LookupKey(keys.digest_bytes(b"other front"), NOWHERE)
     hostile = Store(str(tmp_path / "hostile"))
     add_state(hostile, tmp_path / "x.h", "int x;\n", Result(stdout=b"hostile"))
-    for front in (FRONT, other):
-        tier.content[store.RECORD, front.key] = record.without_hints(encoded(hostile))
-        for pair in valid_pairs(here, front):
-            if pair.is_received:
-                record.adopt(pair, here, Answering())
+    for lookup_key in (FRONT, other):
+        tier.content[store.RECORD, lookup_key.key] = record.without_hints(encoded(hostile))
+        for entry in valid_entries(here, lookup_key):
+            if entry.is_received:
+                record.adopt(entry, here, Answering())
     assert kept(without_remotes(here), other) == [key]
-    assert record.named(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
+    assert record.find_by_name(f"{FRONT.key}/{key}", NOWHERE, without_remotes(here)).result.stdout == b"ours"
 
 
 def test_what_is_made_is_sent(there, tmp_path):
@@ -292,7 +292,7 @@ def test_records_of_two_machines_are_merged(there, tier, tmp_path):
 
 def test_a_damaged_record_is_refused(here, tier):
     tier.content[store.RECORD, FRONT.key] = b"damaged"
-    assert valid_pairs(here) == []
+    assert valid_entries(here) == []
     assert (tier.asked, tier.broken) == ([(store.RECORD, FRONT.key)], 1)
 
 
