@@ -27,7 +27,7 @@ PLACES = (
     ("records/facts.py", '_MOVED = {"moved"'),
     ("observation/stage_inputs.py", "        for process in self._all:\n            own ="),
     ("remote/database.py", ""),
-    ("remote/kinds.py", "    from nvccache.remote.object_store"),
+    ("remote/service.py", "    from nvccache.remote.object_store"),
     ("remote_url.py", '    "file": Scheme('),
     ("cli/hello.py", ""),
     ("cli/names.py", '    "clean": '),

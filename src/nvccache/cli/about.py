@@ -17,7 +17,7 @@ from nvccache.cli.install import launcher
 from nvccache.cli.output import say, say_json
 from nvccache.config import Config
 from nvccache.files import signatures
-from nvccache.machine import cgroups
+from nvccache.machine import slots
 from nvccache.observation import observer
 from nvccache.toolkit import discovery
 
@@ -59,7 +59,7 @@ def _facts(settings: Config) -> dict[str, str]:
         "system": _system(),
         "kernel": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
         "libc": " ".join(platform.libc_ver()) or "?",
-        "cores": str(len(cgroups.usable_cores())),
+        "cores": str(len(slots.usable_cores())),
         "cache": _short(settings.dir) or our_settings.NO_CACHE,
         "file_system": _file_system(settings.dir),
     }

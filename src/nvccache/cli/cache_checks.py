@@ -14,8 +14,7 @@ import stat
 from collections.abc import Iterator
 
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import BAD, GOOD, ODD, Finding
-from nvccache.cli.units import format_count, format_size
+from nvccache.cli.output import BAD, GOOD, ODD, Finding, format_count, format_size
 from nvccache.config import Config
 from nvccache.files import keys
 from nvccache.records import replay_layout

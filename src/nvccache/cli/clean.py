@@ -9,8 +9,17 @@ import os
 import click
 
 from nvccache.cli import settings as our_settings
-from nvccache.cli.output import Failure, WrongUsage, json_option, say, say_json
-from nvccache.cli.units import age_option, format_count, format_size, size_option
+from nvccache.cli.output import (
+    Failure,
+    WrongUsage,
+    age_option,
+    format_count,
+    format_size,
+    json_option,
+    say,
+    say_json,
+    size_option,
+)
 from nvccache.explain import object_record
 from nvccache.records import record
 from nvccache.store import events, eviction, store

@@ -19,9 +19,19 @@ import click
 from nvccache import config, endpoint, log, outcomes, real_nvcc, remote_url
 from nvccache.cli import cache_checks, remotes, stats
 from nvccache.cli.install import adding, launcher
-from nvccache.cli.output import BAD, GOOD, ODD, Finding, json_option, say_json, show_finding
+from nvccache.cli.output import (
+    BAD,
+    GOOD,
+    ODD,
+    Finding,
+    format_count,
+    format_seconds,
+    json_option,
+    moment,
+    say_json,
+    show_finding,
+)
 from nvccache.cli.settings import changing
-from nvccache.cli.units import format_count, format_seconds, moment
 from nvccache.config import PREFIX, Config
 from nvccache.observation import observer
 from nvccache.store import directory, events

@@ -8,10 +8,9 @@ import os
 import click
 
 from nvccache import outcomes
+from nvccache.cli import output
 from nvccache.cli import settings as our_settings
-from nvccache.cli import units
-from nvccache.cli.output import say
-from nvccache.cli.units import format_seconds
+from nvccache.cli.output import format_seconds, say
 from nvccache.store import events as event_log
 from nvccache.store.event_line import Event
 
@@ -22,13 +21,13 @@ def events(as_json: bool) -> None:
     """List every call with its outcome, oldest first."""
     settings = our_settings.load()
     our_settings.warn_if_not_counted(settings)
-    for event in units.events_of(settings.dir, None):
+    for event in output.events_of(settings.dir, None):
         say(json.dumps(event_log.to_json(event)) if as_json else _line(event))
 
 
 def _line(event: Event) -> str:
     """`2026-11-01 09:12:03  miss  3.21 s  a.o  because `x.h` changed`."""
-    when = units.moment(event.started, "%Y-%m-%d %H:%M:%S")
+    when = output.moment(event.started, "%Y-%m-%d %H:%M:%S")
     is_bypass = event.outcome == outcomes.BYPASS
     why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
     made = event.product or " ".join(event.sources) or event.directory

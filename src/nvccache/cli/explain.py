@@ -8,19 +8,35 @@ calls the newest is taken.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import click
 
 from nvccache import outcomes
-from nvccache.cli import explanation
 from nvccache.cli import settings as our_settings
-from nvccache.cli.explanation import Explanation, sources_of
-from nvccache.cli.output import Failure, json_option, say, say_json, say_parts
-from nvccache.cli.units import shown_path
+from nvccache.cli.output import (
+    GREEN,
+    RED,
+    YELLOW,
+    Failure,
+    Part,
+    format_count,
+    format_seconds,
+    format_size,
+    json_option,
+    say,
+    say_json,
+    say_parts,
+    shown_path,
+)
 from nvccache.config import Config
-from nvccache.explain import object_record
+from nvccache.explain import miss_reason, object_record
+from nvccache.explain.object_record import ObjectRecord
+from nvccache.plan.stages import shown_name, tool_of
 from nvccache.store import events
-from nvccache.store.event_line import Event
+from nvccache.store.event_line import FAILED, HIT, RAN, SHARED, Event, StageEvent
 from nvccache.store.store import Store
 
 _MOST_OTHERS = 3
@@ -43,9 +59,9 @@ def explain(path: str | None, as_json: bool) -> None:
         raise Failure("FILE is empty")
     found = _explanation(settings, path)
     if as_json:
-        say_json(explanation.document(found))
+        say_json(document(found))
         return
-    for line in explanation.lines(found):
+    for line in lines(found):
         say_parts(*line)
     if found.others:
         more = len(found.others) - _MOST_OTHERS
@@ -75,7 +91,7 @@ def _explanation(settings: Config, typed: str | None) -> Explanation:
         raise Failure(f"no compile of `{typed}` is recorded")
     # The record may be of another call: some leave none, and some are not counted.
     is_of_call = record is not None and call.started <= record.ended <= call.ended
-    shown = typed if typed and is_exact and not others else shown_path(explanation.name_of(call))
+    shown = typed if typed and is_exact and not others else shown_path(name_of(call))
     return Explanation(call, record if is_of_call else None, shown, matched, others)
 
 
@@ -103,3 +119,156 @@ def _find(root: str, typed: str) -> tuple[Event | None, str, list[str]]:
     # A later call for the same product may be a bypass, whose sources are unknown.
     last = events.last_call(root, call.product) if call.product else None
     return last or call, matched, others
+
+
+# Facts in the document: of a call that is in the event log, and of each stage.
+_FACTS = ("product", "outcome", "store_fault", "directory", "sources")
+_AMOUNTS = ("started", "seconds", "tool_saved")
+_OF_STAGE = ("kind", "architecture", "result", "why", "seconds", "cpu", "where")
+_COLOURS = {HIT: GREEN, SHARED: GREEN, RAN: YELLOW, FAILED: RED}
+# Not inside a quoted path, which may contain anything.
+_BETWEEN_CLAUSES = re.compile(r"; (?=(?:[^`]*`[^`]*`)*[^`]*$)")
+
+
+@dataclass
+class Explanation:
+    """All that is known of one compile."""
+
+    call: Event
+    record: ObjectRecord | None
+    shown: str  # its display name
+    matched: str = ""  # the path by which it was found; empty without FILE
+    others: Sequence[str] = ()  # further matching paths
+    is_logged: bool = True  # if not, `call` was made from its object record
+
+    def __post_init__(self) -> None:
+        self.cause, self.details = _cause(self.call, self.record)
+
+    @property
+    def stage_reasons(self) -> list[tuple[str, str]]:
+        """The name of each stage that ran, and why, from the record."""
+        others = (outcomes.DIRECT_HIT, *outcomes.QUERIES, outcomes.BYPASS, outcomes.FAULT)
+        return self.record.stage_reasons if self.record and self.call.outcome not in others else []
+
+
+def sources_of(call: Event) -> list[str]:
+    """The paths of a call's sources; `..` is kept, since it may follow a link."""
+    return [os.path.join(call.directory, source) for source in call.sources]
+
+
+def name_of(call: Event) -> str:
+    """A name for a call: its product, its sources or its directory."""
+    return call.product or " ".join(map(shown_path, sources_of(call))) or call.directory
+
+
+def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:
+    """Why, and further differences."""
+    if call.outcome in (outcomes.DIRECT_HIT, outcomes.QUERY_HIT):
+        is_received = call.remote and call.remote.found
+        return "a remote has its result" if is_received else "nothing it depends on has changed", []
+    if call.outcome == outcomes.FAULT:
+        return "nvccache had a fault; `NVCCACHE_LOG` has more", []
+    if call.outcome == outcomes.BYPASS:
+        return outcomes.REASONS.get(call.reason, call.reason), []
+    cause = record.cause if record else call.cause
+    details = list(record.details) if record else []
+    if call.outcome == outcomes.FAILED:
+        is_first = cause in ("", miss_reason.FIRST)
+        return "nvcc reports an error", [] if is_first else [cause, *details]
+    unrecorded = record.reason_against_record if record else ""
+    if unrecorded and not any(unrecorded in clause for clause in (cause, *details)):
+        details.append(f"no direct record is kept: {unrecorded}")
+    return cause or "no record of it is left in the cache", details
+
+
+def lines(found: Explanation) -> Iterator[list[Part]]:
+    """The answer, further differences, and the stages as a tree."""
+    call = found.call
+    is_named = call.product or call.sources or found.shown != call.directory
+    subject = f"`{found.shown}`" if is_named else f"a call in `{found.shown}`"
+    yield [f"{subject}: {call.outcome.replace('_', ' ')}, because {found.cause}"]
+    for detail in found.details:
+        yield [f"  also: {detail}"]
+    if call.store_fault:
+        fault = outcomes.STORE_FAULTS.get(call.store_fault, call.store_fault)
+        yield [f"  not all results were stored: {fault}"]
+    if use := call.remote:
+        answers = f"{format_count(use.found, 'object')} found in {format_count(use.asked, 'lookup')}"
+        answers += f", {format_size(use.bytes)}, in {format_seconds(use.seconds)}"
+        faults = [outcomes.REMOTE_FAULTS.get(word, word) for word in use.faults]
+        yield [f"  remotes: {'; '.join([*[answers] * bool(use.asked), *faults])}"]
+    if not call.stages:
+        for name, why in found.stage_reasons:
+            yield [f"  {name}  ran  {_first(why)}"]
+        return
+    width = max(len(shown_name(stage.kind, stage.architecture)) for stage in call.stages)
+    above = ""
+    for stage, source in zip(call.stages, _sources_of_stages(call), strict=True):
+        if source and source != above:
+            yield [f"  {source}"]
+        above = source
+        name = f"{'    ' if source else '  '}{shown_name(stage.kind, stage.architecture):<{width}}  "
+        yield [name, (f"{stage.result:<6}", _COLOURS.get(stage.result, "")), _remark(stage)]
+
+
+def _remark(stage: StageEvent) -> str:
+    """CPU seconds, where it ran if it was sent to another machine, and why."""
+    text = f" {stage.cost:8.2f} s"
+    if stage.result == HIT:
+        return f"{text} saved"
+    if stage.result == SHARED:
+        return f"{text}  another process ran it meanwhile"
+    if word := events.why_here(stage):
+        text += f"  here, though it was sent: {outcomes.EXECUTOR_FAULTS.get(word, word)}"
+    elif costs := events.remote_costs(stage):
+        text += f"  {'from the action cache of' if costs.is_cached else 'on'} {stage.where}"
+    return text + (f"  {_first(stage.why)}" if stage.why else "")
+
+
+def _first(why: str) -> str:
+    """The first of several differences."""
+    first, *others = _BETWEEN_CLAUSES.split(why)
+    return f"{first} (and more: see `--json`)" if others else first
+
+
+def _sources_of_stages(call: Event) -> list[str]:
+    """For each stage, the one of several CUDA sources whose chain it belongs to; else empty.
+
+    A plan has one chain of stages for each of them, in their order, from the host's preprocessor to its
+    compiler.
+    """
+    cuda = [source for source in call.sources if source.endswith(".cu")]
+    is_first = [tool_of(each.kind).is_preprocessor and not each.architecture for each in call.stages]
+    if len(call.sources) < 2 or sum(is_first) != len(cuda):
+        return [""] * len(call.stages)
+    owners, source = [], ""
+    for stage, begins in zip(call.stages, is_first, strict=True):
+        source = cuda.pop(0) if begins else source
+        owners.append(source)
+        source = "" if tool_of(stage.kind).is_host_compiler else source
+    return owners
+
+
+def document(found: Explanation) -> dict[str, object]:
+    """The answer as `--json` prints it."""
+    call = found.call
+    return {
+        **{name: getattr(call, name) for name in _FACTS},
+        "cause": found.cause,
+        "details": found.details,
+        "stage_reasons": [{"stage": stage, "why": why} for stage, why in found.stage_reasons],
+        "wrong_settings": call.wrong_settings.split(",") if call.wrong_settings else [],
+        "remote": events.remote_json(call.remote),
+        **{name: getattr(call, name) if found.is_logged else None for name in _AMOUNTS},
+        "matched": found.matched,
+        "others": list(found.others),
+        "stages": [
+            {
+                **{name: getattr(stage, name) for name in _OF_STAGE},
+                "source": source,
+                "away": events.remote_costs_json(stage),
+                "why_here": events.why_here(stage),
+            }
+            for stage, source in zip(call.stages, _sources_of_stages(call), strict=True)
+        ],
+    }

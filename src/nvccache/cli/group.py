@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from nvccache import log
-from nvccache.cli import removed
+from nvccache.cli import names
 from nvccache.cli.names import COMMANDS
 from nvccache.cli.output import Failure, OutputError, WrongUsage, json_option, say, say_json
 from nvccache.store.directory import StoreError
@@ -69,7 +69,7 @@ def in_one_sentence() -> Iterator[None]:
         sentence = error.format_message().rstrip(".")
         if isinstance(error, click.NoSuchOption) and error.ctx:
             words = f"{error.ctx.command_path} {error.option_name}".partition(" ")[2]
-            sentence += removed.instead_of(words)
+            sentence += names.instead_of(words)
         raise WrongUsage(sentence, ctx=error.ctx) from None
     except click.ClickException as error:
         raise Failure(error.format_message()) from None
@@ -118,7 +118,7 @@ class LazyGroup(click.Group):
         if ctx.resilient_parsing:
             ctx.meta[_IS_COMPILING] = True
             return None, None, args
-        instead = removed.instead_of(f"{ctx.command_path} {word}".partition(" ")[2])
+        instead = names.instead_of(f"{ctx.command_path} {word}".partition(" ")[2])
         instead = instead or log.did_you_mean(log.nearest(word, self._modules))
         raise WrongUsage(f"no such command `{word}`{instead}", self._hint)
 

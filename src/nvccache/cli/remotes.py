@@ -14,15 +14,24 @@ from nvccache import remote_url
 from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
 from nvccache.cli.install import adding
-from nvccache.cli.output import GREEN, RED, Failure, json_option, say, say_json, say_parts
-from nvccache.cli.units import format_count, format_size, moment
+from nvccache.cli.output import (
+    GREEN,
+    RED,
+    Failure,
+    format_count,
+    format_size,
+    json_option,
+    moment,
+    say,
+    say_json,
+    say_parts,
+)
 from nvccache.config import Config
 from nvccache.files import flock
 from nvccache.records import send_queued
 from nvccache.remote import envelope, outages, uploads
-from nvccache.remote.kinds import connect
 from nvccache.remote.outages import OF_WRITING
-from nvccache.remote.service import ServiceError
+from nvccache.remote.service import ServiceError, connect
 from nvccache.remote_url import Remote
 from nvccache.store import directory
 from nvccache.store.directory import Directory, NoCacheError

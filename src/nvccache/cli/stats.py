@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from nvccache import __version__, config, endpoint, outcomes, remote_url
+from nvccache.cli import output
 from nvccache.cli import settings as our_settings
-from nvccache.cli import stats_text, units
-from nvccache.cli.output import WrongUsage, json_option, say, say_json
+from nvccache.cli.output import (
+    WrongUsage,
+    format_ago,
+    format_count,
+    format_seconds,
+    format_size,
+    json_option,
+    moment,
+    say,
+    say_json,
+)
 from nvccache.plan import stages
 from nvccache.remote import outages, uploads
-from nvccache.store import event_totals, events, eviction
+from nvccache.store import cachedir_tag, event_totals, events, eviction
 from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
 from nvccache.store.eviction import Amount
@@ -26,7 +37,7 @@ HITS = (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)
 
 @click.command(epilog="Example: nvccache stats --since last-build")
 @json_option
-@click.option("--since", callback=units.since_option, metavar="WHEN", help=units.SINCE_HELP)
+@click.option("--since", callback=output.since_option, metavar="WHEN", help=output.SINCE_HELP)
 @click.option("--by", type=click.Choice(GROUPS), help="Count by source, reason or architecture.")
 @click.option("--zero", is_flag=True, help="Set the counts to zero after printing them.")
 def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) -> None:
@@ -41,9 +52,9 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
         if as_json:
             say_json(groups)
         else:
-            say(*stats_text.table(groups, by))
+            say(*table(groups, by))
         return
-    last = _events_of(root, units.LAST_BUILD) if since is None else []  # before it is set to zero
+    last = _events_of(root, output.LAST_BUILD) if since is None else []  # before it is set to zero
     if since is not None or not root:
         totals = event_totals.of_events(_events_of(root, since), stages.counted())
     elif zero:
@@ -67,7 +78,7 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
     if as_json:
         say_json(statistics)
     else:
-        say(*stats_text.summary(statistics, root))
+        say(*summary(statistics, root))
 
 
 def _rates(totals: Figures) -> Figures:
@@ -112,7 +123,7 @@ def outage_of_executor(settings: config.Config) -> outages.Outage | None:
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:
     """The selected calls that the totals include: not those before `--zero`."""
-    return event_totals.counted(units.events_of(root, since), root) if root else []
+    return event_totals.counted(output.events_of(root, since), root) if root else []
 
 
 def _groups(found: Iterable[Event], by: str) -> list[Figures]:
@@ -146,3 +157,102 @@ def _named(event: Event, by: str) -> Iterator[tuple[str, Event]]:
             alone.stages = [stage]
             if stage.architecture:
                 yield stage.architecture, alone
+
+
+_MOST_KINDS = 3  # in a row of the summary
+Row = tuple[str, str, str]  # label, amount, details
+
+
+def summary(statistics: Mapping[str, Any], root: str) -> list[str]:
+    """At most twelve lines, the headline first, without zeros."""
+    calls, executor, remote = statistics["calls"], statistics["executor"], statistics["remote"]
+    rows = []
+    for label, counts in (
+        ("hits", {name: calls[name] for name in (outcomes.DIRECT_HIT, outcomes.STAGE_HIT)}),
+        ("ran", {name: calls[name] for name in (outcomes.PARTIAL_HIT, outcomes.MISS)}),
+        ("left to nvcc", statistics["bypass_reasons"]),
+        ("others", {name: calls[name] for name in (*outcomes.QUERIES, outcomes.FAILED)}),
+    ):
+        rows += _counted(label, counts)
+    pending, outage = statistics["uploads"]["pending"], statistics["uploads"]["outage"]
+    if remote["calls"] or pending:
+        received = (
+            f"{format_size(remote['bytes_received'])}, {format_seconds(remote['seconds_waited'])} waited"
+        )
+        detail = f"of {format_count(remote['asked'], 'object')} found, {received}"
+        if pending:
+            why = f" ({outage['word']})" if outage else ""
+            objects = format_count(pending, "object")
+            detail += f"; {objects} still to be sent{why}: see `nvccache remote status`"
+        rows.append(("remotes", str(remote["found"]), detail))
+    if executor["sent"] or statistics["executor_outage"]:
+        paused = "; none are sent now" if statistics["executor_outage"] else ""
+        detail = f"stages sent, {executor['came_back']} came back{paused}"
+        rows.append(("other machines", str(executor["sent"]), detail))
+    problems = {f"with wrong setting `{name}`": n for name, n in statistics["wrong_settings"].items()}
+    problems[outcomes.FAULT] = calls[outcomes.FAULT]
+    for faults in (statistics["store_faults"], remote["faults"]):
+        for word, count in faults.items():
+            problems[word] = problems.get(word, 0) + count
+    rows += [(*row[:2], f"{row[2]}: see `nvccache doctor`") for row in _counted("problems", problems)]
+    return [*_aligned(_headline(statistics, root)), *([""] if rows else []), *_aligned(rows)]
+
+
+def _aligned(rows: Iterable[Row]) -> list[str]:
+    return [f"{label:<16}{amount:>11}  {detail}" for label, amount, detail in rows]
+
+
+def _counted(label: str, counts: Mapping[str, int]) -> list[Row]:
+    """A row with the sum and the most frequent kinds; none if the sum is zero."""
+    found = sorted(((count, word) for word, count in counts.items() if count), key=lambda one: -one[0])
+    if not found:
+        return []
+    rest = sum(count for count, _ in found[_MOST_KINDS:])
+    kinds = [f"{count} {word}" for count, word in found[:_MOST_KINDS]] + [f"{rest} others"] * bool(rest)
+    return [(label, str(sum(count for count, _ in found)), ", ".join(kinds))]
+
+
+def _headline(statistics: Mapping[str, Any], root: str) -> list[Row]:
+    rates, last, size = statistics["rates"], statistics["last_build"], statistics["store"]
+    rows = []
+    if rates["cacheable"]:
+        since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
+        rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
+        saved, spent = statistics["seconds_saved"], statistics["seconds_spent"]
+        share = f"{100 * saved / (saved + spent):.1f} %" if saved + spent else "0.0 %"
+        amounts = f"avoided: {format_seconds(saved)}, and {format_seconds(spent)} spent"
+        rows.append(("compiler time", share, amounts))
+    elif not sum(statistics["calls"].values()):
+        rows.append(("calls", "0", "none are counted yet"))
+    if not root:
+        rows.append(("cache", "none", our_settings.NO_CACHE))
+    elif not os.path.lexists(os.path.join(root, cachedir_tag.NAME)):
+        rows.append(("cache", "none", f"there is no cache in `{root}` yet"))
+    else:
+        limit = f"of {format_size(size['max_bytes'])}, " if size["max_bytes"] else ""
+        files = format_count(size["entries"], "file")
+        rows.append(("cache size", format_size(size["bytes"]), f"{limit}{files} in `{root}`"))
+    if last and last["cacheable"]:
+        saved = f"{format_seconds(last['seconds_saved'])} of compiler time avoided"
+        ago = format_ago(time.time() - last["until"])
+        rows.append(("last build", _share(last), f"{_hits(last)}, {saved}, {ago}"))
+    return rows
+
+
+def _share(rates: Mapping[str, Any]) -> str:
+    return f"{100 * rates['hits'] / rates['cacheable']:.1f} %"
+
+
+def _hits(rates: Mapping[str, Any]) -> str:
+    return f"{rates['hits']} of {format_count(rates['cacheable'], 'call')}"
+
+
+def table(groups: Sequence[Mapping[str, Any]], by: str) -> list[str]:
+    """One line for each group, with a head."""
+    counted = "stages" if by == "architecture" else "calls"
+    rows = [f"{counted:>9}{'hits':>9}{'sent':>9}{'spent':>14}{'avoided':>14}  {by}"]
+    for group in groups:
+        spent, saved = format_seconds(group["seconds_spent"]), format_seconds(group["seconds_saved"])
+        counts = f"{group['calls']:>9}{group['hits']:>9}{group['sent']:>9}"
+        rows.append(f"{counts}{spent:>14}{saved:>14}  {group['name']}")
+    return rows

@@ -15,7 +15,7 @@ from nvccache.compile.runner import Progress
 from nvccache.execution import object_path, rehearsals
 from nvccache.execution.context import Context
 from nvccache.execution.run_stage import LostResultError
-from nvccache.machine import cgroups, jobserver, scratch, slots, streams
+from nvccache.machine import jobserver, scratch, slots, streams
 from nvccache.machine.watchdog import within_scratch
 from nvccache.observation import observer
 from nvccache.observation.observer import Watch
@@ -86,7 +86,7 @@ def carry_out(request: Request, explaining: Explaining | None = None) -> Report:
 
 def _slots(request: Request, tokens: jobserver.Jobserver | None) -> slots.Slots:
     """The slots of the call: as many as `-t` says, unless make's jobserver decides."""
-    cores = cgroups.usable_cores()
+    cores = slots.usable_cores()
     wants_all = "threads" in request.invocation.options and request.invocation.threads == 0
     own = 1 if tokens else max(1, len(cores) if wants_all else request.invocation.threads)
     return slots.Slots(own, slots.pool_of(cores, slots.pool_directory(), request.config.jobs), tokens)

@@ -6,6 +6,8 @@ while in use, so that the kernel frees it when its holder dies:
 
     /dev/shm/nvccache-<uid>/slot-<core>
 
+The cores are those of the affinity mask, as many as the CPU quota of the control groups allows.
+
 Another tool must not drive the machine into swapping. Its memory is estimated from the size of its input; for
 heavy tools it is at least that of the largest tool that has ended in this call. Free memory is the least of
 what the kernel reports and what the control groups of this process leave, less what running tools may still
@@ -21,8 +23,11 @@ import stat
 from collections.abc import Sequence
 
 from nvccache.files import flock
-from nvccache.machine import cgroups
 from nvccache.machine.jobserver import Jobserver
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # Not TMPDIR or the cache: both may differ between calls, and machines may share the cache.
 _BASES = ("/dev/shm", "/tmp")
@@ -205,12 +210,12 @@ def has_memory(wanted: int, reserved: int) -> bool:
 
 def free_memory() -> int:
     """Bytes that could be allocated now without swapping; 2**62 if unknown."""
-    found = (_free_on_machine(), *map(_free_in_group, cgroups.directories("memory")))
+    found = (_free_on_machine(), *map(_free_in_group, directories("memory")))
     return min((left for left in found if left is not None), default=1 << 62)
 
 
 def _free_on_machine() -> int | None:
-    available = _value(cgroups.read("/proc/meminfo"), "MemAvailable:")
+    available = _value(read("/proc/meminfo"), "MemAvailable:")
     return None if available is None else available * 1024
 
 
@@ -219,9 +224,9 @@ def _free_in_group(directory: str) -> int | None:
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ):
-        highest, used = (cgroups.read(f"{directory}/{name}").strip() for name in (limit, usage))
+        highest, used = (read(f"{directory}/{name}").strip() for name in (limit, usage))
         if highest.isdecimal() and used.isdecimal():
-            dropped = _value(cgroups.read(f"{directory}/memory.stat"), cache) or 0
+            dropped = _value(read(f"{directory}/memory.stat"), cache) or 0
             return int(highest) - int(used) + dropped
     return None
 
@@ -230,3 +235,58 @@ def _value(text: str, name: str) -> int | None:
     """The number after a name at the start of a line."""
     lines = (line.split() for line in text.splitlines())
     return next((int(fields[1]) for fields in lines if fields[:1] == [name]), None)
+
+
+MOUNT = "/sys/fs/cgroup"
+OWN = "/proc/self/cgroup"
+
+
+def usable_cores(own: str = OWN, mount: str = MOUNT) -> list[int]:
+    """The numbers of the cores in this process's affinity mask: as many as its CPU quota allows."""
+    affinity = sorted(os.sched_getaffinity(0))
+    quotas = filter(None, map(_quota, directories("cpu", own, mount)))
+    return affinity[: min([len(affinity), *quotas])]
+
+
+def _quota(directory: str) -> int | None:
+    """The quota of one group, in cores, rounded up; None if there is none."""
+    fields = read(f"{directory}/cpu.max").split()
+    if not fields:
+        fields = read(f"{directory}/cpu.cfs_quota_us").split()
+        fields += read(f"{directory}/cpu.cfs_period_us").split()
+    if len(fields) != 2 or not fields[0].isdecimal() or not fields[1].isdecimal() or not int(fields[1]):
+        return None
+    return max(1, -(-int(fields[0]) // int(fields[1])))
+
+
+def directories(controller: str, own: str = OWN, mount: str = MOUNT) -> Iterator[str]:
+    """Where the limits of a controller (`cpu`, `memory`) may be: the process's group and all above it.
+
+    In a container the group is often mounted as the root, while its path is that on the host. So the root is
+    included, and some of the directories may not exist.
+    """
+    for line in read(own).splitlines():
+        _, _, named = line.partition(":")
+        controllers, _, path = named.partition(":")
+        if not controllers:
+            yield from _upwards((mount, f"{mount}/unified"), path)
+        elif controller in controllers.split(","):
+            yield from _upwards(dict.fromkeys((f"{mount}/{controller}", f"{mount}/{controllers}")), path)
+
+
+def _upwards(mounts: Iterable[str], path: str) -> Iterator[str]:
+    for mounted in mounts:
+        below = os.path.normpath(f"/{path.lstrip('/')}")
+        while below != "/":
+            yield mounted + below
+            below = os.path.dirname(below)
+        yield mounted
+
+
+def read(path: str) -> str:
+    """The text of a file; empty if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.read()
+    except OSError:
+        return ""

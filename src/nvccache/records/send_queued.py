@@ -26,8 +26,7 @@ from nvccache.files import flock
 from nvccache.records import record
 from nvccache.records.tiered_store import COMPRESSED, LARGEST, RAW
 from nvccache.remote import envelope, outages, uploads
-from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import Service, ServiceError, connect
 from nvccache.remote.uploads import Item
 from nvccache.remote_url import Remote
 from nvccache.store import directory, store

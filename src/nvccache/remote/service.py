@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from nvccache.remote_url import Remote
 
 
 class Service(ABC):
@@ -95,3 +98,18 @@ def error_of(message: str) -> ServiceError:
     lowered = message.lower()
     found = (word for word, phrases in _PHRASES.items() if any(phrase in lowered for phrase in phrases))
     return ServiceError(next(found, "broken"))
+
+
+def connect(remote: Remote, environ: Mapping[str, str], timeout: float = 10.0) -> Service:
+    """`timeout` is for each read or write, not for a whole request. Raises ServiceError."""
+    if remote.scheme == "file":
+        from nvccache.remote.shared_directory import SharedDirectory
+
+        return SharedDirectory(remote.path)
+    if remote.scheme in ("redis", "rediss"):
+        from nvccache.remote.redis_server import RedisServer
+
+        return RedisServer(remote, environ, timeout)
+    from nvccache.remote.object_store import ObjectStore
+
+    return ObjectStore(remote, environ, timeout)

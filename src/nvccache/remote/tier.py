@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nvccache.remote import envelope, outages
-from nvccache.remote.kinds import connect
-from nvccache.remote.service import Service, ServiceError
+from nvccache.remote.service import Service, ServiceError, connect
 from nvccache.remote_url import Remote
 
 _THREADS = 8

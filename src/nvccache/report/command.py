@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 
 from nvccache.cli import settings as our_settings
-from nvccache.cli import units
-from nvccache.cli.output import WrongUsage, replace_file, say, warn
+from nvccache.cli.output import WrongUsage, format_ago, replace_file, say, warn
 from nvccache.report import calls as of_events
 from nvccache.report import figures, page, trace
 from nvccache.store import events
@@ -49,7 +48,7 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     if written and "-" not in (output, trace_file):
         age = time.time() - max((call.ended for call in build), default=0.0)
         # A build with nothing to do starts no nvcc: the last one that did may be older than expected.
-        when = f"the last build, {units.format_ago(age)}: " if build and age > _OLD_SECONDS else ""
+        when = f"the last build, {format_ago(age)}: " if build and age > _OLD_SECONDS else ""
         say(f"wrote {written}: {when}{page.verdict(figures.of(build))}")
     if is_opened and output:
         webbrowser.open(Path(output).absolute().as_uri())

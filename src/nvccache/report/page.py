@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nvccache import __version__, outcomes
-from nvccache.cli.units import format_count, hits_of, moment
+from nvccache.cli.output import format_count, hits_of, moment
 from nvccache.plan.stages import shown_name
-from nvccache.report import critical_path, figures, page_parts
+from nvccache.report import figures, page_parts
 from nvccache.report.calls import Call
-from nvccache.report.critical_path import Link, seconds_by_kind
-from nvccache.report.figures import Figures
+from nvccache.report.figures import Figures, Link, seconds_by_kind
 from nvccache.report.lanes import lay_out
 from nvccache.report.page_parts import duration, percent, text, with_code
 
@@ -35,7 +34,7 @@ _STAGE_TEXTS = ("result", "why", "where")
 def of(build: Sequence[Call], now: float) -> str:
     """The page for a build."""
     found = figures.of(build)
-    path = critical_path.of(build)
+    path = figures.critical_path(build)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
     return string.Template(_part("page.html")).substitute(

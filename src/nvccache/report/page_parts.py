@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from html import escape
 
 from nvccache import outcomes
-from nvccache.cli.units import format_count, format_seconds, format_size
+from nvccache.cli.output import format_count, format_seconds, format_size
 from nvccache.plan.stages import shown_name
 from nvccache.report.calls import RESULTS, Stage
-from nvccache.report.critical_path import Link
-from nvccache.report.figures import Figures
+from nvccache.report.figures import Figures, Link
 from nvccache.store.event_line import SHARED
 
 _LEAST_PART = 0.01  # of the critical path, for a link to be listed

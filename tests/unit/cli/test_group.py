@@ -15,7 +15,7 @@ import pytest
 
 import nvccache as package
 from nvccache import cli, config, log
-from nvccache.cli import group, removed
+from nvccache.cli import group, names
 from nvccache.cli.group import commands
 from nvccache.cli.names import COMMANDS
 
@@ -107,14 +107,14 @@ def test_commands_are_completed_and_files_after_a_compiler(capsys, monkeypatch, 
     assert capsys.readouterr().out.split() == [completed]
 
 
-@pytest.mark.parametrize("words", removed.REMOVED)
+@pytest.mark.parametrize("words", names.REMOVED)
 def test_what_went_names_a_substitute_that_exists(nvccache, words):
     result = nvccache(*words.split())
     error = result.output.splitlines()[0]
-    assert result.exit_code == 2 and error.endswith(f" any more: {removed.REMOVED[words]}")
-    for line in re.findall(r"`nvccache ([^`]+)`", removed.REMOVED[words]):
-        names = [word for word in line.split() if word in ("remote", *COMMANDS) or word in ("status", "push")]
-        command = ALL[" ".join(["nvccache", *names])]
+    assert result.exit_code == 2 and error.endswith(f" any more: {names.REMOVED[words]}")
+    for line in re.findall(r"`nvccache ([^`]+)`", names.REMOVED[words]):
+        typed = [word for word in line.split() if word in ("remote", *COMMANDS) or word in ("status", "push")]
+        command = ALL[" ".join(["nvccache", *typed])]
         options = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in line.split() if word[:2] == "--"} <= options, line
 

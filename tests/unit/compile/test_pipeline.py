@@ -9,7 +9,7 @@ import pytest
 
 from nvccache import remote_url
 from nvccache.records import send_queued
-from nvccache.remote.kinds import connect
+from nvccache.remote.service import connect
 from scripted_toolkit import Toolkit, cubin, stages
 
 ALL_RUN = ["device_preprocess", "cicc", "ptxas"]

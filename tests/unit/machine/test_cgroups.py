@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nvccache.machine import cgroups
+from nvccache.machine import slots
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def found(tmp_path):
 
     def find(controller: str, text: str) -> list[str]:
         (tmp_path / "own").write_text(text)
-        return list(cgroups.directories(controller, str(tmp_path / "own"), ""))
+        return list(slots.directories(controller, str(tmp_path / "own"), ""))
 
     return find
 
@@ -26,9 +26,9 @@ def test_the_own_group_and_all_above_it(found):
 
 
 def test_a_file_that_cannot_be_read_is_empty(tmp_path):
-    assert cgroups.read(str(tmp_path / "none")) == cgroups.read(str(tmp_path)) == ""
+    assert slots.read(str(tmp_path / "none")) == slots.read(str(tmp_path)) == ""
     (tmp_path / "bytes").write_bytes(b"0::/\xff\n")
-    assert cgroups.read(str(tmp_path / "bytes")) == "0::/\udcff\n"
+    assert slots.read(str(tmp_path / "bytes")) == "0::/\udcff\n"
 
 
 OF_FIRST_VERSION = "9:name=systemd:/a\n4:memory:/b\n3:cpuset:/a\n2:{}:/a\n0::/\n"
@@ -78,10 +78,10 @@ def test_quotas_limit_the_cores(tmp_path, monkeypatch, own, files, cores):
         path = tmp_path / "mount" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    assert cgroups.usable_cores(str(tmp_path / "own"), str(tmp_path / "mount")) == list(range(cores))
+    assert slots.usable_cores(str(tmp_path / "own"), str(tmp_path / "mount")) == list(range(cores))
 
 
 def test_affinity_limits_the_cores(monkeypatch):
-    assert set(cgroups.usable_cores()) <= os.sched_getaffinity(0)
+    assert set(slots.usable_cores()) <= os.sched_getaffinity(0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
-    assert cgroups.usable_cores() == [3]
+    assert slots.usable_cores() == [3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache.machine import cgroups, slots
+from nvccache.machine import slots
 
 GIB = 1 << 30
 MEMINFO = "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n"
@@ -16,7 +16,7 @@ def machine(monkeypatch):
 
     def make(**files: str) -> None:
         named = {"/" + name.replace("__", "/").replace("_dot_", "."): text for name, text in files.items()}
-        monkeypatch.setattr(cgroups, "read", lambda path: named.get(path, ""))
+        monkeypatch.setattr(slots, "read", lambda path: named.get(path, ""))
 
     return make
 

@@ -16,7 +16,7 @@ from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.tiered_store import TieredStore
 from nvccache.remote import envelope
-from nvccache.remote.kinds import connect
+from nvccache.remote.service import connect
 from nvccache.remote.tier import Tier
 from nvccache.store import directory, store
 from nvccache.store.store import Store

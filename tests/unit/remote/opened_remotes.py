@@ -7,8 +7,7 @@ import re
 import pytest
 
 from nvccache import remote_url
-from nvccache.remote.kinds import connect
-from nvccache.remote.service import ServiceError
+from nvccache.remote.service import ServiceError, connect
 
 NAME = "1/ab/" + "ab" * 32
 NO_CREDENTIALS = {"HOME": "/nonexistent"}

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import made_builds
 from made_builds import BEGUN, call, calls_of, hit, stage
-from nvccache.report import critical_path, page_parts
+from nvccache.report import figures, page_parts
 
 
 def of(*events):
-    return critical_path.of(calls_of(events))
+    return figures.critical_path(calls_of(events))
 
 
 def test_the_critical_path_leads_from_what_ended_last_to_the_start():
@@ -24,7 +24,7 @@ def test_the_critical_path_leads_from_what_ended_last_to_the_start():
         ("b.cu", "cicc", 0.1),
         ("c.cu", "cicc", 0.3),
     ]
-    assert critical_path.seconds_by_kind(found) == {"cicc": 5.0}
+    assert figures.seconds_by_kind(found) == {"cicc": 5.0}
     assert of() == ()
 
 
