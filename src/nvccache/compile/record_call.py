@@ -265,7 +265,7 @@ def keep(
     inputs.cache_signatures = [signatures.of(path) or signatures.UNKNOWN for path in inputs.caches]
     result = direct.result_of(answer, listed, request.invocation)
     if result is None:
-        report.reason_against_record = "it is not known how its dependency file is named"
+        report.reason_against_record = "the names of its outputs do not follow from its command line"
         return
     result.basis = list(cache.used)
     entry = Entry(lookup_key, inputs, result)

@@ -108,14 +108,6 @@ class Relocation:
         return found
 
 
-def path_from(encoded: str, cwd: str) -> str:
-    """The path that an encoded path means in this working directory."""
-    up, _, rest = encoded[1:].partition("/")
-    if not encoded.startswith(MARK) or not up.isdecimal():
-        return os.path.join(cwd, encoded.removeprefix(MARK))
-    return os.path.normpath(os.path.join(cwd, *[".."] * int(up), rest))
-
-
 def _is_below(path: str, base: str) -> bool:
     return path == base or path.startswith(base + "/")
 

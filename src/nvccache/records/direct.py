@@ -200,7 +200,7 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
         return None
     if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
         return None
-    products = [(str(names.possible.index(product)), digest) for product, digest, _ in answer.products]
+    products = [(str(names.products.index(product)), digest) for product, digest, _ in answer.products]
     result = answer.result
     result.outputs = products
     result.listed = [(name, "1" if is_system else "0") for name, is_system in listed]
@@ -214,9 +214,9 @@ def answer_of(entry: Entry, invocation: Invocation) -> Answer | None:
     if names is None or bool(result.listed) != bool(invocation.dependencies):
         return None
     for role, digest in result.outputs:
-        if not role.isdecimal() or int(role) >= len(names.possible):
+        if not role.isdecimal() or int(role) >= len(names.products):
             return None
-        answer.products.append((names.possible[int(role)], digest, names.are_objects))
+        answer.products.append((names.products[int(role)], digest, names.are_objects))
     if result.listed:
         listed = [(os.fsencode(name), flag == "1") for name, flag in result.listed]
         answer.dependency_file, answer.rule = names.dependency_file, products.rule(listed, invocation)

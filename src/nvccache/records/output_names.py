@@ -34,27 +34,18 @@ EXTENSIONS = {
 class Outputs:
     """The files that a call makes."""
 
-    __slots__ = ("are_objects", "dependency_file", "optional", "products")
+    __slots__ = ("are_objects", "dependency_file", "products")
 
-    def __init__(
-        self, products: list[str], optional: list[str], dependency_file: str, are_objects: bool
-    ) -> None:
-        self.products = products
-        self.optional = optional  # products that nvcc makes for some inputs only
+    def __init__(self, products: list[str], dependency_file: str, are_objects: bool) -> None:
+        self.products = products  # the role of one in a result is its index here
         self.dependency_file = dependency_file  # empty if there is none
         self.are_objects = are_objects  # written by gas, which unlinks an existing file first
-
-    @property
-    def possible(self) -> list[str]:
-        """All products; the role of one in a result is its index here."""
-        return [*self.products, *self.optional]
 
     def match(self, products: Sequence[str], dependency_file: str) -> bool:
         """Whether these are the files that the call makes, each of them once."""
         return (
             len(products) == len(set(products))
-            and set(self.products).issubset(products)
-            and set(self.possible).issuperset(products)
+            and set(products) == set(self.products)
             and dependency_file == self.dependency_file
         )
 
@@ -64,14 +55,12 @@ def of_call(invocation: Invocation) -> Outputs | None:
     dependency_file = _dependency_file(invocation)
     if dependency_file is None:
         return None
-    mode, optional = invocation.mode, []
+    mode = invocation.mode
     are_objects = EXTENSIONS.get(mode) == ".o"
     if invocation.is_query:
         products = [invocation.output or STANDARD_OUTPUT]
     elif mode == "link":
         products = []  # the program is linked each time
-        if "ltoir" in invocation.options:  # before CUDA 13 `-ltoir` names a library
-            optional = [invocation.output] if invocation.output else _named_after_inputs(".ltoir", invocation)
     elif mode == "device-link":
         extension = next(
             (EXTENSIONS[name] for name in ("cubin", "fatbin") if name in invocation.options), ".o"
@@ -82,13 +71,11 @@ def of_call(invocation: Invocation) -> Outputs | None:
         products = [invocation.output]
     elif mode in EXTENSIONS:
         products = _named_after_inputs(EXTENSIONS[mode], invocation)
-        if mode == "ptx":  # also writes LTO-IR if there are architectures of both kinds
-            optional = _named_after_inputs(".ltoir", invocation)
     else:
         return None
     for product in tuple(products) if EXTENSIONS.get(mode) == ".o" else ():
         products += host_options.side_files(invocation.host_flags, product)
-    return Outputs(products, optional, dependency_file, are_objects)
+    return Outputs(products, dependency_file, are_objects)
 
 
 def _dependency_file(invocation: Invocation) -> str | None:

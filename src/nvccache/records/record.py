@@ -53,18 +53,7 @@ _RESULT = sections.Schema(
 class Result:
     """The result of an action, as stored."""
 
-    __slots__ = (
-        "basis",
-        "cpu",
-        "facts",
-        "listed",
-        "outputs",
-        "seconds",
-        "stages",
-        "stderr",
-        "stdout",
-        "text",
-    )
+    __slots__ = _RESULT.names
 
     def __init__(
         self, outputs: Iterable[tuple[str, str]] = (), stdout: bytes = b"", stderr: bytes = b""

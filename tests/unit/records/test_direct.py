@@ -80,8 +80,8 @@ def test_names_follow_from_the_call(line, expected):
 
 
 def test_what_is_given_are_all_products_once():
-    wanted = Outputs(["a", "b"], ["c"], "d", are_objects=True)
-    assert wanted.match(["b", "a"], "d") and wanted.match(["a", "b", "c"], "d")
+    wanted = Outputs(["a", "b"], "d", are_objects=True)
+    assert wanted.match(["b", "a"], "d")
     for products, dependency_file in (
         (["a"], "d"),
         (["a", "b", "b"], "d"),
@@ -170,8 +170,8 @@ def test_a_depfile_is_there_if_it_is_asked_for():
 def test_a_product_beside_the_one_that_is_named_is_not_recorded():
     made = given("x.ptx")
     made.products = [("x.ptx", "0" * 64, False), ("x.ltoir", "1" * 64, False)]
-    assert result_of(made, "-ptx a.cu -o x.ptx") is None
-    assert result_of(made, "-ptx x.cu") is not None
+    for line in ("-ptx a.cu -o x.ptx", "-ptx x.cu"):
+        assert result_of(made, line) is None
 
 
 def made_by_nvcc(workspace, line: str) -> Sequence[str]:

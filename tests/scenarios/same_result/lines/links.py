@@ -51,7 +51,8 @@ _LIBNVVM = "nvvm/lib64/libnvvm.so"
 _LINK_OPTIONS = (
     Line("link_phase", "-link main.cu -o main", "stage_hit"),
     Line("link_time_compile", "-lto -arch=sm_80 -dc device_part.cu -o p.o"),
-    Line("link_time_ir", "-dlto -ltoir -arch=sm_80 a.cu -o a.ltoir", since=(13, 0)),
+    # Before CUDA 13 `-ltoir` names a library, so that no record says what is written.
+    Line("link_time_ir", "-dlto -ltoir -arch=sm_80 a.cu -o a.ltoir", "stage_hit", since=(13, 0)),
     Line("link_time_optimised", "-dlto -gen-opt-lto -arch=sm_80 -dc a.cu -o a.o", since=(12, 4)),
     Line("link_time", "-dlto -arch=sm_80 -dlink one.o two.o -o x.o", prepare=_LTO, needs=_LIBNVVM),
     Line(
