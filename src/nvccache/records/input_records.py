@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from nvccache.files.keys import KeyComponent
     from nvccache.files.signatures import Signature
     from nvccache.records.base_dir import Relocation
     from nvccache.records.facts import Fact, Present
@@ -134,22 +133,6 @@ class InputRecord:
         return [name for name, _ in self.variables] + (["PATH"] if self.sought else [])
 
 
-def key_of(front_key: str, input_record: InputRecord) -> str:
-    """The key of the result: the front key and everything but the hints."""
-    # Joined: adding thousands of names one by one would take longer than all the rest.
-    files = (input_record.kinds, sections.join(input_record.files), "".join(input_record.digests))
-    components: list[KeyComponent] = [
-        ("front", (front_key,)),
-        ("files", files),
-        ("directories", (sections.join(input_record.directories),)),
-        ("names", (sections.join(["/".join(names) for names in input_record.names]),)),
-        ("search path", (input_record.search_path,)),
-        ("observed", ("1" if input_record.is_observed else "",)),
-        *((fact.name, row) for fact in FACTS for row in _rows(input_record, fact)),
-    ]
-    return keys.key_of("input record", components)
-
-
 def encode(input_record: InputRecord, relocation: Relocation) -> bytes:
     """The stored form; paths in the checkout are encoded by `relocation`."""
     values = {
@@ -188,6 +171,14 @@ def decode(record: bytes, relocation: Relocation) -> InputRecord:
     return input_record
 
 
+def key_of(front_key: str, record: bytes) -> str:
+    """The key of an entry: its front key and all of its encoded inputs but the hints."""
+    fields = _RECORD.sections_of(record)
+    fields |= {"signatures": b"", "other": _without_reader(fields["other"])}
+    inputs = [(name, (content,)) for name, content in fields.items()]
+    return keys.key_of("input record", [("front", (front_key,)), *inputs])
+
+
 def without_hints(record: bytes) -> bytes:
     """The record without its hints, which might match by accident on another machine.
 
@@ -199,19 +190,18 @@ def without_hints(record: bytes) -> bytes:
     if len(record) > _LARGEST or max(files, directories) > _MOST_FILES:
         raise ValueError("it names too many files")
     fields["signatures"] = _encode_signatures(([UNKNOWN] * files, [UNKNOWN] * directories))
-    observed, _, search_path = sections.split(fields["other"])
-    fields["other"] = sections.join([observed, "", search_path])  # no reader: permissions are checked again
+    fields["other"] = _without_reader(fields["other"])  # permissions are checked again
     return _RECORD.joined(fields)
+
+
+def _without_reader(other: bytes) -> bytes:
+    observed, _, search_path = sections.split(other)
+    return sections.join([observed, "", search_path])
 
 
 def _moved(values: Any, move: Callable[[str], str]) -> Any:
     """Apply `move` to a list of paths or of tuples of paths."""
     return [move(value) if isinstance(value, str) else tuple(map(move, value)) for value in values]
-
-
-def _rows(input_record: InputRecord, fact: Fact) -> Iterable[tuple[str, ...]]:
-    rows = getattr(input_record, fact.name)
-    return ((row,) for row in rows) if fact.width == 1 else rows
 
 
 def programs_in(record: bytes) -> list[tuple[str, str]]:

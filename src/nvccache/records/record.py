@@ -99,7 +99,7 @@ class Entry:
         self.lookup_key = lookup_key
         self.input_record = input_record
         self.result = result
-        self.key = key or input_records.key_of(lookup_key.key, input_record)
+        self.key = key  # empty until it is stored
         self.is_received = is_received  # from a remote, and not in this cache yet
 
     @property
@@ -182,13 +182,10 @@ def find_by_name(name: str, relocation: Relocation, cache: Store) -> Entry | Non
 def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
     """Store an entry as the newest under its front key; its inputs were observed from `looked_at_ns` on."""
     input_records.forget_unsettled(entry.input_record, looked_at_ns)
-    relocation = entry.lookup_key.relocation
-    made = (
-        entry.key,
-        input_records.encode(entry.input_record, relocation),
-        _encoded(entry.result, relocation),
-    )
-    front_key = entry.lookup_key.key
+    front_key, relocation = entry.lookup_key.key, entry.lookup_key.relocation
+    read = input_records.encode(entry.input_record, relocation)
+    entry.key = entry.key or input_records.key_of(front_key, read)
+    made = (entry.key, read, _encoded(entry.result, relocation))
 
     def changed() -> bytes:
         return _joined([made, *(other for other in _parts_here(front_key, cache) if other[0] != entry.key)])

@@ -109,7 +109,7 @@ def test_each_state_of_the_headers_has_its_own_pair(header, cache):
 def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
     key = add(cache, read(header, absent=tmp_path / "early.h"))
     assert key != add(cache, read(header))
-    assert key != input_records.key_of(FRONT.key, read(header, absent=tmp_path / "other.h"))
+    assert key != add(cache, read(header, absent=tmp_path / "other.h"))
 
 
 def test_the_same_state_is_recorded_once_with_its_last_result(header, cache):
@@ -205,6 +205,7 @@ def test_below_the_base_directory_a_pair_holds_in_another_checkout(cache, tmp_pa
     (entry,) = valid_entries(cache, there)
     assert entry.input_record.files == [str(tmp_path / "two" / "x.h")]
     assert entry.result.listed == [(str(tmp_path / "two" / "x.h"), "")]
+    assert add(cache, read(tmp_path / "two" / "x.h"), result, there) == entry.key  # the same state
     (tmp_path / "two" / "x.h").write_text("int y;\n")
     assert found(cache, there) == ""
     assert found(cache, here) == entry.key
