@@ -26,7 +26,7 @@ FOUND = Entry(LookupKey(KEY.format(0), Relocation("", "/")), InputRecord(), Resu
 
 
 def stage(kind: str, writes: str, *reads: str) -> Stage:
-    return Stage(Grammar(kind), (kind,), (kind,), reads, (Output(kind, writes),), (), (), (), command=(kind,))
+    return Stage(Grammar(kind), (kind,), (kind,), reads, (Output(kind, writes),), (), (), ())
 
 
 HOST, DEVICE = stage("host_preprocess", "a.cpp4.ii"), stage("device_preprocess", "a.cpp1.ii")

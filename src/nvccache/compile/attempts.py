@@ -2,18 +2,18 @@
 
 They are fields of the context (context.py):
 
-    ignores_lines   results may come from text with other line numbers; refuted by a diagnostic, and if the
-                    cache has lost one of these results
+    ignores_lines   results may come from text with other line numbers; refuted by a diagnostic, by a wrapper
+                    that asks for debug information, and if the cache has lost one of these results
     is_in_place     if not set, the host compiler writes into the scratch directory (object_path.py); refuted
                     by signs that the path of the object mattered
-    plan            the commands that wrappers of host compilers start (rehearsals.py); refuted by a run
 """
 
 from __future__ import annotations
 
 import os
 
-from nvccache.execution import object_path, rehearsals, run_stage
+from nvccache.execution import object_path, run_stage
+from nvccache.execution.wrappers import LINES
 from nvccache.values import replace
 
 TYPE_CHECKING = False
@@ -51,15 +51,11 @@ def check(call: StagedCall, tasks: Tasks, task: Task) -> None:
         if any(output.destination for output in stage.outputs) and not (is_discarded or context.is_in_place):
             context = replace(context, is_in_place=True)
             raise BeginAgainError(f"{made.path_dependence}: compiling again with nvcc's path", context)
-    elif made and not made.is_as_rehearsed:
-        plan = rehearsals.without_rehearsal(context.plan, stage, context.environ, context.store)
-        context = replace(context, plan=plan, is_in_place=True)
-        raise BeginAgainError(
-            "a wrapper starts another command: compiling again without its rehearsal", context
-        )
-    if stage.tool.shows_lines and task.has_warned and any(other.is_moved for other in tasks.all):
+    shows_lines = task.has_warned or LINES in task.shown_of_wrapper
+    if stage.tool.shows_lines and shows_lines and any(other.is_moved for other in tasks.all):
         context = replace(context, ignores_lines=False)
-        raise BeginAgainError("there are diagnostics: compiling again with the right lines", context)
+        why = "there are diagnostics" if task.has_warned else "a wrapper may have lines shown"
+        raise BeginAgainError(f"{why}: compiling again with the right lines", context)
 
 
 def error_to_raise(error: BaseException, call: StagedCall, tasks: Tasks) -> BaseException:
@@ -67,7 +63,7 @@ def error_to_raise(error: BaseException, call: StagedCall, tasks: Tasks) -> Base
 
     A new run reads this call's lines, so it cannot reproduce that result.
     """
-    is_of_lines = isinstance(error, run_stage.LostResultError) and call.ignores_lines
+    is_of_lines = isinstance(error, run_stage.LostResultError) and call.context.ignores_lines
     if not is_of_lines or not any(task.is_moved for task in tasks.all):
         return error
     context = replace(call.context, ignores_lines=False)

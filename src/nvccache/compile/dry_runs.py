@@ -1,8 +1,8 @@
 """Stored dry runs: nvcc's transcript, with an input record of what nvcc was observed to read for it.
 
 Most misses repeat the argv of an earlier call with another source, which a dry run does not read. A dry run
-is stored like a rehearsal (rehearsals.py), with a placeholder for the scratch directory, and only by a call
-that is recorded itself: a script that may behave differently next time has no record. It is used only from a
+is stored with a placeholder for the scratch directory, and only by a call that is recorded itself: a script
+that may behave differently next time has no record. It is used only from a
 cache that no other user can write, since its commands are run. A record of a call may be valid in several
 environments; a dry run only in one, since its transcript repeats PATH and other variables for the tools.
 """

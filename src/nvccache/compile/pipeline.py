@@ -12,7 +12,7 @@ from nvccache.compile import query, record_call, runner
 from nvccache.compile.call import Report
 from nvccache.compile.dry_runs import DryRun
 from nvccache.compile.runner import Progress
-from nvccache.execution import object_path, rehearsals
+from nvccache.execution import object_path, wrappers
 from nvccache.execution.context import Context
 from nvccache.execution.run_stage import LostResultError
 from nvccache.machine import jobserver, scratch, slots, streams
@@ -121,7 +121,7 @@ def _compile(
     if missing:
         return _left_to_nvcc(Bypass("missing_program", missing), request)
     context = Context(
-        planned,
+        wrappers.marked(planned, environ),
         environ,
         os.getcwd(),
         cache,
@@ -132,7 +132,6 @@ def _compile(
         checkout=relocation.checkout,
         files=request.now,
     )
-    context = rehearsals.applied(context)  # the check below needs the commands of wrappers
     if object_path.is_left_to_nvcc(context):
         return _left_to_nvcc(Bypass("host_side_output", "of the host compiler"), request)
     if explaining:

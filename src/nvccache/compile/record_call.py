@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 
 from nvccache.environment import OF_ARGUMENTS
-from nvccache.execution import find_stage, run_stage
+from nvccache.execution import find_stage, run_stage, wrappers
 from nvccache.files import elf, presence, signatures
 from nvccache.observation import written_files
 from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
+from nvccache.plan.model import ANY_WRAPPER
 from nvccache.plan.stages import tool_of
 from nvccache.preprocessed import passes
 from nvccache.records import direct, input_records, products, record, replay
@@ -72,8 +73,7 @@ class Recorder:
     def input_record(self) -> InputRecord:
         """Everything the call read, its dry run included; raises UnreadableError or OSError."""
         call = self.call
-        parts = [self._read_by_dry_run(), *(known.input_record for known in call.context.rehearsals)]
-        parts += self.known.input_records
+        parts = [self._read_by_dry_run(), *self.known.input_records]
         parts += [call.inputs.of_tool(call.subject_of(stage)) for stage in call.plan.stages]
         more = [*self._files_in_keys(), *self.invocation.option_files]
         inputs = call.inputs.union(parts, self.request.environ, more)
@@ -130,18 +130,18 @@ class Recorder:
     def scope(self, answer: Answer, inputs: InputRecord) -> str:
         """How widely the record of a call may be shared, one of direct.py's scopes."""
         # A wrapper may also choose by paths of outputs and directories, some of which a wider key leaves out.
-        if any(known.may_choose for known in self.call.context.rehearsals):
+        if any(stage.wrapper == ANY_WRAPPER for stage in self.call.plan.stages):
             return direct.SAME_DIRECTORY + direct.SAME_OUTPUTS
         is_bound = self.known.is_bound or self._contains_output_names(answer)
         return self._directories(answer, inputs) + (direct.SAME_OUTPUTS if is_bound else "")
 
     def _directories(self, answer: Answer, inputs: InputRecord) -> str:
         """In which directories the record of a call is valid."""
+        if wrappers.DIRECTORY in self.call.wrapper:
+            return direct.SAME_DIRECTORY
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages
-        naming = [
-            each for each in stages if each.tool.names_directory(each.command or each.argv, self.cwd, pwd)
-        ]
+        naming = [each for each in stages if each.tool.names_directory(each.argv, self.cwd, pwd)]
         if not all(find_stage.is_free_of_directory(self.call, each) for each in naming):
             return direct.SAME_DIRECTORY
         if not naming and self._is_free_of_checkout(answer, inputs):

@@ -6,12 +6,11 @@ Unaware of slots, other processes and the store.
 from __future__ import annotations
 
 from nvccache import module_id
-from nvccache.execution import rehearsals
-from nvccache.plan.model import Stage
+from nvccache.plan.model import ANY_WRAPPER, Stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nvccache.compile.jobs import Job, Jobs
     from nvccache.execution.context import Action
@@ -69,6 +68,11 @@ class Task:
         if not self.found or not self.action:
             return False
         return tuple(self.found.result.text) != self.action.text
+
+    @property
+    def shown_of_wrapper(self) -> Sequence[str]:
+        """What its run, now or earlier, showed of its wrapper."""
+        return self.made.wrapper if self.made else self.found.result.wrapper if self.found else ()
 
     @property
     def has_failed(self) -> bool:
@@ -163,8 +167,8 @@ def _urgency(task: Task) -> tuple[int, int]:
 
 
 def _is_unknown_wrapper(task: Task) -> bool:
-    """Whether its stage runs a wrapper of a host compiler whose command is unknown."""
-    return rehearsals.runs_host_compiler(task.stage) and not task.stage.command
+    """Whether its stage runs a wrapper of a host compiler that may do anything."""
+    return task.stage.wrapper == ANY_WRAPPER
 
 
 class Tasks:

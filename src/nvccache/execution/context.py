@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from nvccache.files.keys import KeyComponent
     from nvccache.observation.observer import Watch
     from nvccache.records.facts import Present
-    from nvccache.records.rehearsed import Rehearsal
 
 
 ANYWHERE, SAME_ID = "anywhere", "same id"  # the scopes of a result: see module_id.py
@@ -21,7 +20,7 @@ ANYWHERE, SAME_ID = "anywhere", "same id"  # the scopes of a result: see module_
 class Context:
     """The context of one attempt at a call."""
 
-    plan: Plan  # nvcc's own, with the commands that wrappers turn into
+    plan: Plan  # nvcc's own
     environ: dict[str, str]
     cwd: str
     store: Store
@@ -30,7 +29,6 @@ class Context:
     is_recaching: bool = False
     base: str = ""  # base_dir.py
     checkout: str = ""  # base_dir.py
-    rehearsals: tuple[Rehearsal, ...] = ()  # of its host compilers
     files: Present | None = None  # the state of files in which records were looked up before
     # Assumptions that save time, see attempts.py.
     ignores_lines: bool = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from nvccache.execution import rehearsals, run_stage
+from nvccache.execution import run_stage
 from nvccache.execution.context import ANYWHERE, SAME_ID, Action
 from nvccache.files import keys
 from nvccache.plan import stage_key
@@ -46,7 +46,7 @@ def action_of(call: StagedCall, stage: Stage) -> Action:
     return Action(
         stage_key.key_of(components),
         meaning_key,
-        bool(meaning_key) and _may_ignore_lines(call),
+        bool(meaning_key) and call.ignores_lines,
         tuple(map(call.workspace.digest_of, texts)),
         tuple(dated),
         tuple(components),
@@ -82,6 +82,7 @@ def accept(call: StagedCall, stage: Stage, found: Entry) -> None:
             call.workspace.expect(output.path, outputs[output.role])
         if stage.is_preprocessor:
             call.workspace.passes[output.path] = passes.decoded(found.result.facts)
+    call.note_wrapper(found.result.wrapper)
 
 
 def make_lookup_keys(call: StagedCall, stage: Stage, action: Action) -> Iterator[LookupKey]:
@@ -134,7 +135,7 @@ def _find(
             # A result that was not observed would leave the call without a record.
             is_good = entry.input_record.is_observed or call.context.watch.is_blind
             is_moved = tuple(entry.result.text) != action.text
-            if not is_good or (is_moved and not _may_ignore_lines(call)):
+            if not is_good or (is_moved and not call.ignores_lines):
                 continue
             if not _is_whole(call, stage, entry.result):
                 continue
@@ -152,15 +153,6 @@ def _is_whole(call: StagedCall, stage: Stage, result: Result) -> bool:
             return False
     roles = {role for role, _ in result.outputs}
     return all(output.role in roles for output in stage.kept_outputs)
-
-
-def _may_ignore_lines(call: StagedCall) -> bool:
-    """Whether a result may come from text with other line numbers.
-
-    A wrapper that was not rehearsed may add `-g`, and debug information shows the lines of cudafe++'s output
-    and cicc's stub.
-    """
-    return call.ignores_lines and rehearsals.are_all_known(call.plan)
 
 
 def _components(call: StagedCall, stage: Stage, dated: Sequence[str]) -> list[KeyComponent]:

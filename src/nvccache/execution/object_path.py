@@ -4,13 +4,13 @@ The path can matter: to files written next to the object (coverage notes, split 
 that the object contains, and to scripts that choose options by it. Options on nvcc's command line with such
 effects are known (host.py); those that a wrapper, a specs file or a configuration file adds are not. Hence
 
-    compilers, and rehearsed wrappers   into the scratch directory: the product appears whole, and no other
-    (rehearsals.py)                     process can change it before it is stored
-    everything else                     in place: with nvcc's path, in nvcc's order, and stored for that path
-                                        and directory only
+    compilers, plain wrappers   into the scratch directory: the product appears whole, and no other process
+    (wrappers.py)               can change it before it is stored
+    any other wrapper           in place: with nvcc's path, in nvcc's order, and stored for that path and
+                                directory only
 
-A run in the scratch directory that shows that the path mattered, or in which a wrapper started another
-command than with nvcc's path, is repeated in place. This is remembered for the compiler with these options.
+A run in the scratch directory that shows that the path may have mattered is repeated in place. This is
+remembered for the compiler with these options.
 An object that nvcc links and removes is never written in place; if it names its path, nvcc runs the call.
 """
 
@@ -20,9 +20,11 @@ import os
 import re
 import stat
 
+from nvccache.execution import wrappers
 from nvccache.files import keys, signatures
-from nvccache.observation import judge, wrapper_command, written_files
+from nvccache.observation import judge, written_files
 from nvccache.plan import stage_key
+from nvccache.plan.model import ANY_WRAPPER
 from nvccache.values import replace
 
 TYPE_CHECKING = False
@@ -43,9 +45,9 @@ _DERIVED_NAME = rb"[^\0/]*\.(?:gcda|gcno|dwo)\b"
 
 
 def is_in_place(context: Context) -> bool:
-    """Whether the first attempt writes in place: an unknown wrapper, or the path is known to matter."""
+    """Whether the first attempt writes in place: behind any wrapper, or if the path is known to matter."""
     compiles = _host_compiles(context.plan)
-    if not all(stage.command and not stage.grammar.writes_beside for stage in compiles):
+    if any(stage.wrapper == ANY_WRAPPER or stage.grammar.writes_beside for stage in compiles):
         return True
     return any(_path_matters(stage, context.environ, context.store) for stage in compiles)
 
@@ -54,7 +56,7 @@ def is_left_to_nvcc(context: Context) -> bool:
     """Whether the path matters of an object that nvcc would link, or that is to be discarded."""
     compiles = _host_compiles(context.plan)
     if os.devnull in context.plan.products and (
-        is_in_place(context) or any(each.becomes for each in compiles)
+        is_in_place(context) or any(each.wrapper for each in compiles)
     ):
         return True
     return any(
@@ -74,7 +76,7 @@ def plan_of(plan: Plan) -> Plan:
     return plan.changed(lambda stage: _in_place(stage) if stage.tool.is_host_compiler else stage)
 
 
-def path_dependence(stage: Stage, workspace: Workspace, log: Log, is_as_rehearsed: bool) -> str:
+def path_dependence(stage: Stage, workspace: Workspace, log: Log, shown: Collection[str]) -> str:
     """Why the path of an object may have mattered, a clause; empty if it did not. Raises OSError."""
     for output in stage.outputs:
         if stage.grammar.writes_beside and not (output.is_in_place and workspace.knows(output.path)):
@@ -92,14 +94,14 @@ def path_dependence(stage: Stage, workspace: Workspace, log: Log, is_as_rehearse
         extra = {*os.listdir(directory)} - {os.path.basename(output.path)}
         if extra:
             return f"{stage.kind} writes `{min(extra)}` next to the object"
-        if not is_as_rehearsed:
-            return f"the command that {stage.kind} starts depends on the path of the object"
+        if wrappers.UNKNOWN in shown:
+            return f"the command that {stage.kind} starts is unknown"
         if os.fsencode(directory) in content:
             return f"the object of {stage.kind} names its path"
         mode = unusual_mode(output.path, stage.kind, directory)
         if mode:
             return mode
-        for process in wrapper_command.after_compiler(log.read()):
+        for process in log.read().processes:
             if any(output.path in each for each in process.arguments) and judge.may_choose(process):
                 return f"`{os.path.basename(process.program)}` may choose options by the path of the object"
     return ""
@@ -197,5 +199,4 @@ def _memo_key(stage: Stage, environ: Mapping[str, str], store: Store) -> str:
     tool = tuple(stage_key.tool_parts(stage, environ, store))
     is_product = any(output.destination for output in stage.outputs)
     components = [("tool", tool), ("arguments", stage.key_argv), ("product", (str(is_product),))]
-    components.append(("wrapper", stage.becomes))
     return keys.key_of("object place", components)

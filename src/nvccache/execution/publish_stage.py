@@ -8,6 +8,7 @@ from nvccache import module_id
 from nvccache.execution import find_stage, object_path
 from nvccache.execution.context import ANYWHERE, SAME_ID
 from nvccache.execution.staged_call import Known
+from nvccache.execution.wrappers import DIRECTORY, LINES
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.observation import unchanged_files, written_files
@@ -42,8 +43,6 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
         return made.path_dependence
     if made.completed.is_cut_short:
         return f"a process that {stage.kind} started may still print messages"
-    if not made.is_as_rehearsed:
-        return f"{stage.kind} has started another command than before"
     # Files beside an object name intermediates, under nvcc with paths that are as random.
     of_objects = {
         out.path for out in stage.outputs if out.role == "object" or not stage.grammar.writes_beside
@@ -53,12 +52,13 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
     own = os.fsencode(f"{call.cwd}//")  # as in preprocessed text; digests of the text leave it out
-    if not stage.grammar.sees_directory and any(own in content for content in filter(None, contents)):
+    sees_directory = stage.grammar.sees_directory or DIRECTORY in made.wrapper
+    if not sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"
     is_free = find_stage.is_free_of_directory(call, stage)
     if is_free and any(_DEBUG_INFORMATION in content for content in filter(None, contents)):
         return f"a product of {stage.kind} may name the working directory"
-    is_blind = stage.tool.is_host_compiler and not stage.grammar.sees_directory
+    is_blind = stage.tool.is_host_compiler and not sees_directory
     if is_blind and any(map(elf.hides_text, filter(None, contents))):
         return f"a product of {stage.kind} may name the scratch directory"  # in debug information
     if stage.grammar.dates_linked_sources and any(_LINE_TABLE in each for each in filter(None, contents)):
@@ -86,7 +86,7 @@ def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
 def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned: Known) -> str:
     """Why the result could not be stored, a clause; empty if it was."""
     printed = made.completed.stdout + made.completed.stderr
-    front_key = action.front_key if printed else action.claim_key
+    front_key = action.front_key if printed or LINES in made.wrapper else action.claim_key
     try:
         read = _input_record_of(call, stage, made)
     except (UnreadableError, OSError) as error:
@@ -102,7 +102,8 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
     scope = SAME_ID if _may_contain_id(call, stage, printed) else ANYWHERE
     _add_blobs(call, stage)
     result = _result(call, stage, action, made)
-    if find_stage.may_follow_directory(stage) and input_records.follows_directory(read):
+    follows = DIRECTORY in made.wrapper or input_records.follows_directory(read)
+    if find_stage.may_follow_directory(stage) and follows:
         front_key = find_stage.key_in_directory(call, front_key)
     entry = Entry(find_stage.make_lookup_key(call, stage, front_key, scope), read, result)
     record.add(entry, call.store, call.context.since_ns)
@@ -136,7 +137,7 @@ def _result(call: StagedCall, stage: Stage, action: Action, made: Made) -> Resul
         call.without_scratch(completed.stderr),
     )
     result.seconds, result.cpu = completed.seconds, completed.cpu
-    result.text = list(action.text)
+    result.text, result.wrapper = list(action.text), list(made.wrapper)
     if stage.is_preprocessor:
         result.facts = call.workspace.passes[stage.outputs[0].path].encoded()
     return result

@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from nvccache import module_id
-from nvccache.execution import object_path, rehearsals
+from nvccache.execution import object_path, wrappers
 from nvccache.files import keys
 from nvccache.plan.model import OPAQUE, Output, Stage
 from nvccache.preprocessed import passes
@@ -64,7 +64,7 @@ class Made:
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
     existed: frozenset[str] = frozenset()  # those of them that existed before
     path_dependence: str = ""  # why the path of its object may have mattered, a clause; see object_path.py
-    is_as_rehearsed: bool = True  # no wrapper started another command, see rehearsals.py
+    wrapper: tuple[str, ...] = ()  # what it showed of its wrapper, see wrappers.py
 
 
 def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
@@ -73,7 +73,7 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
     for output in stage.outputs:
         if not output.is_in_place:
             os.makedirs(os.path.dirname(output.path), exist_ok=True)
-            if rehearsals.runs_host_compiler(stage):  # nvcc's intermediates are new; a wrapper may look
+            if stage.runs_host_compiler:  # nvcc's intermediates are new; a wrapper may look
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(output.path)
         if output.begins_as:
@@ -91,22 +91,22 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
         return completed
 
     before, existed = _digests_before(call, stage), object_path.existing_outputs(stage)
-    completed = carry_out(argv_to_run(call, stage))
+    argv = argv_to_run(call, stage)
+    completed = carry_out(argv)
     if completed.status != 0:
         return Made(completed, logs)
     _adopt_changes(call, stage, before)
     take_in(call, stage)
-    in_place, added = object_path.signatures_in_place(stage), _added_options(call, stage)
-    is_as_rehearsed = not stage.becomes or all(
-        rehearsals.is_as_rehearsed(stage, log.read(), call.environ, added, call.plan.scratch) for log in logs
-    )
+    in_place = object_path.signatures_in_place(stage)
+    shown = wrappers.shown_by(stage, argv, logs[-1], call.read_by(stage))
+    call.note_wrapper(shown)
     return Made(
         completed,
         logs,
         in_place=in_place,
         existed=existed,
-        path_dependence=object_path.path_dependence(stage, call.workspace, logs[-1], is_as_rehearsed),
-        is_as_rehearsed=is_as_rehearsed,
+        path_dependence=object_path.path_dependence(stage, call.workspace, logs[-1], shown),
+        wrapper=shown,
     )
 
 
@@ -169,12 +169,10 @@ def _make(call: StagedCall, path: str) -> None:
 def argv_to_run(call: StagedCall, stage: Stage) -> list[str]:
     argv = list(stage.argv)
     if stage.grammar.is_cached:
-        argv += _added_options(call, stage)
+        # A wrapper may ask for debug information.
+        more = ("-g",) if stage.wrapper and wrappers.UNKNOWN not in call.wrapper else ()
+        argv += stage.tool.added_options((*argv, *more), call.plan.scratch)
     return argv
-
-
-def _added_options(call: StagedCall, stage: Stage) -> Sequence[str]:
-    return stage.tool.added_options(stage.command or stage.argv, call.plan.scratch)
 
 
 def _digests_before(call: StagedCall, stage: Stage) -> dict[str, str]:

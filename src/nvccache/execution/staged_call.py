@@ -18,6 +18,7 @@ import threading
 from nvccache import module_id
 from nvccache.execution.context import SAME_ID
 from nvccache.execution.workspace import Workspace
+from nvccache.execution.wrappers import LINES
 from nvccache.machine import scratch
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
@@ -27,6 +28,8 @@ from nvccache.records.tiered_store import TieredStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nvccache.execution.context import Action, Context
     from nvccache.records.input_records import InputRecord
     from nvccache.records.record import Entry
@@ -39,6 +42,7 @@ class StagedCall:
         self.context = context
         self.plan = plan
         self.ignores_lines = context.ignores_lines and not any(stage.lines_matter for stage in plan.stages)
+        self.wrapper: set[str] = set()  # what its stages have shown of wrappers so far, see wrappers.py
         self.known = Known()
         self.store = context.store
         self.cwd = context.cwd
@@ -63,6 +67,11 @@ class StagedCall:
         if path and path not in self._module_ids:
             self._module_ids[path] = self._compose_id(stage)
         return self._module_ids.get(path, b"")
+
+    def note_wrapper(self, shown: Iterable[str]) -> None:
+        """Note what a stage has shown of its wrapper, which is likely to add the same to others."""
+        self.wrapper.update(shown)
+        self.ignores_lines = self.ignores_lines and LINES not in self.wrapper
 
     def _compose_id(self, stage: Stage) -> bytes:
         name = stage.name("source name")
@@ -117,7 +126,6 @@ class StagedCall:
             stage.tool.folds_mathematics,
             frozenset((*read, *(output.path for output in stage.outputs))),
             stage.argv,
-            bool(stage.becomes),
         )
 
 

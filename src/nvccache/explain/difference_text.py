@@ -31,7 +31,6 @@ _OTHERS = {
     "output names": "`-o`, `-odir` or `-MF` was added or removed",
     "module ids": "its module id changed",
     "names": "its intermediate files have other names",
-    "wrapper": "the host compiler's wrapper runs another command",
 }
 _KINDS = {PROGRAM: "the program ", LIBRARY: "the library "}
 

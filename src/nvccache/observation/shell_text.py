@@ -32,7 +32,10 @@ _CHANGING = re.compile(rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|E
 _ARGUMENTS = re.compile(
     rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
 )
-_EXEC_OF_ALL = re.compile(rb'(?m)^[ \t]*exec[ \t](?:[^\n;&|`()$]|\$\{?[A-Za-z_])*"\$@"[ \t]*$')
+_WORDS = rb"(?:[^\n;&|`()<>$]|\$\{?[A-Za-z_])*"
+_EXEC_OF_ALL = re.compile(rb"(?m)^[ \t]*exec[ \t](" + _WORDS + rb')"\$@"' + _WORDS + rb"$")
+_WORD = rb"(?:\"(?:[^\"`$\\]|\$\{?[A-Za-z_])*\"|'[^']*'|[^\s\"'`$;&|()<>\\]|\$\{?[A-Za-z_])*"
+_PLAIN_LINE = re.compile(rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=" + _WORD + rb")?\s*")
 OF_SHELLS = frozenset(  # shells use them by themselves
     """
     BASHOPTS BASH_COMPAT BASH_ENV BASH_FUNC_* BASH_LOADABLES_PATH BASH_XTRACEFD CDPATH ENV FUNCNEST GLOBIGNORE
@@ -112,3 +115,16 @@ def changing_variable(texts: Iterable[bytes]) -> str:
 def uses_arguments(texts: Iterable[bytes]) -> bool:
     """Whether a script may do more with its arguments than `exec` another program with all of them."""
     return any(_ARGUMENTS.search(_EXEC_OF_ALL.sub(b"", text)) for text in texts)
+
+
+def program_started(path: str) -> str:
+    """The program that a script of only assignments and `exec PROGRAM words "$@"` starts; or empty."""
+    first, _, text = text_of(path).replace(b"\\\n", b" ").partition(b"\n")
+    command = _EXEC_OF_ALL.search(text)
+    if not re.match(rb"#!.*\b(?:ba|da)?sh$", first) or not command:
+        return ""
+    others = text[: command.start()] + text[command.end() :]
+    if not all(map(_PLAIN_LINE.fullmatch, others.splitlines())):
+        return ""
+    program = os.fsdecode(command[1].strip().partition(b" ")[0]).strip("\"'")
+    return "" if re.search(r"[$\"'\\]", program) else program

@@ -19,7 +19,6 @@ from nvccache.observation import (
     kernel_files,
     library_search,
     shell_text,
-    wrapper_command,
     written_files,
 )
 from nvccache.observation.looked_up import CallNames
@@ -55,7 +54,6 @@ class Subject:
     # The call's own files whose content is in the key; if None, the stage may read any of the call's files.
     intermediates: frozenset[str] | None = None
     argv: tuple[str, ...] = ()  # its command
-    is_rehearsed: bool = False  # whether its key has the command of its wrapper
     known_variables: frozenset[str] = frozenset()  # already in its key, if NVIDIA's tools read them
 
     @property
@@ -215,12 +213,7 @@ class _StageInputs:
         self._call = call
         self._subject = subject
         self._program = subject.program
-        self._all = own = observation.processes
-        if subject.is_rehearsed and wrapper_command.ends_in_exec(observation):
-            # What the wrapper read affects only its command, and is in the record of its rehearsal.
-            before = set(map(id, wrapper_command.before_compiler(observation)))
-            own = [process for process in own if id(process) not in before]
-        self._processes = own
+        self._processes = observation.processes
         self._written = observation.written
         self._temporary = _temporary_directories(subject.environ)
         self._created = frozenset(map(os.path.normpath, observation.written))
@@ -230,7 +223,7 @@ class _StageInputs:
         self._in_key |= {for_all(path, call.cwd) for path in self._in_key}
         searched = [
             library_search.paths_instead(process, subject.environ, process.program in self._in_key)
-            for process in own
+            for process in self._processes
         ]
         self._searched = sorted(set[str]().union(*searched))
 
@@ -239,7 +232,7 @@ class _StageInputs:
             judge.check(process)
         made = InputRecord()
         self._add_files(made)
-        for process in self._all:
+        for process in self._processes:
             own = self._subject.intermediates or ()
             written_files.check_products(process, self._call.scratch, own)
         if self._subject.is_known_by_content:

@@ -1,4 +1,4 @@
-"""Which compiler command a wrapper has started, as observed in a run or a rehearsal of it."""
+"""Which nvcc command a script has started, as observed in a rehearsal of it."""
 
 from __future__ import annotations
 
@@ -8,40 +8,17 @@ from collections.abc import Collection, Mapping
 
 from nvccache.machine.watchdog import SCRATCH_VARIABLE
 from nvccache.observation import judge
-from nvccache.observation.observed_process import HOST, Process
+from nvccache.observation.observed_process import Process
 from nvccache.observation.observer import LIBRARY, VARIABLE
 from nvccache.observation.observer_log import Observation
 from nvccache.records.rehearsed import CompilerCall
 
 _OURS = frozenset((VARIABLE, SCRATCH_VARIABLE))
-_OF_SHELLS = _OURS.union(("_", "SHLVL", "OLDPWD"))  # shells set them, compilers ignore them
 _DESCRIPTOR = re.compile(r"^-$|/dev/(?:fd|std)|/proc/")  # arguments that read an unknown open file
 _OF_CALLER = re.compile(
     r"/dev/(?:fd|std|pts)|/proc/(?:\d+|(?:thread-)?self/(?:task/\d+/)?fd(?:info)?)(?:/|$)"
 )
 _LONGEST = 4095  # bytes of an argument; the observer cuts longer ones
-
-
-def of_run(observation: Observation, environ: Mapping[str, str]) -> CompilerCall | None:
-    """The command that a wrapper started in this environment; None if unknown, or more than one.
-
-    The wrapper has to pass on its directory, limits and umask, and must not have the compiler read files that
-    it has opened. If it waits for the compiler, it must start no other program afterwards.
-    """
-    compiler = compiler_of(observation)
-    if observation.incomplete or not observation.images or compiler is None:
-        return None
-    inherited, root = compiler.inherited, observation.images[0].inherited
-    if not inherited or not root or inherited.limits != root.limits:
-        return None
-    if not ends_in_exec(observation) and not all(
-        process.kind == HOST for process in after_compiler(observation)
-    ):
-        return None
-    changes = _changes(compiler, environ, _OF_SHELLS)
-    if compiler.environ.get("PWD", compiler.directory) == compiler.directory:
-        changes.pop("PWD", None)  # names the same directory that compilers would find without it
-    return _compiler_call(observation, compiler, changes)
 
 
 def of_nvcc(observation: Observation, environ: Mapping[str, str]) -> CompilerCall | str:
@@ -77,29 +54,8 @@ def _compiler_call(
 
 
 def ends_in_exec(observation: Observation) -> bool:
-    """Whether the wrapper's own process became the compiler by `exec`, so that it does nothing afterwards."""
-    last = observation.images[-1:]
-    return bool(last) and (last == [compiler_of(observation)] or _is_nvcc(last[0]))
-
-
-def compiler_of(observation: Observation) -> Process | None:
-    """The compiler that was started, if only one was; clang's front end does not count as another."""
-    started = [process for process in observation.processes if process.environ]
-    alone = all(process.arguments[1:2] in (["-cc1"], ["-cc1as"]) for process in started[1:])
-    return started[0] if started and alone else None
-
-
-def after_compiler(observation: Observation) -> list[Process]:
-    """The programs that began after the compiler, such as its own; all programs if there is no compiler."""
-    compiler, processes = compiler_of(observation), observation.processes
-    begun = next((at for at, process in enumerate(processes) if process is compiler), -1)
-    return [process for process in processes[begun + 1 :] if not process.environ]
-
-
-def before_compiler(observation: Observation) -> list[Process]:
-    """The programs that began before the compiler."""
-    behind = {id(process) for process in after_compiler(observation)}
-    return [process for process in observation.processes if id(process) not in behind and not process.environ]
+    """Whether the script's own process became nvcc by `exec`, so that it does nothing afterwards."""
+    return bool(observation.images) and _is_nvcc(observation.images[-1])
 
 
 def _is_nvcc(process: Process) -> bool:

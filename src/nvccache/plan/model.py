@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from nvccache.plan.stages import OPAQUE, line_options, tool_of
+from nvccache.plan.stages import OPAQUE, tool_of
 from nvccache.plan.stages.tool import Grammar, Tool
 from nvccache.values import dataclass, replace
 
-__all__ = ["APPENDED", "OPAQUE", "DependencyFile", "Output", "Plan", "Stage"]
+__all__ = [
+    "ANY_WRAPPER",
+    "APPENDED",
+    "OPAQUE",
+    "PLAIN_WRAPPER",
+    "DependencyFile",
+    "Output",
+    "Plan",
+    "Stage",
+]
+# Kinds of wrappers: a script of `exec COMPILER words "$@"`, and any other.
+PLAIN_WRAPPER, ANY_WRAPPER = "plain", "any"
 APPENDED = "+"  # suffix of an output that a stage appends to
 _ARCHITECTURE = ("-arch", "--arch", "--gpu-name")
 
@@ -40,10 +51,7 @@ class Stage:
     mentions: tuple[str, ...]  # base names of the files that an output will include
     names: tuple[tuple[str, str], ...]  # (role, value)
     possible_files: tuple[str, ...]  # arguments that are inputs if files of these names exist
-    # Of a host compiler: the argv of the compiler that is finally run (rehearsals.py), equal to `argv` if
-    # there is no wrapper, empty if unknown; and the same for the key, empty if there is no wrapper.
-    command: tuple[str, ...] = ()
-    becomes: tuple[str, ...] = ()
+    wrapper: str = ""  # the kind of wrapper that it starts instead of the host compiler itself
 
     @property
     def kind(self) -> str:
@@ -65,13 +73,12 @@ class Stage:
     @property
     def lines_matter(self) -> bool:
         """Whether line numbers may affect its outputs, apart from diagnostics."""
-        return self.tool.lines_matter(self.argv) or line_options.matter_if_added(self.added)
+        return self.tool.lines_matter(self.argv)
 
     @property
-    def added(self) -> tuple[str, ...]:
-        """The arguments that a wrapper adds to those it was given."""
-        given = frozenset(self.argv)
-        return tuple(token for token in self.command[1:] if token not in given)
+    def runs_host_compiler(self) -> bool:
+        """Whether it starts the host compiler, or a wrapper; not for host links, which are never cached."""
+        return self.is_preprocessor or self.tool.is_host_compiler
 
     @property
     def kept_outputs(self) -> list[Output]:

@@ -52,8 +52,6 @@ def of_stage(
         # A record names libraries of the toolkit that was used: in another one, the same are to be found.
         own = loader.own_directories(program, environ)
         found += [("library path", tuple(own))] if own else []
-    if stage.becomes:
-        found.append(("wrapper", stage.becomes))
     if module_ids:
         found.append((MODULE_IDS, tuple(module_ids)))
     for tag, parts_of in stage.tool.key_components.items():

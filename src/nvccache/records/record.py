@@ -1,6 +1,6 @@
 """Records: the inputs and results of an action, so that it need not run again.
 
-An action is a call, a stage, a rehearsal or a dry run. The front key covers all that is known before it runs.
+An action is a call, a stage or a dry run. The front key covers all that is known before it runs.
 The record of a front key holds entries of observed inputs (input_records.py) and a result, newest first, for
 the last eight states of the files:
 
@@ -36,7 +36,7 @@ _KIND, _KIND_OF_PRIVATE = "record-1", "private-1"
 _MOST_ENTRIES, _MOST_ENTRIES_REMOTE = 8, 16  # more on a remote, where checkouts in many states meet
 _MOST_BYTES = 1 << 25  # of a record; the inputs of a TU with 1,600 headers take 300,000
 _RESULT = sections.Schema(
-    "result-1",
+    "result-2",
     ("outputs", sections.PAIRS),
     ("stdout", sections.BYTES),
     ("stderr", sections.BYTES),
@@ -44,6 +44,7 @@ _RESULT = sections.Schema(
     ("cpu", sections.NUMBER),
     ("facts", sections.BYTES),
     ("text", sections.STRINGS),
+    ("wrapper", sections.STRINGS),
     ("listed", sections.PAIRS),
     ("stages", sections.STRINGS),
     ("basis", sections.STRINGS),
@@ -65,6 +66,7 @@ class Result:
         self.facts = b""  # of a pass: passes.py
         # Of a stage: digests of the preprocessed text, whose line numbers a key may leave out.
         self.text: list[str] = []
+        self.wrapper: list[str] = []  # of a stage: what its run showed of a host compiler's wrapper
         # Of a call: the entries of its depfile, (path, "1" for a system header); the stages it saves, as
         # event_line.py writes them; the entries of the cache that it rests on, kept as long as it is.
         self.listed: list[tuple[str, str]] = []

@@ -6,7 +6,7 @@
       record-v5/ab/<key>         observed inputs of a call or stage, and its result (record.py)
       blob-v3/ab/<digest>        an output the user may get, uncompressed, so that it can be reflinked
       blob-v3/ab/<digest>.zst    an intermediate, compressed; large files of both kinds end with a checksum
-      private-v1/ab/<key>        output of a dry run, or the command that a wrapper starts; never sent
+      private-v1/ab/<key>        output of a dry run, or the command that a script nvcc starts; never sent
       memo-v1/ab/<key>           can be computed again, such as the digests of the files in a directory
       object-v7/ab/<key>         the last call that made an object, or tried to: for `nvccache explain`
       journal/                   see events.py

@@ -49,10 +49,14 @@ def is_compiler(name: str, environ: Mapping[str, str]) -> bool:
     Raises OSError if there is no such program.
     """
     real_path = os.path.realpath(program_of(name, environ))
-    real_name = os.path.basename(real_path)
     with open(real_path, "rb") as stream:
         is_elf = stream.read(len(elf.MAGIC)) == elf.MAGIC
-    return is_elf and any(part in real_name for part in ("gcc", "g++", "clang", "c++"))
+    return is_elf and is_compiler_name(real_path)
+
+
+def is_compiler_name(path: str) -> bool:
+    """Whether a program is called like gcc or clang, not like a program that they start."""
+    return any(part in os.path.basename(path) for part in ("gcc", "g++", "clang", "c++"))
 
 
 def program_of(name: str, environ: Mapping[str, str]) -> str:

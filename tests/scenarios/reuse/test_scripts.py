@@ -1,7 +1,8 @@
-"""Scripts as host compilers and as nvcc: as many hits as for the compiler itself, and never more.
+"""Scripts as host compilers and as nvcc: what is found behind each kind, and never more.
 
 The wrappers resemble those of build systems: one exec; Nix's (bash, reads files, loops over its
-arguments), MPICH's (starts the compiler, and ends as it did), and Python.
+arguments), Spack's (another command line for each mode), MPICH's (starts the compiler, and ends as it did),
+a launcher such as ccache, and Python.
 """
 
 from __future__ import annotations
@@ -62,17 +63,32 @@ if [ "$link" != no ]; then libs=-lm; fi
 if [ "$show" = 1 ]; then echo "{g++}" $all; else "{g++}" "$@" $libs "-I{work}/mpi"; rc=$?; fi
 exit $rc
 """
+SPACK = """
+mode=ccld
+for arg in "$@"; do
+  case $arg in -E) mode=cpp; break ;; -S) mode=as; break ;; -c) mode=cc; break ;; esac
+done
+lsep=" "
+eval "include=\\$SPACK_INCLUDE_DIRS flags=\\$SPACK_CXXFLAGS"
+case $mode in cpp) set -- -isystem "{work}/more" $include "$@" ;; cc) set -- $flags "$@" ;; esac
+export SPACK_MODE=$mode
+exec "{g++}" "$@"
+"""
+LAUNCHER = 'shift 0\nenv LAUNCHED=1 "{g++}" "$@"'
 SUBPROCESS = (
     'import subprocess, sys\nsys.exit(subprocess.run(["{g++}", "-DPYTHON", *sys.argv[1:]]).returncode)\n'
 )
 KINDS = {
     "one exec": ('exec "{g++}" -B/usr/bin -isystem "{work}/more" "$@"', "#!/bin/sh"),
+    "one exec with variables": ('SITE=${SITE:-1}\nexec "{g++}" "-DFACTOR=$SITE" "$@" -fPIC', "#!/bin/bash"),
+    "a launcher": (LAUNCHER, "#!/bin/sh"),
+    "as Spack has it": (SPACK, "#!/bin/sh"),
     "as Nix has it": (NIX, "#!/bin/bash"),
     "as MPICH has it, in bash": (MPI, "#!/bin/bash"),
     "Python that waits": (SUBPROCESS, "#!{python}"),
 }
-# It continues after the compiler, and may read the whole environment, which names the directory.
-KNOWS_DIRECTORY = ("Python that waits",)
+# Whose objects are shared between directories: these do nothing but start the compiler.
+PLAIN = ("one exec", "one exec with variables")
 
 
 def put(
@@ -94,19 +110,26 @@ def compiled(workspace: Workspace, *argv: str, cwd: Path | None = None, **variab
 
 @pytest.mark.by_default("one exec", "as MPICH has it, in bash")
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_much_is_found_as_behind_the_compiler(workspace: Workspace, kind: str) -> None:
+def test_what_is_found_behind_each_kind(workspace: Workspace, kind: str) -> None:
     options = put(workspace, *KINDS[kind])
     source = workspace.write("a.cu", "// one\n" + SOURCE)
     line = (*options, "-c", str(source), "-o", "a.o")
     compiled(workspace, *line, cwd=workspace.directory / "one")
     assert compiled(workspace, *line, cwd=workspace.directory / "one").outcome == "direct_hit"
     ran = compiled(workspace, *line, cwd=workspace.directory / "two").ran()
-    further = {"host_compile": 1} if kind in KNOWS_DIRECTORY else {}
-    assert ran in ({}, PASSES | further), "another directory"
+    further = {} if kind in PLAIN else {"host_compile": 1}
+    assert ran in ([{}, PASSES] if kind in PLAIN else [PASSES | further]), "another directory"
     ran = compiled(workspace, *line[:-1], "b.o", cwd=workspace.directory / "two").ran()
-    assert ran == {}, "another name"
+    assert ran == further, "another name"
     workspace.write("a.cu", "// one\n// two\n" + SOURCE)
-    assert compiled(workspace, *line, cwd=workspace.directory / "one").ran() == PASSES, "a line of comment"
+    ran = compiled(workspace, *line, cwd=workspace.directory / "one").ran()
+    assert ran == PASSES, "a line of comment"
+
+
+ASKS = {
+    "always": 'exec "{g++}" -g "$@"',
+    "for a compile alone": 'case " $* " in *" -c "*) set -- -g "$@" ;; esac\nexec "{g++}" "$@"',
+}
 
 
 @pytest.mark.parametrize("adds", ["-finstrument-functions", "@{work}/words"])
@@ -120,10 +143,17 @@ def test_arguments_that_may_make_lines_visible(workspace: Workspace, adds: str) 
         assert (ran["cicc"], ran["host_compile"]) == (1, 1)
 
 
-def test_a_wrapper_that_asks_for_debug_information(workspace: Workspace, reference_directory: Path) -> None:
-    """The object names lines, the directory and the stub, as nvcc's does, so it is not shared."""
-    options = put(workspace, 'exec "{g++}" -g "$@"')
-    for text in (SOURCE, "// a line\n" + SOURCE):
+@pytest.mark.by_default("for a compile alone")
+@pytest.mark.parametrize("when", ASKS)
+def test_a_wrapper_that_asks_for_debug_information(
+    workspace: Workspace, reference_directory: Path, when: str
+) -> None:
+    """The object names lines, the directory and the stub, as nvcc's does, so it is not shared.
+
+    If only the run of the compile shows it, what was found for other lines is made again.
+    """
+    options = put(workspace, ASKS[when])
+    for text in (SOURCE, "// a line\n" + SOURCE, "// a line\n" + SOURCE.replace("kernel", "other")):
         source = workspace.write("a.cu", text)
         for directory in ("one", "two"):
             here = workspace.directory / directory
@@ -232,47 +262,12 @@ def test_a_file_that_only_the_last_command_has_a_wrapper_read(workspace: Workspa
     assert outcomes == ["miss", "direct_hit", "partial_hit", "direct_hit"]
 
 
-def test_a_rehearsal_changes_nothing(workspace: Workspace) -> None:
-    """Neither the wrapper's log, nor the object that it removes, nor files that it writes afterwards."""
-    for name, text in {
-        "log": 'echo "$*" >> "{work}/noted"\nexec "{g++}" "$@"',
-        "behind": '"{g++}" "$@" && echo "$*" >> "{work}/noted"',
-        "another": '"{g++}" "$@" && cp /dev/null "{work}/copied" && echo x >> "{work}/noted"',
-        "removes": 'rm -f "{work}/gone"\nexec "{g++}" "$@"',
-    }.items():
-        options = put(workspace, text, name=f"bin/{name}")
-        counts = []
-        for command in (workspace.plain, workspace.cached):
-            noted, gone = workspace.write("noted", ""), workspace.write("gone", "")
-            workspace.write("a.cu", f"// {name}\n" + SOURCE)
-            assert command(*options, "-c", "a.cu", "-o", "a.o").status == 0
-            counts.append((noted.read_text().count("\n"), gone.exists()))
-        assert counts[0] == counts[1], name
-
-
 def test_a_wrappers_own_messages_belong_to_the_call(workspace: Workspace) -> None:
     """They are not part of the command that it becomes."""
     options = put(workspace, 'if [ -s "{work}/said" ]; then cat "{work}/said" >&2; fi\n' + BECOMES)
     workspace.write("a.cu", SOURCE)
     for text in ("", "one\n", "two\n", "", "two\n"):
         workspace.write("said", text)
-        compiled(workspace, *options, "-c", "a.cu", "-o", "a.o")
-
-
-def test_one_that_waits_for_what_a_rehearsal_keeps_from_it(workspace: Workspace) -> None:
-    """Such as a lock that no process would release: the rehearsal times out, once."""
-    site = workspace.directory.parent / "site"  # where the bytecode that Python writes is no product
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(
-        "from nvccache.observation import observer\nobserver.LONGEST_REHEARSAL = 1\n"
-    )
-    workspace.environ["PYTHONPATH"] = str(site)
-    options = put(
-        workspace,
-        'until mkdir "{work}/lock"; do sleep 0.1; done 2>/dev/null\nrmdir "{work}/lock"\n' + BECOMES,
-    )
-    workspace.write("a.cu", SOURCE)
-    for _ in range(2):
         compiled(workspace, *options, "-c", "a.cu", "-o", "a.o")
 
 

@@ -9,9 +9,10 @@ import pytest
 from nvccache.compile import attempts
 from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.tasks import State, Task, Tasks
-from nvccache.execution import object_path, rehearsals
+from nvccache.execution import object_path
 from nvccache.execution.context import Action, Context
 from nvccache.execution.run_stage import Made
+from nvccache.execution.wrappers import LINES
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Plan
 from nvccache.records.input_records import InputRecord
@@ -22,7 +23,6 @@ from stages_of_nothing import CUDAFE, HOST, stage
 OBJECT = replace(stage("host_compile", "a.o", "a.cudafe1.cpp"), outputs=(Output("object", "/s/a.o", "a.o"),))
 LINKED = replace(OBJECT, outputs=(Output("object", "/s/a.o"),))
 QUIET, WARNS, FAILS = (Completed(*end, 0.0) for end in ((0, b"", b""), (0, b"", b"so"), (1, b"", b"no")))
-FORGOTTEN = Plan((), {}, {}, "/forgotten")
 USUAL = {"ignores_lines": True, "is_in_place": False}
 CLUE = "it names its path"
 
@@ -49,18 +49,13 @@ def task(stage, completed: Completed = QUIET, **seen) -> Task:
 @pytest.fixture(autouse=True)
 def memos(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_path, "remember", lambda *_: None)
-    monkeypatch.setattr(rehearsals, "without_rehearsal", lambda *_: FORGOTTEN)
 
 
 @pytest.mark.parametrize(
     ("ended", "changed", "sentence"),
     [
         (task(OBJECT, path_dependence=CLUE), {"is_in_place": True}, f"{CLUE}: compiling again"),
-        (
-            task(OBJECT, is_as_rehearsed=False),
-            {"plan": FORGOTTEN, "is_in_place": True},
-            "a wrapper starts another command",
-        ),
+        (task(OBJECT, wrapper=(LINES,)), {"ignores_lines": False}, "a wrapper may have lines shown"),
         (task(OBJECT, WARNS), {"ignores_lines": False}, "there are diagnostics"),
     ],
 )

@@ -34,7 +34,7 @@ from sample_pairs import (
 
 DIGEST = keys.digest_bytes(b"an object")
 KIND = "record-1"
-RESULT_KIND = "result-1"
+RESULT_KIND = "result-2"
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_a_pair_that_cannot_be_understood_leaves_the_others(header, cache):
     for foreign in (b"", b"no inputs", inputs[:-1]):
         put(cache, body_of(key, foreign, result, *others))
         assert (kept(cache), found(cache)) == ([first], first)
-    for foreign in (b"", b"no result", result[:-1], result.replace(b"result-1", b"result-9", 1)):
+    for foreign in (b"", b"no result", result[:-1], result.replace(b"result-2", b"result-9", 1)):
         put(cache, body_of(key, inputs, foreign, *others))
         assert (kept(cache), found(cache)) == ([first], first)
     assert keys_in(body_of(*others)) == [first] and key.decode() == second

@@ -1,0 +1,102 @@
+"""Wrappers of the host compiler: which are plain, and what their runs show."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nvccache.execution import wrappers
+from nvccache.execution.wrappers import DIRECTORY, LINES, UNKNOWN
+from nvccache.observation.observed_process import Process
+from nvccache.observation.observer_log import Observation
+from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER, Plan
+from nvccache.values import replace
+from stages_of_nothing import stage
+
+GCC = shutil.which("g++") or "/usr/bin/g++"
+ALL = (UNKNOWN, LINES, DIRECTORY)
+PLAIN = {
+    "one line": f'exec {GCC} -isystem /more "$@"',
+    "further words and variables": (
+        f'# Adds\nset -eu\n\nexport HERE=/x\nMORE=\'a b\'\nexec "{GCC}" $MORE \\\n  "$@" -DX=${{Y:-1}} \n'
+    ),
+    "found on PATH": 'exec g++ "$@"',
+}
+ANY = {
+    "more than one line": f'case $1 in -c) X=1 ;; esac\nexec {GCC} $X "$@"',
+    "it looks at arguments": f'X=$1\nexec {GCC} "$@"',
+    "a variable as program": 'exec $CXX "$@"',
+    "another wrapper": 'exec nice g++ "$@"',
+    "a command after an assignment": f'X=1 touch /tmp/x\nexec {GCC} "$@"',
+    "the search path": 'PATH=/elsewhere\nexec g++ "$@"',
+    "a command in a word": f'exec {GCC} -DX=$(date) "$@"',
+    "a command in quotes": f'X="`date`"\nexec {GCC} "$@"',
+    "a stream": f'exec {GCC} "$@" 2>/dev/null',
+    "it goes on": f'{GCC} "$@"',
+    "a program that is none": 'exec /no/such/g++ "$@"',
+}
+
+
+def kind_of(path: Path) -> str:
+    plan = Plan((replace(stage("host_compile", "a.o"), argv=(str(path), "-c")),), {}, {}, "/s")
+    return wrappers.marked(plan, {"PATH": "/usr/bin:/bin"}).stages[0].wrapper
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [*((text, PLAIN_WRAPPER) for text in PLAIN.values()), *((text, ANY_WRAPPER) for text in ANY.values())],
+)
+def test_which_scripts_are_plain(tmp_path: Path, text: str, kind: str) -> None:
+    path = tmp_path / "wrapper"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    assert kind_of(path) == kind
+
+
+def test_other_programs(tmp_path: Path) -> None:
+    assert kind_of(Path(GCC)) == ""
+    assert kind_of(Path("/bin/true")) == ANY_WRAPPER
+    path = tmp_path / "wrapper"
+    path.write_text(f'#!{sys.executable}\nexec {GCC} "$@"\n')
+    path.chmod(0o755)
+    assert kind_of(path) == ANY_WRAPPER
+
+
+def run(program: str, *words: str, directory: str = "/w", read: tuple[str, ...] = ()) -> Process:
+    return Process(program, [program, *words], directory=directory, files=dict.fromkeys(read, (0,) * 5))
+
+
+SHELL = run("/bin/sh", "wrapper", "-c", "/s/a.ii")
+COMPILER = run("/usr/bin/g++-12", "-c", "/s/a.ii")
+INNER = run("/usr/lib/cc1plus", "/s/a.ii", read=("/s/a.ii",))
+RUNS = {
+    "nothing": ((), [SHELL, COMPILER, INNER]),
+    "harmless options": ((), [SHELL, run("/usr/bin/g++-12", "-fPIC", "-DX", "-c", "/s/a.ii"), INNER]),
+    "debug information": ((LINES, DIRECTORY), [SHELL, run("/usr/bin/g++-12", "-g", "-c")]),
+    "an unknown option": ((LINES,), [SHELL, run("/usr/bin/g++-12", "-finstrument-functions", "-c")]),
+    "options in a file": ((LINES,), [SHELL, run("/usr/bin/g++-12", "@words", "-c")]),
+    "clang's front end": ((), [SHELL, run("/usr/bin/clang", "-c"), run("/usr/bin/clang", "-cc1", "-g")]),
+    "no compiler": (ALL, [SHELL]),
+    "two compilers": (ALL, [SHELL, COMPILER, COMPILER]),
+    "another directory": (ALL, [SHELL, run("/usr/bin/g++-12", "-c", directory="/elsewhere")]),
+    "it reads an intermediate": (ALL, [SHELL, run("/bin/grep", "x", read=("/s/a.ii",)), COMPILER]),
+}
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_what_a_run_shows(what: str) -> None:
+    expected, processes = RUNS[what]
+    log = SimpleNamespace(read=lambda: Observation(processes, set()))
+    for wrapper, shown in ((PLAIN_WRAPPER, expected), ("", ())):
+        one = replace(stage("host_compile", "a.o"), wrapper=wrapper)
+        assert wrappers.shown_by(one, ("g++", "-c", "/s/a.ii"), log, ["/s/a.ii"]) == shown
+
+
+def test_a_run_that_was_not_observed_may_show_anything() -> None:
+    log = SimpleNamespace(read=lambda: Observation([SHELL, COMPILER], set(), "torn"))
+    one = replace(stage("host_compile", "a.o"), wrapper=ANY_WRAPPER)
+    assert wrappers.shown_by(one, (), log, []) == ALL
