@@ -19,7 +19,7 @@ from nvccache.values import dataclass
 
 LINE_OF_TOOL = "its command line"
 # Tag -> the clause for a name that is new, for one with another value, and for one that is gone.
-_OF_NAMES = {
+_NAME_CLAUSES = {
     "files": ("`{}` is now read", "`{}` changed", "`{}` is no longer read"),
     "libraries": ("the library `{}` is now read", "the library `{}` changed",
                   "the library `{}` is no longer read"),
@@ -27,12 +27,12 @@ _OF_NAMES = {
     "dates": ("", "the date of `{}` changed", ""),
     "base directory": ("`{}` was set", "`{}` changed", "`{}` was unset"),
 }  # fmt: skip
-_OTHERS = {
+_OTHER_CLAUSES = {
     "output names": "`-o`, `-odir` or `-MF` was added or removed",
     "module ids": "its module id changed",
     "names": "its intermediate files have other names",
 }
-_KINDS = {PROGRAM: "the program ", LIBRARY: "the library "}
+_KIND_WORDS = {PROGRAM: "the program ", LIBRARY: "the library "}
 
 
 @dataclass(slots=True)
@@ -47,73 +47,75 @@ class ComponentDifference:
 def differences(now: Sequence[Component], before: Sequence[Component]) -> list[ComponentDifference]:
     """A difference for each tag whose parts differ, in the order of tags."""
     new, old = dict(now), dict(before)
-    found = []
+    changed = []
     for tag in dict.fromkeys((*new, *old)):
         parts, former = new.get(tag, []), old.get(tag, [])
         if parts != former:
             added, removed = Counter(parts) - Counter(former), Counter(former) - Counter(parts)
-            found.append(ComponentDifference(tag, list(added.elements()), list(removed.elements())))
-    return found
+            changed.append(ComponentDifference(tag, list(added.elements()), list(removed.elements())))
+    return changed
 
 
 def clauses(difference: ComponentDifference, line: str) -> list[str]:
     """What changed; `line` names the command line."""
     tag, added, removed = difference.tag, difference.added, difference.removed
-    shown, former = ([text for text, _ in parts if text] for parts in (added, removed))
+    texts, texts_before = ([text for text, _ in parts if text] for parts in (added, removed))
     if tag == "arguments":
-        return _of_arguments(added, removed, line)
+        return _argument_clauses(added, removed, line)
     if tag == "directory":
-        if shown and former:
-            return [f"the working directory changed from `{former[0]}`"]
+        if texts and texts_before:
+            return [f"the working directory changed from `{texts_before[0]}`"]
         # If only one of the keys has a directory, an option makes it matter.
         return ["the environment variable `PWD` was set or unset"] if added and removed else []
     if tag == "nvcc":
-        return [f"nvcc is now `{''.join(shown)}` instead of `{''.join(former)}`"]
+        return [f"nvcc is now `{''.join(texts)}` instead of `{''.join(texts_before)}`"]
     if tag == "tool":
-        if shown[:1] == former[:1]:
-            return [f"the program `{shown[0]}` changed" if shown else "its program changed"]
-        return [f"its program is `{shown[0]}`" + (f" instead of `{former[0]}`" if former else "")]
+        if texts[:1] == texts_before[:1]:
+            return [f"the program `{texts[0]}` changed" if texts else "its program changed"]
+        return [f"its program is `{texts[0]}`" + (f" instead of `{texts_before[0]}`" if texts_before else "")]
     if not added and not removed:
         return [f"the order of its {tag} changed"]
-    if not shown and not former:
-        return [_OTHERS.get(tag, f"its {tag} changed")]
-    if_new, if_other, if_gone = _OF_NAMES.get(tag, ("its {} changed",) * 3)
+    if not texts and not texts_before:
+        return [_OTHER_CLAUSES.get(tag, f"its {tag} changed")]
+    if_new, if_other, if_gone = _NAME_CLAUSES.get(tag, ("its {} changed",) * 3)
     new, old = dict(added), dict(removed)
-    found = [(if_other if name in old else if_new).format(name) for name in new]
-    found += [if_gone.format(name) for name in old if name not in new]
-    return list(filter(None, found))
+    changes = [(if_other if name in old else if_new).format(name) for name in new]
+    changes += [if_gone.format(name) for name in old if name not in new]
+    return list(filter(None, changes))
 
 
-def _of_arguments(added: Sequence[Part], removed: Sequence[Part], line: str) -> list[str]:
+def _argument_clauses(added: Sequence[Part], removed: Sequence[Part], line: str) -> list[str]:
     """How the arguments of a command line changed; an option that replaced another is shown with it."""
     new, old = (Counter(text for text, _ in parts) for parts in (added, removed))
     changed = new & old  # they look the same, but their hidden values differ
     new, old = new - changed, old - changed
     names = [text.removesuffix(redaction.HIDDEN).removesuffix("=") for text in changed]
-    found = [f"the value of `{name}` changed" if name else f"an argument of {line} changed" for name in names]
+    changes = [
+        f"the value of `{name}` changed" if name else f"an argument of {line} changed" for name in names
+    ]
     if new.total() == old.total() == 1 and redaction.HIDDEN not in "".join((*new, *old)):
-        return [*found, f"`{next(iter(new))}` replaced `{next(iter(old))}`"]
-    found += [f"`{text}` was added to {line}" for text in new.elements()]
-    found += [f"`{text}` was removed from {line}" for text in old.elements()]
-    return found or [f"{line} was reordered"]
+        return [*changes, f"`{next(iter(new))}` replaced `{next(iter(old))}`"]
+    changes += [f"`{text}` was added to {line}" for text in new.elements()]
+    changes += [f"`{text}` was removed from {line}" for text in old.elements()]
+    return changes or [f"{line} was reordered"]
 
 
-def of_inputs(recorded: InputRecord, now: Present, environ: Mapping[str, str]) -> list[str]:
+def input_clauses(recorded: InputRecord, now: Present, environ: Mapping[str, str]) -> list[str]:
     """What changed of the inputs of a call or a stage since they were recorded, as clauses."""
-    found = []
+    changes = []
     for difference in input_records.differences(recorded, now):
         path = difference.path
         if difference.what == "variable":
-            found.append(_of_variable(path, recorded, environ))
+            changes.append(_variable_clause(path, recorded, environ))
             continue
         clause = facts.sentence(difference.what).format(f"`{path.removeprefix('./').removesuffix('/.')}`")
         if difference.what in ("changed", "gone") and path in recorded.files:
-            clause = _KINDS.get(recorded.kinds[recorded.files.index(path)], "") + clause
-        found.append(clause)
-    return found
+            clause = _KIND_WORDS.get(recorded.kinds[recorded.files.index(path)], "") + clause
+        changes.append(clause)
+    return changes
 
 
-def _of_variable(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
+def _variable_clause(name: str, recorded: InputRecord, environ: Mapping[str, str]) -> str:
     if name.endswith(environment.WHOLE):
         return "the environment changed, and all of it matters if a script or an unknown program takes part"
     was_set = name == "PATH" or environment.is_set(dict(recorded.variables).get(name, ""))

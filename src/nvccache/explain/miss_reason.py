@@ -61,7 +61,7 @@ class Explanation:
             cause = [_FROM_REMOTE if is_received else _BY_STAGES]
         report.cause = cause[0]
         digest_key = os.urandom(16).hex()
-        made = ObjectRecord(
+        new_record = ObjectRecord(
             cause=cause[0],
             outcome=report.outcome,
             digest_key=digest_key,
@@ -74,17 +74,17 @@ class Explanation:
             stages=reasons.keys_of_stages(digest_key),
             stage_reasons=stage_reasons,
         )
-        if made.has_failed and self._base:
+        if new_record.has_failed and self._base:
             # The next miss is compared with the last compile that reached all stages.
-            made = replace(
+            new_record = replace(
                 self._base,
-                cause=made.cause,
-                outcome=made.outcome,
-                details=made.details,
+                cause=new_record.cause,
+                outcome=new_record.outcome,
+                details=new_record.details,
                 stage_reasons=stage_reasons,
-                ended=made.ended,
+                ended=new_record.ended,
             )
-        object_record.add(self._objects, made, self._cache)
+        object_record.add(self._objects, new_record, self._cache)
 
     def end_query(self, report: Report) -> None:
         report.cause = _FIRST_QUERY if self.cause[0] == FIRST else self.cause[0]
@@ -99,7 +99,7 @@ class Explanation:
         """The differences of the key, then those of the first inputs."""
         if self._is_recaching:
             return ["NVCCACHE_RECACHE is set"]
-        request, nothing = self._request, [_READONLY if self._cache.is_readonly else FIRST]
+        request, unknown = self._request, [_READONLY if self._cache.is_readonly else FIRST]
         lookup_keys = direct.make_lookup_keys(request, self._relocation)
         if not self._objects:
             newest = next(
@@ -110,29 +110,29 @@ class Explanation:
                 ),
                 None,
             )
-            return self._of_inputs(newest) or [_LOST] if newest else nothing
+            return self._input_clauses(newest) or [_LOST] if newest else unknown
         base = self._base = object_record.find(self._objects[0], self._cache)
         if not base:
-            return nothing
-        found = [
+            return unknown
+        causes = [
             clause
             for difference in difference_text.differences(self._components(base.digest_key), base.components)
             for clause in difference_text.clauses(difference, "the command line")
         ]
         relocation = direct.relocation_of(base.scope, self._relocation)
         if recorded := record.find_by_name(base.record_name, relocation, self._cache):
-            found += self._of_inputs(recorded)
+            causes += self._input_clauses(recorded)
         if base.reason_against_record and not base.has_failed:
-            found.append(f"no direct record is kept: {base.reason_against_record}")
-        if found:
-            return found
+            causes.append(f"no direct record is kept: {base.reason_against_record}")
+        if causes:
+            return causes
         if base.has_failed:
             return [_FAILED]
         key = base.record_name.partition("/")[0]
         return [_LOST if any(key == each.key for each in lookup_keys) else _OTHER_KEY]
 
-    def _of_inputs(self, recorded: record.Entry) -> list[str]:
-        clauses = difference_text.of_inputs(recorded.input_record, self._now, self._request.environ)
+    def _input_clauses(self, recorded: record.Entry) -> list[str]:
+        clauses = difference_text.input_clauses(recorded.input_record, self._now, self._request.environ)
         return clauses[:_MOST_OF_INPUTS]
 
     def _components(self, digest_key: str) -> list[Component]:

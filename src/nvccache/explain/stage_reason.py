@@ -31,7 +31,7 @@ _MOST_CLAUSES = 3
 _LINE_OF_PASS = "the command line of its preprocessor"
 _TEXT = "the preprocessed text"
 # Components that only say where files are, or are some of the inputs.
-_OF_PLACES = ("files", "directory", "dates")
+_PLACES = ("files", "directory", "dates")
 
 
 class StageReasons:
@@ -46,33 +46,33 @@ class StageReasons:
 
     def keys_of_stages(self, digest_key: str) -> list[StageKeys]:
         """The components of the keys of stages that were looked up, with digests under this key."""
-        found = []
+        stages = []
         for one in self._looked_up:
             if one.action is not None and one.action.is_cached:
                 record_name = one.found.name if one.found else one.record_name
                 name = self._names[id(one.stage)]
-                found.append(StageKeys(name, record_name, self._components(one, digest_key)))
-        return found
+                stages.append(StageKeys(name, record_name, self._components(one, digest_key)))
+        return stages
 
     def reasons(self, former: ObjectRecord | None, is_recaching: bool) -> list[tuple[str, str]]:
         """The name of each stage that ran, and why, a clause."""
-        known = {keys.name: keys for keys in former.stages} if former else {}
+        keys_before = {keys.name: keys for keys in former.stages} if former else {}
         for one in self._looked_up:
             assert one.event
             if one.event.is_hit:
                 continue
             name = self._names[id(one.stage)]
             if one.action is None or not one.action.is_cached:
-                found = [NOT_CACHED]
+                clauses = [NOT_CACHED]
             elif is_recaching:
-                found = [RECACHED]
-            elif former is None or name not in known:
-                found = [FIRST]
+                clauses = [RECACHED]
+            elif former is None or name not in keys_before:
+                clauses = [FIRST]
             else:
-                found = self._differences(one, former, known[name])
-            self._clauses[name] = found
-            more = [f"and {len(found) - _MOST_CLAUSES} more"] if len(found) > _MOST_CLAUSES else []
-            one.event.why = "; ".join([*found[:_MOST_CLAUSES], *more])
+                clauses = self._differences(one, former, keys_before[name])
+            self._clauses[name] = clauses
+            more = [f"and {len(clauses) - _MOST_CLAUSES} more"] if len(clauses) > _MOST_CLAUSES else []
+            one.event.why = "; ".join([*clauses[:_MOST_CLAUSES], *more])
         ran = {self._names[id(one.stage)]: one.event.why for one in self._looked_up if one.event}
         return [(name, ran[name]) for name in self._clauses]
 
@@ -96,32 +96,32 @@ class StageReasons:
     def _differences(self, one: Task, former: ObjectRecord, before: StageKeys) -> list[str]:
         """The differences of the key; if all of them say no more than where files are, also of the inputs."""
         different = difference_text.differences(self._components(one, former.digest_key), before.components)
-        found: list[str] = []
+        clauses: list[str] = []
         for difference in different:
-            of_text = self._of_passes(one.stage) if _TEXT in dict(difference.added) else []
-            if of_text:
+            text_clauses = self._clauses_of_passes(one.stage) if _TEXT in dict(difference.added) else []
+            if text_clauses:
                 difference.added = [part for part in difference.added if part[0] != _TEXT]
                 difference.removed = [part for part in difference.removed if part[0] != _TEXT]
-            if not of_text or difference.added or difference.removed:
-                found += difference_text.clauses(difference, difference_text.LINE_OF_TOOL)
-            found += of_text
-        if all(difference.tag in _OF_PLACES for difference in different):
+            if not text_clauses or difference.added or difference.removed:
+                clauses += difference_text.clauses(difference, difference_text.LINE_OF_TOOL)
+            clauses += text_clauses
+        if all(difference.tag in _PLACES for difference in different):
             recorded = record.find_by_name(
                 before.record_name, Relocation("", self._call.cwd), self._call.store
             )
             if recorded:
                 environ = self._call.environ
-                found += difference_text.of_inputs(recorded.input_record, self._now, environ)
-            found = found or [LOST if before.record_name else NOT_STORED]
-        return list(dict.fromkeys(found))
+                clauses += difference_text.input_clauses(recorded.input_record, self._now, environ)
+            clauses = clauses or [LOST if before.record_name else NOT_STORED]
+        return list(dict.fromkeys(clauses))
 
-    def _of_passes(self, stage: Stage) -> list[str]:
+    def _clauses_of_passes(self, stage: Stage) -> list[str]:
         """Why those passes ran in this call whose text a stage reads."""
         writers = self._call.outputs
         names = [self._names[id(writers[path][0])] for path in self._call.read_by(stage) if path in writers]
-        found = [clause for name in names for clause in self._clauses.get(name, [])]
+        clauses = [clause for name in names for clause in self._clauses.get(name, [])]
         return [
             clause.replace(difference_text.LINE_OF_TOOL, _LINE_OF_PASS)
-            for clause in found
+            for clause in clauses
             if clause not in (LOST, NOT_STORED)
         ]

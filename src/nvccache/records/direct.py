@@ -194,9 +194,9 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
 
     `listed` holds the dependency file's entries, each with whether it is a system header.
     """
-    names = output_names.of_call(invocation)
-    made = [destination for destination, _, _ in answer.products]
-    if names is None or not made or not names.match(made, answer.dependency_file):
+    names = output_names.outputs_of(invocation)
+    destinations = [destination for destination, _, _ in answer.products]
+    if names is None or not destinations or not names.match(destinations, answer.dependency_file):
         return None
     if any(unlink_first != names.are_objects for _, _, unlink_first in answer.products):
         return None
@@ -210,7 +210,7 @@ def result_of(answer: Answer, listed: Sequence[tuple[str, bool]], invocation: In
 def answer_of(entry: Entry, invocation: Invocation) -> Answer | None:
     """The result under this call's output names; None if the entry does not have all that the call needs."""
     result, answer = entry.result, Answer(entry.result)
-    names = output_names.of_call(invocation)
+    names = output_names.outputs_of(invocation)
     if names is None or bool(result.listed) != bool(invocation.dependencies):
         return None
     for role, digest in result.outputs:
@@ -221,5 +221,5 @@ def answer_of(entry: Entry, invocation: Invocation) -> Answer | None:
         listed = [(os.fsencode(name), flag == "1") for name, flag in result.listed]
         answer.dependency_file, answer.rule = names.dependency_file, products.rule(listed, invocation)
     answer.sources = list(invocation.inputs)
-    made = [destination for destination, _, _ in answer.products]
-    return answer if made and names.match(made, answer.dependency_file) else None
+    destinations = [destination for destination, _, _ in answer.products]
+    return answer if destinations and names.match(destinations, answer.dependency_file) else None

@@ -207,10 +207,10 @@ def _machine(rows: list[tuple[str, str, str]], read: Read, now: Present) -> Iter
             yield Difference(topic, subject.partition(":")[0])
 
 
-_MOVED = {"moved": "{} leads to another file"}
-_REDATED = {"redated": "the date of {} changed"}
-_VARIABLE = {"variable": "the environment variable {} changed"}
-_OF_MACHINE = {
+_MOVED_CLAUSE = {"moved": "{} leads to another file"}
+_REDATED_CLAUSE = {"redated": "the date of {} changed"}
+_VARIABLE_CLAUSE = {"variable": "the environment variable {} changed"}
+_MACHINE_CLAUSES = {
     "native": "the processor is another one",
     "features": "the processor is of another class",
     "host": "the machine is another one",
@@ -219,20 +219,20 @@ _OF_MACHINE = {
     "libraries": "{} names other libraries",
 }
 # Checked before any file is read.
-OF_ENVIRONMENT = (
-    Fact("variables", 2, _variables, _VARIABLE, has_paths=False, is_joined=False),
+ENVIRONMENT_FACTS = (
+    Fact("variables", 2, _variables, _VARIABLE_CLAUSE, has_paths=False, is_joined=False),
     # (name, digest of the value), see environment.py
-    Fact("sought", 1, _sought, _VARIABLE, has_paths=False),
+    Fact("sought", 1, _sought, _VARIABLE_CLAUSE, has_paths=False),
     # programs searched on PATH
 )
 # In the order of checking: the most expensive last.
 FACTS = (
-    *OF_ENVIRONMENT,
+    *ENVIRONMENT_FACTS,
     Fact("listings", 2, _listings, {"relisted": "{} holds other names"}),
     # (directory, digest of the names and types of its entries)
-    Fact("links", 2, _links, _MOVED),
+    Fact("links", 2, _links, _MOVED_CLAUSE),
     # (path, resolved path)
-    Fact("plain", 1, _plain, _MOVED),
+    Fact("plain", 1, _plain, _MOVED_CLAUSE),
     # directories that are no symbolic links
     Fact(
         "identities",
@@ -245,15 +245,15 @@ FACTS = (
         is_joined=False,
     ),
     # (directory, the first path in the list of the same directory)
-    Fact("dates", 2, _dates, _REDATED),
+    Fact("dates", 2, _dates, _REDATED_CLAUSE),
     # (path, date and size, or whole status)
-    Fact("duplicates", 3, _duplicates, _REDATED, is_joined=False),
+    Fact("duplicates", 3, _duplicates, _REDATED_CLAUSE, is_joined=False),
     # (path, two of its copies), see presence.duplicate_headers
-    Fact("machine", 3, _machine, _OF_MACHINE, has_paths=False),
+    Fact("machine", 3, _machine, _MACHINE_CLAUSES, has_paths=False),
     # (topic, subject, answer), see the topics above
 )
 # Files and names are checked in input_records.py.
-_OF_FILES = {
+_FILE_CLAUSES = {
     "changed": "{} changed",
     "gone": "{} is gone",
     "appeared": "{} has appeared",
@@ -263,8 +263,8 @@ _OF_FILES = {
 
 def sentence(what: str) -> str:
     """The clause that `nvccache explain` prints for a difference; `{}` is the path."""
-    known = (_OF_FILES, *(fact.sentences for fact in FACTS))
-    return next((clauses[what] for clauses in known if what in clauses), "the machine is another one")
+    tables = (_FILE_CLAUSES, *(fact.sentences for fact in FACTS))
+    return next((clauses[what] for clauses in tables if what in clauses), "the machine is another one")
 
 
 def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -> str:
@@ -277,16 +277,16 @@ def answer(topic: str, subject: str, environ: Mapping[str, str], cache: Store) -
     if topic == LIBRARIES:
         return _libraries_named(subject.partition(":")[2])
     if topic in (HOST, CALLER):
-        found = text_of(topic)
+        text = text_of(topic)
     elif topic == NATIVE:
-        found = os.fsencode(processor.describe())
+        text = os.fsencode(processor.describe())
     elif topic == DIRECTORY:
-        found = os.fsencode(f"{os.getcwd()}\0{environ.get('PWD', '')}")
+        text = os.fsencode(f"{os.getcwd()}\0{environ.get('PWD', '')}")
     elif topic == FEATURES:
-        found = os.fsencode(processor.processor_class(cache))
+        text = os.fsencode(processor.processor_class(cache))
     else:
         return ""
-    return keys.digest_bytes(found) if found else ""
+    return keys.digest_bytes(text) if text else ""
 
 
 def text_of(topic: str) -> bytes:
@@ -304,9 +304,9 @@ def _state_of_caller() -> str:
         typed = os.fstat(0)
     except OSError:  # it is closed
         typed = None
-    kept = [line for line in status.split("\n") if line.partition(":")[0] in STATUS_OF_CALLER]
+    lines = [line for line in status.split("\n") if line.partition(":")[0] in STATUS_OF_CALLER]
     stream = f"{stat.S_IFMT(typed.st_mode)} {typed.st_rdev}" if typed else ""
-    return "\0".join([*kept, limits, str(os.getpriority(os.PRIO_PROCESS, 0)), stream])
+    return "\0".join([*lines, limits, str(os.getpriority(os.PRIO_PROCESS, 0)), stream])
 
 
 def _text_of_kernel(path: str) -> str:
@@ -325,9 +325,9 @@ def _libraries_named(name: str) -> str:
     except OSError:
         return ""
     ending = b"/" + os.fsencode(name) + b"\0"
-    found = set()
+    paths = set()
     at = content.find(ending)
     while at >= 0:
-        found.add(content[content.rfind(b"\0", 0, at) + 1 : at + len(ending)])
+        paths.add(content[content.rfind(b"\0", 0, at) + 1 : at + len(ending)])
         at = content.find(ending, at + 1)
-    return keys.digest_bytes(b"".join(sorted(found)))
+    return keys.digest_bytes(b"".join(sorted(paths)))

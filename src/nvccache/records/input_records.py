@@ -15,7 +15,7 @@ from nvccache.files import keys, presence, signatures
 from nvccache.files.presence import ABSENT, EXECUTABLE, FOLDER, PRESENT, UNREACHABLE
 from nvccache.files.signatures import UNKNOWN
 from nvccache.records.base_dir import MARK
-from nvccache.records.facts import FACTS, LIBRARIES, OF_ENVIRONMENT, Difference
+from nvccache.records.facts import ENVIRONMENT_FACTS, FACTS, LIBRARIES, Difference
 from nvccache.store import sections
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ _RECORD = sections.Schema(
 _MARK = MARK.encode()
 _MOST_FILES = 10_000  # of a record on a remote; a TU of CUTLASS or PyTorch has up to 2,000
 _LARGEST = 1 << 22  # bytes of a record on a remote: 300,000 describe 1,600 headers
-_OF_PROCESS = ("/proc/self/", "/proc/thread-self/")
+_PROCESS_PATHS = ("/proc/self/", "/proc/thread-self/")
 _BEING_WRITTEN = 2 * 10**9  # nanoseconds after a change in which a directory counts as being written to
 _STATES = frozenset((ABSENT, FOLDER, EXECUTABLE, PRESENT, UNREACHABLE))
 SOURCE, PROGRAM, LIBRARY = "s", "p", "l"
@@ -249,10 +249,10 @@ def follows_directory(input_record: InputRecord) -> bool:
         *(path for path, _ in (*input_record.links, *input_record.identities)),
     ]
     for directory, names in zip(input_record.directories, input_record.names, strict=True):
-        found = [name for name in names if name[0] != ABSENT]
-        if _is_relative(directory) and any(name[0] != FOLDER for name in found):
+        present = [name for name in names if name[0] != ABSENT]
+        if _is_relative(directory) and any(name[0] != FOLDER for name in present):
             return True
-        folders += [os.path.join(directory, name[1:]) for name in found]
+        folders += [os.path.join(directory, name[1:]) for name in present]
     if any(map(_is_relative, (*read, *(path for path, _ in input_record.listings)))):
         return True
     within = tuple({f"{os.path.realpath(path)}/" for path in folders if _is_relative(path)})
@@ -260,7 +260,7 @@ def follows_directory(input_record: InputRecord) -> bool:
 
 
 def _is_relative(path: str) -> bool:
-    return not path.startswith("/") or path.startswith(_OF_PROCESS)
+    return not path.startswith("/") or path.startswith(_PROCESS_PATHS)
 
 
 def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
@@ -268,10 +268,10 @@ def forget_unsettled(input_record: InputRecord, looked_at_ns: int) -> None:
 
     `looked_at_ns` is a time before any of the files was read.
     """
-    for known in (input_record.signatures, input_record.directory_signatures, input_record.cache_signatures):
-        for index, signature in enumerate(known):
+    for listed in (input_record.signatures, input_record.directory_signatures, input_record.cache_signatures):
+        for index, signature in enumerate(listed):
             if not signatures.is_settled(signature, looked_at_ns):
-                known[index] = UNKNOWN
+                listed[index] = UNKNOWN
 
 
 def signature_of_directory(
@@ -282,38 +282,38 @@ def signature_of_directory(
     That is so if the directory is being written to or its dates are unreliable, and if a name can change
     without changing the directory: the target of a link, or whether a file is executable.
     """
-    found = signatures.of(directory)
-    if found is None or max(found[3:]) > since_ns - _BEING_WRITTEN:
+    signature = signatures.of(directory)
+    if signature is None or max(signature[3:]) > since_ns - _BEING_WRITTEN:
         return UNKNOWN
-    if not signatures.is_settled(found, since_ns):
+    if not signatures.is_settled(signature, since_ns):
         return UNKNOWN
     for name in names:
         if name[0] not in (ABSENT, FOLDER) or is_link(os.path.join(directory, name[1:])):
             return UNKNOWN
-    return found
+    return signature
 
 
 def differences(input_record: InputRecord, now: Present) -> Iterator[Difference]:
     """What changed since the recording, found as it is asked for."""
-    yield from _of_facts(OF_ENVIRONMENT, input_record, now)
-    yield from _of_directories(input_record, now)
-    yield from _of_files(input_record, now)
-    yield from _of_reader(input_record, now)
-    yield from _of_facts(FACTS[len(OF_ENVIRONMENT) :], input_record, now)
+    yield from _changed_facts(ENVIRONMENT_FACTS, input_record, now)
+    yield from _changed_directories(input_record, now)
+    yield from _changed_files(input_record, now)
+    yield from _unreadable_paths(input_record, now)
+    yield from _changed_facts(FACTS[len(ENVIRONMENT_FACTS) :], input_record, now)
 
 
 def is_unchanged(input_record: InputRecord, now: Present) -> bool:
     return next(differences(input_record, now), None) is None
 
 
-def _of_facts(facts: Iterable[Fact], input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def _changed_facts(facts: Iterable[Fact], input_record: InputRecord, now: Present) -> Iterator[Difference]:
     for fact in facts:
         rows = getattr(input_record, fact.name)
         if rows:
             yield from fact.check(rows, input_record, now)
 
 
-def _of_files(input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def _changed_files(input_record: InputRecord, now: Present) -> Iterator[Difference]:
     signed = now.signatures(input_record.files)
     if signed == input_record.signatures:
         return
@@ -332,7 +332,7 @@ def _of_files(input_record: InputRecord, now: Present) -> Iterator[Difference]:
             yield Difference("moved", path)  # gcc names system headers by the targets of links
 
 
-def _of_directories(input_record: InputRecord, now: Present) -> Iterator[Difference]:
+def _changed_directories(input_record: InputRecord, now: Present) -> Iterator[Difference]:
     signed = now.signatures(input_record.directories)
     recorded = input_record.directory_signatures
     if signed == recorded:
@@ -341,10 +341,10 @@ def _of_directories(input_record: InputRecord, now: Present) -> Iterator[Differe
         input_record.directories, recorded, signed, input_record.names, strict=True
     ):
         if is_now is None or is_now != was:
-            yield from _of_names(directory, names, now)
+            yield from _changed_names(directory, names, now)
 
 
-def _of_names(directory: str, names: Iterable[str], now: Present) -> Iterator[Difference]:
+def _changed_names(directory: str, names: Iterable[str], now: Present) -> Iterator[Difference]:
     for name in names:
         path = name[1:] if directory == "." else os.path.join(directory, name[1:])
         state = now.state(path)
@@ -353,7 +353,7 @@ def _of_names(directory: str, names: Iterable[str], now: Present) -> Iterator[Di
             yield Difference(what, path.removeprefix("./"))
 
 
-def _of_reader(input_record: InputRecord, now: Present) -> list[Difference]:
+def _unreadable_paths(input_record: InputRecord, now: Present) -> list[Difference]:
     """What another user may not read, which signatures do not show."""
     if input_record.reader == presence.user_and_groups():
         return []

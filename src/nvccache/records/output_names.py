@@ -50,7 +50,7 @@ class Outputs:
         )
 
 
-def of_call(invocation: Invocation) -> Outputs | None:
+def outputs_of(invocation: Invocation) -> Outputs | None:
     """The outputs of a parsed call; None if their names do not follow from it."""
     dependency_file = _dependency_file(invocation)
     if dependency_file is None:

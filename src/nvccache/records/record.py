@@ -130,16 +130,16 @@ def valid_entries(
 
     `remote_records` gets the records of a front key from remotes; without it they are not queried.
     """
-    known = set()
+    keys_seen = set()
     for entry in all_entries(lookup_key, cache):
-        known.add(entry.key)
+        keys_seen.add(entry.key)
         if input_records.is_unchanged(entry.input_record, now):
             yield entry
     for received in remote_records(lookup_key.key) if remote_records else ():
         for entry in _entries(_parts(received), lookup_key):
-            if entry.key in known:
+            if entry.key in keys_seen:
                 continue
-            known.add(entry.key)
+            keys_seen.add(entry.key)
             entry.is_received = True
             if input_records.is_unchanged(entry.input_record, now):
                 yield entry
@@ -187,10 +187,12 @@ def add(entry: Entry, cache: Store, looked_at_ns: int) -> None:
     front_key, relocation = entry.lookup_key.key, entry.lookup_key.relocation
     read = input_records.encode(entry.input_record, relocation)
     entry.key = entry.key or input_records.key_of(front_key, read)
-    made = (entry.key, read, _encoded(entry.result, relocation))
+    encoded = (entry.key, read, _encoded(entry.result, relocation))
 
     def changed() -> bytes:
-        return _joined([made, *(other for other in _parts_here(front_key, cache) if other[0] != entry.key)])
+        return _joined(
+            [encoded, *(other for other in _parts_here(front_key, cache) if other[0] != entry.key)]
+        )
 
     cache.add_record(store.RECORD, front_key, changed, is_received=entry.is_received)
 
@@ -211,8 +213,8 @@ def take_signatures(inputs: InputRecord, now: Present) -> None:
     ]
 
 
-def _settled(found: Iterable[Signature | None], since_ns: int) -> list[Signature]:
-    return [one if one and signatures.is_settled(one, since_ns) else signatures.UNKNOWN for one in found]
+def _settled(signed: Iterable[Signature | None], since_ns: int) -> list[Signature]:
+    return [one if one and signatures.is_settled(one, since_ns) else signatures.UNKNOWN for one in signed]
 
 
 # Sending and receiving records. All raise ValueError for bytes that are no record.
@@ -221,7 +223,7 @@ def _settled(found: Iterable[Signature | None], since_ns: int) -> list[Signature
 def without_hints(record: bytes) -> bytes:
     """A record without what is only valid on one machine."""
     portable = [
-        (key, input_records.without_hints(read), _portable(made)) for key, read, made in _parts(record)
+        (key, input_records.without_hints(read), _portable(result)) for key, read, result in _parts(record)
     ]
     return _joined(portable, _MOST_ENTRIES_REMOTE)
 
@@ -229,32 +231,36 @@ def without_hints(record: bytes) -> bytes:
 def merged(ours: bytes, theirs: bytes) -> bytes:
     """Our entries, followed by the other ones of theirs."""
     here = _parts(ours)
-    known = {part[0] for part in here}
-    return _joined([*here, *(part for part in _parts(theirs) if part[0] not in known)], _MOST_ENTRIES_REMOTE)
+    keys_here = {part[0] for part in here}
+    return _joined(
+        [*here, *(part for part in _parts(theirs) if part[0] not in keys_here)], _MOST_ENTRIES_REMOTE
+    )
 
 
 def results_in(record: bytes) -> list[tuple[str, Result, list[tuple[str, str]]]]:
     """For each entry its key, its result, and the programs run, with their digests; paths are encoded."""
-    return [(key, _decoded(made), input_records.programs_in(read)) for key, read, made in _parts(record)]
+    return [(key, _decoded(result), input_records.programs_in(read)) for key, read, result in _parts(record)]
 
 
 def _joined(parts: Iterable[tuple[str, bytes, bytes]], most: int = _MOST_ENTRIES) -> bytes:
-    found: list[bytes] = []
+    parts_packed: list[bytes] = []
     size = 0
-    for key, read, made in list(parts)[:most]:
-        size += len(read) + len(made)
-        if size > _MOST_BYTES and found:
+    for key, read, result in list(parts)[:most]:
+        size += len(read) + len(result)
+        if size > _MOST_BYTES and parts_packed:
             break
-        found += (key.encode(), read, made)
-    return sections.pack(_KIND, found)
+        parts_packed += (key.encode(), read, result)
+    return sections.pack(_KIND, parts_packed)
 
 
 def _parts(record: bytes) -> list[tuple[str, bytes, bytes]]:
     """The key, inputs and result of each entry, not decoded; raises ValueError."""
-    found = sections.unpack_all(_KIND, record)
-    if len(found) % 3 or len(found) > 3 * _MOST_ENTRIES_REMOTE:
+    packed = sections.unpack_all(_KIND, record)
+    if len(packed) % 3 or len(packed) > 3 * _MOST_ENTRIES_REMOTE:
         raise ValueError("a record is cut short")
-    parts = [(key.decode("ascii"), read, made) for key, read, made in zip(*[iter(found)] * 3, strict=True)]
+    parts = [
+        (key.decode("ascii"), read, result) for key, read, result in zip(*[iter(packed)] * 3, strict=True)
+    ]
     if not all(len(key) == keys.LENGTH and key.isalnum() for key, _, _ in parts):
         raise ValueError("an entry under a name that is no key")
     return parts
@@ -273,11 +279,11 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
 
 def _entries(parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey) -> Iterator[Entry]:
     """The entries that can be decoded here: paths of one may lead above the base directory."""
-    for key, read, made in parts:
+    for key, read, encoded_result in parts:
         try:
             inputs, result = (
                 input_records.decode(read, lookup_key.relocation),
-                _decoded(made, lookup_key.relocation),
+                _decoded(encoded_result, lookup_key.relocation),
             )
         except (ValueError, IndexError):
             continue
@@ -290,18 +296,18 @@ def _encoded(result: Result, relocation: Relocation) -> bytes:
     return _RESULT.encode(values)
 
 
-def _decoded(made: bytes, relocation: Relocation | None = None) -> Result:
+def _decoded(encoded: bytes, relocation: Relocation | None = None) -> Result:
     """Raises ValueError."""
     result = Result()
-    for name, value in _RESULT.decode(made).items():
+    for name, value in _RESULT.decode(encoded).items():
         setattr(result, name, value)
     if relocation:
         result.listed = [(relocation.decode(path), flag) for path, flag in result.listed]
     return result
 
 
-def _portable(made: bytes) -> bytes:
+def _portable(encoded: bytes) -> bytes:
     """Raises ValueError."""
-    fields = _RESULT.sections_of(made)
+    fields = _RESULT.sections_of(encoded)
     fields["basis"] = b""
     return _RESULT.joined(fields)

@@ -75,7 +75,7 @@ def written(answer: Answer | None) -> list[str]:
     ],
 )
 def test_names_follow_from_the_call(line, expected):
-    found = output_names.of_call(parse(line))
+    found = output_names.outputs_of(parse(line))
     assert (found and (found.products, found.dependency_file)) == expected
 
 
@@ -192,5 +192,5 @@ def test_dependency_files_lie_where_nvcc_writes_them(workspace, nvcc, names):
         (workspace.directory / folder).mkdir()
     workspace.write("a.cu", "__global__ void k() {}\n")
     line = f"-c a.cu -MD {names}"
-    named = output_names.of_call(parse(line))
+    named = output_names.outputs_of(parse(line))
     assert [*named.products, named.dependency_file] == made_by_nvcc(workspace, line)
