@@ -28,7 +28,7 @@ from nvccache.observation.shell_text import text_of
 from nvccache.records import facts
 from nvccache.records.input_records import UnreadableError
 
-_INTERPRETER = re.compile(r"python[\d.]*|perl[\d.]*")
+_INTERPRETER = r"python[\d.]*|perl[\d.]*"
 _ASKS_STATUS = frozenset(("find", "ls", "stat", "test", "["))
 _CLOCK = frozenset(
     """
@@ -44,8 +44,8 @@ _MACHINE = frozenset(
     ("uname", "gethostname", "sysconf", "get_nprocs", "get_nprocs_conf", "sched_getaffinity")
 )
 _MONOTONIC_CLOCKS = frozenset((1, 2, 3, 4, 6, 7, 9))  # all but the time of day
-_TIME_MACRO = re.compile(rb"\b__(?:DATE|TIME|TIMESTAMP)__\b")
-_ASSEMBLER = re.compile(r"(?:[\w.]+-)*as(?:-\d+(?:\.\d+)*)?")
+_TIME_MACRO = rb"\b__(?:DATE|TIME|TIMESTAMP)__\b"
+_ASSEMBLER = r"(?:[\w.]+-)*as(?:-\d+(?:\.\d+)*)?"
 # Colours and links in messages; and the name of the working directory, in keys where it matters.
 _NOISE = frozenset(("TERM", "GCC_COLORS", "GCC_URLS", "TERM_URLS", "NOCOLOR", "NO_COLOR", "COLUMNS", "PWD"))
 _COLOURS = _NOISE - {"PWD", "COLUMNS"}
@@ -59,7 +59,7 @@ _CALLER_FILES = {
 }
 # Tests of dates, owners and modes; others depend only on contents. -g and -u only after `[` or `test`, since
 # they are also options of compilers.
-_DATES_IN_SHELL = re.compile(rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)")
+_DATES_IN_SHELL = rb"(?<![\w-])-(?:nt|ot|ef|[OGNk])(?!\S)|(?:\[|\btest)\s(?:[^\n]*\s)?-[gu](?!\S)"
 _PROCESSOR_FILES = re.compile(r"/proc/cpuinfo|/sys/devices/system/cpu(?:/.*)?")
 # `native`, a file of options, and an option that gcc's driver passes on when it has expanded `native`.
 _NATIVE = re.compile(r"=native\b|^@|\bl1-cache-size=")
@@ -73,7 +73,7 @@ def _name(process: Process) -> str:
 def reads_script(process: Process) -> bool:
     """Whether a process is an interpreter, whose queries before it opens its script are for its own use."""
     return process.kind == SHELL or (
-        process.kind == OTHER and _INTERPRETER.fullmatch(_name(process)) is not None
+        process.kind == OTHER and re.fullmatch(_INTERPRETER, _name(process)) is not None
     )
 
 
@@ -99,7 +99,7 @@ def _unrecordable(process: Process) -> str:
             return "runs what is not known"
         if variable := shell_text.changing_variable(texts):
             return f"uses `{variable}`"
-        if any(map(_DATES_IN_SHELL.search, texts)):
+        if any(re.search(_DATES_IN_SHELL, text) for text in texts):
             return "asks for dates, owners or modes"
         if listed := [path for path in process.listed if not path.startswith(kernel_files.OF_KERNEL)]:
             return f"lists `{min(listed)}`"
@@ -133,7 +133,7 @@ def _volatile_query(process: Process) -> str:
 
 def _likely_reason(process: Process) -> str:
     """Why a compiler may read the clock: the first file with a macro for the time."""
-    found = ((path, _TIME_MACRO.search(text_of(path))) for path in process.files)
+    found = ((path, re.search(_TIME_MACRO, text_of(path))) for path in process.files)
     return next((f" (`{path}` has `{macro[0].decode()}`)" for path, macro in found if macro), "")
 
 
@@ -160,7 +160,7 @@ def questions(
         or (is_host and any(_MAPS in argument for argument in added))
     )
     # An assembler reads PWD only to write it into its output: an option, or a `.loc`, asks for that.
-    writes_directory = is_host and "PWD" in process.variables and _ASSEMBLER.fullmatch(_name(process))
+    writes_directory = is_host and "PWD" in process.variables and re.fullmatch(_ASSEMBLER, _name(process))
     if is_open or depends_on_checkout or writes_directory or any(map(_DIRECTORY_IN_SHELL.search, texts)):
         yield facts.DIRECTORY, ""
 

@@ -24,13 +24,13 @@ _INHERITED = (0, *range(3, 20))  # as in observer/input.c
 _SELF = r"/proc/(?:self|thread-self)"
 _DESCRIPTORS = r"/+(?:dev|proc/+(?:thread-)?self(?:/+task/+\d+)?)/+fd(?:info)?"
 _FURTHER_DESCRIPTOR = re.compile(rf"{_DESCRIPTORS}/+(?![012](?!\d))\d.*")
-_STREAM = re.compile(rf"/dev/std.*|{_DESCRIPTORS}/.*|/proc/\d+/(?:task/\d+/)?fd/.*")
+_STREAM = rf"/dev/std.*|{_DESCRIPTORS}/.*|/proc/\d+/(?:task/\d+/)?fd/.*"
 # Paths with another content for each process. Not those below its working directory or root, which may be
 # the caller's: the observer reports the files there by other names (observer/log.c).
 _OF_PROCESS = re.compile(
     rf"/dev/(?:std(?:in|out|err)|fd(?:/.*)?|tty|pts/.*)|{_SELF}(?:/(?!(?:task/\d+/)?(?:cwd|root)/).*)?"
 )
-_OTHER_PROCESS = re.compile(r"/proc/\d+(?:/.*)?")
+_OTHER_PROCESS = r"/proc/\d+(?:/.*)?"
 # What may be read there without being an input. Limits and users are in facts.CALLER, the processor in
 # facts.NATIVE. C libraries and garbage collectors read memory maps; compilers also memory and seeds.
 _HARMLESS = (
@@ -59,7 +59,7 @@ def unreadable_file(process: Process) -> str:
     harmless = _HARMLESS_TO_PROGRAMS if process.kind == OTHER and not names_proc else _HARMLESS
     for path, mode in (dict.fromkeys(process.files, 0) | process.others).items():
         is_special = mode and not stat.S_ISDIR(mode)
-        is_stream = not is_compiler and _STREAM.fullmatch(path)
+        is_stream = not is_compiler and re.fullmatch(_STREAM, path)
         if (is_special or is_stream or path.startswith(GENERATED_FILES)) and not re.fullmatch(
             _HARMLESS_TO_COMPILERS if is_compiler else harmless, path
         ):
@@ -71,7 +71,7 @@ def is_same_for_all(path: str) -> bool:
     """Whether a path means the same to all processes; raises UnreadableError if it is about another one."""
     if not path.startswith(OF_KERNEL):
         return True
-    if _OTHER_PROCESS.fullmatch(path):
+    if re.fullmatch(_OTHER_PROCESS, path):
         raise UnreadableError(f"`{path}` is of another process")
     if "/../" in path:
         raise UnreadableError(f"it is not known where `{path}` leads")

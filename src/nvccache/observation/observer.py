@@ -32,7 +32,7 @@ _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at spaces and colons, a
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
 # Scripts that only set or unset the variable are fine.
-_MENTIONS_OBSERVER = re.compile(rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ")
+_MENTIONS_OBSERVER = rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
 _MENTIONED = f"its text reads `{VARIABLE}`"
@@ -74,7 +74,9 @@ def looks_for_observer(program: str) -> bool:
     try:
         with open(program, "rb") as stream:
             text = stream.read(len(elf.MAGIC))
-            return text != elf.MAGIC and bool(_MENTIONS_OBSERVER.search(text + stream.read(_LARGEST_SCRIPT)))
+            return text != elf.MAGIC and bool(
+                re.search(_MENTIONS_OBSERVER, text + stream.read(_LARGEST_SCRIPT))
+            )
     except OSError:
         return False
 

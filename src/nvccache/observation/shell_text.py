@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping
 from nvccache import environment
 from nvccache.observation.observed_process import Process, for_all
 
+# Regular expressions are compiled where they are used: most compiles start no shell.
 _LARGEST_SCRIPT = 1 << 20
 _LARGEST_ARGUMENT = 4096  # the observer cuts longer ones
-_PLAIN_OPTIONS = re.compile(r"-[efhuvx]+")  # with others a shell may read the user's files or its input
-_NAME = re.compile(rb"[A-Za-z_]\w*")
-_QUOTES = re.compile(rb"[\"'\\]")  # allowed within the name of a command
-_LISTS_OR_BUILDS = re.compile(
+_PLAIN_OPTIONS = r"-[efhuvx]+"  # with others a shell may read the user's files or its input
+_NAME = rb"[A-Za-z_]\w*"
+_QUOTES = rb"[\"'\\]"  # allowed within the name of a command
+_LISTS_OR_BUILDS = (
     rb"\b(?:eval|declare|typeset|compgen|printenv|env|local|alias|trap|mapfile|readarray|let)\b"
     rb"|\b(?:set(?![ \t]+[-+A-Za-z_])|(?:export|readonly)(?![ \t]+[A-Za-z_]))\b"
     # Arithmetic, in which values of variables are names of others, and other expansions of values.
@@ -27,23 +28,21 @@ _LISTS_OR_BUILDS = re.compile(
     rb"|(?m:^|[;&|({!]|\b(?:then|do|else|elif|if|while|until|time|builtin|command)\b)[ \t]*"
     rb"(?:(?:\w+\$|\$\w+\$|\$\{\w[^}\s]*\}[\w$])[^\s/]*(?:\s|$)|\$\((?![^\n]*\)/))"
 )
-_CHANGING = re.compile(rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b")
+_CHANGING = rb"\$\$|\b(?:S?RANDOM|BASHPID|PPID|SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b"
 # Uses of a script's arguments, apart from lines that `exec` another program with all of them.
-_ARGUMENTS = re.compile(
-    rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
-)
+_ARGUMENTS = rb"\$[@*#1-9]|\$\{[@*#!1-9]|\b(?:for|shift|getopts|set|eval|select|BASH_ARG\w*)\b|/proc/|[<>]\("
 _WORDS = rb"(?:[^\n;&|`()<>$]|\$\{?[A-Za-z_])*"
-_EXEC_OF_ALL = re.compile(rb"(?m)^[ \t]*exec[ \t](" + _WORDS + rb')"\$@"' + _WORDS + rb"$")
+_EXEC_OF_ALL = rb"(?m)^[ \t]*exec[ \t](" + _WORDS + rb')"\$@"' + _WORDS + rb"$"
 _WORD = rb"(?:\"(?:[^\"`$\\]|\$\{?[A-Za-z_])*\"|'[^']*'|[^\s\"'`$;&|()<>\\]|\$\{?[A-Za-z_])*"
-_PLAIN_LINE = re.compile(rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=" + _WORD + rb")?\s*")
+_PLAIN_LINE = rb"\s*(?:#.*|set -[eu]+|(?:export\s+)?(?!PATH=)[A-Za-z_]\w*=" + _WORD + rb")?\s*"
 OF_SHELLS = frozenset(  # shells use them by themselves
     """
     BASHOPTS BASH_COMPAT BASH_ENV BASH_FUNC_* BASH_LOADABLES_PATH BASH_XTRACEFD CDPATH ENV FUNCNEST GLOBIGNORE
     GLOBSORT POSIXLY_CORRECT PS3 PS4 SHELLOPTS TIMEFORMAT TMOUT
     """.split()
 )
-_OF_HOME = re.compile(rb"~|\b(?:cd|dirs|popd|pushd)\b")
-_IGNORED = re.compile(
+_OF_HOME = rb"~|\b(?:cd|dirs|popd|pushd)\b"
+_IGNORED = (
     rb"(?<!\w)(?:"
     + b"|".join(sorted((name.encode() for name in environment.OF_OTHERS - {"_"}), reverse=True))
     + rb")|(?<=[\"'{])_(?=[\"'}])"
@@ -68,7 +67,7 @@ def texts_of(process: Process) -> list[bytes]:
     if arguments[:1] == ["-c"] and len(arguments) > 1 and len(os.fsencode(arguments[1])) < _LARGEST_ARGUMENT:
         texts.append(os.fsencode(arguments[1]))
     else:
-        script = arguments[1:2] if arguments and _PLAIN_OPTIONS.fullmatch(arguments[0]) else arguments[:1]
+        script = arguments[1:2] if arguments and re.fullmatch(_PLAIN_OPTIONS, arguments[0]) else arguments[:1]
         if not script or script[0][:1] in ("", "-", "+") or not _has_read(process, script[0]):
             return []
     is_whole = all(len(text) < _LARGEST_SCRIPT for text in texts) and shell[:1] != "-"
@@ -87,44 +86,44 @@ def _has_read(process: Process, script: str) -> bool:
 def variables_of(process: Process, texts: Iterable[bytes], environ: Mapping[str, str]) -> set[str]:
     """The variables that a shell with these texts may depend on; environment.WHOLE stands for all."""
     text = b"\n".join(texts).replace(b"\\\n", b"")
-    bare = _QUOTES.sub(b"", text)
-    names = {name.decode() for name in _NAME.findall(text)}
+    bare = re.sub(_QUOTES, b"", text)
+    names = {name.decode() for name in re.findall(_NAME, text)}
     names = {name for name in names if not name.startswith(environment.OWN)}
     if process.arguments[1:2] == ["-c"] and os.path.basename(process.program) == "bash":
         names |= {"HOME", "SSH_CLIENT", "SSH2_CLIENT"}  # of a remote command, which reads ~/.bashrc
         names |= {"SHLVL"} if "SSH_CLIENT" in environ or "SSH2_CLIENT" in environ else set()
-    if _OF_HOME.search(bare) or "~" in environ.get("PATH", ""):
+    if re.search(_OF_HOME, bare) or "~" in environ.get("PATH", ""):
         names |= {"HOME", "OLDPWD"}
     reads_built_name = any(sign in environ.get(name, "") for name in ("BASH_ENV", "ENV") for sign in "$`")
-    if not text or reads_built_name or any(map(_LISTS_OR_BUILDS.search, (text, bare))):
+    if not text or reads_built_name or any(re.search(_LISTS_OR_BUILDS, one) for one in (text, bare)):
         return {environment.WHOLE, *filter(environment.is_ignored, names)}
     return names | OF_SHELLS
 
 
 def ignored_variables_in(texts: Iterable[bytes]) -> set[str]:
     """The variables named in any texts that environment.WHOLE leaves out."""
-    return {name.decode() for text in texts for name in _IGNORED.findall(text)}
+    return {name.decode() for text in texts for name in re.findall(_IGNORED, text)}
 
 
 def changing_variable(texts: Iterable[bytes]) -> str:
     """The first variable in these texts that has another value each time; empty if there is none."""
-    found = map(_CHANGING.search, texts)
+    found = (re.search(_CHANGING, text) for text in texts)
     return next((match[0].decode() for match in found if match), "")
 
 
 def uses_arguments(texts: Iterable[bytes]) -> bool:
     """Whether a script may do more with its arguments than `exec` another program with all of them."""
-    return any(_ARGUMENTS.search(_EXEC_OF_ALL.sub(b"", text)) for text in texts)
+    return any(re.search(_ARGUMENTS, re.sub(_EXEC_OF_ALL, b"", text)) for text in texts)
 
 
 def program_started(path: str) -> str:
     """The program that a script of only assignments and `exec PROGRAM words "$@"` starts; or empty."""
     first, _, text = text_of(path).replace(b"\\\n", b" ").partition(b"\n")
-    command = _EXEC_OF_ALL.search(text)
+    command = re.search(_EXEC_OF_ALL, text)
     if not re.match(rb"#!.*\b(?:ba|da)?sh$", first) or not command:
         return ""
     others = text[: command.start()] + text[command.end() :]
-    if not all(map(_PLAIN_LINE.fullmatch, others.splitlines())):
+    if not all(re.fullmatch(_PLAIN_LINE, line) for line in others.splitlines()):
         return ""
     program = os.fsdecode(command[1].strip().partition(b" ")[0]).strip("\"'")
     return "" if re.search(r"[$\"'\\]", program) else program

@@ -70,7 +70,17 @@ class Present:
     With `files`, the files are as that state has them.
     """
 
-    __slots__ = ("_answers", "_cache", "_digests", "_known", "_links", "_states", "environ", "since_ns")
+    __slots__ = (
+        "_answers",
+        "_cache",
+        "_digests",
+        "_known",
+        "_links",
+        "_states",
+        "environ",
+        "read",
+        "since_ns",
+    )
 
     def __init__(self, environ: Mapping[str, str], cache: Store, files: Present | None = None) -> None:
         self.environ = environ
@@ -79,6 +89,7 @@ class Present:
         self.since_ns: int = files.since_ns if files else time.time_ns()  # before the first file is read
         self._known: dict[str, Signature | None] = files._known if files else {}
         self._digests: dict[str, str] = files._digests if files else {}
+        self.read: dict[str, str] = files.read if files else {}  # those of files that had to be read
         self._states: dict[str, str] = files._states if files else {}
         self._links: dict[str, bool] = files._links if files else {}
 
@@ -125,6 +136,7 @@ class Present:
                 self._digests[path] = keys.digest_file(path)
             except (OSError, ValueError):
                 self._digests[path] = ""
+            self.read[path] = self._digests[path]
         return self._digests[path]
 
 

@@ -302,6 +302,22 @@ def differences(input_record: InputRecord, now: Present) -> Iterator[Difference]
     yield from _changed_facts(FACTS[len(ENVIRONMENT_FACTS) :], input_record, now)
 
 
+def is_outdated(record: bytes, now: Present, relocation: Relocation) -> bool:
+    """Whether a file that had to be read in this call has another digest in an encoded record.
+
+    Most entries of a unit that is being edited are rejected by that, at a tenth of the time of decoding
+    one. Raises ValueError.
+    """
+    if not now.read:
+        return False
+    fields = _RECORD.sections_of(record)
+    files = sections.split(fields["files"])
+    digests = _decode_digests(fields["digests"])
+    if _MARK in record:
+        files = [relocation.decode(path) for path in files]
+    return any(now.read.get(path, digest) != digest for path, digest in zip(files, digests, strict=True))
+
+
 def is_unchanged(input_record: InputRecord, now: Present) -> bool:
     return next(differences(input_record, now), None) is None
 

@@ -131,7 +131,7 @@ def valid_entries(
     `remote_records` gets the records of a front key from remotes; without it they are not queried.
     """
     keys_seen = set()
-    for entry in all_entries(lookup_key, cache):
+    for entry in _entries(_parts_here(lookup_key.key, cache), lookup_key, now):
         keys_seen.add(entry.key)
         if input_records.is_unchanged(entry.input_record, now):
             yield entry
@@ -277,10 +277,17 @@ def _parts_here(front_key: str, cache: Store) -> list[tuple[str, bytes, bytes]]:
         return []
 
 
-def _entries(parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey) -> Iterator[Entry]:
-    """The entries that can be decoded here: paths of one may lead above the base directory."""
+def _entries(
+    parts: Iterable[tuple[str, bytes, bytes]], lookup_key: LookupKey, now: Present | None = None
+) -> Iterator[Entry]:
+    """The entries that can be decoded here: paths of one may lead above the base directory.
+
+    With `now`, without those of which a file is known to have changed.
+    """
     for key, read, encoded_result in parts:
         try:
+            if now and input_records.is_outdated(read, now, lookup_key.relocation):
+                continue
             inputs, result = (
                 input_records.decode(read, lookup_key.relocation),
                 _decoded(encoded_result, lookup_key.relocation),

@@ -29,8 +29,8 @@ _LITERAL = r"'([^'\n]*)'"
 _ESCAPED = r"\\([^\n])"
 _PLAIN = r"""[^ \t\n"\\$`;&|<>()*?\[\]{}~#!']+"""
 _WORD = re.compile(rf"((?:{_PLAIN}|{_QUOTED}|{_LITERAL}|{_ESCAPED})+)[ \t]*")
-_QUOTING = re.compile(f"{_QUOTED}|{_LITERAL}|{_ESCAPED}")
-_ESCAPE_IN_QUOTES = re.compile(r'\\(["\\$`])')
+_QUOTING = f"{_QUOTED}|{_LITERAL}|{_ESCAPED}"
+_ESCAPE_IN_QUOTES = r'\\(["\\$`])'
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def split_words(text: str) -> list[str] | None:
 
 def _without_quotes(word: str) -> str:
     if "\\" in word or "'" in word:
-        return _QUOTING.sub(_plain, word)
+        return re.sub(_QUOTING, _plain, word)
     return word.replace('"', "") if '"' in word else word
 
 
@@ -159,4 +159,4 @@ def _plain(match: re.Match[str]) -> str:
     if quoted is None:
         return literal if escaped is None else escaped
     # Within quotes a backslash is an ordinary character, except before these.
-    return _ESCAPE_IN_QUOTES.sub(r"\1", quoted)
+    return re.sub(_ESCAPE_IN_QUOTES, r"\1", quoted)

@@ -106,6 +106,17 @@ def test_each_state_of_the_headers_has_its_own_pair(header, cache):
     assert valid_entries(cache) == []
 
 
+def test_of_states_with_another_file_that_was_read_only_the_first_is_decoded(header, cache, monkeypatch):
+    for text in ("int z;\n", "int y;\n", "int w;\n"):
+        header.write_text(text)
+        add(cache, read(header))
+    header.write_text("int v;\n")
+    decoded = []
+    decode = input_records.decode
+    monkeypatch.setattr(input_records, "decode", lambda *given: decoded.append(1) or decode(*given))
+    assert found(cache) == "" and len(decoded) == 1
+
+
 def test_what_was_looked_for_is_part_of_the_state(header, cache, tmp_path):
     key = add(cache, read(header, absent=tmp_path / "early.h"))
     assert key != add(cache, read(header))

@@ -11,8 +11,8 @@ from nvccache.plan.stages.tool import Grammar, Tool, never
 _LINE_INFORMATION = frozenset({"-g", "--device-debug", "-lineinfo", "--generate-line-info"})
 _OUTPUTS = {"-o": "cubin", "--output-file": "cubin"}
 _ONLY_CHECKS = "-arch=compute_"
-_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
-_FILE = re.compile(rb'^\s*\.file\s+\d+\s+"([^"\n]*)"', re.MULTILINE)
+_VERSION = rb"(?m)^\s*\.version\s+(\d+)\.(\d+)"
+_FILE = rb'(?m)^\s*\.file\s+\d+\s+"([^"\n]*)"'
 _FIRST_VERSION_WITHOUT_DATES = (9, 5)  # of PTX: that of CUDA 13.5
 
 
@@ -38,10 +38,10 @@ def dated_sources(ptx: bytes) -> list[str]:
 
     Observed on CUDA 11.8 to 13.2: the cubin changes with them though the PTX is the same. Not so on 13.5.
     """
-    version = _VERSION.search(ptx)
+    version = re.search(_VERSION, ptx)
     if version and (int(version[1]), int(version[2])) >= _FIRST_VERSION_WITHOUT_DATES:
         return []
-    return [os.fsdecode(name) for name in _FILE.findall(ptx)]
+    return [os.fsdecode(name) for name in re.findall(_FILE, ptx)]
 
 
 TOOL = Tool(
