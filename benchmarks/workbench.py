@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from nvccache import outcomes
-from nvccache.store import cachedir_tag, store
+from nvccache.store import directory, store
 from nvccache.toolkit import discovery
 from rows import CALLS, Cost
 
@@ -101,7 +101,7 @@ def set_up(work: Path, nvcc: str, program: Sequence[str]) -> Bench:
     timed([bench.shim, "-c", str(small), "-o", OBJECT], work / OURS, environ)
     tools = work / "saved" / _TOOLS / store.MEMO
     shutil.copytree(bench.cache / store.MEMO, tools)
-    shutil.copy(bench.cache / cachedir_tag.NAME, tools.parent)  # or commands would not accept it as a cache
+    shutil.copy(bench.cache / directory.TAG_NAME, tools.parent)  # or commands would not accept it as a cache
     for path in tools.glob("*/*"):
         if path.read_bytes().partition(b"\n")[2].startswith(b"{"):
             path.unlink()  # digests of sources and headers

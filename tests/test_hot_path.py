@@ -33,7 +33,6 @@ DIRECT = {
     "__future__",
     "nvccache",
     "nvccache.records.products",
-    "nvccache.store.cachedir_tag",
     "nvccache.store.event_line",
     "nvccache.config",
     "nvccache.store.directory",

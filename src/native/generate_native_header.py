@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from nvccache import environment, real_nvcc
 from nvccache.files import signatures
 from nvccache.records import facts, products, replay, replay_layout
-from nvccache.store import cachedir_tag, event_line, store
+from nvccache.store import directory, event_line, store
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher", "shared.h")
 _HEAD = """\
@@ -62,8 +62,8 @@ def _names() -> list[str]:
     texts = {
         "REPLAY_BUCKET": store.REPLAY,
         "BLOB_BUCKET": store.BLOB,
-        "TAG_NAME": cachedir_tag.NAME,
-        "TAG": cachedir_tag.SIGNATURE.decode(),
+        "TAG_NAME": directory.TAG_NAME,
+        "TAG": directory.TAG.decode(),
         "JOURNAL": event_line.FOLDER,
         "LOG": event_line.LOG,
         "SHIM_MARK": real_nvcc.SHIM_MARK.decode(),

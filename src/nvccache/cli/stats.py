@@ -25,7 +25,7 @@ from nvccache.cli.output import (
 )
 from nvccache.plan import stages
 from nvccache.remote import outages, uploads
-from nvccache.store import cachedir_tag, event_totals, events, eviction
+from nvccache.store import directory, event_totals, events, eviction
 from nvccache.store.directory import NoCacheError
 from nvccache.store.event_line import Event
 from nvccache.store.eviction import Amount
@@ -226,7 +226,7 @@ def _headline(statistics: Mapping[str, Any], root: str) -> list[Row]:
         rows.append(("calls", "0", "none are counted yet"))
     if not root:
         rows.append(("cache", "none", our_settings.NO_CACHE))
-    elif not os.path.lexists(os.path.join(root, cachedir_tag.NAME)):
+    elif not os.path.lexists(os.path.join(root, directory.TAG_NAME)):
         rows.append(("cache", "none", f"there is no cache in `{root}` yet"))
     else:
         limit = f"of {format_size(size['max_bytes'])}, " if size["max_bytes"] else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from nvccache import passes
 from nvccache.environment import OF_ARGUMENTS
 from nvccache.execution import find_stage, run_stage, wrappers
 from nvccache.files import elf, presence, signatures
@@ -16,7 +17,6 @@ from nvccache.observation.stage_inputs import Subject
 from nvccache.plan import stage_key
 from nvccache.plan.model import ANY_WRAPPER
 from nvccache.plan.stages import tool_of
-from nvccache.preprocessed import passes
 from nvccache.records import direct, input_records, products, record, replay
 from nvccache.records.input_records import InputRecord, UnreadableError
 from nvccache.records.products import Answer

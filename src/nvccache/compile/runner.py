@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from nvccache import log, module_id
+from nvccache import log, module_id, passes
 from nvccache.compile import attempts
 from nvccache.compile.attempts import BeginAgainError
 from nvccache.compile.call import Report
@@ -20,7 +20,6 @@ from nvccache.execution import run_stage
 from nvccache.execution.staged_call import StagedCall
 from nvccache.plan import model
 from nvccache.plan.model import DependencyFile
-from nvccache.preprocessed import passes
 from nvccache.records import products
 from nvccache.records.products import Product
 from nvccache.store import store

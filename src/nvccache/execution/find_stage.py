@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 
+from nvccache import passes
 from nvccache.execution import run_stage
 from nvccache.execution.context import ANYWHERE, SAME_ID, Action
 from nvccache.files import keys
 from nvccache.plan import stage_key
-from nvccache.preprocessed import passes
 from nvccache.records import record
 from nvccache.records.base_dir import Relocation
 from nvccache.records.record import LookupKey

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 
-from nvccache import module_id
+from nvccache import module_id, passes
 from nvccache.execution import object_path, wrappers
 from nvccache.files import keys
 from nvccache.plan.model import OPAQUE, Output, Stage
-from nvccache.preprocessed import passes
 from nvccache.store import store
 from nvccache.values import dataclass, field
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from nvccache.files.signatures import Signature
     from nvccache.machine.process import Completed, Handle
     from nvccache.observation.observer import Log
-    from nvccache.preprocessed.passes import Pass
+    from nvccache.passes import Pass
     from nvccache.store.store import Store
 
 

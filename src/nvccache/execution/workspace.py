@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 
-from nvccache import module_id
+from nvccache import module_id, passes
 from nvccache.files import keys
 from nvccache.plan.model import Output
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER
-from nvccache.preprocessed import passes
 from nvccache.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nvccache.preprocessed.passes import Pass
+    from nvccache.passes import Pass
     from nvccache.store.store import Store
 
 _PLACEHOLDER = STUB_PLACEHOLDER.encode()

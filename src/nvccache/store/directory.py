@@ -1,7 +1,8 @@
 """Opens everything in the cache directory. Paths are relative to it, such as `record-v5/ab/<key>`.
 
-The directory is ours if it has our CACHEDIR.TAG; an empty one may be claimed. Who may write to it is trusted
-with what it holds. But no file is opened through a link in its place, nor so that opening it blocks.
+The directory is ours if it has our CACHEDIR.TAG, for which backup programs skip it; an empty one may be
+claimed. Any other is foreign: nothing in it is read, written or removed. Who may write to it is trusted with
+what it holds. But no file is opened through a link in its place, nor so that opening it blocks.
 
 A directory that is created is its user's alone. New files get the directory's permissions for group and
 others, so that its users can share them. Does not know what the files mean. Part of the hot path.
@@ -14,14 +15,21 @@ import os
 import stat
 
 from nvccache.files import untrusted
-from nvccache.store import cachedir_tag
-from nvccache.store.cachedir_tag import ForeignDirectoryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nvccache.config import Config
 
 TEMPORARY = "tmp"
+TAG_NAME = "CACHEDIR.TAG"
+TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
+_NEW_TAG_PREFIX = ".nvccache-tag-"  # of a tag that is being written; random characters follow
+_FILE_SYSTEM_FOLDER = "lost+found"
+_SCRATCH_PREFIX = "nvccache-"  # of a user's scratch directories, which may be here; then the uid
+
+
+class ForeignDirectoryError(OSError):
+    """The directory is not empty and lacks our tag."""
 
 
 class StoreError(Exception):
@@ -48,13 +56,13 @@ class Directory:
 
     def prepare(self) -> None:
         """Create the directory if it does not exist, and claim it if it is empty."""
-        if self._mode and self._has_tag():
+        if self._mode and self._is_tagged():
             return
         try:
             self._check()
         except FileNotFoundError:
             os.makedirs(self.path, 0o700, exist_ok=True)
-            cachedir_tag.add(self.path, 0o666 & stat.S_IMODE(os.stat(self.path).st_mode))
+            _add_tag(self.path, 0o666 & stat.S_IMODE(os.stat(self.path).st_mode))
             self._check()
 
     def problem(self, folders: tuple[str, ...]) -> str:
@@ -189,22 +197,20 @@ class Directory:
 
     def _check(self) -> None:
         """Raise FileNotFoundError if there is no cache, and ForeignDirectoryError if it is not ours."""
-        if not cachedir_tag.is_in(self.path):
-            is_free = cachedir_tag.is_free(self.path)
-            if not cachedir_tag.is_in(self.path):  # another call may have claimed it just now
+        if not _has_tag(self.path):
+            is_free = _is_free(self.path)
+            if not _has_tag(self.path):  # another call may have claimed it just now
                 if is_free:
                     raise FileNotFoundError(errno.ENOENT, "not a cache yet", self.path)
-                raise ForeignDirectoryError(
-                    f"`{self.path}` is not empty and has no {cachedir_tag.NAME} of nvccache"
-                )
+                raise ForeignDirectoryError(f"`{self.path}` is not empty and has no {TAG_NAME} of nvccache")
         self._mode = stat.S_IMODE(os.stat(self.path).st_mode)
 
-    def _has_tag(self) -> bool:
-        return os.path.lexists(f"{self.path}/{cachedir_tag.NAME}")
+    def _is_tagged(self) -> bool:
+        return os.path.lexists(f"{self.path}/{TAG_NAME}")
 
     def _remove_unless_tagged(self, full: str) -> None:
         """Remove a new file if the cache was removed meanwhile: it would make the directory a foreign one."""
-        if not self._has_tag():
+        if not self._is_tagged():
             untrusted.remove(full)
             raise FileNotFoundError(errno.ENOENT, "has been removed", self.path)
 
@@ -214,6 +220,45 @@ class Directory:
         for name in folder.split("/"):
             path = f"{path}/{name}"
             untrusted.make_folder(path, 0o777 & self._mode)
+
+
+def _has_tag(folder: str) -> bool:
+    """Whether a directory has our tag; raises only PermissionError, if the tag cannot be read."""
+    try:
+        descriptor = os.open(f"{folder}/{TAG_NAME}", os.O_RDONLY | untrusted.FILE)
+    except PermissionError:
+        raise
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and os.read(descriptor, len(TAG)) == TAG
+    finally:
+        os.close(descriptor)
+
+
+def _is_free(folder: str) -> bool:
+    """Whether a directory holds no files but ours; raises OSError.
+
+    Empty subdirectories are allowed: a call that is about to write can leave some when the cache is removed.
+    So are our own scratch directories and other cache directories.
+    """
+    with os.scandir(folder) as entries:
+        return all(map(_is_free_entry, entries))
+
+
+def _is_free_entry(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith(_NEW_TAG_PREFIX) or entry.name == _FILE_SYSTEM_FOLDER:
+        return True
+    if entry.name.startswith(_SCRATCH_PREFIX) and entry.name.removeprefix(_SCRATCH_PREFIX).isdecimal():
+        return True
+    return entry.is_dir(follow_symlinks=False) and (_has_tag(entry.path) or _is_free(entry.path))
+
+
+def _add_tag(folder: str, mode: int) -> None:
+    """Write the tag into a directory; other calls may do so at the same time. Raises OSError."""
+    fresh = f"{folder}/{_NEW_TAG_PREFIX}{os.urandom(8).hex()}"
+    untrusted.write_new(fresh, TAG, mode)
+    os.rename(fresh, f"{folder}/{TAG_NAME}")
 
 
 def of(config: Config) -> Directory:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from nvccache.files import flock
-from nvccache.store import cachedir_tag, inflight, layout, locks, store
 from nvccache.store import directory as directories
+from nvccache.store import inflight, layout, locks, store
 from nvccache.store.directory import Directory, LockTimeoutError, NoCacheError, StoreError
 from nvccache.store.layout import File
 from nvccache.values import dataclass
@@ -198,7 +198,7 @@ def as_store_errors(root: Directory) -> Iterator[Directory]:
     try:
         root.list()
         yield root
-    except cachedir_tag.ForeignDirectoryError as error:
+    except directories.ForeignDirectoryError as error:
         raise StoreError(str(error)) from None
     except FileNotFoundError:
         raise NoCacheError(f"there is no cache in `{root.path}`") from None

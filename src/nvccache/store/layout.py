@@ -18,7 +18,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from nvccache.store import cachedir_tag, event_totals, inflight, locks, store
+from nvccache.store import directory, event_totals, inflight, locks, store
 from nvccache.store.directory import TEMPORARY, Directory
 from nvccache.store.event_line import FOLDER as JOURNAL
 from nvccache.values import dataclass
@@ -32,7 +32,7 @@ _KEY = r"(?:[0-9a-f]{32}){1,2}"
 ENTRY = re.compile(_KEY + f"(?:{re.escape(store.COMPRESSED)})?")
 # The names outside the buckets, by folder.
 OUTSIDE_BUCKETS = {
-    "": re.compile(f"{_VERSIONED}|{re.escape(cachedir_tag.NAME)}"),
+    "": re.compile(f"{_VERSIONED}|{re.escape(directory.TAG_NAME)}"),
     TEMPORARY: re.compile(r"[0-9a-f]{32}"),
     JOURNAL: re.compile(_VERSIONED + r"(?:\.[0-9a-z.-]{1,64})?"),
     locks.FOLDER: re.compile(r"(?:[0-9a-f]|usage|journal)\.lock"),
@@ -95,7 +95,7 @@ def is_garbage(path: str) -> bool:
         return not event_totals.is_current(name) and path != USAGE
     if folder == "remote":
         return name != "lock"
-    return folder == TEMPORARY or (not folder and name != cachedir_tag.NAME)
+    return folder == TEMPORARY or (not folder and name != directory.TAG_NAME)
 
 
 class Count:

@@ -29,8 +29,7 @@ import time
 
 from nvccache.files import keys, untrusted
 from nvccache.store import directory
-from nvccache.store.cachedir_tag import ForeignDirectoryError
-from nvccache.store.directory import Directory, LockTimeoutError, StoreError
+from nvccache.store.directory import Directory, ForeignDirectoryError, LockTimeoutError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

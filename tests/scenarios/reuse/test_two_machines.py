@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from nvccache.store import cachedir_tag, store
+from nvccache.store import directory, store
 from nvccache.store.store import Store
 from nvccache.toolkit import processor
 from scenarios.support.toolkits import HOST_OPTIONS, cuda_release
@@ -159,7 +159,7 @@ class Machine:
         """Import the entries of the other's cache that machines share, and nothing else."""
         shutil.rmtree(self.workspace.cache, ignore_errors=True)
         self.workspace.cache.mkdir()
-        shutil.copy(sent / cachedir_tag.NAME, self.workspace.cache)
+        shutil.copy(sent / directory.TAG_NAME, self.workspace.cache)
         for bucket in KEPT:
             source = sent / bucket
             shutil.copytree(source, self.workspace.cache / bucket, copy_function=shutil.copy)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from nvccache.store import cachedir_tag, store
+from nvccache.store import directory, store
 from workspaces import OLD_ENOUGH, REMEMBERED, Workspace
 
 CCBIN = os.environ.get("NVCCACHE_TEST_CCBIN", "")
@@ -131,7 +131,7 @@ def remember_digests(workspace: Workspace, toolkit: Path) -> None:
     done = workspace.cached("-c", "first.cu", "-o", "first.o", *HOST_OPTIONS)
     assert done.status == 0, done.stderr
     shutil.copytree(workspace.cache / store.MEMO, toolkit.with_name(REMEMBERED) / store.MEMO)
-    shutil.copy(workspace.cache / cachedir_tag.NAME, toolkit.with_name(REMEMBERED))
+    shutil.copy(workspace.cache / directory.TAG_NAME, toolkit.with_name(REMEMBERED))
 
 
 def _compiles(workspace: Workspace) -> bool:

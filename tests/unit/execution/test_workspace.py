@@ -8,10 +8,10 @@ import pytest
 
 from nvccache.execution.workspace import Workspace
 from nvccache.files import keys
+from nvccache.passes import Pass
 from nvccache.plan import stage_key
 from nvccache.plan.model import Output, Stage
 from nvccache.plan.stages.tool import STUB_PLACEHOLDER, Grammar
-from nvccache.preprocessed.passes import Pass
 from nvccache.store.store import Store
 
 TEXT = Pass(((b"a.cu", False),), "/base", "meaning", is_absolute=True)

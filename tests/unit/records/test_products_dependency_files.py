@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nvccache import passes
 from nvccache.commandline import invocation
 from nvccache.commandline.invocation import Invocation
 from nvccache.plan import build
 from nvccache.plan.model import Plan
-from nvccache.preprocessed import passes
 from nvccache.records import products
 from nvccache.records.products import render, target
 from nvccache.toolkit import dryrun

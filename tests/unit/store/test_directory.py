@@ -13,9 +13,8 @@ import pytest
 import unprivileged
 from nvccache import config
 from nvccache.files import keys
-from nvccache.store import cachedir_tag, directory, locks, store
-from nvccache.store.cachedir_tag import ForeignDirectoryError
-from nvccache.store.directory import Directory
+from nvccache.store import directory, locks, store
+from nvccache.store.directory import Directory, ForeignDirectoryError
 from nvccache.store.store import BUCKETS, RECORD, Store
 
 KEY = keys.digest_bytes(b"a key")
@@ -33,7 +32,7 @@ def _files(root: Path) -> list[str]:
 
 def test_a_directory_is_made_and_claimed(root, cache):
     cache.prepare()
-    assert _files(root) == [cachedir_tag.NAME]
+    assert _files(root) == [directory.TAG_NAME]
 
 
 @pytest.mark.parametrize("there", [[], ["lost+found"], [".nvccache-tag-0123"]])
@@ -42,10 +41,10 @@ def test_an_empty_directory_is_claimed(root, cache, there):
     for name in there:
         (root / name).mkdir()
     cache.prepare()
-    assert (root / cachedir_tag.NAME).is_file()
+    assert (root / directory.TAG_NAME).is_file()
 
 
-@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "record-v2", cachedir_tag.NAME, ".hidden"])
+@pytest.mark.parametrize("there", ["thesis.tex", "tmp", "record-v2", directory.TAG_NAME, ".hidden"])
 def test_another_users_directory_is_neither_read_nor_written(root, there):
     """A cache of another program has a tag, too."""
     root.mkdir()
@@ -64,7 +63,7 @@ def test_another_users_directory_is_neither_read_nor_written(root, there):
 def test_a_tag_that_is_a_link_makes_no_cache(root, tmp_path):
     Directory(str(tmp_path / "other")).prepare()
     root.mkdir()
-    (root / cachedir_tag.NAME).symlink_to(tmp_path / "other" / cachedir_tag.NAME)
+    (root / directory.TAG_NAME).symlink_to(tmp_path / "other" / directory.TAG_NAME)
     with pytest.raises(ForeignDirectoryError):
         Directory(str(root)).prepare()
 
@@ -115,7 +114,7 @@ def test_what_is_no_regular_file_is_not_waited_for(root, cache):
 def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monkeypatch):
     """The tag is removed first; files that other calls then write must not make the directory foreign."""
     cache.write(NAME, b"first")
-    (root / cachedir_tag.NAME).unlink()
+    (root / directory.TAG_NAME).unlink()
     with pytest.raises(ForeignDirectoryError):
         cache.write(NAME, b"second")
     (root / NAME).unlink()
@@ -126,7 +125,7 @@ def test_a_cache_removed_during_a_store_does_not_stay_foreign(root, cache, monke
 
     def removed_meanwhile(*paths: str, **folders: int) -> None:
         rename(*paths, **folders)
-        (root / cachedir_tag.NAME).unlink(missing_ok=True)
+        (root / directory.TAG_NAME).unlink(missing_ok=True)
 
     monkeypatch.setattr(os, "rename", removed_meanwhile)
     with pytest.raises(FileNotFoundError):
@@ -141,7 +140,7 @@ def test_a_directory_that_holds_nothing_but_a_cache_of_ours_is_claimed(root, cac
     (root / "nvccache-1000").mkdir()
     (root / "nvccache-1000" / "a.ii").write_text("")
     cache.prepare()
-    assert (root / cachedir_tag.NAME).is_file()
+    assert (root / directory.TAG_NAME).is_file()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_who_may_use_what_is_stored(root, directory_mode, of_folders, of_files):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_folders), name
     cache.add_record(store.OBJECT, KEY, b"body")
     assert stat.S_IMODE(os.stat(cache.path(store.OBJECT, KEY)).st_mode) == 0o600
-    for name in (NAME, cachedir_tag.NAME):
+    for name in (NAME, directory.TAG_NAME):
         assert oct((root / name).stat().st_mode & 0o7777) == oct(of_files), name
     # A user who may not write must not be able to lock either.
     of_locks = 0o600 | (of_files & 0o020 and 0o060) | (of_files & 0o002 and 0o006)

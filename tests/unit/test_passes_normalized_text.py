@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 import preprocessed
-from nvccache.preprocessed import passes
+from nvccache import passes
 from scenarios.support.toolkits import HOST_COMPILER
 
 MAIN = b'# 0 "a.cu"\n# 0 "<built-in>"\n# 1 "a.cu"\n'

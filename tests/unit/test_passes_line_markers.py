@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nvccache.preprocessed import passes
-from nvccache.preprocessed.passes import listed_files
+from nvccache import passes
+from nvccache.passes import listed_files
 
 
 def test_files_are_listed_where_they_are_entered_first():

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from nvccache.preprocessed.passes import Pass, decoded, of_text
+from nvccache.passes import Pass, decoded, of_text
 
 MARKERS = b'# 1 "a.cu"\n# 1 "/base/one/x.h" 1\nint x;\n# 2 "a.cu" 2\n'
 
