@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from nvccache.execution import object_path, run_stage
-from nvccache.execution.wrappers import LINES
+from nvccache.execution.wrappers import PLACES
 from nvccache.values import replace
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def check(call: StagedCall, tasks: Tasks, task: Task) -> None:
         if any(output.destination for output in stage.outputs) and not (is_discarded or context.is_in_place):
             context = replace(context, is_in_place=True)
             raise BeginAgainError(f"{made.path_dependence}: compiling again with nvcc's path", context)
-    shows_lines = task.has_warned or LINES in task.shown_of_wrapper
+    shows_lines = task.has_warned or PLACES in task.effects_of_wrapper
     if stage.tool.shows_lines and shows_lines and any(other.is_moved for other in tasks.all):
         context = replace(context, ignores_lines=False)
         why = "there are diagnostics" if task.has_warned else "a wrapper may have lines shown"

@@ -121,7 +121,7 @@ def _compile(
     if missing:
         return _left_to_nvcc(Bypass("missing_program", missing), request)
     context = Context(
-        wrappers.marked(planned, environ),
+        wrappers.mark_wrappers(planned, environ),
         environ,
         os.getcwd(),
         cache,

@@ -137,7 +137,7 @@ class Recorder:
 
     def _directories(self, answer: Answer, inputs: InputRecord) -> str:
         """In which directories the record of a call is valid."""
-        if wrappers.DIRECTORY in self.call.wrapper:
+        if wrappers.PLACES in self.call.wrapper:
             return direct.SAME_DIRECTORY
         pwd = self._environ.get("PWD", self.cwd)
         stages = self.call.plan.stages

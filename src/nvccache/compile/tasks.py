@@ -70,8 +70,8 @@ class Task:
         return tuple(self.found.result.text) != self.action.text
 
     @property
-    def shown_of_wrapper(self) -> Sequence[str]:
-        """What its run, now or earlier, showed of its wrapper."""
+    def effects_of_wrapper(self) -> Sequence[str]:
+        """What its run, now or earlier, showed of its wrapper (wrappers.py)."""
         return self.made.wrapper if self.made else self.found.result.wrapper if self.found else ()
 
     @property

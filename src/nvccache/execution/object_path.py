@@ -76,7 +76,7 @@ def plan_of(plan: Plan) -> Plan:
     return plan.changed(lambda stage: _in_place(stage) if stage.tool.is_host_compiler else stage)
 
 
-def path_dependence(stage: Stage, workspace: Workspace, log: Log, shown: Collection[str]) -> str:
+def path_dependence(stage: Stage, workspace: Workspace, log: Log, effects: Collection[str]) -> str:
     """Why the path of an object may have mattered, a clause; empty if it did not. Raises OSError."""
     for output in stage.outputs:
         if stage.grammar.writes_beside and not (output.is_in_place and workspace.knows(output.path)):
@@ -94,7 +94,7 @@ def path_dependence(stage: Stage, workspace: Workspace, log: Log, shown: Collect
         extra = {*os.listdir(directory)} - {os.path.basename(output.path)}
         if extra:
             return f"{stage.kind} writes `{min(extra)}` next to the object"
-        if wrappers.UNKNOWN in shown:
+        if wrappers.UNKNOWN in effects:
             return f"the command that {stage.kind} starts is unknown"
         if os.fsencode(directory) in content:
             return f"the object of {stage.kind} names its path"

@@ -8,7 +8,7 @@ from nvccache import module_id
 from nvccache.execution import find_stage, object_path
 from nvccache.execution.context import ANYWHERE, SAME_ID
 from nvccache.execution.staged_call import Known
-from nvccache.execution.wrappers import DIRECTORY, LINES
+from nvccache.execution.wrappers import PLACES
 from nvccache.files import elf
 from nvccache.machine import scratch
 from nvccache.observation import unchanged_files, written_files
@@ -52,7 +52,7 @@ def _reason_against(call: StagedCall, stage: Stage, action: Action, made: Made) 
     if any(content is None or directory in content for content in contents):
         return f"a product of {stage.kind} names the scratch directory"
     own = os.fsencode(f"{call.cwd}//")  # as in preprocessed text; digests of the text leave it out
-    sees_directory = stage.grammar.sees_directory or DIRECTORY in made.wrapper
+    sees_directory = stage.grammar.sees_directory or PLACES in made.wrapper
     if not sees_directory and any(own in content for content in filter(None, contents)):
         return f"a product of {stage.kind} names the working directory"
     is_free = find_stage.is_free_of_directory(call, stage)
@@ -86,7 +86,7 @@ def _contents(call: StagedCall, stage: Stage) -> dict[str, bytes | None]:
 def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned: Known) -> str:
     """Why the result could not be stored, a clause; empty if it was."""
     printed = made.completed.stdout + made.completed.stderr
-    front_key = action.front_key if printed or LINES in made.wrapper else action.claim_key
+    front_key = action.front_key if printed or PLACES in made.wrapper else action.claim_key
     try:
         read = _input_record_of(call, stage, made)
     except (UnreadableError, OSError) as error:
@@ -102,7 +102,7 @@ def _publish(call: StagedCall, stage: Stage, action: Action, made: Made, learned
     scope = SAME_ID if _may_contain_id(call, stage, printed) else ANYWHERE
     _add_blobs(call, stage)
     result = _result(call, stage, action, made)
-    follows = DIRECTORY in made.wrapper or input_records.follows_directory(read)
+    follows = PLACES in made.wrapper or input_records.follows_directory(read)
     if find_stage.may_follow_directory(stage) and follows:
         front_key = find_stage.key_in_directory(call, front_key)
     entry = Entry(find_stage.make_lookup_key(call, stage, front_key, scope), read, result)

@@ -63,7 +63,7 @@ class Made:
     in_place: Mapping[str, Signature] = field(default_factory=dict)  # the products written to nvcc's path
     existed: frozenset[str] = frozenset()  # those of them that existed before
     path_dependence: str = ""  # why the path of its object may have mattered, a clause; see object_path.py
-    wrapper: tuple[str, ...] = ()  # what it showed of its wrapper, see wrappers.py
+    wrapper: tuple[str, ...] = ()  # effects of its wrapper, see wrappers.py
 
 
 def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
@@ -97,15 +97,15 @@ def run(call: StagedCall, stage: Stage, handle: Handle | None = None) -> Made:
     _adopt_changes(call, stage, before)
     take_in(call, stage)
     in_place = object_path.signatures_in_place(stage)
-    shown = wrappers.shown_by(stage, argv, logs[-1], call.read_by(stage))
-    call.note_wrapper(shown)
+    effects = wrappers.effects_of(stage, argv, logs[-1], call.read_by(stage))
+    call.note_wrapper(effects)
     return Made(
         completed,
         logs,
         in_place=in_place,
         existed=existed,
-        path_dependence=object_path.path_dependence(stage, call.workspace, logs[-1], shown),
-        wrapper=shown,
+        path_dependence=object_path.path_dependence(stage, call.workspace, logs[-1], effects),
+        wrapper=effects,
     )
 
 

@@ -18,7 +18,7 @@ import threading
 from nvccache import module_id
 from nvccache.execution.context import SAME_ID
 from nvccache.execution.workspace import Workspace
-from nvccache.execution.wrappers import LINES
+from nvccache.execution.wrappers import PLACES
 from nvccache.machine import scratch
 from nvccache.observation.stage_inputs import ObservedInputs, Subject
 from nvccache.plan import stage_key
@@ -42,7 +42,7 @@ class StagedCall:
         self.context = context
         self.plan = plan
         self.ignores_lines = context.ignores_lines and not any(stage.lines_matter for stage in plan.stages)
-        self.wrapper: set[str] = set()  # what its stages have shown of wrappers so far, see wrappers.py
+        self.wrapper: set[str] = set()  # effects of wrappers in its stages so far, see wrappers.py
         self.known = Known()
         self.store = context.store
         self.cwd = context.cwd
@@ -68,10 +68,10 @@ class StagedCall:
             self._module_ids[path] = self._compose_id(stage)
         return self._module_ids.get(path, b"")
 
-    def note_wrapper(self, shown: Iterable[str]) -> None:
-        """Note what a stage has shown of its wrapper, which is likely to add the same to others."""
-        self.wrapper.update(shown)
-        self.ignores_lines = self.ignores_lines and LINES not in self.wrapper
+    def note_wrapper(self, effects: Iterable[str]) -> None:
+        """Note what a wrapper may have done in one stage: it is likely to do the same in others."""
+        self.wrapper.update(effects)
+        self.ignores_lines = self.ignores_lines and PLACES not in self.wrapper
 
     def _compose_id(self, stage: Stage) -> bytes:
         name = stage.name("source name")

@@ -3,10 +3,9 @@
 A compiler's options say what its results may contain. Those that a wrapper adds are learned from its runs:
 the observer's log has the compiler's argv. What a run showed is stored with its result.
 
-    LINES       the result may depend on line numbers, as with `-g`
-    DIRECTORY   it names the working directory
+    PLACES      an option may have the result name lines and the working directory, as `-g` does
     UNKNOWN     it may be anything: the log shows no compiler, several, or one in another directory, or the
-                wrapper itself read an intermediate
+                wrapper itself looked at an intermediate
 
 A pass comes first and shows what to expect; the run of the compile decides (attempts.py, publish_stage.py).
 """
@@ -15,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nvccache.files import signatures
 from nvccache.observation import shell_text
 from nvccache.observation.observed_process import HOST
 from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER, Plan, Stage
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from nvccache.observation.observer import Log
 
-LINES, DIRECTORY, UNKNOWN = "lines", "directory", "unknown"
+PLACES, UNKNOWN = "places", "unknown"
 
 
-def marked(plan: Plan, environ: Mapping[str, str]) -> Plan:
-    """The plan, its stages with the kind of wrapper that they start; raises OSError."""
+def mark_wrappers(plan: Plan, environ: Mapping[str, str]) -> Plan:
+    """The plan, each stage with the kind of wrapper that it starts; raises OSError."""
     kinds = {stage.argv[0]: "" for stage in plan.stages if stage.runs_host_compiler}
-    kinds = {name: _kind(name, environ) for name in kinds}
+    kinds = {name: _kind_of(name, environ) for name in kinds}
 
     def mark(stage: Stage) -> Stage:
         return replace(stage, wrapper=kinds[stage.argv[0]]) if stage.runs_host_compiler else stage
@@ -43,7 +43,7 @@ def marked(plan: Plan, environ: Mapping[str, str]) -> Plan:
     return plan.changed(mark) if any(kinds.values()) else plan
 
 
-def _kind(name: str, environ: Mapping[str, str]) -> str:
+def _kind_of(name: str, environ: Mapping[str, str]) -> str:
     """A wrapper that only starts a compiler with further options does nothing else that could matter."""
     if toolchain.is_compiler(name, environ):
         return ""
@@ -54,8 +54,8 @@ def _kind(name: str, environ: Mapping[str, str]) -> str:
         return ANY_WRAPPER
 
 
-def shown_by(stage: Stage, argv: Sequence[str], log: Log, intermediates: Sequence[str]) -> tuple[str, ...]:
-    """What a run of a stage with this argv showed of its wrapper; nothing if it has none."""
+def effects_of(stage: Stage, argv: Sequence[str], log: Log, intermediates: Sequence[str]) -> tuple[str, ...]:
+    """What a wrapper may have done in this run of a stage; nothing if there is none."""
     if not stage.wrapper:
         return ()
     observation = log.read()
@@ -63,13 +63,13 @@ def shown_by(stage: Stage, argv: Sequence[str], log: Log, intermediates: Sequenc
     started = [process for process in processes if toolchain.is_compiler_name(process.program)]
     compilers = [process for process in started if process.arguments[1:2] not in (["-cc1"], ["-cc1as"])]
     if observation.incomplete or len(compilers) != 1 or compilers[0].directory != processes[0].directory:
-        return UNKNOWN, LINES, DIRECTORY
+        return UNKNOWN, PLACES
+    paths = set(intermediates)
+    files = {shown[:2] for shown in map(signatures.of, intermediates) if shown}  # under any name
     for process in processes:
-        if process.kind != HOST and not process.files.keys().isdisjoint(intermediates):
-            return UNKNOWN, LINES, DIRECTORY
-    found, command = [], compilers[0].arguments
-    if matter_if_added([argument for argument in command[1:] if argument not in argv]):
-        found.append(LINES)
-    if has_debug_info(command):
-        found.append(DIRECTORY)
-    return tuple(found)
+        opened = {shown[:2] for shown in process.files.values()}
+        if process.kind != HOST and (files & opened or paths & process.found.keys()):
+            return UNKNOWN, PLACES
+    command = compilers[0].arguments
+    added = [argument for argument in command[1:] if argument not in argv]
+    return (PLACES,) if matter_if_added(added) or has_debug_info(command) else ()

@@ -66,7 +66,7 @@ class Result:
         self.facts = b""  # of a pass: passes.py
         # Of a stage: digests of the preprocessed text, whose line numbers a key may leave out.
         self.text: list[str] = []
-        self.wrapper: list[str] = []  # of a stage: what its run showed of a host compiler's wrapper
+        self.wrapper: list[str] = []  # of a stage: effects of a wrapper, see wrappers.py
         # Of a call: the entries of its depfile, (path, "1" for a system header); the stages it saves, as
         # event_line.py writes them; the entries of the cache that it rests on, kept as long as it is.
         self.listed: list[tuple[str, str]] = []

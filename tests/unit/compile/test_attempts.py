@@ -12,7 +12,7 @@ from nvccache.compile.tasks import State, Task, Tasks
 from nvccache.execution import object_path
 from nvccache.execution.context import Action, Context
 from nvccache.execution.run_stage import Made
-from nvccache.execution.wrappers import LINES
+from nvccache.execution.wrappers import PLACES
 from nvccache.machine.process import Completed
 from nvccache.plan.model import Output, Plan
 from nvccache.records.input_records import InputRecord
@@ -55,7 +55,7 @@ def memos(monkeypatch: pytest.MonkeyPatch) -> None:
     ("ended", "changed", "sentence"),
     [
         (task(OBJECT, path_dependence=CLUE), {"is_in_place": True}, f"{CLUE}: compiling again"),
-        (task(OBJECT, wrapper=(LINES,)), {"ignores_lines": False}, "a wrapper may have lines shown"),
+        (task(OBJECT, wrapper=(PLACES,)), {"ignores_lines": False}, "a wrapper may have lines shown"),
         (task(OBJECT, WARNS), {"ignores_lines": False}, "there are diagnostics"),
     ],
 )

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from nvccache.execution import wrappers
-from nvccache.execution.wrappers import DIRECTORY, LINES, UNKNOWN
+from nvccache.execution.wrappers import PLACES, UNKNOWN
+from nvccache.files import signatures
 from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 from nvccache.plan.model import ANY_WRAPPER, PLAIN_WRAPPER, Plan
@@ -18,7 +19,7 @@ from nvccache.values import replace
 from stages_of_nothing import stage
 
 GCC = shutil.which("g++") or "/usr/bin/g++"
-ALL = (UNKNOWN, LINES, DIRECTORY)
+ALL = (UNKNOWN, PLACES)
 PLAIN = {
     "one line": f'exec {GCC} -isystem /more "$@"',
     "further words and variables": (
@@ -43,7 +44,7 @@ ANY = {
 
 def kind_of(path: Path) -> str:
     plan = Plan((replace(stage("host_compile", "a.o"), argv=(str(path), "-c")),), {}, {}, "/s")
-    return wrappers.marked(plan, {"PATH": "/usr/bin:/bin"}).stages[0].wrapper
+    return wrappers.mark_wrappers(plan, {"PATH": "/usr/bin:/bin"}).stages[0].wrapper
 
 
 @pytest.mark.parametrize(
@@ -66,24 +67,23 @@ def test_other_programs(tmp_path: Path) -> None:
     assert kind_of(path) == ANY_WRAPPER
 
 
-def run(program: str, *words: str, directory: str = "/w", read: tuple[str, ...] = ()) -> Process:
-    return Process(program, [program, *words], directory=directory, files=dict.fromkeys(read, (0,) * 5))
+def run(program: str, *words: str, directory: str = "/w") -> Process:
+    return Process(program, [program, *words], directory=directory)
 
 
 SHELL = run("/bin/sh", "wrapper", "-c", "/s/a.ii")
 COMPILER = run("/usr/bin/g++-12", "-c", "/s/a.ii")
-INNER = run("/usr/lib/cc1plus", "/s/a.ii", read=("/s/a.ii",))
+INNER = run("/usr/lib/cc1plus", "/s/a.ii")
 RUNS = {
     "nothing": ((), [SHELL, COMPILER, INNER]),
     "harmless options": ((), [SHELL, run("/usr/bin/g++-12", "-fPIC", "-DX", "-c", "/s/a.ii"), INNER]),
-    "debug information": ((LINES, DIRECTORY), [SHELL, run("/usr/bin/g++-12", "-g", "-c")]),
-    "an unknown option": ((LINES,), [SHELL, run("/usr/bin/g++-12", "-finstrument-functions", "-c")]),
-    "options in a file": ((LINES,), [SHELL, run("/usr/bin/g++-12", "@words", "-c")]),
+    "debug information": ((PLACES,), [SHELL, run("/usr/bin/g++-12", "-g", "-c")]),
+    "an unknown option": ((PLACES,), [SHELL, run("/usr/bin/g++-12", "-finstrument-functions", "-c")]),
+    "options in a file": ((PLACES,), [SHELL, run("/usr/bin/g++-12", "@words", "-c")]),
     "clang's front end": ((), [SHELL, run("/usr/bin/clang", "-c"), run("/usr/bin/clang", "-cc1", "-g")]),
     "no compiler": (ALL, [SHELL]),
     "two compilers": (ALL, [SHELL, COMPILER, COMPILER]),
     "another directory": (ALL, [SHELL, run("/usr/bin/g++-12", "-c", directory="/elsewhere")]),
-    "it reads an intermediate": (ALL, [SHELL, run("/bin/grep", "x", read=("/s/a.ii",)), COMPILER]),
 }
 
 
@@ -93,10 +93,24 @@ def test_what_a_run_shows(what: str) -> None:
     log = SimpleNamespace(read=lambda: Observation(processes, set()))
     for wrapper, shown in ((PLAIN_WRAPPER, expected), ("", ())):
         one = replace(stage("host_compile", "a.o"), wrapper=wrapper)
-        assert wrappers.shown_by(one, ("g++", "-c", "/s/a.ii"), log, ["/s/a.ii"]) == shown
+        assert wrappers.effects_of(one, ("g++", "-c", "/s/a.ii"), log, ["/s/a.ii"]) == shown
+
+
+def test_a_wrapper_that_looks_at_an_intermediate(tmp_path: Path) -> None:
+    """Under any name; what the compiler reads does not count."""
+    path = tmp_path / "a.ii"
+    path.write_text("text")
+    read = {"/other/name": signatures.of(path)}
+    one = replace(stage("host_compile", "a.o"), wrapper=ANY_WRAPPER)
+    grep, sizes, inner = (run(program, "x") for program in ("/bin/grep", "/bin/python3", "/usr/lib/cc1plus"))
+    grep.files, sizes.found, inner.files = read, {str(path): 0}, read
+    for looking, expected in ((grep, ALL), (sizes, ALL), (inner, ())):
+        observation = Observation([SHELL, looking, COMPILER], set())
+        log = SimpleNamespace(read=lambda result=observation: result)
+        assert wrappers.effects_of(one, COMPILER.arguments, log, [str(path)]) == expected
 
 
 def test_a_run_that_was_not_observed_may_show_anything() -> None:
     log = SimpleNamespace(read=lambda: Observation([SHELL, COMPILER], set(), "torn"))
     one = replace(stage("host_compile", "a.o"), wrapper=ANY_WRAPPER)
-    assert wrappers.shown_by(one, (), log, []) == ALL
+    assert wrappers.effects_of(one, (), log, []) == ALL
