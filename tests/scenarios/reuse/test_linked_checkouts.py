@@ -16,6 +16,8 @@ from scenarios.support.linking import TWO
 from scenarios.support.toolkits import HOST_OPTIONS, toolkit_of
 from workspaces import Workspace
 
+pytestmark = pytest.mark.light_by_default
+
 # The first external definition has one name for nvcc in both, and two for the linker.
 _FIRST = """
 #include "name.h"
@@ -54,9 +56,7 @@ def compile_in(workspace: Workspace, checkout: str, *options: str) -> Made:
     here = workspace.directory / "b" / checkout
     (here / "build").mkdir(exist_ok=True)
     argv = ("../src/a.cu", "-I../inc", *options, "-o", "a.o")
-    made = both_ways(workspace, *argv, cwd=here / "build")
-    workspace.write(f"{checkout}.o", made[f"b/{checkout}/build/a.o"])
-    return made
+    return both_ways(workspace, *argv, cwd=here / "build")
 
 
 @pytest.mark.by_default("-c")
@@ -87,9 +87,7 @@ def compile_shared(workspace: Workspace, checkout: str, *options: str) -> tuple[
     here.mkdir(exist_ok=True)
     argv = ("-c", f"{here.parent}/src/a.cu", "-I../inc", "-arch=sm_80", "--no-compress", *options)
     ours = both_ways(workspace, *argv, "-o", "a.o", cwd=here)
-    made = ours[f"b/{checkout}/build/a.o"]
-    workspace.write(f"{checkout}.o", made)
-    return ours.outcome, made
+    return ours.outcome, ours[f"b/{checkout}/build/a.o"]
 
 
 @pytest.mark.by_default("a variable of device code")
@@ -121,7 +119,8 @@ def test_what_plain_nvcc_can_link_can_be_linked(
         if is_distinguished:
             own = re.sub(r"(start_here|external|one\()", rf"{checkout[:1]}\1", own)
         source.write_text(own)
-        compile_shared(workspace, checkout)
+        _, made = compile_shared(workspace, checkout)
+        workspace.write(f"{checkout}.o", made)
     workspace.write("main.cu", _PROGRAM)
     libraries = [f"-L{toolkit_of(workspace)}/{name}" for name in ("lib64", "lib")]
     linked = workspace.plain("main.cu", "one.o", "two.o", "-o", "program", *libraries, *HOST_OPTIONS)

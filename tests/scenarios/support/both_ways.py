@@ -100,13 +100,16 @@ def with_ids(
     keep: Path,
     variables: Mapping[str, str],
 ) -> Made:
-    """The result of plain nvcc, with the files that its tools make with our module ids."""
+    """The result of plain nvcc, with the files that its tools make with our ids; remembered likewise."""
     line = _with_host_compiler(argv)
 
     def run() -> Result:
         return Result(compile_with_ids(workspace, line, keep, cwd, variables), b"", b"")
 
-    made = _made(workspace, cwd, (), run)
+    made = _remembered(
+        lambda: _state(workspace, (*line, "with our ids", keep), cwd, (), variables),
+        lambda: _made(workspace, cwd, (), run),
+    )
     return dataclasses.replace(plain, files={**plain.files, **made.files}) if made.status == 0 else plain
 
 
@@ -209,17 +212,25 @@ def by_plain(
         keep.mkdir(exist_ok=True)
         kept = ("-keep", "-keep-dir", keep)
     line = (*_with_host_compiler(argv), *kept)
-    state = _state(workspace, line, cwd, makes, variables) if keep else None
-    if state is None or state not in _results_of_nvcc:
-        made = _made(workspace, cwd, makes, lambda: workspace.plain(*line, cwd=cwd, **variables))
-        if state is None or state != _state(workspace, line, cwd, makes, variables):
-            return made
-        _results_of_nvcc[state] = made
-    return _results_of_nvcc[state]
+    return _remembered(
+        lambda: _state(workspace, line, cwd, makes, variables) if keep else None,
+        lambda: _made(workspace, cwd, makes, lambda: workspace.plain(*line, cwd=cwd, **variables)),
+    )
 
 
 State = tuple[object, ...]
 _results_of_nvcc: dict[State, Made] = {}
+
+
+def _remembered(state: Callable[[], State | None], make: Callable[[], Made]) -> Made:
+    """A result, made again unless the state is one from which it was made, and which that did not change."""
+    before = state()
+    if before is not None and before in _results_of_nvcc:
+        return _results_of_nvcc[before]
+    made = make()
+    if before is not None and before == state():
+        _results_of_nvcc[before] = made
+    return made
 
 
 def _state(

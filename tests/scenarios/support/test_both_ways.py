@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.support import both_ways as comparison
 from scenarios.support.both_ways import both_ways, rebuild
 from workspaces import Result, Workspace
 
@@ -87,3 +88,28 @@ def test_nvcc_runs_again_for_whatever_it_could_read(
         for _ in range(2):
             both_ways(kernel, *LINE)
             assert len(runs) == number
+
+
+def test_what_nvcc_makes_with_our_ids_is_made_once_and_compared_each_time(
+    kernel: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, compiled = [], comparison.compile_with_ids
+    monkeypatch.setattr(comparison, "compile_with_ids", lambda *how: made.append(how) or compiled(*how))
+    kernel.write("a.cu", "namespace { __global__ void hidden() {} }\nvoid f() { hidden<<<1, 1>>>(); }\n")
+    line = ("-c", "a.cu", "-o", "a.o", "-arch=sm_80")
+    assert [both_ways(kernel, *line).outcome for _ in range(2)] == ["miss", "direct_hit"]
+    assert len(made) == 1
+    run = Workspace.cached
+
+    def stale(self: Workspace, *argv: str | Path, **how: str) -> Result:
+        result = run(self, *argv, **how)
+        (self.directory / "a.o").write_bytes(b"stale")
+        return result
+
+    monkeypatch.setattr(Workspace, "cached", stale)
+    with pytest.raises(AssertionError, match="differs from nvcc"):
+        both_ways(kernel, *line)
+    monkeypatch.setattr(Workspace, "cached", run)
+    kernel.write("a.cu", "namespace { __global__ void other() {} }\nvoid f() { other<<<1, 1>>>(); }\n")
+    both_ways(kernel, *line)
+    assert len(made) == 2
