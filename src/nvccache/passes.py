@@ -61,12 +61,14 @@ class Meaning:
     files: tuple[tuple[bytes, str], ...] = ()  # of the user: (name in line markers, short digest)
 
 
-@dataclass(frozen=True, slots=True)
 class _Piece:
     """The text of one file after a line marker; or of system headers, which includes their markers."""
 
-    body: bytes
-    where: bytes = b""  # from the marker: the quoted name and the flags
+    __slots__ = ("body", "where")
+
+    def __init__(self, body: bytes, where: bytes = b"") -> None:
+        self.body = body
+        self.where = where  # from the marker: the quoted name and the flags
 
     @property
     def file(self) -> bytes:
@@ -138,7 +140,7 @@ def _without_lines(pieces: Iterable[_Piece], main: bytes) -> list[bytes]:
             found += (b"%s%d" % (_VERBATIM, len(piece.body)), piece.body)
             mark = b""
         else:
-            of_piece = marks.setdefault(piece.where, _mark_of(piece.where, main))
+            of_piece = marks.get(piece.where) or marks.setdefault(piece.where, _mark_of(piece.where, main))
             if of_piece is not mark:
                 mark = of_piece
                 found.append(mark)

@@ -32,7 +32,7 @@ class CallNames:
         self._names: dict[str, tuple[str, str, str]] = {}
         self._real: dict[str, str] = {}  # directories without links
         self._signatures: dict[str, dict[str, Signature]] = {}  # of directories, by the names in them
-        self._checked: set[str] = set()  # directories and files, by `check_path`
+        self._checked: set[str] = set()  # paths, by `check_path`
 
     def begin(self, files: Iterable[str]) -> StageNames:
         """Collects what one stage looked up, apart from `files` that it read."""
@@ -92,7 +92,11 @@ class CallNames:
 
         A path that begins with it is allowed: it is the caller's, and looked up by nvccache itself.
         """
-        if path in self._checked or RENAMED.match(path):
+        if path in self._checked or path in ("", "/") or RENAMED.match(path):
+            return
+        if not self.is_link(path):
+            self.check_path(os.path.dirname(path))
+            self._checked.add(path)
             return
         for link in self.links_along(path):
             if RENAMED.match(os.readlink(link)) or signatures.is_proc(os.lstat(link).st_dev):
