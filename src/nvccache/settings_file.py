@@ -30,7 +30,7 @@ class Problem:
 def read(path: str, settings: Collection[str]) -> tuple[dict[str, object], list[Problem]]:
     """The settings in the file, and its problems."""
     try:
-        values = parsed(content(path).decode("utf-8-sig"))
+        values = parse(read_bytes(path).decode("utf-8-sig"))
     except OSError as error:
         return {}, [
             Problem(FILE, f"`{path}`", f"cannot be read: {error.strerror}; the defaults are in force")
@@ -42,7 +42,7 @@ def read(path: str, settings: Collection[str]) -> tuple[dict[str, object], list[
     return {name: value for name, value in values.items() if name in settings}, problems
 
 
-def content(path: str) -> bytes:
+def read_bytes(path: str) -> bytes:
     """The bytes of a file; raises OSError. A FIFO must not block a compile, nor a device fill its memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
@@ -57,7 +57,7 @@ def content(path: str) -> bytes:
     return text
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse(text: str) -> dict[str, Any]:
     """Raises ValueError and RecursionError."""
     if sys.version_info >= (3, 11):
         import tomllib

@@ -99,7 +99,7 @@ def _file_system(directory: str) -> str:
 
 def _changed(settings: Config) -> dict[str, str]:
     found = {
-        name: f"{_short(str(our_settings.shown(name, getattr(settings, name))))} ({origin})"
+        name: f"{_short(str(our_settings.display_value(name, getattr(settings, name))))} ({origin})"
         for name, origin in settings.origins.items()
         if origin != "default"
     }

@@ -93,7 +93,7 @@ def _owner_of(path: str) -> str:
 
 def check_files(settings: Config) -> Iterator[Finding]:
     """How many files are undamaged, and which are damaged, of those that this user can read."""
-    cache = our_settings.untouched(settings.dir)
+    cache = our_settings.open_untouched(settings.dir)
     files = size = 0
     damaged = []
     with contextlib.suppress(NoCacheError), eviction.as_store_errors(cache.directory):

@@ -76,7 +76,7 @@ def clean(
             if everything:
                 removed = eviction.clear(settings.dir, dry_run)
             elif matching is not None:
-                names = _names_of(matching, our_settings.untouched(settings.dir))
+                names = _names_of(matching, our_settings.open_untouched(settings.dir))
                 removed = eviction.remove(settings.dir, names, dry_run)
             else:
                 removed = eviction.prune(settings.dir, max_size, older_than, dry_run)

@@ -74,7 +74,7 @@ def config(words: tuple[str, ...], unset: str | None, as_json: bool) -> None:
 
 
 def _value(name: str, loaded: Config) -> object:
-    return our_settings.shown(name, getattr(loaded, name))
+    return our_settings.display_value(name, getattr(loaded, name))
 
 
 def _text(name: str, loaded: Config) -> str:
@@ -95,8 +95,8 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
             "there is no settings file, because there is no home directory", "set `XDG_CONFIG_HOME`"
         )
     try:
-        text = settings_file.content(path).decode() if os.path.lexists(path) else ""
-        before = settings_file.parsed(text)
+        text = settings_file.read_bytes(path).decode() if os.path.lexists(path) else ""
+        before = settings_file.parse(text)
         after = {key: kept for key, kept in before.items() if key != name}
         line = ""
         if value is not None:
@@ -105,7 +105,7 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
             line = f"{name} = {json.dumps(after[name], ensure_ascii=False)}\n"
         new, is_there = re.subn(rf"(?m)^[\"']?{name}[\"']?\s*=.*\n?", lambda _: line, text, count=1)
         new = new if is_there else line + text  # before any table
-        if settings_file.parsed(new) != after:
+        if settings_file.parse(new) != after:
             raise ValueError("the file has it in a form that only you can edit")
         new.encode()  # raises UnicodeEncodeError
     except (OSError, ValueError) as error:
@@ -114,11 +114,11 @@ def _change(name: str, value: str | None, as_json: bool) -> None:
     if new != text:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         replace_file(path, new, 0o600)
-    shown = our_settings.shown(name, after.get(name))
+    shown = our_settings.display_value(name, after.get(name))
     if as_json:
         say_json({"file": path, "setting": name, "value": shown, "was_set": name in before})
     elif value is not None:
-        say(f"set `{name}` to `{our_settings.shown(name, value)}` in `{path}`")
+        say(f"set `{name}` to `{our_settings.display_value(name, value)}` in `{path}`")
     else:
         say(f"removed `{name}` from `{path}`" if name in before else f"`{name}` is not set in `{path}`")
     if row.variable in os.environ:

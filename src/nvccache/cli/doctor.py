@@ -18,7 +18,7 @@ import click
 
 from nvccache import config, endpoint, log, outcomes, real_nvcc, remote_url
 from nvccache.cli import cache_checks, remotes, stats
-from nvccache.cli.install import adding, launcher
+from nvccache.cli.install import install_command, launcher
 from nvccache.cli.output import (
     BAD,
     GOOD,
@@ -26,12 +26,12 @@ from nvccache.cli.output import (
     Finding,
     format_count,
     format_seconds,
+    format_time,
     json_option,
-    moment,
     say_json,
     show_finding,
 )
-from nvccache.cli.settings import changing
+from nvccache.cli.settings import change_command
 from nvccache.config import PREFIX, Config
 from nvccache.observation import observer
 from nvccache.store import directory, events
@@ -80,7 +80,7 @@ def _all(
         yield Finding(GOOD, "nvcc", f"CUDA {discovery.release_of(nvcc) or '?'} at `{nvcc}`")
     else:
         why = discovery.why_none(settings.nvcc, settings.origins["nvcc"], environ)
-        fix = changing(settings, "nvcc") if settings.nvcc else adding("toolkit")
+        fix = change_command(settings, "nvcc") if settings.nvcc else install_command("toolkit")
         yield Finding(BAD, "nvcc", why, (), (fix,))
     yield from check_path(settings, environ)
     if build_directory:
@@ -199,7 +199,7 @@ def check_executor(settings: Config) -> Iterator[Finding]:
         return
     yield from checks.of_executor(settings)
     if outage := stats.outage_of_executor(settings):
-        until = moment(outage.until, "%H:%M:%S")
+        until = format_time(outage.until, "%H:%M:%S")
         yield Finding(ODD, "executor", f"compiles send nothing until {until}: {outage.text}")
 
 

@@ -27,7 +27,7 @@ def events(as_json: bool) -> None:
 
 def _line(event: Event) -> str:
     """`2026-11-01 09:12:03  miss  3.21 s  a.o  because `x.h` changed`."""
-    when = output.moment(event.started, "%Y-%m-%d %H:%M:%S")
+    when = output.format_time(event.started, "%Y-%m-%d %H:%M:%S")
     is_bypass = event.outcome == outcomes.BYPASS
     why = outcomes.REASONS.get(event.reason, event.reason) if is_bypass else event.cause
     made = event.product or " ".join(event.sources) or event.directory

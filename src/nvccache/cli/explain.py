@@ -26,10 +26,10 @@ from nvccache.cli.output import (
     format_seconds,
     format_size,
     json_option,
+    relative_path,
     say,
     say_json,
     say_parts,
-    shown_path,
 )
 from nvccache.config import Config
 from nvccache.explain import miss_reason, object_record
@@ -65,9 +65,9 @@ def explain(path: str | None, as_json: bool) -> None:
         say_parts(*line)
     if found.others:
         more = len(found.others) - _MOST_OTHERS
-        listed = ", ".join(f"`{shown_path(other)}`" for other in found.others[:_MOST_OTHERS])
+        listed = ", ".join(f"`{relative_path(other)}`" for other in found.others[:_MOST_OTHERS])
         say(
-            f"  `{path}` matches `{shown_path(found.matched)}`, the newest,"
+            f"  `{path}` matches `{relative_path(found.matched)}`, the newest,"
             f" and also {listed}{f' and {more} more' if more > 0 else ''}"
         )
 
@@ -91,7 +91,7 @@ def _explanation(settings: Config, typed: str | None) -> Explanation:
         raise Failure(f"no compile of `{typed}` is recorded")
     # The record may be of another call: some leave none, and some are not counted.
     is_of_call = record is not None and call.started <= record.ended <= call.ended
-    shown = typed if typed and is_exact and not others else shown_path(name_of(call))
+    shown = typed if typed and is_exact and not others else relative_path(name_of(call))
     return Explanation(call, record if is_of_call else None, shown, matched, others)
 
 
@@ -158,7 +158,7 @@ def sources_of(call: Event) -> list[str]:
 
 def name_of(call: Event) -> str:
     """A name for a call: its product, its sources or its directory."""
-    return call.product or " ".join(map(shown_path, sources_of(call))) or call.directory
+    return call.product or " ".join(map(relative_path, sources_of(call))) or call.directory
 
 
 def _cause(call: Event, record: ObjectRecord | None) -> tuple[str, list[str]]:

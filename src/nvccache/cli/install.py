@@ -59,6 +59,6 @@ def launcher() -> str:
     return ""
 
 
-def adding(extra: str) -> str:
+def install_command(extra: str) -> str:
     """The command that adds one of nvccache's extras; with pipx or uv it has another name."""
     return f"pip install 'nvccache[{extra}]'"

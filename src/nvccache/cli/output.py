@@ -243,7 +243,7 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def shown_path(path: str) -> str:
+def relative_path(path: str) -> str:
     """A path, relative to the working directory if it is below that."""
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
@@ -277,7 +277,7 @@ def events_of(root: str, since: float | str | None) -> list[Event]:
     return list(events.read(root, since if isinstance(since, float) else 0.0))
 
 
-def moment(unix_time: float, form: str = "%Y-%m-%d %H:%M") -> str:
+def format_time(unix_time: float, form: str = "%Y-%m-%d %H:%M") -> str:
     """`2026-11-01 09:12`, in local time."""
     try:
         return datetime.fromtimestamp(unix_time).strftime(form)

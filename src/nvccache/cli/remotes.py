@@ -13,15 +13,15 @@ import click
 from nvccache import remote_url
 from nvccache.cli import settings as our_settings
 from nvccache.cli.group import LazyGroup
-from nvccache.cli.install import adding
+from nvccache.cli.install import install_command
 from nvccache.cli.output import (
     GREEN,
     RED,
     Failure,
     format_count,
     format_size,
+    format_time,
     json_option,
-    moment,
     say,
     say_json,
     say_parts,
@@ -46,7 +46,7 @@ _ADVICE = {
     "full": "make room there, or have the server remove old objects",
     "throttled": "wait, or raise the server's request limit",
     "unusable_directory": "create it, or mount its file system; check the path in the URL",
-    "not_installed": f"`{adding('remote')}`",
+    "not_installed": f"`{install_command('remote')}`",
 }
 
 
@@ -89,7 +89,7 @@ def status(as_json: bool) -> None:
                 )
         for name, effect in (("outage", "skipped"), ("write_outage", "not written to")):
             if outage := each[name]:
-                until = moment(outage["until"], "%H:%M:%S")
+                until = format_time(outage["until"], "%H:%M:%S")
                 say(f"     {effect} by compiles until {until}: {outage['text']}")
         if each["pending"]:
             objects = format_count(each["pending"], "object")

@@ -51,7 +51,7 @@ def why_not_counted(settings: Config) -> str:
     return ""
 
 
-def changing(settings: Config, name: str, value: str = "") -> str:
+def change_command(settings: Config, name: str, value: str = "") -> str:
     """The command line that changes a setting where it is set, or without a value removes it."""
     variable = config.SETTINGS[name].variable
     if settings.origins[name] == variable:
@@ -59,7 +59,7 @@ def changing(settings: Config, name: str, value: str = "") -> str:
     return f"nvccache config {name} {value}" if value else f"nvccache config --unset {name}"
 
 
-def shown(name: str, value: object) -> object:
+def display_value(name: str, value: object) -> object:
     """The value of a setting for output: a URL without its password."""
     if config.SETTINGS[name].parse is config.as_remotes and value:
         from nvccache import remote_url
@@ -77,6 +77,6 @@ class _UntouchedDirectory(Directory):
         pass
 
 
-def untouched(root: str) -> Store:
+def open_untouched(root: str) -> Store:
     """A cache to inspect: nothing counts as used, and nothing is removed."""
     return Store(_UntouchedDirectory(root), is_readonly=True)

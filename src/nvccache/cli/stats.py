@@ -18,8 +18,8 @@ from nvccache.cli.output import (
     format_count,
     format_seconds,
     format_size,
+    format_time,
     json_option,
-    moment,
     say,
     say_json,
 )
@@ -56,7 +56,7 @@ def stats(as_json: bool, since: float | str | None, by: str | None, zero: bool) 
         return
     last = _events_of(root, output.LAST_BUILD) if since is None else []  # before it is set to zero
     if since is not None or not root:
-        totals = event_totals.of_events(_events_of(root, since), stages.counted())
+        totals = event_totals.total(_events_of(root, since), stages.counted())
     elif zero:
         our_settings.refuse_if_wrong(settings, "dir")
         totals = event_totals.reset(root, stages.counted())
@@ -92,7 +92,7 @@ def _rates(totals: Figures) -> Figures:
 
 def _build(found: Sequence[Event]) -> Figures:
     """The main totals of some calls."""
-    totals = event_totals.of_events(found)
+    totals = event_totals.total(found)
     return {
         **_rates(totals),
         "since": totals["since"],
@@ -123,7 +123,7 @@ def outage_of_executor(settings: config.Config) -> outages.Outage | None:
 
 def _events_of(root: str, since: float | str | None) -> list[Event]:
     """The selected calls that the totals include: not those before `--zero`."""
-    return event_totals.counted(output.events_of(root, since), root) if root else []
+    return event_totals.since_reset(output.events_of(root, since), root) if root else []
 
 
 def _groups(found: Iterable[Event], by: str) -> list[Figures]:
@@ -216,7 +216,7 @@ def _headline(statistics: Mapping[str, Any], root: str) -> list[Row]:
     rates, last, size = statistics["rates"], statistics["last_build"], statistics["store"]
     rows = []
     if rates["cacheable"]:
-        since = f"since {moment(statistics['since'])}" if statistics["since"] else "in all"
+        since = f"since {format_time(statistics['since'])}" if statistics["since"] else "in all"
         rows.append(("hit rate", _share(rates), f"{_hits(rates)} {since}"))
         saved, spent = statistics["seconds_saved"], statistics["seconds_spent"]
         share = f"{100 * saved / (saved + spent):.1f} %" if saved + spent else "0.0 %"

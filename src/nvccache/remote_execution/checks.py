@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 
 from nvccache import endpoint
-from nvccache.cli.install import adding
+from nvccache.cli.install import install_command
 from nvccache.cli.output import BAD, GOOD, Finding
-from nvccache.cli.settings import changing
+from nvccache.cli.settings import change_command
 from nvccache.config import Config
 from nvccache.endpoint import Endpoint
 from nvccache.real_nvcc import is_program
@@ -28,7 +28,7 @@ def of_executor(settings: Config) -> Iterator[Finding]:
         yield Finding(GOOD, "executor", check(where, settings))
     except ExecutorError as error:
         is_missing = isinstance(error, NotInstalledError)
-        command = adding("exec") if is_missing else changing(settings, "executor")
+        command = install_command("exec") if is_missing else change_command(settings, "executor")
         text = f"`{where.shown}` cannot be used: {error.fault}"
         yield Finding(BAD, "executor", text, (str(error),), (command,))
 

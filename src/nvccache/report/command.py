@@ -12,8 +12,7 @@ import click
 
 from nvccache.cli import settings as our_settings
 from nvccache.cli.output import WrongUsage, format_ago, replace_file, say, warn
-from nvccache.report import calls as of_events
-from nvccache.report import figures, page, trace
+from nvccache.report import calls, figures, page, trace
 from nvccache.store import events
 
 PAGE = "nvccache-report.html"
@@ -36,19 +35,19 @@ def report(output: str | None, is_opened: bool, trace_file: str | None) -> None:
     our_settings.warn_if_not_counted(settings)
     root = settings.dir
     builds = events.last_builds(events.read(root)) if root and os.path.lexists(root) else []
-    build = [of_events.call_of(event) for event in builds[-1]] if builds else []
+    build = [calls.call_of(event) for event in builds[-1]] if builds else []
     if not build:
         warn("no calls are recorded")
     if trace_file:
-        replace_file(trace_file, json.dumps(trace.of(build), allow_nan=False, separators=(",", ":")))
+        replace_file(trace_file, json.dumps(trace.trace_of(build), allow_nan=False, separators=(",", ":")))
     if output or is_opened or not trace_file:
         output = output or PAGE
-        replace_file(output, page.of(build, time.time()))
+        replace_file(output, page.render(build, time.time()))
     written = " and ".join(f"`{path}`" for path in (output, trace_file) if path and path != "-")
     if written and "-" not in (output, trace_file):
         age = time.time() - max((call.ended for call in build), default=0.0)
         # A build with nothing to do starts no nvcc: the last one that did may be older than expected.
         when = f"the last build, {format_ago(age)}: " if build and age > _OLD_SECONDS else ""
-        say(f"wrote {written}: {when}{page.verdict(figures.of(build))}")
+        say(f"wrote {written}: {when}{page.verdict(figures.summarize(build))}")
     if is_opened and output:
         webbrowser.open(Path(output).absolute().as_uri())

@@ -1,8 +1,12 @@
-"""The figures of a report: outcomes, seconds, what was slow, causes of misses, and the critical path."""
+"""What a report computes from its calls: figures, the critical path, and the lanes of the timeline.
+
+The figures are outcomes, seconds, what was slow, and causes of misses.
+"""
 
 from __future__ import annotations
 
 import bisect
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +63,7 @@ class Figures:
         return hits / (hits + results[RAN]) if hits + results[RAN] else None
 
 
-def of(calls: Sequence[Call]) -> Figures:
+def summarize(calls: Sequence[Call]) -> Figures:
     by_outcome = dict.fromkeys(outcomes.OUTCOMES, 0)
     for call in calls:
         by_outcome[call.outcome] = by_outcome.get(call.outcome, 0) + 1
@@ -107,7 +111,7 @@ def _sorted(tallies: dict[str, Tally], by: str) -> dict[str, Tally]:
     return dict(sorted(tallies.items(), key=key))
 
 
-_SLACK = 0.005  # seconds by which clocks of two processes may differ
+SLACK = 0.005  # seconds by which clocks of two processes may differ
 _SAME_CALL = 0.05  # seconds between stages of one call that still follow each other
 
 
@@ -139,7 +143,7 @@ def critical_path(build: Sequence[Call]) -> tuple[Link, ...]:
     while at >= 0:
         link = links[at]
         # Earlier in this order only, or what took no time could be its own predecessor.
-        before = min(bisect.bisect_right(ends, link.started + _SLACK), at) - 1
+        before = min(bisect.bisect_right(ends, link.started + SLACK), at) - 1
         near = before
         while near >= 0 and ends[near] > link.started - _SAME_CALL and links[near].call is not link.call:
             near -= 1
@@ -166,3 +170,76 @@ def seconds_by_kind(path: Iterable[Link]) -> dict[str, float]:
     for link in path:
         found[link.kind] = found.get(link.kind, 0.0) + link.seconds
     return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+# Lanes are of tools (one for each job slot, more for runs without a slot) and of calls. Bars of one lane
+# overlap at most by the inaccuracy of clocks.
+TOOLS = "Tools at work"
+CALLS = "Calls of nvcc"
+LOCAL = ("", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    group: str
+    name: str
+    where: str = ""  # another machine; empty for this one
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A stage that was found held no slot: it is in the lane of its call."""
+
+    lanes: list[Lane]
+    of_calls: list[int]  # a lane's number for each call
+    of_stages: list[list[int]]  # and one for each of its stages
+
+
+def lay_out(calls: Sequence[Call]) -> Lanes:
+    """The calls must be sorted by start."""
+    first = calls[0].started if calls else 0.0
+    keys: dict[tuple[str, int], list[tuple[float, float, int, int]]] = {}
+    for number, call in enumerate(calls):
+        for index, stage in enumerate(call.stages):
+            if not stage.is_found:
+                where = "" if stage.where in LOCAL else stage.where
+                begun = call.started - first + stage.start
+                entry = (begun, begun + stage.lasted, number, index)
+                keys.setdefault((where, max(stage.slot, -1)), []).append(entry)
+    lanes: list[Lane] = []
+    of_stages = [[-1] * len(call.stages) for call in calls]
+    counts: Counter[str] = Counter()  # rows of each machine
+    # This machine first, and of each machine what held no slot last.
+    for where, slot in sorted(keys, key=lambda key: (key[0], key[1] < 0, key[1])):
+        entries = sorted(keys[where, slot])
+        # Two at once in one slot have rows of their own: logs of two machines, or a clock that was set back.
+        rows = pack((begun, max(begun, ended - SLACK)) for begun, ended, _, _ in entries)
+        for (_, _, number, index), row in zip(entries, rows, strict=True):
+            of_stages[number][index] = len(lanes) + row
+        for _ in range(max(rows) + 1):
+            counts[where] += 1
+            lanes.append(Lane(TOOLS, f"job {counts[where]}" + (f" on {where}" if where else ""), where))
+    rows = pack((call.started - first, call.ended - first) for call in calls)
+    of_calls = [len(lanes) + row for row in rows]
+    lanes += [Lane(CALLS, f"call {row + 1}") for row in range(max(rows, default=-1) + 1)]
+    for number, in_call in enumerate(of_stages):
+        of_stages[number] = [of_calls[number] if lane < 0 else lane for lane in in_call]
+    return Lanes(lanes, of_calls, of_stages)
+
+
+def pack(spans: Iterable[tuple[float, float]]) -> list[int]:
+    """For each span, sorted by start, the lowest row that is free when it starts."""
+    free: list[int] = []
+    busy: list[tuple[float, int]] = []
+    rows: list[int] = []
+    count = 0
+    for begun, ended in spans:
+        while busy and busy[0][0] <= begun:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            row = heapq.heappop(free)
+        else:
+            row, count = count, count + 1
+        heapq.heappush(busy, (ended, row))
+        rows.append(row)
+    return rows

@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from importlib import resources
 
 from nvccache import __version__, outcomes
-from nvccache.cli.output import format_count, hits_of, moment
+from nvccache.cli.output import format_count, format_time, hits_of
 from nvccache.plan.stages import shown_name
 from nvccache.report import figures, page_parts
 from nvccache.report.calls import Call
-from nvccache.report.figures import Figures, Link, seconds_by_kind
-from nvccache.report.lanes import lay_out
+from nvccache.report.figures import Figures, Link, lay_out, seconds_by_kind
 from nvccache.report.page_parts import duration, percent, text, with_code
 
 SCRIPTS = ("data.js", "paint.js", "timeline.js", "keys.js", "list.js", "page.js")  # in this order
@@ -31,9 +30,9 @@ _CALL_TEXTS = ("outcome", "reason", "directory", "source", "product", "cause")
 _STAGE_TEXTS = ("result", "why", "where")
 
 
-def of(build: Sequence[Call], now: float) -> str:
+def render(build: Sequence[Call], now: float) -> str:
     """The page for a build."""
-    found = figures.of(build)
+    found = figures.summarize(build)
     path = figures.critical_path(build)
     script = "(() => {\n'use strict';\n" + "\n".join(_part(name) for name in SCRIPTS) + "\n})();\n"
     style = _part("page.css")
@@ -114,7 +113,7 @@ def _shown(count: int) -> str:
 
 
 def _moment(seconds: float) -> str:
-    return moment(seconds, "%-d %b %Y, %H:%M")
+    return format_time(seconds, "%-d %b %Y, %H:%M")
 
 
 def _part(name: str) -> str:

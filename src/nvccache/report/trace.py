@@ -13,13 +13,13 @@ from typing import Any
 
 from nvccache import __version__
 from nvccache.report.calls import Call, Stage
-from nvccache.report.lanes import CALLS, Lane, lay_out
+from nvccache.report.figures import CALLS, Lane, lay_out
 
 _CALLS = 1  # the process of the calls
 _LAST = 1 << 16  # sorts the calls below the slots, as on the page
 
 
-def of(calls: Sequence[Call]) -> dict[str, Any]:
+def trace_of(calls: Sequence[Call]) -> dict[str, Any]:
     """The trace; the calls must be sorted by start."""
     lanes = lay_out(calls)
     threads = _threads(lanes.lanes)

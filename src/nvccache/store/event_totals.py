@@ -42,8 +42,8 @@ class _Stored:
         self.zeroed = 0.0  # when they were reset
         self.first = 0.0  # when the first counted call began
 
-    def add(self, found: Iterable[Event]) -> None:
-        for event in found:
+    def add(self, calls: Iterable[Event]) -> None:
+        for event in calls:
             if event.ended >= self.zeroed:
                 _add(self.totals, _of_event(event))
                 self.first = min(event.started, self.first or event.started)
@@ -66,10 +66,10 @@ def zeros(stages: Iterable[str] = ()) -> Totals:
     return _document(_Stored(), stages)
 
 
-def of_events(found: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
+def total(calls: Iterable[Event], stages: Iterable[str] = ()) -> Totals:
     """The totals of these events."""
     stored = _Stored()
-    stored.add(found)
+    stored.add(calls)
     return _document(stored, stages)
 
 
@@ -91,13 +91,13 @@ def reset(cache: str | Directory, stages: Iterable[str] = ()) -> Totals:
         raise JournalError(f"cannot reset the counts in `{where(root)}`: {cause(error)}") from None
 
 
-def counted(found: Iterable[Event], cache: str | Directory) -> list[Event]:
+def since_reset(calls: Iterable[Event], cache: str | Directory) -> list[Event]:
     """The events that are in the totals: those of calls that ended after the last reset."""
     try:
         zeroed = _read(directories.at(cache)).zeroed
     except OSError:
         zeroed = 0.0
-    return [event for event in found if event.ended >= zeroed]
+    return [event for event in calls if event.ended >= zeroed]
 
 
 def fold(cache: str | Directory) -> None:

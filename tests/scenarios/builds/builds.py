@@ -169,7 +169,7 @@ class Build:
 def calls_of(workspace: Workspace) -> list[Event]:
     """The calls that were counted since the counts were reset."""
     cache = str(workspace.cache)
-    return event_totals.counted(events.read(cache), cache)
+    return event_totals.since_reset(events.read(cache), cache)
 
 
 def outcomes(calls: Sequence[Event]) -> dict[str, str]:

@@ -47,7 +47,7 @@ def pages(tmp_path_factory):
         path = folder / f"{name}.html"
         if not path.exists():
             calls = made_builds.calls_of(BUILDS[name])
-            path.write_text(page.of(calls, time.time()), encoding="utf-8")
+            path.write_text(page.render(calls, time.time()), encoding="utf-8")
         return str(path)
 
     return path_of

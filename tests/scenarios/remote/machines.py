@@ -97,7 +97,7 @@ class Machine(Workspace):
     def events(self) -> list[Event]:
         """Of the calls since the counts were reset."""
         cache = str(self.cache)
-        return event_totals.counted(events.read(cache), cache)
+        return event_totals.since_reset(events.read(cache), cache)
 
     def forget_all(self) -> None:
         """Empty the cache."""

@@ -15,7 +15,7 @@ import pytest
 
 from nvccache import config
 from nvccache.cli import cache_checks, doctor
-from nvccache.cli.install import adding
+from nvccache.cli.install import install_command
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.explain import object_record
 from nvccache.explain.object_record import ObjectRecord
@@ -269,7 +269,7 @@ def test_a_remote_that_answers_is_good_and_one_that_does_not_has_advice(far, mon
     assert (write.state, read.state) == (BAD, GOOD) and "cannot be written to: it denies access" in write.text
     fail(monkeypatch, "not_installed")
     (found,) = check_remotes()
-    assert found.details == (f"to fix it: `{adding('remote')}`",)
+    assert found.details == (f"to fix it: `{install_command('remote')}`",)
 
 
 def test_an_outage_of_the_executor_is_shown(cache_dir, own_pool, monkeypatch):

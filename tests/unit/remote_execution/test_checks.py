@@ -11,7 +11,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed: pip install 'nvccac
 import fake_engine
 from nvccache import config, endpoint, outcomes
 from nvccache.cli import doctor
-from nvccache.cli.install import adding
+from nvccache.cli.install import install_command
 from nvccache.cli.output import BAD, GOOD, ODD
 from nvccache.remote import outages
 from nvccache.remote_execution import client, faults, work
@@ -65,7 +65,7 @@ def test_a_missing_package_for_engines_is_reported(monkeypatch):
         monkeypatch.delitem(sys.modules, f"nvccache.remote_execution.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "grpc", None)
     (finding,) = findings("grpc://127.0.0.1:1")
-    assert (finding.state, finding.mend) == (BAD, (adding("exec"),))
+    assert (finding.state, finding.mend) == (BAD, (install_command("exec"),))
     assert finding.details == ("grpc is not installed",)
 
 

@@ -8,7 +8,7 @@ from nvccache.report import figures, page
 
 
 def of(*events):
-    return figures.of(calls_of(events))
+    return figures.summarize(calls_of(events))
 
 
 def test_rates_count_what_could_be_a_hit():

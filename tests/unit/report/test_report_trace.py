@@ -17,7 +17,7 @@ METADATA |= {"thread_name": "name", "thread_sort_index": "sort_index"}
 
 
 def of(*events):
-    return json.loads(json.dumps(trace.of(calls_of(events)), allow_nan=False))
+    return json.loads(json.dumps(trace.trace_of(calls_of(events)), allow_nan=False))
 
 
 def check(made):

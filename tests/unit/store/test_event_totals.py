@@ -72,7 +72,7 @@ def test_calls_add_up(cache_dir):
         "hit": 2, "miss": 0, "replayed": 1, "seconds": 0, "seconds_saved": 1.5,
     }  # fmt: skip
     assert (totals["seconds_saved"], totals["seconds_spent"], totals["since"]) == (1.0, 6.0, 999.0)
-    assert event_totals.of_events(events.read(cache_dir), KINDS) == totals
+    assert event_totals.total(events.read(cache_dir), KINDS) == totals
 
 
 def test_faults_besides_the_compile_are_counted(cache_dir):
@@ -116,7 +116,7 @@ def test_reset_returns_what_it_sets_to_zero(cache_dir, folding):
     for count in (1, 2, 3):
         folding(event(outcomes.MISS, started=time.time()))
         assert misses(cache_dir) == count
-    assert len(event_totals.counted(events.read(cache_dir), cache_dir)) == 2
+    assert len(event_totals.since_reset(events.read(cache_dir), cache_dir)) == 2
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"counters": 3, "folded": ""}'])

@@ -34,7 +34,7 @@ def test_stages_on_other_machines_add_up_before_and_after_a_fold(tmp_path, monke
     monkeypatch.setattr(event_line, "LARGE", 1)
     for count in (1, 2, 3):
         event_line.append(cache, call)
-        for totals in (event_totals.read(cache, ["cicc"]), event_totals.of_events([call] * count, ["cicc"])):
+        for totals in (event_totals.read(cache, ["cicc"]), event_totals.total([call] * count, ["cicc"])):
             reasons = {"no_workers": 2 * count, "unreachable": count}
             assert totals["executor"] == {"sent": 5 * count, "came_back": 2 * count, "reasons": reasons}
             cicc = totals["stages"]["cicc"]
@@ -48,7 +48,7 @@ def test_stages_on_other_machines_add_up_before_and_after_a_fold(tmp_path, monke
 
 def test_many_sums_of_tenths_stay_exact_to_the_microsecond():
     call = event("miss", stages=[("cicc", False, 0.1)], started=1.0)
-    assert event_totals.of_events([call] * 1000)["seconds_spent"] == 100.0
+    assert event_totals.total([call] * 1000)["seconds_spent"] == 100.0
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_what_became_of_a_stage_that_was_sent_is_kept(where, away, costs, why_he
     (printed,) = events.to_json(found)["stages"]
     assert (printed["where"], printed["away"], printed["why_here"]) == (where, costs, why_here)
     assert printed["in_vain"] == 1.25
-    assert event_totals.of_events([found, found])["in_vain"] == {"runs": 2, "seconds": 2.5}
+    assert event_totals.total([found, found])["in_vain"] == {"runs": 2, "seconds": 2.5}

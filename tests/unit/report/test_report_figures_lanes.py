@@ -4,11 +4,11 @@ import itertools
 
 import made_builds
 from made_builds import call, calls_of, hit, stage
-from nvccache.report import lanes
+from nvccache.report import figures
 
 
 def lay_out(*events):
-    return lanes.lay_out(calls_of(events))
+    return figures.lay_out(calls_of(events))
 
 
 def test_each_slot_has_a_lane_and_then_the_calls():
@@ -17,11 +17,11 @@ def test_each_slot_has_a_lane_and_then_the_calls():
         call(started=made_builds.BEGUN + 1),
     )
     assert [(lane.group, lane.name) for lane in found.lanes] == [
-        (lanes.TOOLS, "job 1"),
-        (lanes.TOOLS, "job 2"),
-        (lanes.TOOLS, "job 3"),
-        (lanes.CALLS, "call 1"),
-        (lanes.CALLS, "call 2"),
+        (figures.TOOLS, "job 1"),
+        (figures.TOOLS, "job 2"),
+        (figures.TOOLS, "job 3"),
+        (figures.CALLS, "call 1"),
+        (figures.CALLS, "call 2"),
     ]
     # Hits are in the lane of their call.
     assert found.of_stages == [[1, 0, 3, 2, 3], []]
@@ -48,7 +48,7 @@ def test_what_is_away_has_a_lane_until_it_is_back():
 def test_nothing_overlaps_in_a_lane():
     # Two at once in one slot, as in a log from two machines.
     calls = calls_of([*made_builds.build(300), *made_builds.build(300, seed=2)])
-    found = lanes.lay_out(calls)
+    found = figures.lay_out(calls)
     spans, first = {}, calls[0].started
     for call_, lane, of_stages in zip(calls, found.of_calls, found.of_stages, strict=True):
         spans.setdefault(lane, []).append((begun := call_.started - first, begun + call_.seconds))
@@ -59,7 +59,7 @@ def test_nothing_overlaps_in_a_lane():
     assert len(spans) == len(found.lanes)
     for own in spans.values():
         own.sort()
-        assert all(before[1] <= after[0] + lanes.SLACK for before, after in itertools.pairwise(own))
+        assert all(before[1] <= after[0] + figures.SLACK for before, after in itertools.pairwise(own))
 
 
 def test_clocks_need_not_agree_to_the_microsecond():
