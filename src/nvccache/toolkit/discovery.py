@@ -1,4 +1,4 @@
-"""Finds the nvcc compilers of this machine, for `install`, `demo`, the tests and the scripts.
+"""Finds the nvcc compilers of this machine, for `install`, the tests and the scripts.
 
 Knows where toolkits are installed, including the wheels of the `toolkit` extra. Compiles do not use it: the
 shim finds the real nvcc by real_nvcc.py. Run as a program, it prints the first nvcc found.
