@@ -60,7 +60,7 @@ NEEDED = {
 WITH_ALL_HEADERS = ("docs/tutorial/real-project.md",)  # of CUDA
 WITHOUT_COMPILES = (
     "bazel", "docker", "clusters", "shared-cache", "install", "remote-buckets", "remote-servers",
-    "remote-execution", "report", "tuning", "projects", "summaries", "from-ccache",
+    "remote-execution", "report", "tuning", "projects", "summaries", "from-ccache", "from-sccache",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Rare situations for which nvccache has no mechanism: what becomes of each, and that nvcc's object comes out.
+"""Rare situations for which nvccache has no mechanism: what becomes of each, with nvcc's object.
 
 One row each: a compile, and the same again, perhaps after a change. `docs/explanation/soundness.md` names
 them. Elsewhere: inherited descriptors (never_stale/test_caller), terminals (test_messages), device links with
