@@ -5,10 +5,11 @@
     python benchmarks/misses.py --units b --scenarios cold-ninja --copies 16 --jobs 16
 
 Plain nvcc and nvccache compile the same unit in turn, in alternating order. Prints medians, the ratio of
-medians, the median and range of ratios of pairs, the ratio of CPU time, the target, and the stages that ran
-in the last run. A scenario is given by its full name or the first part (`cold`, `comment`). `cold-4 / -t 2`
-compares with `nvcc -t 2`; `same-8 / one` compares eight identical compiles at once with one cold compile,
-both by nvccache. `--beside` adds another installation, such as that of the code before a change.
+medians, the median and range of ratios of pairs, the ratio of CPU time, the CPU time of nvccache itself (all
+but the stages'), the target, and the stages that ran in the last run. A scenario is given by its full name or
+the first part (`cold`, `comment`). `cold-4 / -t 2` compares with `nvcc -t 2`; `same-8 / one` compares eight
+identical compiles at once with one cold compile, both by nvccache. `--beside` adds another installation, such
+as that of the code before a change.
 
 Every object is compared with that of `nvcc -keep`. Fails if one differs, or if the wrong stages ran; a missed
 target is only printed, since it depends on the machine. Unit c is CUTLASS, whose wheel is downloaded into the

@@ -22,6 +22,7 @@ class Cost(NamedTuple):
 
     wall: float
     cpu: float
+    own: float = 0.0  # the CPU time of nvccache itself: without that of the stages
 
 
 @dataclass
@@ -80,7 +81,7 @@ def spread(base: Sequence[float], ours: Sequence[float]) -> str:
 def heading() -> str:
     return (
         f"{'unit':5} {'scenario':17} {'plain s':>8} {'ours s':>8} {'ratio':>6}  {'pairs (min-max)':19}"
-        f" {'CPU':>6} {'target':>6}  {'':6}  stages run"
+        f" {'CPU':>6} {'own s':>6} {'target':>6}  {'':6}  stages run"
     )
 
 
@@ -95,7 +96,8 @@ def _figures(row: Row) -> str:
     base, ours = row.medians
     target = f"{row.most:.2f}" if row.most is not None else "-"
     figures = f"{base:8.2f} {ours:8.2f} {row.ratio:6.3f}  {row.spread:19}"
-    return f"{figures} {row.cpu_ratio:6.3f} {target:>6}  {row.verdict:6}  "
+    own = statistics.median(cost.own for cost in row.ours)
+    return f"{figures} {row.cpu_ratio:6.3f} {own:6.3f} {target:>6}  {row.verdict:6}  "
 
 
 def stages(ran: Counter[str]) -> str:

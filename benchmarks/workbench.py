@@ -158,14 +158,19 @@ def compile_plain(bench: Bench, argv: Sequence[str]) -> Cost:
 
 
 def compile_ours(bench: Bench, argv: Sequence[str]) -> Compiled:
-    before = stages_run(bench)
+    before = statistics_of(bench)
     cost = timed([bench.shim, *argv, "-o", OBJECT], bench.work / OURS, bench.environ)
-    return Compiled(cost, stages_run(bench) - before)
+    after = statistics_of(bench)
+    own = cost.cpu - (after["seconds_spent"] - before["seconds_spent"])
+    return Compiled(cost._replace(own=own), _stages_in(after) - _stages_in(before))
 
 
 def stages_run(bench: Bench) -> Counter[str]:
     """How often each stage has run since the cache was emptied; also the numbers of all and of lost calls."""
-    shown = statistics_of(bench)
+    return _stages_in(statistics_of(bench))
+
+
+def _stages_in(shown: dict[str, Any]) -> Counter[str]:
     ran = Counter({kind: stage["miss"] for kind, stage in shown["stages"].items()})
     calls = Counter({CALLS: sum(shown["calls"].values())})
     return ran + calls + Counter({outcome: shown["calls"][outcome] for outcome in LOST})
