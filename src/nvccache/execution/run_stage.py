@@ -168,8 +168,8 @@ def _make(call: StagedCall, path: str) -> None:
 def argv_to_run(call: StagedCall, stage: Stage) -> list[str]:
     argv = list(stage.argv)
     if stage.grammar.is_cached:
-        # A wrapper may ask for debug information.
-        more = ("-g",) if stage.wrapper and wrappers.UNKNOWN not in call.wrapper else ()
+        # Unless it asks for debug information, a wrapper gets no argument of ours, which it could look at.
+        more = ("-g",) if stage.wrapper and call.wrapper == {wrappers.PLACES} else ()
         argv += stage.tool.added_options((*argv, *more), call.plan.scratch)
     return argv
 
