@@ -97,7 +97,7 @@ def launcher_of_tree() -> Path:
 
     No installation's: tests may run in a copy of the tree, in which something was changed on purpose.
     """
-    sources = sorted((NATIVE / "launcher").iterdir())
+    sources = [path for name in ("launcher", "redirect") for path in sorted((NATIVE / name).iterdir())]
     inputs = [sys.executable, str(ROOT), *private_path(), *(path.read_bytes().hex() for path in sources)]
     name = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:16]
     base = Path(tempfile.gettempdir()) / f"nvccache-test-launchers-{os.getuid()}"
@@ -127,6 +127,8 @@ def compile_launcher(folder: Path, *options: str) -> Path:
     sources = [str(path) for path in sorted((NATIVE / "launcher").glob("*.c"))]
     linking = [] if options else ["-static"]
     subprocess.run(["cc", "-O1", "-g", *options, "-o", str(program), *sources, *linking], check=True)
+    library = ["-shared", "-fPIC", "-ftls-model=initial-exec", "-o", str(folder / "nvccache-redirect.so")]
+    subprocess.run(["cc", "-O1", "-g", *library, str(NATIVE / "redirect" / "redirect.c")], check=True)
     return program
 
 

@@ -14,7 +14,6 @@ import time
 import pytest
 
 from installations import launcher_of_tree
-from nvccache.records import request
 from workspaces import Workspace
 
 # Any program pays for what `os` brings; that differs between releases of Python, and has errno in some.
@@ -73,8 +72,10 @@ DIRECT = {
 # What a miss does without: each takes as long to load as many of our own modules.
 TOO_SLOW = {"dataclasses", "hashlib", "inspect", "tempfile"}
 LINE = ["-c", "a.cu", "-o", "a.o", "-MD"]
-OF_REMOTES = ["nvccache.remote_url"]  # whether the setting can be understood; nothing that asks
-OF_SCRIPTS = ["nvccache.records.rehearsed", "nvccache.records.scripted", "nvccache.values"]
+OF_REMOTES = [
+    "nvccache.remote_url",
+    "nvccache.values",
+]  # whether the setting can be understood; nothing that asks
 
 
 # A Python that tells what it loads; the launcher looks whether it runs at all.
@@ -148,8 +149,7 @@ def test_a_direct_hit_loads_no_more_than_it_must(workspace, compiled, remote):
         assert direct_hits(workspace) == before + 1
         if "nvccache.store.eviction" not in found:  # one hit in 16 counts what is in the cache as well
             break
-    of_scripts = OF_SCRIPTS if request.is_script(workspace.nvcc) else []
-    assert found == {*DIRECT, *of_scripts, *(OF_REMOTES if remote else ())}
+    assert found == {*DIRECT, *(OF_REMOTES if remote else ())}
     assert not modules_of_call(workspace, compiled), "it is recorded for the launcher"
 
 

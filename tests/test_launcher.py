@@ -328,7 +328,11 @@ def test_where_python_fails_the_real_nvcc_answers(fault, environment):
 def test_libraries_of_the_caller_are_for_the_tools(environment, tmp_path, fault):
     if fault:
         FAULTS[fault](environment)
-    (tmp_path / "real" / "nvcc").write_text("#!/bin/sh\ncat /proc/$$/environ\n")
+    (tmp_path / "nvcc.c").write_text(
+        "#include <stdio.h>\nextern char **environ;\n"
+        'int main(void) { for (char **at = environ; *at; at++) printf("%s%c", *at, 0); return 0; }\n'
+    )
+    subprocess.run(["gcc", "-o", tmp_path / "real" / "nvcc", tmp_path / "nvcc.c"], check=True)
     (tmp_path / "empty.c").write_text("")
     (tmp_path / "libraries").mkdir()
     library = tmp_path / "libraries" / "libm.so.6"
@@ -356,8 +360,9 @@ def test_a_shim_of_a_removed_nvccache_is_passed_over(environment, tmp_path):
     assert named.returncode == 127
 
 
-def test_a_strict_call_shows_the_fault(environment):
+def test_a_strict_call_shows_the_fault(environment, tmp_path):
     FAULTS["no blake3"](environment)
+    shutil.copy("/bin/true", tmp_path / "real" / "nvcc")  # a script would run, and start no nvcc
     done = run(["nvccache", "nvcc", "-c", "a.cu"], environment, NVCCACHE_STRICT="1")
     assert done.returncode == 1 and b"ModuleNotFoundError" in done.stderr
 

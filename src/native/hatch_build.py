@@ -1,6 +1,6 @@
-"""Builds what is written in C into the wheel: the launcher, the observer and the class check.
+"""Builds what is written in C into the wheel: the launcher, its library, the observer and the class check.
 
-Without a C compiler the script that the launcher runs is the command, and the other two are left out. The
+Without a C compiler the script that the launcher runs is the command, and the others are left out. The
 class check runs before stages on other machines.
 
 The observer is loaded into compilers, so it is built here and installed with the package: a cache that others
@@ -33,10 +33,11 @@ _CHECK = "nvccache/native/class-check"
 _NOTES = "nvccache/native/notes"  # what `doctor` has to say of the build
 _BUILD = "nvccache/native/build"  # what `--version` has to say of it
 _COMMIT = "src/native/commit"  # in an sdist, which has no history
+_REDIRECT = "nvccache-redirect.so"  # the launcher's library, next to it
 _USAGE = 98  # what the check ends with where it is asked for nothing
 # Behind the user's CFLAGS: the wrappers must be the functions that they are named after, and look at their
 # arguments as the real ones do; that of dlopen must end in a jump.
-_OF_OBSERVER = (
+_OF_LIBRARY = (
     "-std=gnu11",
     "-shared",
     "-fPIC",
@@ -60,8 +61,8 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
             return
         native = os.path.join(self.root, "src", "native")
         script = os.path.join(native, "launcher", "nvccache-python")
-        trials = {name: Trial() for name in ("launcher", "observer", "class-check")}
-        launcher, observer, check = (
+        trials = {name: Trial() for name in _BUILT}
+        launcher, redirect, observer, check = (
             compiled(name, native, self._folder, trial) for name, trial in trials.items()
         )
         notes = self._written("notes", "".join(self._notes(trials)))
@@ -78,6 +79,11 @@ class NativeHook(BuildHookInterface):  # type: ignore[type-arg]
             os.chmod(launcher, 0o755)  # which the script lacks
         build_data["shared_scripts"][launcher] = "nvccache"
         build_data["shared_scripts"][script] = "nvccache-python"
+        if redirect:
+            os.chmod(redirect, 0o644)  # no command, though it is where these are
+            build_data["shared_scripts"][redirect] = _REDIRECT
+        else:
+            self.app.display_warning("an nvcc that is a script runs without the cache")
         if not observer:
             self.app.display_warning("the tools of compiles will not be observed: there are no direct hits")
         if not check:
@@ -209,6 +215,15 @@ def _checks(path: str) -> bool:
     return subprocess.run([path], check=False, stderr=subprocess.PIPE).returncode == _USAGE
 
 
+def _is_quiet(library: str) -> bool:
+    """Whether a program into which the library is loaded starts another as it would without."""
+    folder, name = os.path.split(library)
+    environ = {**os.environ, "LD_PRELOAD": f"./{name}"}
+    argv = ["sh", "-c", "exec true"]
+    tried = subprocess.run(argv, cwd=folder, env=environ, check=False, stderr=subprocess.PIPE)
+    return tried.returncode == 0 and not tried.stderr
+
+
 def _reports(library: str) -> bool:
     """Whether a program into which the library is loaded writes a log, and nothing else."""
     folder, name = os.path.split(library)
@@ -228,7 +243,8 @@ def _reports(library: str) -> bool:
 # linked so only: where it is sent there may be no C library, or another.
 _BUILT: dict[str, tuple[str, str, tuple[tuple[str, ...], ...], Callable[[str], bool]]] = {
     "launcher": ("launcher", "nvccache", (("-static",), ()), _starts),
-    "observer": ("observer", "observer.so", (_OF_OBSERVER,), _reports),
+    "redirect": ("redirect", _REDIRECT, (_OF_LIBRARY,), _is_quiet),
+    "observer": ("observer", "observer.so", (_OF_LIBRARY,), _reports),
     "class-check": ("class_check", "class-check", (("-static",),), _checks),
 }
 

@@ -50,7 +50,7 @@ REASONS = {
     "device_tool_files": "an option of ptxas, cicc or another device tool names a file",
     "environment_side_output": "an environment variable makes a tool write more files",
     "source_in_ptx": "the PTX quotes source files that are read again",
-    "scripted_nvcc": "nvcc is a script that does more than start an nvcc, or may do so",
+    "scripted_nvcc": "nvcc is a script into whose interpreter no library can be preloaded",
     "dryrun_failed": "nvcc rejected the command line",
     "shell_expansion": "a command of nvcc's plan needs a shell",
     "same_base_name": "two inputs have the same base name, so their intermediate files would collide",

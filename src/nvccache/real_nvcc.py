@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 SHIM_MARK = b"# The nvcc shim of nvccache."  # in the scripts that older versions of `install` wrote
 MARK_WITHIN = 8192  # bytes; at most the path of an interpreter, twice, precedes it
 
+_PROGRAM = b"\x7fELF"
 NESTED = 3  # how often one program may be started within itself
 OWN_NAMES = ("nvccache", "nvccache-python")  # the executables of an installation
 
@@ -128,3 +129,12 @@ def _name_to_find(name: str) -> str:
 def is_program(path: str) -> bool:
     """Whether a path leads to an executable file."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def is_script(nvcc: str) -> bool:
+    """Whether an nvcc is no ELF program; False if it cannot be read."""
+    try:
+        with open(nvcc, "rb") as stream:
+            return stream.read(len(_PROGRAM)) != _PROGRAM
+    except OSError:
+        return False

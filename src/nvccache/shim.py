@@ -30,7 +30,7 @@ _NO_FORMAT = 8  # ENOEXEC
 _GC_THRESHOLD = 100_000  # objects; a small miss creates fewer, mostly for modules
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 # Not `disabled`, where nvccache must do nothing, nor `nested`, where the outer call is counted.
-_COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory")
+_COUNTED_BYPASSES = ("not_nvcc", "no_cache_directory", "scripted_nvcc")
 _COMPILER_NAMES = ("nvcc", "cc", "c++", "gcc", "g++", "clang", "nvc", "icpx", "cl")
 
 
@@ -166,7 +166,7 @@ def _cached_compile(
 
     began = time.monotonic()
     gc.disable()  # a hit creates a few thousand objects and needs them all
-    reason = _reason_to_bypass(typed or "nvcc", config, environ)
+    reason = _reason_to_bypass(typed or "nvcc", nvcc, config, environ)
     if reason:
         if reason in _COUNTED_BYPASSES:
             call_end.record_bypass(config, reason, arguments, began)
@@ -185,14 +185,16 @@ def _cached_compile(
     return _exec_nvcc(nvcc, arguments, environ)
 
 
-def _reason_to_bypass(typed: str, config: Config, environ: dict[str, str]) -> str:
+def _reason_to_bypass(typed: str, nvcc: str, config: Config, environ: dict[str, str]) -> str:
     if config.disable:
         return "disabled"
     if real_nvcc.TRIED_VARIABLE in environ:
         return "nested"
     if "nvcc" not in os.path.basename(typed):
         return "not_nvcc"
-    return "" if config.dir else "no_cache_directory"
+    if not config.dir:
+        return "no_cache_directory"
+    return "scripted_nvcc" if real_nvcc.is_script(nvcc) else ""  # else the launcher runs it (script.c)
 
 
 def _staged_compile(request: Request, began: float) -> int:
@@ -212,7 +214,7 @@ def _staged_compile(request: Request, began: float) -> int:
 
 def _compile_request(request: Request, began: float) -> int:
     nvcc, arguments, environ, config = request.nvcc, request.arguments, request.environ, request.config
-    report, sources = _report_on(request)
+    report, sources = _compiled(request), list(request.invocation.inputs)
     if report.answer:
         call_end.finish_hit(report.answer, config, began, report.remote)
         _exec_nvcc(nvcc, arguments, environ)
@@ -242,23 +244,6 @@ def _queue_for_remotes(config: Config, items: list[tuple[str, str]], environ: di
         uploads.send_soon(config, items, environ)
     except Exception as fault:
         call_end.note(config, f"nothing is sent: {type(fault).__name__}: {fault}")
-
-
-def _report_on(request: Request) -> tuple[Report, list[str]]:
-    """Compile; the report of a call, and its sources."""
-    if not request.is_script:
-        return _compiled(request), list(request.invocation.inputs)
-    from nvccache.commandline import redaction
-    from nvccache.compile import scripted_nvcc
-    from nvccache.compile.call import Report
-
-    made = scripted_nvcc.carry_out(request)
-    if isinstance(made, Report):
-        return made, redaction.files_in(request.arguments)
-    report = _compiled(made)
-    if report.status and request.is_waiting:
-        report.leave_to_nvcc = "odd_failure"  # the script may react to the failure
-    return report, list(made.invocation.inputs)
 
 
 def _compiled(request: Request) -> Report:

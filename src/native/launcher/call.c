@@ -61,13 +61,15 @@ static int find_base(const char *variable, const char *below, char *path)
     return home && *home == '/' && snprintf(path, PATH_MAX, "%s/%s", home, below) < PATH_MAX;
 }
 
-/* The cache directory that a settings file names; 0 if a file is there that only Python can read. */
-static int take_from_settings(char *named)
+/* The value of a setting in the settings file, or an empty one; 0 if a file is there that only Python can read. */
+static int take_from_settings(const char *name, char *value)
 {
     static char text[LONGEST_SETTINGS];
     char path[PATH_MAX + 32], *line, *end;
+    size_t length = strlen(name);
     int size;
 
+    *value = '\0';
     if (!find_base("XDG_CONFIG_HOME", ".config", path))
         return 0;
     strcat(path, "/nvccache/config.toml");
@@ -76,28 +78,33 @@ static int take_from_settings(char *named)
         return errno == ENOENT || errno == ENOTDIR;
     for (line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, "dir", 3) != 0 || line[3 + strspn(line + 3, " ")] != '=')
+        if (strncmp(line, name, length) != 0 || line[length + strspn(line + length, " ")] != '=')
             continue;
-        line += 3 + strspn(line + 3, " =");
+        line += length + strspn(line + length, " =");
         end = *line == '"' || *line == '\'' ? strchr(line + 1, *line) : NULL;
         if (!end || end - line > PATH_MAX - 2)
             return 0;
-        sprintf(named, "%.*s", (int)(end - line - 1), line + 1);
+        sprintf(value, "%.*s", (int)(end - line - 1), line + 1);
         return 1;
     }
     return 1;
 }
 
+int find_setting(const char *variable, const char *name, char *value)
+{
+    const char *given = getenv(variable);
+
+    if (!given || !*given)
+        return take_from_settings(name, value);
+    return snprintf(value, PATH_MAX, "%s", given) < PATH_MAX;
+}
+
 static int guess_cache(struct call *call)
 {
-    const char *variable = getenv("NVCCACHE_DIR"), *home = getenv("HOME");
-    char named[PATH_MAX] = "", path[2 * PATH_MAX];
+    const char *home = getenv("HOME");
+    char named[PATH_MAX], path[2 * PATH_MAX];
 
-    if (variable && strlen(variable) >= sizeof named)
-        return 0;
-    if (variable && *variable)
-        strcpy(named, variable);
-    else if (!take_from_settings(named))
+    if (!find_setting("NVCCACHE_DIR", "dir", named))
         return 0;
     if (!*named) {
         if (!find_base("XDG_CACHE_HOME", ".cache", path))
@@ -111,14 +118,21 @@ static int guess_cache(struct call *call)
     return make_absolute(path, call->cwd, call->cache);
 }
 
+/* Whether this was started under the name nvcc. */
+int is_masquerade(const struct call *call)
+{
+    const char *name = name_of(call->started);
+
+    return strncmp(name, "nvcc", 4) == 0 && strncmp(name, "nvccache", 8) != 0;
+}
+
 /* How many arguments come before nvcc's own; 0 under the name nvcc. */
 static int arguments_before(const struct call *call)
 {
     static const char *const own[] = OWN_NAMES;
-    const char *name = name_of(call->started);
     int index = 1;
 
-    if (strncmp(name, "nvcc", 4) == 0 && strncmp(name, "nvccache", 8) != 0)
+    if (is_masquerade(call))
         return 0;
     while (index < call->argc && is_one_of(name_of(call->argv[index]), own))
         index++;

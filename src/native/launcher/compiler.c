@@ -1,4 +1,4 @@
-/* Running the compiler when Python cannot. */
+/* Finding the compiler of a call, and running it when Python cannot. */
 
 #include "launcher.h"
 
@@ -29,58 +29,70 @@ static int is_ours(const char *path)
     return length > 0 && memmem(first, (size_t)length, SHIM_MARK, strlen(SHIM_MARK)) != NULL;
 }
 
-/* Record that this program starts another; false if it did so `most` times already. */
-static int note_tried(const char *path, int most)
+/* How often one program, given by its full path, was started among our ancestors. */
+static int times_tried(const char *path)
 {
     const char *tried = getenv(TRIED);
-    size_t length = strlen(path), before = tried ? strlen(tried) + 1 : 0;
-    char *noted = malloc(before + length + 1);
+    size_t length = strlen(path);
+    int times = 0;
 
-    if (!noted)
-        return 0;
     for (const char *entry = tried; entry; entry = strchr(entry, ':')) {
         entry += *entry == ':';
-        if (strncmp(entry, path, length) == 0 && (entry[length] == ':' || !entry[length]))
-            most--;
+        times += strncmp(entry, path, length) == 0 && (entry[length] == ':' || !entry[length]);
     }
-    sprintf(noted, "%s%s%s", tried ? tried : "", tried ? ":" : "", path);
-    return most > 0 && setenv(TRIED, noted, 1) == 0;
+    return times;
 }
 
-/* Execute a compiler, unless it is none or has started us; returns if it cannot be started. */
-static void become(const char *path, char **argv, int most)
+static int make_full(const char *path, char *full)
 {
-    char full[2 * ROOM], here[PATH_MAX] = "";
+    char here[PATH_MAX] = "";
+
+    if (*path != '/' && !getcwd(here, sizeof here))
+        return 0;
+    return snprintf(full, 2 * ROOM, "%s%s%s", here, *here ? "/" : "", path) < 2 * ROOM;
+}
+
+/* Whether a compiler is a program, not ours, and has not started us so often. */
+static int can_become(const char *path, int most)
+{
+    char full[2 * ROOM];
     struct stat status;
 
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || access(path, X_OK) != 0 || is_ours(path))
-        return;
-    if (*path != '/' && !getcwd(here, sizeof here))
-        return;
-    if (snprintf(full, sizeof full, "%s%s%s", here, *here ? "/" : "", path) >= (int)sizeof full)
-        return;
-    if (!note_tried(full, most))
-        return;
-    argv[0] = (char *)path;
-    execvp(path, argv); /* which runs a script without #! by sh */
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0 && !is_ours(path) &&
+           make_full(path, full) && times_tried(full) < most;
 }
 
-static void become_from_path(const char *name, char **argv)
+int find_on_path(const char *name, char *found)
 {
     const char *path = getenv("PATH");
-    char candidate[ROOM];
 
     for (const char *entry = path ? path : "/bin:/usr/bin"; entry; entry = strchr(entry, ':')) {
         int length;
 
         entry += *entry == ':';
         length = (int)strcspn(entry, ":");
-        if (length > PATH_MAX)
-            continue;
-        if (snprintf(candidate, sizeof candidate, "%.*s/%s", length ? length : 1, length ? entry : ".", name) <
-            (int)sizeof candidate)
-            become(candidate, argv, 1);
+        if (length < PATH_MAX &&
+            snprintf(found, ROOM, "%.*s/%s", length ? length : 1, length ? entry : ".", name) < ROOM &&
+            can_become(found, 1))
+            return 1;
     }
+    return 0;
+}
+
+void become(const char *path, char **words)
+{
+    const char *tried = getenv(TRIED);
+    char full[2 * ROOM], *before = tried ? strdup(tried) : NULL, *noted;
+
+    if (!make_full(path, full) || asprintf(&noted, "%s%s%s", tried ? tried : "", tried ? ":" : "", full) < 0)
+        return;
+    setenv(TRIED, noted, 1);
+    words[0] = (char *)path;
+    execvp(path, words); /* which runs a script without #! by sh */
+    if (before)
+        setenv(TRIED, before, 1);
+    else
+        unsetenv(TRIED);
 }
 
 static int is_name_of_compiler(const char *word)
@@ -93,26 +105,35 @@ static int is_name_of_compiler(const char *word)
     return 0;
 }
 
-/* Run the compiler of this call without nvccache: no build may fail because Python was removed or replaced. The
-   settings file is not read here; NVCCACHE_NVCC counts. */
-void run_compiler(const char *started, char **argv)
+/* By the rules of real_nvcc.py. */
+char **find_compiler(const struct call *call, char *found)
 {
-    const char *own = name_of(started), *named;
+    char **words = call->argv, named[PATH_MAX] = "";
 
-    if (strncmp(own, "nvcc", 4) == 0 && strncmp(own, "nvccache", 8) != 0) {
-        named = getenv("NVCCACHE_NVCC");
-        if (!named || !*named)
-            named = "nvcc";
+    if (is_masquerade(call)) {
+        if (!find_setting("NVCCACHE_NVCC", "nvcc", named) || !*named)
+            strcpy(named, "nvcc");
     } else {
         do
-            named = *++argv;
-        while (named && strcmp(name_of(named), "nvccache") == 0);
-        if (!named || *named == '-' || !(strchr(named, '/') || is_name_of_compiler(named)))
-            return;
+            words++;
+        while (*words && strcmp(name_of(*words), "nvccache") == 0);
+        if (!*words || **words == '-' || strlen(*words) >= sizeof named ||
+            !(strchr(*words, '/') || is_name_of_compiler(*words)))
+            return NULL;
+        strcpy(named, *words);
     }
     if (strchr(named, '/') && !is_ours(named)) {
-        become(named, argv, NESTED); /* this one or nothing */
-        return;
+        strcpy(found, named);
+        return can_become(found, NESTED) ? words : NULL; /* this one or nothing */
     }
-    become_from_path(strcmp(name_of(named), "nvccache") == 0 ? "nvcc" : name_of(named), argv);
+    return find_on_path(strcmp(name_of(named), "nvccache") == 0 ? "nvcc" : name_of(named), found) ? words : NULL;
+}
+
+/* Run the compiler of this call without nvccache: no build may fail because Python was removed or replaced. */
+void run_compiler(const struct call *call)
+{
+    char found[ROOM], **words = find_compiler(call, found);
+
+    if (words)
+        become(found, words);
 }

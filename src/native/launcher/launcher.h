@@ -2,8 +2,9 @@
    for all others. Each file calls only functions of files below it here (tests/test_native.py):
 
    nvccache.c   the order of steps
+   script.c     running an nvcc that is a script
    python.c     finding and starting Python
-   compiler.c   running the compiler where there is no Python
+   compiler.c   finding the compiler, and running it where there is no Python
    replay.c     the replay, from the record to the streams
    products.c   writing products
    event.c      the line of the event log, with the build that the call belongs to
@@ -60,8 +61,16 @@ int find_folder(const char *started, char *folder);
 void start_python(const char *folder, const struct call *call);
 void release_loader_variables(void); /* of a Python that could not load nvccache */
 
-/* compiler.c: returns if none can be started */
-void run_compiler(const char *started, char **argv);
+/* script.c */
+int leave_script(struct call *call);
+/* returns if Python must handle the call */
+void run_script(const struct call *call, const char *folder, int is_within);
+
+/* compiler.c: what is found has ROOM bytes; the words of a compiler are those of the call from its name on */
+int find_on_path(const char *name, char *found);
+char **find_compiler(const struct call *call, char *found);
+void become(const char *path, char **words); /* returns if it cannot be started, as the next does */
+void run_compiler(const struct call *call);
 
 /* replay.c: returns if Python must handle the call */
 void answer_by_record(struct call *call);
@@ -94,6 +103,8 @@ int is_stale(const struct stat *status, const struct timespec *now);
 
 /* call.c */
 int describe_call(struct call *call);
+int is_masquerade(const struct call *call);
+int find_setting(const char *variable, const char *name, char *value);
 
 /* text.c */
 const char *name_of(const char *path);

@@ -22,6 +22,7 @@ int main(int argc, char **argv)
     static struct call call;
     const char *started = (const char *)getauxval(AT_EXECFN);
     char folder[PATH_MAX] = "", *fault = getenv(FAULT);
+    int is_within;
 
     clock_gettime(CLOCK_REALTIME, &call.began);
     clock_gettime(CLOCK_MONOTONIC, &call.since);
@@ -32,18 +33,21 @@ int main(int argc, char **argv)
         fault = strdup(fault);
         unsetenv(FAULT);
         release_loader_variables();
-        run_compiler(started, argv);
+        run_compiler(&call);
         fprintf(stderr, "nvccache: %s\n", fault ? fault : "cannot be loaded");
         return 127;
     }
+    is_within = argc > 0 && leave_script(&call);
     answer_by_record(&call);
     if (!find_folder(started, folder)) {
         fprintf(stderr, "nvccache: cannot find out where `%s` is\n", started);
         return 127;
     }
+    if (argc > 0)
+        run_script(&call, folder, is_within);
     start_python(folder, &call);
     if (argc > 0)
-        run_compiler(started, argv);
+        run_compiler(&call);
     fprintf(stderr, "nvccache: no Python to start: neither `%s/python3` nor the one that `%s/" SCRIPT "` names\n", folder,
             folder);
     return 127;

@@ -287,7 +287,6 @@ void observer_add(char kind, int directory, const char *text, int count, const l
 
     if (is_full || !text || (!*text && directory == AT_FDCWD))
         return;
-    observer_looks(kind);
     if (!enter())
         return;
     if (!has_started) {

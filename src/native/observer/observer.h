@@ -30,7 +30,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 8
+#define LOG_VERSION 9
 
 #pragma GCC visibility push(hidden)
 
@@ -77,8 +77,7 @@ void observer_compose_start(void);
 void observer_add_given(void);
 void observer_add_variables(char *const *variables);
 
-#define OF_NVCC 2                         /* as in observation/observer.py; 1 is of a host compiler */
-extern int observer_rehearses;            /* this is a rehearsal, and of what */
+extern int observer_rehearses;            /* this is a rehearsal */
 void observer_set_rehearsal(const char *directory, size_t length);
 void observer_changes(void);              /* this process is about to change a file, or may be, or to stay */
 void observer_opens(const char *path, int flags);
@@ -86,7 +85,6 @@ void observer_takes_input(const struct stat *status);
 void observer_starts(const char *path, char *const *words, char *const *variables);
 int observer_is_compiler(const char *real, const char *path);
 void observer_begins(const char *real, const char *path);
-void observer_looks(char kind);
 
 void observer_objects(void);              /* record what is loaded */
 void observer_loads(void);                /* the program is about to load something */

@@ -67,18 +67,8 @@ QUESTION(pid_t, getpid, (void), (), 0)
 QUESTION(ssize_t, getrandom, (void *room, size_t size, unsigned flags), (room, size, flags), 0)
 QUESTION(int, getentropy, (void *room, size_t size), (room, size), 0)
 
-/* For rehearsals of nvcc: whether a stream is a terminal, with its inode. A shell asks this of its script. */
-static void asked_for_terminal(int descriptor)
-{
-    struct stat status;
-
-    observer_uses(descriptor);
-    if (observer_rehearses == OF_NVCC && raw_call(SYS_fstat, descriptor, (long)&status, 0, 0, 0, 0) >= 0)
-        asked("isatty", (long)status.st_ino);
-}
-
 #define TERMINAL(type, failure, name, parameters, arguments) \
-    BEFORE(asked_for_terminal(descriptor), type, failure, name, parameters, arguments)
+    BEFORE(observer_uses(descriptor), type, failure, name, parameters, arguments)
 
 TERMINAL(int, 0, isatty, (int descriptor), (descriptor))
 TERMINAL(int, -1, tcgetattr, (int descriptor, struct termios *state), (descriptor, state))

@@ -3,20 +3,17 @@
    The directory of the log then has a file `rehearsal`. A process that starts a compiler records its start, as the
    compiler itself would, and ends; from then on (`rehearsed` exists) no other program may be started. Nothing is changed
    before that: a process that is about to make, change or remove a file, or to start a program after the compiler, ends
-   silently, and the incomplete log rejects the rehearsal.
-
-   An nvcc that is a script is not run again for the compile itself. So its rehearsal also ends silently if a process
-   looks at any file after nvcc, which has made nothing here; and queries of terminals are recorded. */
+   silently, and the incomplete log rejects the rehearsal. */
 
 #include "observer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-int observer_rehearses;  /* what the rehearsal looks for, or 0 */
+int observer_rehearses;
 
 static char rehearsed[PATH_MAX];
-static const char *const host_compilers[] = {"gcc", "g++", "clang", "c++"}, *const nvcc[] = {"nvcc"};
+static const char *const host_compilers[] = {"gcc", "g++", "clang", "c++"};
 static struct {
     uint64_t device, inode;
 } of_caller[32];
@@ -28,11 +25,10 @@ static __attribute__((noreturn)) void leave_without_a_word(int status)
         raw_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-/* For the directory of the log, with a trailing slash. The file says what is looked for, and identifies the
-   descriptors that the caller has opened by their devices and inodes. */
+/* For the directory of the log, with a trailing slash. The file identifies the descriptors that the caller has opened
+   by their devices and inodes. */
 void observer_set_rehearsal(const char *directory, size_t length)
 {
-    uint64_t sought = 0;
     long descriptor, got;
 
     if (length + sizeof "rehearsed" > sizeof rehearsed)
@@ -43,8 +39,7 @@ void observer_set_rehearsal(const char *directory, size_t length)
     memcpy(rehearsed + length, "rehearsed", sizeof "rehearsed");
     if (descriptor < 0)
         return;
-    raw_call(SYS_read, descriptor, (long)&sought, sizeof sought, 0, 0, 0);
-    observer_rehearses = (int)sought;
+    observer_rehearses = 1;
     got = raw_call(SYS_read, descriptor, (long)of_caller, sizeof of_caller, 0, 0, 0);
     count_of_caller = got > 0 ? (size_t)got / sizeof *of_caller : 0;
     raw_close((int)descriptor);
@@ -75,17 +70,18 @@ void observer_opens(const char *path, int flags)
         leave_without_a_word(1);
 }
 
-/* Whether a compiled program's name contains one of these; `real` is its path with links resolved. */
-static int is_program(const char *real, const char *path, const char *const *parts, size_t count)
+/* As toolchain.is_compiler: a compiled gcc or clang; `real` is its path with links resolved. */
+int observer_is_compiler(const char *real, const char *path)
 {
     const char *name = strrchr(real, '/');
     char magic[4] = "";
     long descriptor;
+    size_t count = sizeof host_compilers / sizeof *host_compilers;
     int is_named = 0;
 
     while (count--)
-        is_named |= strstr(name ? name + 1 : real, parts[count]) != NULL;
-    if (!is_named || strstr(name ? name + 1 : real, "nvccache"))
+        is_named |= strstr(name ? name + 1 : real, host_compilers[count]) != NULL;
+    if (!is_named)
         return 0;
     descriptor = raw_openat(AT_FDCWD, path, O_RDONLY);
     if (descriptor < 0)
@@ -95,36 +91,16 @@ static int is_program(const char *real, const char *path, const char *const *par
     return !memcmp(magic, "\177ELF", 4);
 }
 
-#define IS_ONE_OF(parts) is_program(real, path, parts, sizeof parts / sizeof *parts)
-
-/* As toolchain.is_compiler: a compiled gcc or clang. */
-int observer_is_compiler(const char *real, const char *path)
-{
-    return IS_ONE_OF(host_compilers);
-}
-
-static int is_sought(const char *real, const char *path)
-{
-    return observer_rehearses == OF_NVCC ? IS_ONE_OF(nvcc) : observer_is_compiler(real, path);
-}
-
 /* A program begins whose start was not observed: it must not be the one looked for. */
 void observer_begins(const char *real, const char *path)
 {
-    if (observer_rehearses && is_sought(real, path))
+    if (observer_rehearses && observer_is_compiler(real, path))
         leave_without_a_word(1);
 }
 
 static int is_rehearsed(void)
 {
     return raw_call(SYS_faccessat, AT_FDCWD, (long)rehearsed, F_OK, 0, 0, 0) >= 0;
-}
-
-/* Records of these kinds are looks at files. */
-void observer_looks(char kind)
-{
-    if (observer_rehearses == OF_NVCC && strchr("oashlrdvw", kind) && is_rehearsed())
-        leave_without_a_word(1);
 }
 
 static long real_path_of(const char *path, char *room)
@@ -151,7 +127,7 @@ void observer_starts(const char *path, char *const *words, char *const *variable
         return;
     if (is_rehearsed())
         leave_without_a_word(1);
-    if (real_path_of(path, room) <= 0 || !is_sought(room, path))
+    if (real_path_of(path, room) <= 0 || !observer_is_compiler(room, path))
         return;
     observer_flush();  /* the start of a program begins a batch */
     observer_add('B', NO_PATH, room, 2, (long[]){LOG_VERSION, parent});

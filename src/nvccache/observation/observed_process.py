@@ -54,15 +54,6 @@ def for_all(path: str, directory: str) -> str:
     return path
 
 
-@dataclass(frozen=True, slots=True)
-class Inherited:
-    """What a program inherits in addition to its arguments and variables (observer/process.c)."""
-
-    limits: int  # digest of limits and umask
-    surroundings: int  # digest of priority and user
-    streams: tuple[int, ...]  # inodes of the three
-
-
 @dataclass(slots=True)
 class Process:
     """One program that ran, with what its forked children did before they executed other programs.
@@ -73,7 +64,7 @@ class Process:
     program: str
     arguments: list[str] = field(default_factory=list)
     directory: str = ""
-    inherited: Inherited | None = None
+    limits: int | None = None  # digest of limits and umask (observer/process.c)
     environ: dict[str, str] = field(default_factory=dict)  # only of compilers
     has_long_variable: bool = False  # one whose value is not in `environ`
     files: dict[str, Signature] = field(default_factory=dict)  # regular files that were opened

@@ -92,13 +92,12 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, VARIABLE: preloaded, SCRATCH_VARIABLE: watched_directory}
 
 
-def rehearse(watched_directory: str, inherited_descriptors: Iterable[tuple[int, int]], of_nvcc: bool) -> None:
-    """Make the run a rehearsal: it ends where a host compiler, or nvcc, starts or reads an inherited file.
+def rehearse(watched_directory: str, inherited_descriptors: Iterable[tuple[int, int]]) -> None:
+    """Make the run a rehearsal: it ends where a host compiler starts or an inherited file is read.
 
     Inherited files are given by device and inode. Raises OSError.
     """
     with open(os.path.join(watched_directory, _REHEARSAL), "xb") as stream:
-        stream.write(struct.pack("=Q", 2 if of_nvcc else 1))
         for device, inode in inherited_descriptors:
             stream.write(struct.pack("=QQ", device, inode))
 
@@ -172,16 +171,14 @@ class Watch:
         handle.end(signal.SIGKILL)
         watchdog.kill_tools(self._scratch)  # including orphans
 
-    def rehearse(
-        self, argv: Sequence[str], environ: Mapping[str, str], of_nvcc: bool = False
-    ) -> tuple[Completed, Log]:
-        """Run a wrapper up to where it starts a compiler, or nvcc; raises OSError."""
+    def rehearse(self, argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Completed, Log]:
+        """Run a wrapper up to where it starts a compiler; raises OSError."""
         program = toolchain.resolve(argv[0], environ.get("PATH", ""))
         if looks_for_observer(program):
             return process.Completed(0, b"", b"", 0.0), Log("", argv[0], _MENTIONED)
         directory, began_ns = self._next_directory(), time.time_ns()
         armed = arm(directory, environ)
-        rehearse(directory, kernel_files.inherited_descriptors(), of_nvcc)
+        rehearse(directory, kernel_files.inherited_descriptors())
         handle = process.Handle()
         # A wrapper may wait forever for a compiler that does not run.
         limit = threading.Timer(LONGEST_REHEARSAL, self._end, (handle,))

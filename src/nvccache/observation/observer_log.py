@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 
 from nvccache.files import signatures
 from nvccache.files.signatures import Signature
-from nvccache.observation.observed_process import GENERATED_FILES, Inherited, Process, ProcessTree
+from nvccache.observation.observed_process import GENERATED_FILES, Process, ProcessTree
 from nvccache.values import dataclass, field
 
-VERSION = 8  # LOG_VERSION in observer/observer.h
+VERSION = 9  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _MOST_INODES = (1 << 64) - 1
@@ -143,7 +143,7 @@ class _Reader:
         elif kind == "j":
             process.uses_descriptor = True
         elif kind == "E":
-            process.inherited = Inherited(numbers[0], numbers[1], tuple(numbers[2:]))
+            process.limits = numbers[0]
         elif kind == "A":
             process.arguments.append(text)
         else:

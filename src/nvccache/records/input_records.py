@@ -211,18 +211,6 @@ def programs_in(record: bytes) -> list[tuple[str, str]]:
     return [(path, digest) for path, kind, digest in read if kind == PROGRAM]
 
 
-def joined(one: InputRecord, other: InputRecord) -> InputRecord:
-    """Both records as one, for a replay record."""
-    made = InputRecord()
-    lists = ("files", "digests", "signatures", "directories", "directory_signatures", "names")
-    for name in (*lists, "cache_signatures", *(fact.name for fact in FACTS)):
-        setattr(made, name, [*getattr(one, name), *getattr(other, name)])
-    made.kinds = one.kinds + other.kinds
-    made.search_path = one.search_path or other.search_path
-    made.identities = presence.identities(sorted({path for path, _ in made.identities}))
-    return made
-
-
 def forget_parents_of(directory: str, input_record: InputRecord) -> None:
     """Drop the name of a directory and of its parents from the names looked up.
 

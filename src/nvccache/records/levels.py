@@ -30,37 +30,22 @@ _SAMPLE = 16  # one in about this many hits accounts for the bytes that all add
 
 
 def answer(request: Request) -> Answer | Bypass | None:
-    """Answer a call from the records, or bypass it; None if it has to be compiled.
+    """Answer a call from the records, or bypass it; None if it has to be compiled. Parses its arguments."""
+    from nvccache.commandline import invocation
 
-    None also for a script whose compile is not in the cache: a record must not decide what is run.
-    """
     if sys.stdin is None:
         return _bypass("standard_input", "closed")  # nvcc fails
     if not can_make_temporary_files(request.environ):
         return _bypass("no_temporary_files", request.environ.get("TMPDIR", ""))  # nvcc reports it
     if has_little_memory():
         return _bypass("little_memory")
-    cache = Store(directory.of(request.config), request.config.readonly)
-    if not request.is_script:
-        return answer_compiled(request, cache)
-    if request.config.recache:
-        return None
-    from nvccache.records import scripted
-
-    compiled = scripted.known(request, cache)
-    return answer_compiled(compiled, cache) if compiled else None
-
-
-def answer_compiled(request: Request, cache: Store) -> Answer | Bypass | None:
-    """The same for a call of an nvcc that is no script: its arguments are parsed."""
-    from nvccache.commandline import invocation
-
     config, parsed = request.config, invocation.parse(request.arguments, request.environ)
     if isinstance(parsed, invocation.Bypass):
         return parsed
     if parsed.is_query and not _can_be_written(not parsed.output, has_messages=False):
         return _bypass("query_streams")
     request.invocation = parsed
+    cache = Store(directory.of(config), config.readonly)
     found = None
     if not config.recache:
         found = _answer_parsed(request, cache)

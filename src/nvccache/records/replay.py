@@ -53,13 +53,6 @@ def add_of_process(
     name = sys._xoptions.get("nvccache-replay")
     if not isinstance(name, str):
         return
-    if request.script:  # the call is the script's, with the inputs of its rehearsal
-        from nvccache.records import input_records
-
-        request = request.script
-        if not request.input_record:
-            return
-        input_record = input_records.joined(input_record, request.input_record)
     add(name, sys.argv, request, input_record, answer, cache, since_ns)
 
 

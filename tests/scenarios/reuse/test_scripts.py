@@ -1,4 +1,4 @@
-"""Scripts as host compilers and as nvcc: what is found behind each kind, and never more.
+"""Scripts as host compilers: what is found behind each kind, and never more.
 
 The wrappers resemble those of build systems: one exec; Nix's (bash, reads files, loops over its
 arguments), Spack's (another command line for each mode), MPICH's (starts the compiler, and ends as it did),
@@ -8,16 +8,14 @@ a launcher such as ccache, and Python.
 from __future__ import annotations
 
 import dataclasses
-import re
 import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from scenarios.support.both_ways import both_ways
-from scenarios.support.cases import KERNEL, OLD_ENOUGH, Change, call, each
+from scenarios.support.cases import KERNEL
 from scenarios.support.observed_wrappers import script
 from workspaces import Counters, Workspace
 
@@ -290,106 +288,3 @@ def test_a_wrapper_that_looks_at_intermediates_is_not_relied_on(workspace: Works
     else:
         workspace.write("a.cu", '#include "MARKED/a.h"\n' + SOURCE)
     compiled(workspace, *options, "-c", "a.cu", "-o", "a.o")
-
-
-NAMED = """#ifndef VALUE
-#define VALUE 0
-#endif
-#define TEXT_OF(value) #value
-#define TEXT(value) TEXT_OF(value)
-__global__ void kernel(int *x) { *x = VALUE; }
-const char *launch() { return "value-" TEXT(VALUE); }
-"""
-CALL = call("-arch=sm_75")
-ONE, TWO = "-DVALUE=1", "-DVALUE=2"
-LAST = 'if [ "$last" = -arch=sm_75 ] || [ "$last" = g++ ]; then set -- "$@" {more}; fi'
-
-
-def putting(text: str, option: str, nvcc: str, name: str, first: str = "#!/bin/sh") -> Change:
-    """A script called nvcc; `{nvcc}` in its text is the real one, `{more}` an option."""
-    return script(text.replace("{nvcc}", nvcc).replace("{more}", option), name, first)
-
-
-# Each becomes nvcc, with an option.
-HANDS_ON = {
-    "a search path": 'export LD_LIBRARY_PATH={work} PATH="$PATH:{work}"\nexec "{nvcc}" {more} "$@"',
-    "a file that it sources": '. "$(dirname "$0")/settings"\nexec "{nvcc}" $FLAGS "$@"',
-    "it waits for nvcc": '"{nvcc}" {more} "$@"',
-}  # fmt: skip
-# Each does what the dry run would not show, or what cannot be determined.
-REMAINS = {
-    "it works on afterwards": '"{nvcc}" {more} "$@"\nstatus=$?\necho > {work}/after\nexit $status',
-    "it looks at what was made": '"{nvcc}" {more} "$@"\nif [ -s a.o ]; then echo > {work}/after; fi',
-    "a trap": 'trap "echo > {work}/after" EXIT\n"{nvcc}" {more} "$@"',
-    "a terminal": 'if [ -t 2 ]; then COLOUR={more}; fi\nexec "{nvcc}" $COLOUR {more} "$@"',
-    "the mask of modes": 'umask 077\nexec "{nvcc}" {more} "$@"',
-    "where messages go": 'exec "{nvcc}" {more} "$@" 2>&1',
-}
-
-
-def put_nvcc(what: str, option: str, nvcc: str) -> Change:
-    text = (HANDS_ON | REMAINS)[what]
-    changes = [putting(text, option, nvcc, "bin/nvcc"), script(f"FLAGS={option}", "bin/settings")]
-    return each(*changes)
-
-
-def use(workspace: Workspace, text: str, first: str = "#!/bin/sh") -> None:
-    """Make a script with this text nvcc, and write a source."""
-    script(text, "bin/nvcc", first)(workspace)
-    workspace.nvcc = str(workspace.directory / "bin/nvcc")
-    (workspace.directory / "a.cu").write_text(NAMED)
-
-
-def compiled_by_script(workspace: Workspace, *, cached: bool) -> tuple[bytes, bool, str]:
-    """The value in the object, whether the script continued afterwards, and the outcome."""
-    for name in ("a.o", "a.d", "after"):
-        (workspace.directory / name).unlink(missing_ok=True)
-    run = workspace.cached if cached else workspace.plain
-    result, counters = workspace.since(lambda: run(*CALL.argv(workspace)))
-    assert result.status == 0, result.stderr
-    found = re.search(rb"value-\d", (workspace.directory / "a.o").read_bytes())
-    assert found
-    outcome = " ".join([counters.outcome, *counters.bypass_reasons]) if cached else ""
-    return found[0], (workspace.directory / "after").exists(), outcome
-
-
-def compile_and_edit(workspace: Workspace, what: str) -> list[str]:
-    """The outcomes of two calls, and of two more after the script was edited."""
-    real, workspace.nvcc = workspace.nvcc, str(workspace.directory / "bin/nvcc")
-    (workspace.directory / "a.cu").write_text(NAMED)
-    outcomes, values = [], []
-    for option in (ONE, TWO):
-        put_nvcc(what, option, real)(workspace)
-        for _ in range(2):
-            time.sleep(OLD_ENOUGH)
-            *expected, _ = compiled_by_script(workspace, cached=False)
-            *made, outcome = compiled_by_script(workspace, cached=True)
-            assert made == expected, outcome
-            outcomes.append(outcome)
-        values.append(expected[0])
-    assert values == [b"value-1", b"value-2"]
-    return outcomes
-
-
-@pytest.mark.by_default("a search path", "it waits for nvcc")
-@pytest.mark.parametrize("what", HANDS_ON)
-def test_a_script_that_becomes_nvcc_is_seen_through(workspace: Workspace, what: str) -> None:
-    first, second, third, fourth = compile_and_edit(workspace, what)
-    assert (first, second, fourth) == ("miss", "direct_hit", "direct_hit")
-    assert third in ("partial_hit", "miss")
-
-
-@pytest.mark.by_default("it looks at what was made", "a terminal", "where messages go")
-@pytest.mark.parametrize("what", REMAINS)
-def test_a_script_that_does_more_runs_as_it_is(workspace: Workspace, what: str) -> None:
-    assert compile_and_edit(workspace, what) == ["bypass scripted_nvcc"] * 4
-
-
-def test_a_script_that_works_elsewhere_runs_as_it_is(workspace: Workspace) -> None:
-    use(workspace, f'cd inner\nexec "{workspace.nvcc}" "$@"')
-    (workspace.directory / "inner").mkdir()
-    (workspace.directory / "inner" / "a.cu").write_text(NAMED)
-    result, counters = workspace.since(lambda: workspace.cached(*CALL.argv(workspace)))
-    assert (result.status, counters.bypass_reasons) == (0, {"scripted_nvcc": 1}), result.stderr
-    assert (workspace.directory / "inner" / "a.o").exists()
-    assert not (workspace.directory / "a.o").exists()

@@ -180,20 +180,6 @@ def test_the_version_is_that_of_the_nvcc_that_is_there(inputs: Workspace) -> Non
     assert b"99.9" in inputs.cached("--version").stdout
 
 
-def test_a_version_that_changes_meanwhile_is_not_believed(inputs: Workspace) -> None:
-    """An nvcc that is replaced while it answers; and one that has been just now."""
-    script = f"{inputs.directory}/bin/nvcc"
-    text = f"#!/bin/sh\n# old\nsed -i '2s/old/new/' {script}\nexec '{inputs.nvcc}' \"$@\"\n"
-    path = inputs.write("bin/nvcc", text)
-    path.chmod(0o755)
-    inputs.nvcc = str(path)
-    for _ in range(2):
-        path.write_text(text)
-        _, counters = inputs.since(lambda: inputs.cached("--version"))
-        assert counters.outcome == "bypass"
-        assert "# new" in path.read_text()
-
-
 def test_a_file_that_is_there_is_written_into(inputs: Workspace) -> None:
     argv = ["-MM", "-o", "a.d", "a.cu", *INCLUDED]
     inputs.cached(*argv)
@@ -239,31 +225,6 @@ def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, 
         assert (result.status, counters.outcome) == (0, "query_miss"), result.stderr
     explained = inputs.run([sys.executable, "-m", "nvccache", "explain", source]).stdout.decode()
     assert reason in explained
-
-
-FOUND = ("query_miss", "query_hit")
-LEFT_ALONE = ("bypass", "bypass")
-SCRIPTS = {
-    "one that chooses by its arguments": ('test "$1" = -E; exec "{nvcc}" "$@"', FOUND),
-    "one that waits": ('"{nvcc}" "$@"', FOUND),
-    "one that looks for a terminal": (
-        'test -t 1 && export NVCC_PREPEND_FLAGS=-V\nexec "{nvcc}" "$@"',
-        LEFT_ALONE,
-    ),
-    "one that tells the time": ('date +%N; exec "{nvcc}" "$@"', LEFT_ALONE),
-}
-
-
-@pytest.mark.by_default("one that chooses by its arguments", "one that looks for a terminal")
-@pytest.mark.parametrize("case", SCRIPTS)
-def test_an_nvcc_that_is_a_script(inputs: Workspace, case: str) -> None:
-    text, outcomes = SCRIPTS[case]
-    path = inputs.write("bin/nvcc", f"#!/bin/sh\n{text.format(nvcc=inputs.nvcc)}\n")
-    path.chmod(0o755)
-    inputs.nvcc = str(path)
-    for outcome in outcomes:
-        result, counters = inputs.since(lambda: inputs.cached("-M", "a.cu", *INCLUDED))
-        assert (result.status, counters.outcome) == (0, outcome)
 
 
 # What a shell is to do with a call, `{call}`; the status goes to standard error.

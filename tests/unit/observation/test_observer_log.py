@@ -10,7 +10,7 @@ import time
 import pytest
 
 from nvccache.observation import observer_log
-from nvccache.observation.observed_process import Inherited, Process
+from nvccache.observation.observed_process import Process
 from nvccache.observation.observer_log import Observation
 
 ROOT, CHILD, GRANDCHILD = 100, 101, 102
@@ -89,7 +89,7 @@ def test_every_kind_has_its_place(observe_one):
         "j 9\t",
     )
     assert (found.program, found.directory, found.arguments) == (PROGRAM, "/", [os.path.basename(PROGRAM)])
-    assert found.inherited == Inherited(5, -6, (7, 8, 9))
+    assert found.limits == 5
     assert found.files == {"/file": (1, 2, 5, 3, 4)}
     assert found.others == {"/place": DIRECTORY, "/dev/random": DEVICE}
     assert found.absent == {"/absent", "/file/below", "/no-program", "/not-listed", "/plugin.so"}

@@ -1,0 +1,218 @@
+/* Preloaded into an nvcc that is a script (launcher/script.c), and so into what the script starts: a process that
+   executes nvcc, a compiled program, executes the nvccache next to this library instead, with that nvcc as its first
+   argument:
+
+       execve("/cuda/bin/nvcc", {"nvcc", "-c", ...})  ->  execve(".../nvccache", {CALLED_BY_SCRIPT, "/cuda/bin/nvcc", "-c", ...})
+
+   Everything else passes through. A child of vfork shares its parent's memory, so nothing is allocated. If nvccache
+   cannot be executed, nvcc is. */
+
+#include "../observer/real.c"
+
+#include "redirect.h"
+
+#include <alloca.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define ROOM (PATH_MAX + NAME_MAX + 2)
+
+extern char **environ;
+
+static char nvccache[PATH_MAX]; /* empty where nothing is to be redirected */
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+__attribute__((constructor)) static void find_nvccache(void)
+{
+    const struct link_map *object = _r_debug.r_map;
+    char program[PATH_MAX] = "";
+
+    raw_readlink("/proc/self/exe", program, sizeof program - 1);
+    if (!strncmp(name_of(program), "nvccache", 8)) /* it runs the nvcc that it is given */
+        return;
+    while (object && object->l_ld != _DYNAMIC)
+        object = object->l_next;
+    if (object && strlen(object->l_name) < sizeof nvccache) {
+        strcpy(nvccache, object->l_name);
+        strcpy(nvccache + (name_of(nvccache) - nvccache), "nvccache"); /* shorter than the library's name */
+    }
+}
+
+/* The program that a name leads to on PATH, in `room`; or the name itself. */
+static const char *find_program(const char *name, char *const *variables, char *room)
+{
+    const char *directories = "/bin:/usr/bin", *end;
+    size_t length = strlen(name);
+
+    if (strchr(name, '/') || length > NAME_MAX)
+        return name;
+    for (; variables && *variables; variables++)
+        if (!strncmp(*variables, "PATH=", 5))
+            directories = *variables + 5;
+    for (;; directories = end + 1) {
+        size_t size;
+
+        end = strchrnul(directories, ':');
+        size = (size_t)(end - directories);
+        if (size < PATH_MAX) {
+            struct stat status;
+
+            memcpy(room, directories, size);
+            if (!size)
+                room[size++] = '.';
+            room[size++] = '/';
+            memcpy(room + size, name, length + 1);
+            if (!raw_call(SYS_faccessat, AT_FDCWD, (long)room, X_OK, 0, 0, 0) && !raw_stat(room, &status)
+                && S_ISREG(status.st_mode))
+                return room;
+        }
+        if (!*end)
+            return name;
+    }
+}
+
+static int is_compiled(const char *path)
+{
+    char magic[4] = "";
+    long descriptor = raw_openat(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+    if (descriptor < 0)
+        return 0;
+    raw_call(SYS_read, descriptor, (long)magic, sizeof magic, 0, 0, 0);
+    raw_close((int)descriptor);
+    return !memcmp(magic, "\177ELF", 4);
+}
+
+/* The nvcc that nvccache is to run instead of this program, or null. nvcc finds its toolkit by argv[0], a name on PATH
+   or a path, which must lead to the program itself. */
+static const char *nvcc_of(const char *path, char *const *words, char *const *variables)
+{
+    struct stat program, named;
+    char room[ROOM];
+    const char *name = name_of(path), *called;
+
+    if (!*nvccache || name == path || strncmp(name, "nvcc", 4) || !strncmp(name, "nvccache", 8) || !words || !words[0])
+        return NULL;
+    called = find_program(words[0], variables, room);
+    if (called == words[0] && !strchr(called, '/'))
+        return NULL;
+    if (raw_stat(path, &program) < 0 || raw_stat(called, &named) < 0 || program.st_dev != named.st_dev
+        || program.st_ino != named.st_ino || !is_compiled(path))
+        return NULL;
+    return strchr(words[0], '/') ? words[0] : path;
+}
+
+static size_t count_of(char *const *words)
+{
+    size_t count = 0;
+
+    while (words && words[count])
+        count++;
+    return count;
+}
+
+/* In a function with `words` and `variables`: the words of nvccache, if `path` is an nvcc to redirect. */
+#define REDIRECT(path) \
+    const char *nvcc = nvcc_of(path, words, variables); \
+    size_t size = nvcc ? count_of(words) * sizeof *words : 0; \
+    char **changed = alloca(size + 2 * sizeof *words); \
+    changed[0] = CALLED_BY_SCRIPT; \
+    changed[1] = (char *)(uintptr_t)nvcc; \
+    if (nvcc) \
+        memcpy(changed + 2, words + 1, size); /* with the null at the end */
+
+int execve(const char *path, char *const *words, char *const *variables)
+{
+    REAL(execve, -1)
+    REDIRECT(path)
+    if (nvcc)
+        real(nvccache, changed, variables);
+    return real(path, words, variables);
+}
+
+int execvpe(const char *file, char *const *words, char *const *variables)
+{
+    char room[ROOM];
+    REAL(execvpe, -1)
+    REDIRECT(find_program(file, environ, room))
+    if (nvcc)
+        real(nvccache, changed, variables);
+    return real(file, words, variables);
+}
+
+int execv(const char *path, char *const *words)
+{
+    return execve(path, words, environ);
+}
+
+int execvp(const char *file, char *const *words)
+{
+    return execvpe(file, words, environ);
+}
+
+/* The arguments of execl and its variants, counted and then copied to the stack. */
+#define GATHER(words, first, list) \
+    const char *word; \
+    size_t count = 0; \
+    va_start(list, first); \
+    for (word = first; word; word = va_arg(list, const char *)) \
+        count++; \
+    va_end(list); \
+    char **words = alloca((count + 1) * sizeof *words); \
+    va_start(list, first); \
+    for (word = first, count = 0; word; word = va_arg(list, const char *)) \
+        words[count++] = (char *)(uintptr_t)word; \
+    words[count] = NULL;
+
+int execl(const char *path, const char *first, ...)
+{
+    va_list list;
+    GATHER(words, first, list)
+    va_end(list);
+    return execv(path, words);
+}
+
+int execlp(const char *file, const char *first, ...)
+{
+    va_list list;
+    GATHER(words, first, list)
+    va_end(list);
+    return execvp(file, words);
+}
+
+int execle(const char *path, const char *first, ...)
+{
+    va_list list;
+    GATHER(words, first, list)
+    char **variables = va_arg(list, char **);
+    va_end(list);
+    return execve(path, words, variables);
+}
+
+int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
+{
+    REAL(posix_spawn, ENOSYS)
+    REDIRECT(path)
+    if (nvcc && !real(pid, nvccache, actions, attributes, changed, variables))
+        return 0;
+    return real(pid, path, actions, attributes, words, variables);
+}
+
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
+{
+    char room[ROOM];
+    REAL(posix_spawnp, ENOSYS)
+    REDIRECT(find_program(file, environ, room))
+    if (nvcc && !real(pid, nvccache, actions, attributes, changed, variables))
+        return 0;
+    return real(pid, file, actions, attributes, words, variables);
+}

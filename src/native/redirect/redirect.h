@@ -1,0 +1,9 @@
+/* What the launcher and the library that it preloads into scripts share. */
+
+#ifndef REDIRECT_H
+#define REDIRECT_H
+
+#define LIBRARY "nvccache-redirect.so" /* next to the launcher */
+#define CALLED_BY_SCRIPT "nvccache (called by a script)" /* argv[0] of a redirected nvcc */
+
+#endif

@@ -1,0 +1,201 @@
+"""An nvcc that is a script: it runs each time, and the compile that it starts is answered from the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from installations import launcher_of_tree
+from scenarios.support.observed_wrappers import script
+from workspaces import Workspace
+
+pytestmark = pytest.mark.light
+SOURCE = """#if __has_include(<site.h>)
+#include <site.h>
+#endif
+#ifndef VALUE
+#define VALUE 0
+#endif
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
+__global__ void kernel(int *x) { *x = VALUE; }
+const char *launch() { return "value-" TEXT(VALUE); }
+"""
+BAD = SOURCE + "int a = b;\n"
+LINE = ("-arch=sm_75", "-c", "a.cu", "-o", "a.o")
+REUSED = ({"miss": 1}, {"direct_hit": 1})
+LEFT_ALONE = ({"bypass": 1}, {"bypass": 1})
+NOT_COUNTED: tuple[dict[str, int], dict[str, int]] = ({}, {})
+
+
+@dataclasses.dataclass(frozen=True)
+class Script:
+    """In its text `{nvcc}` is the real nvcc, `{folder}` its directory, and `{work}` the test's."""
+
+    text: str
+    first: str = "#!/bin/sh"
+    value: bytes = b"value-0"
+    outcomes: tuple[dict[str, int], dict[str, int]] = REUSED
+
+
+def python(call: str) -> Script:
+    return Script(f"import os, subprocess, sys\nargv = ['{{nvcc}}', *sys.argv[1:]]\n{call}", "#!{python}")
+
+
+SCRIPTS = {
+    "exec": Script('exec "{nvcc}" "$@"'),
+    "bash that waits and says something": Script(
+        '"{nvcc}" "$@"; status=$?; echo "it ended with $status" >&2; exit $status', "#!/bin/bash"
+    ),
+    "Python that waits": python("sys.exit(subprocess.run(argv).returncode)"),
+    "Python that spawns": python(
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn(argv[0], argv, os.environ), 0)[1]))"
+    ),
+    "Python's shell": python("sys.exit(os.system(' '.join(argv)) >> 8)"),
+    "by env": Script('exec "{nvcc}" "$@"', "#!/usr/bin/env bash"),
+    "another script": Script('exec "{work}/inner/nvcc" -DVALUE=1 "$@"', value=b"value-1"),
+    "further options": Script('exec "{nvcc}" -DVALUE=2 "$@"', value=b"value-2"),
+    "variables": Script('CPATH="{work}/site" NVCC_APPEND_FLAGS=-O1 exec "{nvcc}" "$@"', value=b"value-3"),
+    "another directory": Script('cd "{work}/elsewhere"; exec "{nvcc}" "$@"', value=b"value-4"),
+    "the mask and a limit": Script('umask 077; ulimit -n 200; exec "{nvcc}" "$@"'),
+    "a name on PATH": Script('PATH="{folder}:$PATH" exec nvcc "$@"'),
+    # By which plain nvcc has filled the cache.
+    "nvccache itself, by its name": Script(
+        'PATH="{work}/masquerade:{folder}:$PATH" exec nvcc "$@"', outcomes=({"direct_hit": 1},) * 2
+    ),
+    "the user's library": Script('. "{work}/settings"; exec "{nvcc}" "$@"'),
+    "a filter": Script(
+        '"{nvcc}" "$@" 2>&1 | sed s/undefined/UNDEFINED/; exit ${{PIPESTATUS[0]}}', "#!/bin/bash"
+    ),
+    "another status": Script('"{nvcc}" "$@" || exit 7'),
+    # nvcc would look for its toolkit by this name.
+    "another argv[0]": Script(
+        'exec -a "{work}/a.cu" "{nvcc}" "$@"', "#!/bin/bash", b"No such file", NOT_COUNTED
+    ),
+    "it reads LD_PRELOAD": Script(
+        'test -z "$LD_PRELOAD" || set -- -DVALUE=5 "$@"\nexec "{nvcc}" "$@"', outcomes=LEFT_ALONE
+    ),
+    "a shell that is linked statically": Script(
+        'exec "{nvcc}" "$@"', "#!{work}/static", outcomes=LEFT_ALONE
+    ),
+    "a shell that gets further rights": Script(
+        'exec "{nvcc}" "$@"', "#!{work}/set-group", outcomes=LEFT_ALONE
+    ),
+}  # fmt: skip
+
+
+def use(workspace: Workspace, which: Script) -> None:
+    """Make a script nvcc, with all that the scripts above need."""
+    real, work = workspace.nvcc, str(workspace.directory)
+    workspace.write("site/site.h", "#define VALUE 3\n")
+    workspace.write("settings", "export LD_PRELOAD=libm.so.6")
+    workspace.write("elsewhere/a.cu", SOURCE.replace("VALUE 0", "VALUE 4"))
+    script(f'exec "{real}" "$@"', "inner/nvcc")(workspace)
+    (workspace.directory / "masquerade").mkdir()
+    (workspace.directory / "masquerade/nvcc").symlink_to(launcher_of_tree())
+    text = which.text.format(nvcc=real, folder=Path(real).parent, work=work)
+    script(text, "bin/nvcc", which.first.replace("{work}", work))(workspace)
+    if "set-group" in which.first:
+        shell = shutil.copy("/bin/sh", f"{work}/set-group")
+        Path(shell).chmod(stat.S_ISGID | 0o755)
+    if "static" in which.first:
+        program = '#include <unistd.h>\nint main(int n, char **v) { (void)n; return execv("/bin/sh", v); }\n'
+        workspace.write("static.c", program)
+        argv = ["cc", "-static", "-o", f"{work}/static", f"{work}/static.c"]
+        if subprocess.run(argv, check=False, capture_output=True).returncode:
+            pytest.skip("nothing static can be linked here")
+    workspace.nvcc = f"{work}/bin/nvcc"
+
+
+def compiled(workspace: Workspace, *, cached: bool) -> tuple[object, dict[str, int]]:
+    """What a compile shows of itself, and the outcomes that were counted."""
+    objects = [workspace.directory / "a.o", workspace.directory / "elsewhere/a.o"]
+    for path in objects:
+        path.unlink(missing_ok=True)
+    run = workspace.cached if cached else workspace.plain
+    result, counters = workspace.since(lambda: run(*LINE))
+    made = [
+        (path.stat().st_mode, re.findall(rb"value-\d", path.read_bytes())) if path.exists() else None
+        for path in objects
+    ]
+    return (result, made), {name: count for name, count in counters.calls.items() if count}
+
+
+@pytest.mark.by_default(
+    "exec",
+    "bash that waits and says something",
+    "Python that waits",
+    "another script",
+    "variables",
+    "another directory",
+    "a name on PATH",
+    "nvccache itself, by its name",
+    "another argv[0]",
+    "a shell that is linked statically",
+)
+@pytest.mark.parametrize("which", SCRIPTS)
+def test_a_script_runs_and_its_compile_is_reused(workspace: Workspace, which: str) -> None:
+    use(workspace, SCRIPTS[which])
+    source = workspace.write("a.cu", SOURCE)
+    expected, _ = compiled(workspace, cached=False)
+    assert SCRIPTS[which].value in str(expected).encode()
+    for outcome in SCRIPTS[which].outcomes:
+        assert compiled(workspace, cached=True) == (expected, outcome)
+    source.write_text(BAD)
+    (workspace.directory / "elsewhere/a.cu").write_text(BAD)
+    expected, _ = compiled(workspace, cached=False)
+    assert compiled(workspace, cached=True)[0] == expected
+
+
+def test_a_script_can_call_nvcc_twice(workspace: Workspace) -> None:
+    use(workspace, Script('"{nvcc}" -DVALUE=1 "$@" && exec "{nvcc}" -DVALUE=2 "$@"'))
+    workspace.write("a.cu", SOURCE)
+    for outcome in ({"miss": 2}, {"direct_hit": 2}):
+        assert compiled(workspace, cached=True)[1] == outcome
+
+
+def test_a_script_found_by_a_masquerade(workspace: Workspace) -> None:
+    use(workspace, SCRIPTS["further options"])
+    workspace.write("a.cu", SOURCE)
+    work = workspace.directory
+    path = f"{work}/masquerade:{work}/bin:{workspace.environ['PATH']}"
+    for outcome in ("miss", "direct_hit"):
+        _, counters = workspace.since(lambda: workspace.run(["nvcc", *LINE], PATH=path))
+        assert (counters.outcome, b"value-2" in (work / "a.o").read_bytes()) == (outcome, True)
+
+
+# A compiled nvcc that shows what it is given.
+SHOWING = r"""
+#include <stdio.h>
+#include <string.h>
+extern char **environ;
+int main(int argc, char **argv)
+{
+    for (int index = 0; index < argc; index++)
+        printf("%s\n", argv[index]);
+    for (char **entry = environ; *entry; entry++)
+        if (strncmp(*entry, "_NVCCACHE_TRIED=", 16) && strncmp(*entry, "_=", 2))
+            printf("%s\n", *entry);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("library", [None, "", "libm.so.6"])
+def test_nvcc_gets_the_environment_of_its_caller(workspace: Workspace, library: str | None) -> None:
+    """`--dryrun` is left to nvcc."""
+    workspace.write("cuda/nvcc.c", SHOWING)
+    workspace.nvcc = f"{workspace.directory}/cuda/nvcc"
+    subprocess.run(["cc", "-o", workspace.nvcc, f"{workspace.nvcc}.c"], check=True)
+    use(workspace, SCRIPTS["exec"])
+    if library is not None:
+        workspace.environ["LD_PRELOAD"] = library
+    plain, cached = (run("--dryrun", "a.cu") for run in (workspace.plain, workspace.cached))
+    assert sorted(cached.stdout.splitlines()) == sorted(plain.stdout.splitlines())
+    assert (cached.status, cached.stderr) == (0, b"")
