@@ -12,6 +12,7 @@ import pytest
 from hand_made_plans import PIPELINE, planned
 from nvccache import module_id
 from nvccache.plan.stages.tool import GENERATES_ID
+from scenarios.support.toolkits import HOST_OPTIONS
 
 KERNEL = "void first() {}\nnamespace { __global__ void k(int *p) { *p = 1; } }\n"
 
@@ -23,7 +24,17 @@ def compose(source: str = "/p/a.cu", outputs: tuple[str, ...] = ("a.o",), text: 
 def test_head_is_that_of_nvcc(nvcc: str, tmp_path: Path) -> None:
     source = tmp_path / "two-part näme.cu"
     source.write_text(KERNEL)
-    argv = [nvcc, "-cubin", str(source), "-keep", "-keep-dir", str(tmp_path), "-o", str(tmp_path / "out")]
+    argv = [
+        nvcc,
+        *HOST_OPTIONS,
+        "-cubin",
+        str(source),
+        "-keep",
+        "-keep-dir",
+        str(tmp_path),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     subprocess.run(argv, cwd=tmp_path, check=True)
     (written,) = tmp_path.glob("*.module_id")
     head = compose(str(source))[: -module_id._REST_DIGITS]

@@ -73,7 +73,7 @@ _Static_assert(sizeof(struct replay_product) == 40, "a gap");
 #define TAG_NAME "CACHEDIR.TAG"
 #define TAG "Signature: 8a477f597d28d172789f06886806bc55\n# This directory is a cache made by nvccache.\n"
 #define JOURNAL "journal"
-#define LOG "calls-v7.log"
+#define LOG "calls-v8.log"
 #define SHIM_MARK "# The nvcc shim of nvccache."
 #define TRIED "_NVCCACHE_TRIED"
 #define BOOT "/proc/sys/kernel/random/boot_id"

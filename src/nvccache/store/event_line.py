@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound="Record")
 
 FOLDER = "journal"
-LOGS = "calls-v7."
+LOGS = "calls-v8."
 LOG = f"{LOGS}log"
 LARGE = 4 * 1024**2  # bytes at which a call begins another log: some thousand calls
 PARTS, ITEMS = "\x1f", "\x1e"  # between the fields of a table within a field; between the items of a list
@@ -120,7 +120,6 @@ class StageEvent(Record):
     # The costs on another machine (events.RemoteCosts), or why it ran here instead, of EXECUTOR_FAULTS.
     away: str = ""
     cpu: float = 0.0  # CPU seconds of the tool, 0 if unknown
-    in_vain: float = 0.0  # spent on an earlier run of its tool, with a module id that was not nvcc's
 
     def __init__(
         self, kind: str, result: str, seconds: float, architecture: str = "", cpu: float = 0.0

@@ -138,14 +138,11 @@ def _current(root: Directory) -> _Stored:
 def _of_event(event: Event) -> Totals:
     """What one call adds to the totals."""
     stages: Totals = {}
-    wasted: Totals = {}
     executor: Totals = {"reasons": {}}
     for stage in event.stages:
         result = "miss" if not stage.is_hit else "replayed" if event.outcome == outcomes.DIRECT_HIT else "hit"
         saved = stage.cost if stage.is_hit else 0.0
         _add(stages, {stage.kind: {result: 1, "seconds_saved": saved, "seconds": events.tool_spent(stage)}})
-        if stage.in_vain:
-            _add(wasted, {"runs": 1, "seconds": stage.in_vain})
         if events.remote_costs(stage):
             _add(executor, {"sent": 1, "came_back": 1})
         if reason := events.why_here(stage):
@@ -159,7 +156,6 @@ def _of_event(event: Event) -> Totals:
         "seconds_spent": sum(map(events.tool_spent, event.stages)),
         "remote": _of_remote(event.remote) if event.remote else {},
         "executor": executor,
-        "in_vain": wasted,
         "stages": stages,
     }
 
@@ -192,7 +188,6 @@ def _document(stored: _Stored, stages: Iterable[str]) -> Totals:
         **dict.fromkeys(("seconds_spent", "seconds_saved"), 0),
         "remote": {**_of_remote(RemoteUse(0, 0, 0, 0)), "faults": {}},
         "executor": {"sent": 0, "came_back": 0, "reasons": {}},
-        "in_vain": {"runs": 0, "seconds": 0},
     }
     _add(document, {name: amount for name, amount in stored.totals.items() if name != "stages"})
     counted = stored.totals.get("stages", {})

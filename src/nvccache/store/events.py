@@ -1,8 +1,8 @@
 """Reads the event log: one event per call, oldest first.
 
     $NVCCACHE_DIR/journal/
-      calls-v7.log           one line per call (event_line.py)
-      calls-v7.<time>.log    the last two before, renamed at 4 MiB
+      calls-v8.log           one line per call (event_line.py)
+      calls-v8.<time>.log    the last two before, renamed at 4 MiB
 
 Says which calls are one build, and owns the JSON form. Lines that are not complete and well-formed are
 skipped.

@@ -63,12 +63,9 @@ def test_many_sums_of_tenths_stay_exact_to_the_microsecond():
 )  # fmt: skip
 def test_what_became_of_a_stage_that_was_sent_is_kept(where, away, costs, why_here):
     given = stage(away, where)
-    given.in_vain = 1.25
     call = Event("miss", started=1.0)
     call.stages = [given]
     found = event_line.event_of(event_line.line_of(call).strip(b"\n"))
     assert found
     (printed,) = events.to_json(found)["stages"]
     assert (printed["where"], printed["away"], printed["why_here"]) == (where, costs, why_here)
-    assert printed["in_vain"] == 1.25
-    assert event_totals.total([found, found])["in_vain"] == {"runs": 2, "seconds": 2.5}
