@@ -6,7 +6,9 @@ or, in a TU without one, holds the time and a process id, so that its objects di
 these tools read the file unless an option makes them write it, and otherwise do the same (CUDA 11.8 to 13.5,
 found by comparing all files). So nvccache composes the id before they run, with a rest that is made from
 
-    the names of outputs    relative to the working directory: two objects of a program are two files
+    the names of outputs    two objects of a program are two files. They are relative to the working directory
+                            if the source's path is absolute (CMake), so that build directories share results;
+                            with a relative one, the Makefiles of two directories may compile one source
     the text                of the first pass, without lines: or one file, compiled twice and moved
 
 and from nothing else: a macro that is not used, or an option of one tool, leaves the id as it is. Below a

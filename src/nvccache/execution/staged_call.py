@@ -76,12 +76,14 @@ class StagedCall:
     def _compose_id(self, stage: Stage) -> bytes:
         name = stage.name("source name")
         source = os.path.join(self.cwd, stage.name("source path") or name)  # CUDA 11.2 has only the name
-        if self.context.base and source.startswith(self.context.base + "/"):
+        is_below_base = bool(self.context.base) and source.startswith(self.context.base + "/")
+        start = self.cwd if is_below_base or os.path.isabs(name) else "/"
+        outputs = [os.path.relpath(path, start) for path in sorted(module_id.products_of(self.plan, stage))]
+        if is_below_base:
             source = os.path.relpath(source, self.cwd)
-        products = sorted(module_id.products_of(self.plan, stage))
         passes = [one for one in module_id.unit_of(self.plan, stage) if one.is_preprocessor]
         text = self.workspace.meaning_of(passes[0].outputs[0].path) if passes else ""
-        return module_id.compose(source, name, [os.path.relpath(path, self.cwd) for path in products], text)
+        return module_id.compose(source, name, outputs, text)
 
     def _id_in(self, path: str) -> bytes:
         stage, output = self.outputs.get(path, (None, None))

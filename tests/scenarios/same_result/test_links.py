@@ -109,6 +109,7 @@ PAIRS = {
     "one file to two outputs": ((".", "a.cu", "first.o"), (".", "a.cu", "second.o")),
     # As a recursive make does it: the same words, in two working directories.
     "one name in two directories": (("one", "a.cu", "a.o"), ("two", "a.cu", "a.o")),
+    "one file from two directories": (("one", "../a.cu", "a.o"), ("two", "../a.cu", "a.o")),
 }
 
 
