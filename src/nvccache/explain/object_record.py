@@ -81,7 +81,10 @@ def stored_form(
             pairs = [redaction.redacted_argument(texts)] if is_of_call else redaction.redacted_command(texts)
             parts = [(visible, "" if visible == whole else digest(whole)) for visible, whole in pairs]
         elif tag == "tool":
-            parts = [(program, texts[0]), *((path, "") for path in texts[1:])]
+            parts = [
+                (program, texts[0]),
+                *((each, "") if each[:1] == "/" else ("", each) for each in texts[1:]),
+            ]
         elif tag == "inputs":
             parts = list(zip(inputs, texts, strict=False))
         elif tag in ("files", "libraries"):

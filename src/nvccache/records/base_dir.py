@@ -15,6 +15,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MARK = "\1"
 _DELIMITERS = "=,:;\"' \t"  # characters that can precede or end a path within an option's value
 _JOINED_OPTIONS = ("-I", "-L")
@@ -80,6 +84,10 @@ class Relocation:
                 end = start + len(encoded)
             start = text.find(self.checkout, end)
         return text
+
+    def in_checkout(self, paths: Iterable[str]) -> list[str]:
+        """The paths that are in the checkout, encoded."""
+        return [self.encode(path) for path in paths if self.checkout and _is_below(path, self.checkout)]
 
     def mapped_directory(self, argument: str) -> list[str]:
         """The working directory as an argument maps it: `./one/build` for `-ffile-prefix-map=/base=.`.

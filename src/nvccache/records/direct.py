@@ -92,6 +92,7 @@ def components_of(
         argv = [token for argument in invocation.arguments for token in argument.tokens]
         mapped = [name for token in argv for name in relocation.mapped_directory(token)]
         components.append(("mapped directory", tuple(mapped)))
+        components.append(("search path", tuple(relocation.in_checkout(environ.get("PATH", "").split(":")))))
     if scope.endswith(SAME_OUTPUTS):
         components.append(("outputs", given))
         places = tuple(os.path.relpath(name, cwd) if name else "" for name in given)
