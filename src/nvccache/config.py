@@ -178,7 +178,8 @@ class Config:
     `1048576` is rejected, since its unit was probably forgotten."""
     base_dir: str = setting(as_path, "")
     """A directory above your checkouts, which then share compiles: paths in a checkout count relative to the
-    working directory. Module ids (Thrust, CUTLASS, `static` device variables) are made from relative paths."""
+    working directory. Module ids (Thrust, CUTLASS, `static` device variables) are made from relative
+    paths."""
     nvcc: str = setting(as_program, "")
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
     it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""

@@ -166,7 +166,7 @@ def test_one_file_in_two_configurations_moved_away_from_one_output(
         link(workspace, objects, mode)
 
 
-# What may change between two compiles to one name: the text of the first pass. Where it does not, the ids are equal.
+# What may change between two compiles to one name: the first pass's text. Where it does not, ids are equal.
 EDITS = {
     "host code": ("a.cu", "static int unused_by_any() { return 1; }\n"),
     "an included header": ("own.h", "static const int other = 2;\n"),
