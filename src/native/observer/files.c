@@ -24,7 +24,6 @@ static int lies(int directory, const char *path, int is_file)
 
 static void opens(int directory, const char *path, int flags)
 {
-    observer_opens(path, flags);
     if (flags & O_TRUNC && lies(directory, path, 1))
         observer_add('z', directory, path, 0, NULL);
 }
@@ -131,7 +130,6 @@ OPEN_STREAM(freopen64, (const char *path, const char *mode, FILE *old), (path, m
     int name parameters \
     { \
         REAL(name, -1) \
-        observer_changes(); \
         int descriptor = real arguments; \
         if (descriptor >= 0) \
             observer_opened_file(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, descriptor); \
@@ -150,7 +148,6 @@ MADE_UP(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flags))
 char *mkdtemp(char *path)
 {
     REAL(mkdtemp, NULL)
-    observer_changes();
     char *made = real(path);
 
     if (made) {
@@ -214,7 +211,6 @@ static void went(int directory, const char *path, int result)
     int name parameters \
     { \
         REAL(name, -1) \
-        observer_changes(); \
         int result = real arguments; \
         done; \
         return result; \
@@ -229,7 +225,6 @@ static void went(int directory, const char *path, int result)
     int name parameters \
     { \
         REAL(name, -1) \
-        observer_changes(); \
         int lay = lies(to, path, 0), result = real arguments; \
         went(from, old, result); \
         if (lay && !result) \
@@ -274,7 +269,6 @@ REMOVE(remove, (const char *path), (path), AT_FDCWD)
 int renameat2(int from, const char *old, int to, const char *path, unsigned flags)
 {
     REAL(renameat2, -1)
-    observer_changes();
     int lay = lies(to, path, 0), result = real(from, old, to, path, flags);
 
     if (flags & RENAME_EXCHANGE)

@@ -45,7 +45,6 @@ void observer_reads(const struct stat *status)
 {
     int descriptor;
 
-    observer_takes_input(status);
     for (descriptor = 0; descriptor <= LAST; descriptor++)
         if (is_given(descriptor, status)) {
             ADD_WORD('i', "", (long)status->st_dev, (long)status->st_ino);
@@ -60,12 +59,8 @@ void observer_uses(int descriptor)
 
     if (descriptor < FIRST || descriptor > LAST)
         return;
-    if (!status_of(descriptor, &status)) {
+    if (!status_of(descriptor, &status) || is_given(descriptor, &status))
         ADD_WORD('j', "", descriptor);
-    } else if (is_given(descriptor, &status)) {
-        observer_takes_input(&status);
-        ADD_WORD('j', "", descriptor);
-    }
     errno = kept;
 }
 

@@ -49,7 +49,6 @@ void observer_set_log(const char *directory)
     }
     memcpy(log_path, directory, length);
     memcpy(log_path + length, "/log", sizeof "/log");
-    observer_set_rehearsal(log_path, length + 1);
 }
 
 /* Take the lock; false in a signal handler that interrupted a wrapper holding it. */

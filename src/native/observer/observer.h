@@ -11,7 +11,6 @@
    input.c      use of the standard input and other inherited descriptors
    programs.c   starting other programs
    questions.c  queries of variables, the clock, the machine
-   rehearsal.c  running a wrapper no further than to the compiler that it starts
    raw.c        syscall(2) and other ways past the wrappers
    real.c       finding the wrapped functions */
 
@@ -30,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOG_VERSION 9
+#define LOG_VERSION 10
 
 #pragma GCC visibility push(hidden)
 
@@ -72,19 +71,6 @@ void observer_set_log(const char *directory); /* null if there is none */
 /* Under the lock of the log, for process.c. */
 void observer_compose(char kind, int directory, const char *text, size_t length, int count, const long *numbers);
 void observer_compose_start(void);
-
-/* Of a program that is to start: what it is given beside its arguments, and its variables. */
-void observer_add_given(void);
-void observer_add_variables(char *const *variables);
-
-extern int observer_rehearses;            /* this is a rehearsal */
-void observer_set_rehearsal(const char *directory, size_t length);
-void observer_changes(void);              /* this process is about to change a file, or may be, or to stay */
-void observer_opens(const char *path, int flags);
-void observer_takes_input(const struct stat *status);
-void observer_starts(const char *path, char *const *words, char *const *variables);
-int observer_is_compiler(const char *real, const char *path);
-void observer_begins(const char *real, const char *path);
 
 void observer_objects(void);              /* record what is loaded */
 void observer_loads(void);                /* the program is about to load something */

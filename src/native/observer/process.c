@@ -128,51 +128,6 @@ static void compose_arguments(void)
         raw_close((int)descriptor);
 }
 
-/* What a wrapper may change for the compiler that it executes, apart from arguments and environment: limits and umask. */
-static uint64_t digest_of_limits(void)
-{
-    uint64_t value = DIGEST_START;
-    long mask = raw_call(SYS_umask, 0, 0, 0, 0, 0, 0);
-    int number;
-
-    raw_call(SYS_umask, mask, 0, 0, 0, 0, 0);
-    value = digest_of(&mask, sizeof mask, value);
-    for (number = 0; number < RLIM_NLIMITS; number++) {
-        struct rlimit limit = {0, 0};
-        raw_call(SYS_prlimit64, 0, number, 0, (long)&limit, 0, 0);
-        value = digest_of(&limit, sizeof limit, value);
-    }
-    return value;
-}
-
-static void compose_given(void)
-{
-    observer_compose('E', NO_PATH, "", 0, 1, (long[]){(long)digest_of_limits()});
-}
-
-void observer_add_given(void)
-{
-    observer_add('E', NO_PATH, "", 1, (long[]){(long)digest_of_limits()});
-}
-
-/* Of a variable that is too long for a record, only the name, with a number. */
-void observer_add_variables(char *const *variables)
-{
-    char name[PATH_MAX];
-
-    for (; variables && *variables; variables++) {
-        size_t length = strcspn(*variables, "=");
-
-        if (strlen(*variables) < PATH_MAX) {
-            observer_add('V', NO_PATH, *variables, 0, NULL);
-        } else if (length < sizeof name) {
-            memcpy(name, *variables, length);
-            name[length] = '\0';
-            observer_add('V', NO_PATH, name, 1, (long[]){0});
-        }
-    }
-}
-
 static long exe(char *room)
 {
     long length = raw_readlink("/proc/self/exe", room, PATH_MAX - 1);
@@ -196,7 +151,6 @@ void observer_compose_start(void)
         observer_lose("the working directory has no path");
     else
         observer_compose('C', NO_PATH, path, (size_t)length - 1, 0, NULL);
-    compose_given();
     compose_arguments();
     add_names_of_variables();
 }
@@ -304,9 +258,6 @@ __attribute__((constructor)) static void start(void)
         observer_lose("libraries of LD_AUDIT are loaded, which nobody observes");
     if (exe(program) > 0)
         add_object(program, "/proc/self/exe");
-    if (observer_is_compiler(program, program))
-        observer_add_variables(environ);  /* which a wrapper may have set */
-    observer_begins(program, program);
     observer_objects();
     observer_note_inputs();
     __register_atfork(observer_before_fork, observer_after_fork, observer_after_fork, NULL);

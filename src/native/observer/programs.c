@@ -57,7 +57,6 @@ static void before_exec(const char *path, char *const *words, char *const *varia
     observer_streams();
     observer_add('x', FROM_ROOT, path, 0, NULL);
     observer_flush();
-    observer_starts(path, words, variables);
 }
 
 static void after_failed_exec(const char *path)
@@ -100,7 +99,6 @@ EXEC(execvpe, file, variables, (const char *file, char *const *words, char *cons
 int fexecve(int descriptor, char *const *words, char *const *variables)
 {
     REAL(fexecve, -1)
-    observer_changes();
     observer_new_objects();
     observer_add('x', descriptor, "", 0, NULL);
     observer_flush();
@@ -163,7 +161,6 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
                 const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
 {
     REAL(posix_spawn, ENOSYS)
-    observer_changes();
     pid_t child = 0;
 
     observer_flush();
@@ -178,7 +175,6 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
                  const posix_spawnattr_t *attributes, char *const *words, char *const *variables)
 {
     REAL(posix_spawnp, ENOSYS)
-    observer_changes();
     char room[EXEC_ROOM];
     pid_t child = 0;
     const char *path = find_program(file, room);

@@ -155,18 +155,11 @@ long syscall(long number, ...)
     BEFORE(if (is_outside) connects(family), int, -1, name, parameters, arguments)
 #define RESOLVES(name, parameters, arguments) \
     BEFORE(connects(AF_UNSPEC), struct hostent *, NULL, name, parameters, arguments)
-/* Nothing that a rehearsal starts may outlive it: no server, by any of these. */
-#define STAYS(name, parameters, arguments) BEFORE(observer_changes(), int, -1, name, parameters, arguments)
-
 static void connects(int family)
 {
-    observer_changes();
     ADD_WORD('n', "", family);
 }
 
-STAYS(bind, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size))
-STAYS(daemon, (int stays_here, int keeps_streams), (stays_here, keeps_streams))
-STAYS(setsid, (void), ())
 CONNECTS(socket, (int domain, int type, int protocol), (domain, type, protocol), domain != AF_UNIX, domain)
 CONNECTS(connect, (int descriptor, const struct sockaddr *address, socklen_t size), (descriptor, address, size), 1,
          address->sa_family)

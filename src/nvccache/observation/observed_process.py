@@ -64,9 +64,6 @@ class Process:
     program: str
     arguments: list[str] = field(default_factory=list)
     directory: str = ""
-    limits: int | None = None  # digest of limits and umask (observer/process.c)
-    environ: dict[str, str] = field(default_factory=dict)  # only of compilers
-    has_long_variable: bool = False  # one whose value is not in `environ`
     files: dict[str, Signature] = field(default_factory=dict)  # regular files that were opened
     others: dict[str, int] = field(default_factory=dict)  # other files that were opened: their modes
     # The mode from stat; 0 if the path was found only by access, or by lstat as a link.
@@ -138,8 +135,6 @@ class ProcessTree:
         self._clause = ""
         self._by_pid: dict[int, _PidState] = {}
         self._programs: list[Process] = []
-        self._images: dict[int, list[Process]] = {}  # by pid: its programs in order
-        self._root = 0
         self._copies: list[tuple[int, Process]] = []  # forked children
         self._parents: dict[int, Process] = {}  # of a child's pid, if a record shows it
         self._forked: set[int] = set()
@@ -188,7 +183,6 @@ class ProcessTree:
         known.state = _RUNS
         known.process = Process(program)
         self._programs.append(known.process)
-        self._images.setdefault(pid, []).append(known.process)
 
     def _announce(self, pid: int, known: _PidState, kind: str, numbers: Sequence[int], text: str) -> None:
         if known.state == _ENDED:
@@ -223,7 +217,7 @@ class ProcessTree:
             elif parent in self._shells and runs_as(_SHELL, program):
                 self._shells.remove(parent)
             elif not has_begun and runs_as(self._program, program):
-                has_begun, self._root = True, pid
+                has_begun = True
             else:
                 self._fail(f"`{program}` was started by a program that did not report")
         if not has_begun:
@@ -239,10 +233,6 @@ class ProcessTree:
             elif known.state == _RUNS:
                 self._fail(f"`{known.process.program or 'a child'}` did not report its end")
         return self._clause
-
-    def images(self) -> list[Process]:
-        """The programs that the first process executed, in order; call after `finish`."""
-        return self._images.get(self._root, [])
 
     def processes(self) -> list[Process]:
         """The programs, each with what its forked children did; last those with unknown parents."""

@@ -10,24 +10,21 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import signal
-import struct
-import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nvccache.files import elf, keys, signatures
-from nvccache.machine import process, watchdog
+from nvccache.machine import process
 from nvccache.machine.process import Completed, Handle
 from nvccache.machine.watchdog import SCRATCH_VARIABLE
-from nvccache.observation import kernel_files, observer_log
+from nvccache.observation import observer_log
 from nvccache.observation.observer_log import Observation
 from nvccache.store.store import Store
 from nvccache.toolkit import toolchain
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "native", "observer.so")
-_LOG, _REHEARSAL = "log", "rehearsal"  # as in observer/rehearsal.c, with the latter's format
+_LOG = "log"
 _SEPARATORS = re.compile(r"[\s:$]")  # the loader splits at spaces and colons, and expands `$`
 _TRIED = ("/bin/sh", "-c", ":")  # the shell that nvcc itself needs
 _WORKS, _FAILS = "works", "fails"
@@ -36,7 +33,6 @@ _MENTIONS_OBSERVER = rb"(?<!unset )\bLD_PRELOAD\b(?!=)|/proc/[^/\s]+/environ"
 _LARGEST_SCRIPT = 1 << 20
 _MESSAGE = b"ERROR: ld.so: object '%s' from LD_PRELOAD cannot be preloaded"
 _MENTIONED = f"its text reads `{VARIABLE}`"
-LONGEST_REHEARSAL = 10  # seconds
 
 
 def obstacle(directory: str, cache: Store) -> str:
@@ -90,16 +86,6 @@ def arm(watched_directory: str, environ: Mapping[str, str]) -> dict[str, str]:
     users = environ.get(VARIABLE, "")
     preloaded = f"{users}:{LIBRARY}" if users else LIBRARY
     return {**environ, VARIABLE: preloaded, SCRATCH_VARIABLE: watched_directory}
-
-
-def rehearse(watched_directory: str, inherited_descriptors: Iterable[tuple[int, int]]) -> None:
-    """Make the run a rehearsal: it ends where a host compiler starts or an inherited file is read.
-
-    Inherited files are given by device and inode. Raises OSError.
-    """
-    with open(os.path.join(watched_directory, _REHEARSAL), "xb") as stream:
-        for device, inode in inherited_descriptors:
-            stream.write(struct.pack("=QQ", device, inode))
 
 
 def log_in(watched_directory: str) -> str:
@@ -166,31 +152,3 @@ class Watch:
 
     def _next_directory(self) -> str:
         return os.path.join(self._scratch, f"watched-{next(self._numbers)}")
-
-    def _end(self, handle: Handle) -> None:
-        handle.end(signal.SIGKILL)
-        watchdog.kill_tools(self._scratch)  # including orphans
-
-    def rehearse(self, argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Completed, Log]:
-        """Run a wrapper up to where it starts a compiler; raises OSError."""
-        program = toolchain.resolve(argv[0], environ.get("PATH", ""))
-        if looks_for_observer(program):
-            return process.Completed(0, b"", b"", 0.0), Log("", argv[0], _MENTIONED)
-        directory, began_ns = self._next_directory(), time.time_ns()
-        armed = arm(directory, environ)
-        rehearse(directory, kernel_files.inherited_descriptors())
-        handle = process.Handle()
-        # A wrapper may wait forever for a compiler that does not run.
-        limit = threading.Timer(LONGEST_REHEARSAL, self._end, (handle,))
-        limit.daemon = True
-        limit.start()
-        try:
-            completed = process.run(argv, armed, handle=handle)
-        finally:
-            limit.cancel()
-            limit.join()  # or it could end the next run
-        why_not = f"it took more than {LONGEST_REHEARSAL} s" if handle.is_ended else ""
-        log = Log(directory, program, why_not, began_ns)
-        if log.read().incomplete:
-            watchdog.kill_tools(directory)  # what still runs would start no compiler for anybody else either
-        return completed, log

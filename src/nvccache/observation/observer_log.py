@@ -21,7 +21,7 @@ from nvccache.files.signatures import Signature
 from nvccache.observation.observed_process import GENERATED_FILES, Process, ProcessTree
 from nvccache.values import dataclass, field
 
-VERSION = 9  # LOG_VERSION in observer/observer.h
+VERSION = 10  # LOG_VERSION in observer/observer.h
 LIMIT = (64 << 20) + (1 << 20)  # bytes; the library stops earlier
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _MOST_INODES = (1 << 64) - 1
@@ -36,8 +36,6 @@ class Observation:
     written: set[str]
     incomplete: str = ""  # why this is not everything, a clause; empty if it is
     made: set[tuple[int, int]] = field(default_factory=set)  # created or truncated: device, inode
-    # The programs of the tool's own process in order: a script, and what it executed by `exec`.
-    images: list[Process] = field(default_factory=list)
 
 
 def read(path: str, program: str, began_ns: int = 0) -> Observation:
@@ -88,8 +86,7 @@ class _Reader:
 
     def result(self) -> Observation:
         self.fails(self._tree.finish())
-        processes, images = self._tree.processes(), self._tree.images()
-        return Observation(processes, self._written, self.incomplete, self._made, images)
+        return Observation(self._tree.processes(), self._written, self.incomplete, self._made)
 
     def read(self, log: bytes) -> None:
         if len(log) > LIMIT:
@@ -110,7 +107,7 @@ class _Reader:
                     self._process = self._tree.note(pid, kind, numbers, text)
                 elif kind in "gnk!":
                     self._note_unobservable(kind, numbers, text)
-                elif kind in "eyijEAV":
+                elif kind in "eyijA":
                     self._note_of_process(kind, numbers, text)
                 else:
                     self._note(kind, numbers, text)
@@ -142,14 +139,8 @@ class _Reader:
             process.inputs.add((numbers[0], numbers[1] & _MOST_INODES))
         elif kind == "j":
             process.uses_descriptor = True
-        elif kind == "E":
-            process.limits = numbers[0]
-        elif kind == "A":
-            process.arguments.append(text)
         else:
-            name, _, value = text.partition("=")
-            process.environ[name] = value
-            process.has_long_variable |= bool(numbers)
+            process.arguments.append(text)
 
     def _note(self, kind: str, numbers: Sequence[int], text: str) -> None:
         process = self._process

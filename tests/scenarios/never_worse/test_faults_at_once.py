@@ -322,7 +322,7 @@ def test_a_signal_while_the_scratch_directory_is_removed(workspace: Workspace, t
         check_nothing_is_left(workspace, [call])
 
 
-def test_a_call_that_is_killed_while_its_nvcc_is_rehearsed(workspace: Workspace, toolkit: Path) -> None:
+def test_a_call_that_is_killed_while_a_script_of_nvcc_runs(workspace: Workspace, toolkit: Path) -> None:
     nvcc = toolkit / "bin/nvcc"
     real = nvcc.resolve()
     nvcc.unlink()

@@ -110,7 +110,7 @@ def test_a_wrapper_has_more_written_beside_the_object(workspace: Workspace, adds
     assert beside <= compile_into_empty_directory(workspace)[0]
 
 
-@pytest.mark.parametrize("more", ["", "echo compiling >&2\n"], ids=["is rehearsed", "has messages"])
+@pytest.mark.parametrize("more", ["", "echo compiling >&2\n"], ids=["is silent", "has messages"])
 def test_a_wrapper_looks_whether_there_is_an_object(workspace: Workspace, more: str) -> None:
     text = LOOP + more + f'if [ -e "$output" ]; then V={MORE}; fi\n' + BECOMES
     use_wrapper(workspace, text, files=FILES)

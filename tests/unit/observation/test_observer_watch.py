@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import threading
@@ -142,32 +141,6 @@ def test_who_is_blind_runs_tools_as_they_are_and_says_why(scratch):
     assert os.listdir(scratch) == []
 
 
-STAYING = {
-    "a server of its own session": "setsid sleep 1000 >/dev/null 2>&1 & exec gcc -v",
-    "one of its parent's": "sleep 1000 >/dev/null 2>&1 & exec gcc -v",
-}
-
-
-@pytest.mark.parametrize("what", STAYING)
-def test_nothing_of_a_rehearsal_stays(scratch, what):
-    """It would start no compiler for anybody."""
-    with open(f"{scratch}/wrapper", "w") as stream:
-        stream.write(f"#!/bin/sh\n{STAYING[what]}\n")
-    os.chmod(f"{scratch}/wrapper", 0o755)
-    _, log = Watch(scratch, "").rehearse([f"{scratch}/wrapper"], ENVIRON)
-    assert log.read().incomplete
-    assert not processes_with(f"_NVCCACHE_SCRATCH={scratch}")
-
-
-def processes_with(mark: str) -> list[str]:
-    """Living processes with this text in their environment."""
-    found = []
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
-            found += [name] if os.fsencode(mark) in stream.read() else []
-    return found
-
-
 ASKING = {
     "#!/bin/sh\necho ${LD_PRELOAD+set}\n": True,
     "#!/bin/bash\n[ -v LD_PRELOAD ] && echo set; true\n": True,
@@ -187,9 +160,7 @@ def test_the_observer_is_not_there_where_it_is_looked_for(scratch, text):
     os.chmod(path, 0o755)
     watch = Watch(scratch, "")
     completed, log = watch.run([path], ENVIRON)
-    rehearsed, log_of_rehearsal = watch.rehearse([path], ENVIRON)
-    for one in (log, log_of_rehearsal):
-        assert ("reads `LD_PRELOAD`" in one.read().incomplete) == ASKING[text]
+    assert ("reads `LD_PRELOAD`" in log.read().incomplete) == ASKING[text]
     if ASKING[text]:
-        assert (completed.stdout.strip(), rehearsed.stdout) == (b"", b"")
+        assert completed.stdout.strip() == b""
     assert not observer.looks_for_observer("/bin/sh") and not observer.looks_for_observer(f"{scratch}/none")
