@@ -11,6 +11,7 @@ import pytest
 
 from installations import ROOT
 from nvccache import endpoint
+from scenarios.support.toolkits import toolkit_of
 from workspaces import Result, Workspace
 
 
@@ -19,6 +20,8 @@ def without(package: str, workspace: Workspace) -> None:
     copy = workspace.directory.parent / "copy"
     shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__", package))
     workspace.environ["PYTHONPATH"] = str(copy)
+    # Without the launcher an nvcc that is a script is left alone.
+    workspace.nvcc = str(toolkit_of(workspace) / "bin/nvcc")
 
 
 def command(workspace: Workspace, *words: str) -> Result:

@@ -60,8 +60,6 @@ class Checkouts:
 
 CASES = {
     "a unit that names no path": Checkouts(DIRECT_HIT),
-    # nvcc puts a checksum of the source's path into such an object.
-    "a unit with device code to link": Checkouts(NO_DIRECT_HIT, options="-rdc=true"),
     "a checkout whose name begins like the other's": Checkouts(DIRECT_HIT, names=("one", "one-more")),
     "another header": Checkouts(NO_DIRECT_HIT, others={"inc/h.h": value(2)}),
     "a header beside the source": Checkouts(NO_DIRECT_HIT, others={"src/h.h": value(2)}),

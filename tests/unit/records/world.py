@@ -38,7 +38,8 @@ def make(place: Path) -> Path:
         *("out/keep", "compiler/nvcc", "tool"),
     ):
         (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_text(name)
+        # Not a script, which the launcher would run.
+        (place / name).write_text("\x7fELF" if name == "compiler/nvcc" else name)
     for name in ("listed/tool", "compiler/nvcc", "tool"):
         (place / name).chmod(0o755)
     (place / "listed/folder").mkdir()
