@@ -24,8 +24,8 @@ PAGE = (ROOT / "docs" / "development" / "extending.md").read_text()
 PLACES = (
     ("config.py", "\n    origins: dict[str, str]"),
     ("records/facts.py", "    # (topic, subject, answer)"),
-    ("records/facts.py", '_MOVED = {"moved"'),
-    ("observation/stage_inputs.py", "        for process in self._all:\n            own ="),
+    ("records/facts.py", '_MOVED_CLAUSE = {"moved"'),
+    ("observation/stage_inputs.py", "        for process in self._processes:\n            own ="),
     ("remote/database.py", ""),
     ("remote/service.py", "    from nvccache.remote.object_store"),
     ("remote_url.py", '    "file": Scheme('),
@@ -92,7 +92,7 @@ def test_the_reference_and_the_manual_page_have_both(run):
 
 
 @pytest.mark.parametrize("is_added", [True, False])
-def test_a_fact_is_recorded_compared_and_explained(run, package, tmp_path, real_nvcc, is_added):
+def test_a_fact_is_recorded_compared_and_explained(run, package, tmp_path, light_nvcc, is_added):
     (tmp_path / "a.h").write_text("#define A 1\n")
     (tmp_path / "a.cu").write_text('#include "a.h"\n__global__ void k(int *p) { *p = A; }\n')
     time.sleep(0.1)
@@ -100,7 +100,7 @@ def test_a_fact_is_recorded_compared_and_explained(run, package, tmp_path, real_
     used = package if is_added else ROOT / "src"
     for mode in (0o644, 0o644, 0o600):
         (tmp_path / "a.h").chmod(mode)
-        run(*nvccache, real_nvcc, "-c", "a.cu", "-o", "a.o", "-arch=sm_80", package=used)
+        run(*nvccache, light_nvcc, "-c", "a.cu", "-o", "a.o", "-arch=sm_80", package=used)
     explained = run(*nvccache, "explain", "a.o", package=used)
     assert ("because the mode of `a.h` changed" if is_added else "direct hit") in explained
 

@@ -322,23 +322,6 @@ def test_a_signal_while_the_scratch_directory_is_removed(workspace: Workspace, t
         check_nothing_is_left(workspace, [call])
 
 
-def test_a_call_that_is_killed_while_a_script_of_nvcc_runs(workspace: Workspace, toolkit: Path) -> None:
-    nvcc = toolkit / "bin/nvcc"
-    real = nvcc.resolve()
-    nvcc.unlink()
-    nvcc.write_text(f'#!/bin/sh\nsleep 1000\nexec "{real}" "$@"\n')
-    nvcc.chmod(0o755)
-    with ending(workspace):
-        call = start(workspace, "-c", "a.cu", "-o", "a.o")
-        wait_until(lambda: "sleep" in map(name_of, processes_of(workspace)), [call])
-        watchdog = watchdog_of(call)
-        assert watchdog
-        call.kill()
-        end(call)
-        wait_until(lambda: watchdog not in processes_of(workspace))
-        assert not processes_of(workspace)
-
-
 def test_a_failure_ends_what_comes_after_it_and_lets_what_comes_before_it_end(
     workspace: Workspace, toolkit: Path, tmp_path: Path
 ) -> None:

@@ -79,14 +79,14 @@ def _changed_record(one: Sealed, choose: random.Random, change: Callable[[str], 
         return one.holding(HOSTILE).encode()
     pairs = []
     for key, inputs, result in kept_records.pairs_in(one.content):
-        read, made = sections.unpack_all("inputs-9", inputs), sections.unpack_all("result-1", result)
+        read, made = sections.unpack_all("inputs-9", inputs), sections.unpack_all("result-2", result)
         if choose.random() < 0.5:
             _change_one(read, choose, change)
         else:
             roles = sections.in_tuples(sections.split(made[0]), 2)
             made[0] = sections.join([text for role, digest in roles for text in (change(role), digest)])
             _change_one(made, choose, change)
-        pairs.append((key, sections.pack("inputs-9", read), sections.pack("result-1", made)))
+        pairs.append((key, sections.pack("inputs-9", read), sections.pack("result-2", made)))
     return one.holding(kept_records.body_of(pairs)).encode()
 
 
@@ -114,9 +114,9 @@ def _nested(one: Sealed) -> bytes:
         return one.holding(b"[" * 200_000).encode()
     pairs = []
     for key, inputs, result in kept_records.pairs_in(one.content):
-        made = sections.unpack_all("result-1", result)
+        made = sections.unpack_all("result-2", result)
         made[_FACTS] = b"[" * 200_000
-        pairs.append((key, inputs, sections.pack("result-1", made)))
+        pairs.append((key, inputs, sections.pack("result-2", made)))
     return one.holding(kept_records.body_of(pairs)).encode()
 
 
