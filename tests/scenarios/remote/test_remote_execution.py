@@ -21,7 +21,7 @@ from nvccache.machine import slots
 from nvccache.remote_execution import work
 from nvccache.store import events
 from scenarios.support.both_ways import both_ways
-from scenarios.support.toolkits import with_real_headers
+from scenarios.support.toolkits import toolkit_of, with_real_headers
 
 pytestmark = [
     pytest.mark.light_by_default,
@@ -112,6 +112,7 @@ def assert_same_as_plain(workspace, *options, source=SOURCE):
 def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(workspace, real_nvcc, serve):
     engine = serve()
     workspace = with_real_headers(workspace, real_nvcc)
+    workspace.nvcc = str(toolkit_of(workspace) / "bin/nvcc")  # what is found on PATH may be a script
     workspace.write("a.cu", MATHEMATICS)
     assert workspace.cached("-c", "a.cu", "-o", "a.o", *TWO).status == 0
     found = places(workspace)
