@@ -2,10 +2,8 @@
 
 #include "observer.h"
 
-#include <alloca.h>
 #include <dlfcn.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,44 +105,7 @@ int fexecve(int descriptor, char *const *words, char *const *variables)
     return result;
 }
 
-/* The arguments of execl and its variants, counted and then copied to the stack. */
-#define GATHER(words, first, list) \
-    const char *word; \
-    size_t count = 0; \
-    va_start(list, first); \
-    for (word = first; word; word = va_arg(list, const char *)) \
-        count++; \
-    va_end(list); \
-    char **words = alloca((count + 1) * sizeof *words); \
-    va_start(list, first); \
-    for (word = first, count = 0; word; word = va_arg(list, const char *)) \
-        words[count++] = (char *)(uintptr_t)word; \
-    words[count] = NULL;
-
-int execl(const char *path, const char *first, ...)
-{
-    va_list list;
-    GATHER(words, first, list)
-    va_end(list);
-    return execv(path, words);
-}
-
-int execlp(const char *file, const char *first, ...)
-{
-    va_list list;
-    GATHER(words, first, list)
-    va_end(list);
-    return execvp(file, words);
-}
-
-int execle(const char *path, const char *first, ...)
-{
-    va_list list;
-    GATHER(words, first, list)
-    char **variables = va_arg(list, char **);
-    va_end(list);
-    return execve(path, words, variables);
-}
+#include "execl.h"
 
 static void after_spawn(const char *path, int error, long child)
 {

@@ -13,7 +13,6 @@
 
 #include <alloca.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define ROOM (PATH_MAX + NAME_MAX + 2)
@@ -157,44 +156,7 @@ int execvp(const char *file, char *const *words)
     return execvpe(file, words, environ);
 }
 
-/* The arguments of execl and its variants, counted and then copied to the stack. */
-#define GATHER(words, first, list) \
-    const char *word; \
-    size_t count = 0; \
-    va_start(list, first); \
-    for (word = first; word; word = va_arg(list, const char *)) \
-        count++; \
-    va_end(list); \
-    char **words = alloca((count + 1) * sizeof *words); \
-    va_start(list, first); \
-    for (word = first, count = 0; word; word = va_arg(list, const char *)) \
-        words[count++] = (char *)(uintptr_t)word; \
-    words[count] = NULL;
-
-int execl(const char *path, const char *first, ...)
-{
-    va_list list;
-    GATHER(words, first, list)
-    va_end(list);
-    return execv(path, words);
-}
-
-int execlp(const char *file, const char *first, ...)
-{
-    va_list list;
-    GATHER(words, first, list)
-    va_end(list);
-    return execvp(file, words);
-}
-
-int execle(const char *path, const char *first, ...)
-{
-    va_list list;
-    GATHER(words, first, list)
-    char **variables = va_arg(list, char **);
-    va_end(list);
-    return execve(path, words, variables);
-}
+#include "../observer/execl.h"
 
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes, char *const *words, char *const *variables)

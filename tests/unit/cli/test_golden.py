@@ -43,9 +43,9 @@ def place(monkeypatch):
     for name in list(os.environ):
         if name.startswith(("NVCCACHE_", "XDG_")):
             monkeypatch.delenv(name)
-    (root / "work").mkdir()
+    (root / "project").mkdir()
     (root / "pool").mkdir()
-    monkeypatch.chdir(root / "work")
+    monkeypatch.chdir(root / "project")
     monkeypatch.setenv("HOME", str(root))
     monkeypatch.setenv("NVCCACHE_DIR", str(root / "cache"))
     monkeypatch.setenv("TZ", "UTC")
@@ -65,17 +65,17 @@ def stage(kind, result="ran", seconds=0.5, architecture="", why="", **fields):
 
 
 def log(root, outcome, product="", stages=(), ago=0.0, seconds=1.0, **fields):
-    path = os.path.normpath(root / "work" / product) if product else ""
+    path = os.path.normpath(root / "project" / product) if product else ""
     call = event(outcome, started=NOW - ago - seconds, seconds=seconds, **fields)
     call.product, call.stages = path, list(stages)
     call.pid = 7
-    call.directory = call.directory or str(root / "work")
+    call.directory = call.directory or str(root / "project")
     event_line.append(str(root / "cache"), call)
 
 
 def note(root, product, cause, details=(), ago=0.0, **fields):
     record = ObjectRecord(cause, "miss", details=list(details), ended=NOW - ago - 0.1, **fields)
-    object_record.add([str(root / "work" / product)], record, Store(str(root / "cache")))
+    object_record.add([str(root / "project" / product)], record, Store(str(root / "cache")))
 
 
 def nothing(root):
