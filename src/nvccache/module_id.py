@@ -33,7 +33,6 @@ DEFINED_IN = frozenset({"stub", "cudafe1.cpp"})  # the roles of these files
 _PLACEHOLDER = b"_nvccache-id-51d0c2f3a86e4b79_"
 _FOR_DEVICE_LINKS = "--device-c"
 _REST_DIGITS = 8  # as many as of nvcc's own crc32
-_PREFIX = re.compile(rb"_[0-9a-f]{8}_\d+_")
 
 
 def compose(source_path: str, source_name: str, outputs: Sequence[str], text: str) -> bytes:
@@ -67,11 +66,6 @@ def may_occur_in(identifier: bytes, contents: Sequence[bytes]) -> bool:
     """
     head = identifier.rpartition(b"_")[0].strip(b"_")
     return any(head in content or b"\0" in content for content in contents)
-
-
-def may_contain_id(content: bytes) -> bool:
-    """Whether a text, or the names in machine code, may contain any id."""
-    return _PREFIX.search(content) is not None
 
 
 def defines_id(stage: Stage, role: str) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 MAGIC = b"\x7fELF"
 RELOCATABLE = 1  # ET_REL
 CUDA_MACHINE = 190  # EM_CUDA: cubins
-PROGRAM_BITS = 1  # SHT_PROGBITS
 _NO_BITS = 8  # SHT_NOBITS
 # Flags of a symbol: visible to other objects; only to those of the same program or library; a strong
 # definition, so that linking with another one fails.
