@@ -20,7 +20,6 @@ from nvccache import outcomes
 from nvccache.machine import slots
 from nvccache.remote_execution import work
 from nvccache.store import events
-from scenarios.support.both_ways import both_ways
 from scenarios.support.toolkits import toolkit_of, with_real_headers
 
 pytestmark = [
@@ -106,15 +105,19 @@ def places(workspace):
 def assert_same_as_plain(workspace, *options, source=SOURCE):
     """Compile with plain nvcc and through the cache, cold: the same object, and no messages."""
     workspace.write("a.cu", source)
-    both_ways(workspace, "-c", "a.cu", "-o", "a.o", *options)
+    (workspace.directory / "keep").mkdir(exist_ok=True)
+    plain = workspace.plain("-c", "a.cu", "-o", "plain.o", *options, "-keep", "-keep-dir", "keep")
+    cached = workspace.cached("-c", "a.cu", "-o", "a.o", *options)
+    assert (cached.status, cached.stdout, cached.stderr) == (plain.status, plain.stdout, plain.stderr)
+    made, expected = ((workspace.directory / name).read_bytes() for name in ("a.o", "plain.o"))
+    assert made == expected
 
 
 def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(workspace, real_nvcc, serve):
     engine = serve()
     workspace = with_real_headers(workspace, real_nvcc)
     workspace.nvcc = str(toolkit_of(workspace) / "bin/nvcc")  # what is found on PATH may be a script
-    workspace.write("a.cu", MATHEMATICS)
-    assert workspace.cached("-c", "a.cu", "-o", "a.o", *TWO).status == 0
+    assert_same_as_plain(workspace, *TWO, source=MATHEMATICS)
     found = places(workspace)
     assert found["cicc"] == found["ptxas"] == [engine.url] * 2
     assert {*found["host_compile"], *found["device_preprocess"], *found["cudafe"]} == {"local"}
@@ -122,7 +125,6 @@ def test_cicc_and_ptxas_run_elsewhere_and_make_what_nvcc_makes(workspace, real_n
     assert explanation.count(f"  on {engine.url}") == 4
     log = (workspace.directory.parent / "log").read_text()
     assert log.count("on another machine (queue ") == 4
-    assert_same_as_plain(workspace, *TWO, source=MATHEMATICS)
 
 
 def test_what_ran_elsewhere_is_found_again(workspace, serve):
