@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from scenarios.support.both_ways import both_ways, by_cache
+from scenarios.support.both_ways import both_ways, by_cache, by_plain
 from scenarios.support.cases import KERNEL
 from scenarios.support.observed_wrappers import script
 from workspaces import Counters, Workspace
@@ -161,10 +162,23 @@ def test_a_wrapper_that_asks_for_debug_information(
             argv = (*options, "-c", str(source), "-o", "a.o")
             if when == "for a compile alone":
                 made = by_cache(workspace, *argv, cwd=here, PWD=str(here))
-                assert made.status == 0 and os.fsencode(f"{here}\0") in made[f"{directory}/a.o"]
+                plain = by_plain(workspace, *argv, cwd=here, keep=reference_directory, PWD=str(here))
+                assert made.status == plain.status == 0
+                name = f"{directory}/a.o"
+                assert without_debug_information(workspace, made[name]) == without_debug_information(
+                    workspace, plain[name]
+                )
+                assert os.fsencode(f"{here}\0") in made[name]
             else:
                 made = both_ways(workspace, *argv, cwd=here, keep=reference_directory, PWD=str(here))
             assert made.ran()["host_compile"] == 1
+
+
+def without_debug_information(workspace: Workspace, content: bytes) -> bytes:
+    path = workspace.directory.parent / "stripped.o"
+    path.write_bytes(content)
+    subprocess.run(["objcopy", "--strip-debug", path], check=True)
+    return path.read_bytes()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -166,25 +166,37 @@ def test_one_file_in_two_configurations_moved_away_from_one_output(
         link(workspace, objects, mode)
 
 
-# What may change between two compiles to one name: the first pass's text. Where it does not, ids are equal.
+# What may change between two compiles to one name: the text of a file, or options.
 EDITS = {
     "host code": ("a.cu", "static int unused_by_any() { return 1; }\n"),
+    "device code": ("a.cu", "#ifdef __CUDA_ARCH__\nstatic __device__ int more() { return 1; }\n#endif\n"),
     "an included header": ("own.h", "static const int other = 2;\n"),
+    "a header of one architecture": ("own.h", "#if __CUDA_ARCH__ == 900\nstruct Newer {};\n#endif\n"),
 }
 OPTIONS = {
     "the standard": ["-std=c++20"],
+    "an option of ptxas": ["-maxrregcount=32"],
+    "an option of cicc": ["-use_fast_math"],
     "an option of the host compiler": ["-Xcompiler=-O3"],
     "a macro": ["-DVALUE=7"],
+    "the architectures": ["-gencode=arch=compute_100,code=sm_100"],
 }
+# What leaves the text of the first pass as it is: both objects have one id, and cannot be linked together.
+SAME_ID = (
+    *("device code", "a header of one architecture"),
+    *("an option of ptxas", "an option of cicc", "the architectures"),
+)
 
 
 @pytest.mark.by_default("an included header--dc", "the standard--c")
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
 @pytest.mark.parametrize("change", [*EDITS, *OPTIONS])
 def test_one_file_changed_and_compiled_to_the_same_name(
-    workspace: Workspace, mode: tuple[str, ...], change: str
+    workspace: Workspace, request: pytest.FixtureRequest, mode: tuple[str, ...], change: str
 ) -> None:
     """The first object is moved away; below a base directory, where an id may be relative."""
+    if change in SAME_ID:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="see how-it-works.md, Module ids"))
     workspace.environ["NVCCACHE_BASE_DIR"] = str(workspace.directory.parent)
     name, more = EDITS.get(change, ("", ""))
     both = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"]

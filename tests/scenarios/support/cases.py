@@ -236,6 +236,9 @@ def check_again(workspace: Workspace, call: Call, expected: Made, is_recorded: b
     """Compile once more, with nothing changed."""
     made = made_by_cache(workspace, call)
     check_same(workspace, call, made, expected)
+    if is_recorded is not None and made.status == 0 and (made.outcome == "direct_hit") != is_recorded:
+        asked = [sys.executable, "-m", "nvccache", "explain"]
+        raise AssertionError(workspace.run(asked, cwd=workspace.directory / call.directory).stdout.decode())
     if is_recorded is not None:
         check_outcome(made.outcome, DIRECT_HIT if is_recorded else NO_DIRECT_HIT, expected)
 
