@@ -7,9 +7,9 @@ Of the fenced blocks of a page
     ```console                  are commands after `$ `, and what they print; `...` matches any lines, or
                                 the rest of a line
 
-Commands that tests cannot run are in a section with a paragraph on how they were checked, which begins
-with `*Not run by the tests`; files in such a section are not written. Amounts (seconds, sizes, shares) and
-dates differ from run to run and are not compared, counts are.
+Commands that tests cannot run are in a section that begins with the comment `<!-- not-run -->`, and
+docs/development/testing.md says how they were checked; files in such a section are not written. Amounts
+(seconds, sizes, shares) and dates differ from run to run and are not compared, counts are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-NOT_RUN = "*Not run by the tests"
+NOT_RUN = "<!-- not-run -->"
 _FENCE = re.compile(r"```([\w+-]+)(?: title=\"([^\"]+)\")?\s*$")
 _UNIT = r" ?(?:(?:ms|s|min|h|bytes|files|[kKMGT]i?B)(?!\w)|%)"
 _AMOUNT = re.compile(rf"(?<![\w.])-?\d[\d,]*(?:\.\d+(?:{_UNIT})?|{_UNIT})")

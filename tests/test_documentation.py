@@ -298,7 +298,7 @@ three
 
 ## Elsewhere
 
-*Not run by the tests: there is no `frob` here.*
+<!-- not-run -->
 
 ```sh
 frob

@@ -42,7 +42,7 @@ def is_command(name: str, arguments: Sequence[str], environ: Mapping[str, str]) 
     return bool(log.nearest(name, COMMANDS)) and not (arguments and real_nvcc.find(name, "", environ))
 
 
-_JQ = "`stats --json` and jq make it: see docs/how-to/summaries.md"
+_JQ = "`stats --json` and jq make it: see docs/reference/json.md"
 _NO_PACKS = "a remote such as `file:///directory` in the CI's cache holds the same"
 
 REMOVED = {
@@ -57,7 +57,7 @@ REMOVED = {
     "explain --diff": "`nvccache report` shows a whole build, `nvccache explain` one object",
     "explain --verbose": "`nvccache explain --json` has every difference of each stage",
     "pack": _NO_PACKS,
-    "remote prune": "servers remove old objects by themselves: see docs/how-to/remote.md",
+    "remote prune": "servers remove old objects by themselves: see docs/how-to/remote-servers.md",
     "remote pull": "a compile fetches what it needs; a copy of a remote's directory is a remote, too",
     "remote test": "`nvccache remote status` tries what a compile needs",
     "stats --format": _JQ,

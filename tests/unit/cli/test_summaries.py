@@ -16,7 +16,7 @@ from made_events import event
 from nvccache import outcomes
 from nvccache.store import event_line
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "summaries.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json.md"
 
 
 @pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
