@@ -1,7 +1,7 @@
 """The compilers of remote.py, each on a fresh machine: nvcc, nvccache and sccache.
 
 A machine is a home directory and a cache. Machines share only the remote, which is reached with a given
-latency and bandwidth (tests/support/proxy.py).
+latency and bandwidth (proxy.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import workbench
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from nvccache.plan import stages
 from nvccache.store import event_totals
+from proxy import Proxy, proxy
 from support import servers_redis, servers_s3
-from support.proxy import Proxy, proxy
 
 SETTLED = 1.5  # seconds; caches distrust files that are younger
 PATIENCE = 300

@@ -18,8 +18,6 @@ from workspaces import HIDDEN_PREFIXES, REFERENCE_KEEP_DIRECTORY, Workspace, mak
 # So that a failure shows what differed.
 pytest.register_assert_rewrite("scenarios.support.both_ways", "scenarios.same_result.sameness")
 
-CORPUS = Path(__file__).parents[2] / "shared" / "dryruns"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -145,11 +143,3 @@ def reference_directory() -> Iterator[Path]:
         REFERENCE_KEEP_DIRECTORY.mkdir(exist_ok=True)
         yield REFERENCE_KEEP_DIRECTORY
         shutil.rmtree(REFERENCE_KEEP_DIRECTORY)
-
-
-@pytest.fixture(scope="session")
-def corpus() -> Path:
-    """The recorded dry runs of six toolkits, which are kept next to the repository."""
-    if not CORPUS.is_dir():
-        pytest.skip("the dry-run corpus ../shared/dryruns is not here")
-    return CORPUS

@@ -226,6 +226,16 @@ def test_what_commands_print(place, scene):
     if IS_WRITTEN:
         path.write_text(printed)
     assert printed == path.read_text()
+    assert (place / "cache").exists() == (scene not in (nothing, settings))
+
+
+def test_an_empty_directory_is_as_good_as_none(place):
+    """Such as a fresh volume: the same is printed, and nothing is put into it."""
+    (place / "cache").mkdir()
+    for part in (GOLDEN / "nothing.txt").read_text().split("\n$ ")[1:]:
+        line, _, expected = part.partition("\n")
+        assert run(place, line) == expected.rstrip("\n") + "\n" * bool(expected.strip()), line
+    assert not list((place / "cache").iterdir())
 
 
 def run(root, line):

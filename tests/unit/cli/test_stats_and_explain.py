@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -16,6 +15,8 @@ from nvccache.store import event_line, eviction, store
 from nvccache.store.store import Store
 from unprivileged import read_only, unreadable
 from workspaces import Workspace
+
+pytestmark = pytest.mark.light
 
 FIRST = "no earlier compile is recorded"
 
@@ -46,10 +47,11 @@ def test_a_read_only_cache_is_shown_and_nothing_is_removed(nvccache, used_cache)
 
 
 def test_an_unreadable_cache_is_one_sentence(nvccache, used_cache):
-    for name in ("stats", "explain"):
+    names = ("stats", "explain", "clean")
+    for name in names:
         nvccache(name)
     with unreadable(used_cache) as copy:
-        found = {name: nvccache(name, NVCCACHE_DIR=copy) for name in ("stats", "explain")}
+        found = {name: nvccache(name, NVCCACHE_DIR=copy) for name in names}
     for result in found.values():
         assert (result.exit_code, result.output.count("\n")) == (1, 1)
         assert result.output.startswith(("Error: cannot use ", "Error: cannot read "))
@@ -65,41 +67,12 @@ def test_a_cache_that_cannot_be_made_is_named(nvccache, tmp_path, monkeypatch, c
     assert f"calls are not counted, because `{copy}/cache` cannot be written to" in result.stderr
 
 
-@pytest.mark.parametrize("is_made", [False, True], ids=["absent", "empty"])
-@pytest.mark.parametrize(
-    "line",
-    [["stats"], ["stats", "--zero"], ["stats", "--by", "source"], ["clean"], ["clean", "--matching", "*.cu"],
-     ["clean", "--max-size", "1G", "--dry-run"], ["events"], ["report", "--output", "report.html"],
-     ["remote", "push"], ["remote", "status"], ["explain"]],
-    ids=" ".join,
-)  # fmt: skip
-def test_an_empty_directory_is_as_good_as_none(nvccache, cache_dir, tmp_path, monkeypatch, line, is_made):
-    """Such as a fresh volume."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NVCCACHE_REMOTE", f"file://{tmp_path}/far,rw")
-    (tmp_path / "far").mkdir()
-    if is_made:
-        os.mkdir(cache_dir)
-    assert nvccache(*line).exit_code == (line == ["explain"])
-    assert (os.listdir(cache_dir) if is_made else os.path.exists(cache_dir)) in ([], False)
-
-
 def test_a_damaged_record_is_no_record(nvccache, cache_dir):
     cache = Store(cache_dir)
     object_record.add([os.path.abspath("a.o")], ObjectRecord(FIRST, "miss"), cache)
     with open(cache.path(store.OBJECT, object_record.key_of(os.path.abspath("a.o"))), "ab") as stream:
         stream.write(b"x")
     assert nvccache("explain", "a.o").output == "Error: no compile of `a.o` is recorded\n"
-
-
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
-def test_names_that_are_no_text_are_shown_somehow(cache_dir, tmp_path, locale):
-    product = str(tmp_path / "é\udcfe.o")
-    event_line.append(cache_dir, event(outcomes.MISS, product=product, cause="`\udcff.h` changed"))
-    environ = {"NVCCACHE_DIR": cache_dir, "HOME": str(tmp_path), "LC_ALL": locale}
-    argv = [sys.executable, "-m", "nvccache", "explain", product]
-    done = subprocess.run(argv, env=environ, capture_output=True, check=True)
-    assert b"miss, because `" in done.stdout
 
 
 def run(workspace: Workspace, *argv: str) -> str:
@@ -125,21 +98,3 @@ def test_a_real_compile_is_explained(workspace: Workspace):
     assert run(workspace, "explain", "a.o") == "`a.o`: failed, because nvcc reports an error"
     workspace.cached("-lib", "a.o", "-o", "liba.a")
     assert run(workspace, "explain", "liba.a") == f"`liba.a`: bypass, because {outcomes.REASONS['library']}"
-
-
-def test_what_a_glob_matches_runs_again_and_all_else_hits(workspace: Workspace):
-    for name in "ab":
-        workspace.write(f"{name}.cu", f"__global__ void {name}() {{}}\n")
-        os.utime(workspace.directory / f"{name}.cu", (1, 1))
-
-    def outcome(name: str) -> str:
-        return workspace.since(lambda: workspace.cached("-c", f"{name}.cu", "-o", f"{name}.o"))[1].outcome
-
-    assert [outcome("a"), outcome("b"), outcome("a")] == ["miss", "miss", "direct_hit"]
-    assert run(workspace, "clean", "--matching", "x*.cu") == "removed 0 files, 0 bytes"
-    assert run(workspace, "clean", "--matching", "a.cu", "--dry-run").startswith("would remove ")
-    assert outcome("a") == "direct_hit"
-    assert run(workspace, "clean", "--matching", f"{workspace.directory}/?.o").startswith("removed ")
-    assert [outcome("a"), outcome("b")] == ["miss", "miss"]
-    run(workspace, "clean", "--matching", "a.*")
-    assert [outcome("a"), outcome("b")] == ["miss", "direct_hit"]

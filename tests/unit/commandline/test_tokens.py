@@ -3,7 +3,6 @@
 Set NVCCACHE_TEST_TOOLKITS to a directory of toolkits (<version>/bin/nvcc) to check more than the one on PATH.
 """
 
-import json
 import os
 import pathlib
 import re
@@ -16,7 +15,6 @@ import pytest
 from nvccache.commandline import host_options, options, tokens
 from nvccache.commandline.tokens import FORWARDED, UnknownOption
 
-DRYRUNS = pathlib.Path(__file__).parents[4] / "shared" / "dryruns"
 DOCUMENTED = re.compile(r"^--(\S+)\s*(.*?)\s+\(?(--?[^()\s]+)\)?\s*$", re.MULTILINE)
 
 
@@ -324,30 +322,6 @@ def test_option_files_are_split_at_white_space_and_lose_quotes(text, argv, nvcc,
 @pytest.mark.parametrize("text", ["-DX\\ b", '-DX="a', "-DX\0"])
 def test_option_files_of_uncertain_meaning_are_refused(text):
     assert tokens.split_file(text) is None
-
-
-def _corpus():
-    for path in sorted(DRYRUNS.glob("*/*.txt")):
-        lines = path.read_text(errors="replace").split("\n")
-        if lines[0].startswith("## argv: "):
-            yield path, json.loads(lines[0][9:])[1:], "\n".join(lines)
-
-
-@pytest.mark.skipif(not DRYRUNS.is_dir(), reason="the recorded dry runs are not beside the checkout")
-def test_recorded_command_lines_are_split_as_nvcc_took_them():
-    accepted = rejected = 0
-    for path, argv, transcript in _corpus():
-        found = split(argv)
-        unknown = re.search(r"^nvcc fatal +: Unknown option '(.*)'$", transcript, re.MULTILINE)
-        if unknown is None:
-            accepted += 1
-            assert not isinstance(found, UnknownOption), path
-        else:
-            rejected += 1
-            # Either unknown to us as well, or known from another version: then nvcc's dry run fails first.
-            spelling = unknown[1].partition("=")[0]
-            assert isinstance(found, UnknownOption) or spelling in options.SPELLINGS, path
-    assert accepted > 1000 and rejected > 100
 
 
 def test_shell_words_lose_their_quotes():

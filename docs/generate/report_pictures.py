@@ -1,7 +1,7 @@
 """Makes the pictures of the report in the documentation again, in light and dark.
 
-    python tests/report_pictures.py
-    python tests/report_pictures.py --page build.html --name other
+    python docs/generate/report_pictures.py
+    python docs/generate/report_pictures.py --page build.html --name other
 
 Needs an nvcc, CMake, Ninja, and Chromium or Chrome. What docs/tutorial/real-project.md has a reader type is
 done, and pictures are taken of the report that it ends with; with --page, of a report that is there. Colours
@@ -19,10 +19,12 @@ from pathlib import Path
 
 from PIL import Image
 
-import browsers
-import doc_pages
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
 
-ROOT = Path(__file__).parents[1]
+import browsers  # noqa: E402
+import doc_pages  # noqa: E402
+
 IMAGES = ROOT / "docs" / "images"
 TUTORIAL = ROOT / "docs" / "tutorial" / "real-project.md"
 PROJECT = Path("/tmp/gemms")  # a name that is the same in each picture

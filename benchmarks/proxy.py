@@ -14,10 +14,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from support.requests_seen import RequestReader
+from requests_seen import RequestReader
 from support.servers import HOST
 
-FIFTY_MEGABIT = 6_250_000
 _PIECE = 1 << 16
 
 
