@@ -1,8 +1,8 @@
 """Random command lines of nvcc's, the same for the same seed.
 
-A line is made of options from nvccache's own table, with values from values.py, in every spelling that
-nvcc takes and in any order. Three in five are meant to be valid; the others have odd values, or words that
-were damaged afterwards. What a line without damage says is known: `RandomLine.options`.
+A line is made of options from nvccache's own table, with values from values.py, in every spelling that nvcc
+takes and in any order. Three in five are meant to be valid; the others have odd values, or words that were
+damaged afterwards. What a line without damage says is known: `RandomLine.options`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from generator import values
-from generator.damage import damaged
 from nvccache.commandline.options import (
     ARITIES,
     GLUED_NUMBER,
@@ -31,28 +30,12 @@ Option = tuple[str, str | None]  # long name, INPUT or FORWARDED, and value
 
 VALID, ODD, DAMAGED = "valid", "odd", "damaged"
 _ODDITY = {VALID: 0.0, ODD: 0.2, DAMAGED: 0.08}
-_COMMON_SWITCHES = tuple(
-    """
-    debug device-debug generate-line-info use_fast_math expt-relaxed-constexpr extended-lambda
-    disable-warnings resource-usage restrict m64 no-exceptions keep-device-functions
-    Wno-deprecated-gpu-targets extra-device-vectorization dlink-time-opt source-in-ptx
-    """.split()
-)
-_COMMON_VALUES = (
-    *("define-macro", "include-path", "compiler-options", "ptxas-options") * 3,
-    *("undefine-macro", "pre-include", "system-include", "std", "optimize", "threads", "library") * 2,
-    *"""
-    library-path relocatable-device-code default-stream maxrregcount frandom-seed diag-suppress Werror fmad
-    cudart linker-options nvlink-options cicc-options cudafe-options x compiler-bindir Ofast-compile
-    host-linker-script
-    """.split(),
-)
-# They ask for something else than a compile, and would leave few lines that compile.
-_RARE_SWITCHES = frozenset(
-    ["clean-targets", "dryrun", "help", "list-gpu-arch", "list-gpu-code", "version", "run", "lib", "m32"]
-)
-_SIMPLE = re.compile(r"[^\s\"\\\0]+")
-_PLAIN_IN_FILE = re.compile(r"[^\"\\\0]+")
+_IN_VARIABLE = re.compile(r"[^\s\"\\\0]+")
+_IN_FILE = re.compile(r"[^\"\\\0]+")
+# What is left of a relative path must not name a file elsewhere, to which nvcc may write.
+_BEGINS_AT_ROOT = re.compile("(^|=)/")
+# No slash, so that no word comes to name a file elsewhere, and no NUL, which no argument can hold.
+_BYTES = bytes(sorted(set(range(1, 256)) - {ord("/")}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +52,12 @@ class RandomLine:
         seed, _, variant = self.seed.partition(" ")
         texts = [f"NVCCACHE_TEST_SEED={seed} {variant}", list(self.arguments), self.environ, self.files]
         return "\n".join(map(str, texts))
+
+
+def seeds(count: int) -> list[str]:
+    """The seeds of a run: NVCCACHE_TEST_SEED, and the number of the line; one line where it names that."""
+    base = os.environ.get("NVCCACHE_TEST_SEED", "") or "1"
+    return [base] if ":" in base else [f"{base}:{number}" for number in range(count)]
 
 
 def make(seed: str, is_compiled: bool = False) -> RandomLine:
@@ -118,28 +107,26 @@ class _Maker:
         self._kind = self._chance.choices((VALID, ODD, DAMAGED), (60, 25, 15))[0]
 
     def line(self) -> RandomLine:
+        """Some options are in NVCC_PREPEND_FLAGS, NVCC_APPEND_FLAGS or a file."""
         options = self._options()
         if self._happens(0.8):
             self._chance.shuffle(options)
-        environ, files, certain = {}, {}, True
-        before, after = self._variable(options), self._variable(options)
-        moved = self._moved_to_file(options)
+        before, after = self._taken(options, _IN_VARIABLE), self._taken(options, _IN_VARIABLE)
+        moved = self._taken(options, _IN_FILE)
         options = _apart(options)
-        argv = [word for option in options for word in spell(option, self._chance)]
-        written = options
+        argv, files, environ = self._words(options), {}, {}
         if moved:
-            text = self._text_of_file(moved)
-            files["flags.txt"] = text
+            files["flags.txt"] = self._text_of_file(moved)
             argv += spell(("options-file", "flags.txt"), self._chance)
-            written = [*options, ("options-file", "flags.txt"), *moved]
+            options += [("options-file", "flags.txt"), *moved]
         for variable, part in (("NVCC_PREPEND_FLAGS", before), ("NVCC_APPEND_FLAGS", after)):
             if part:
-                environ[variable] = " ".join(word for option in part for word in spell(option, self._chance))
+                environ[variable] = " ".join(self._words(part))
         if self._kind == DAMAGED:
             environ, files = self._spoiled(environ), self._spoiled(files)
-            argv, certain = damaged(argv, self._chance), False
-        everything = (*before, *written, *after) if certain else None
-        return RandomLine(self._seed, tuple(argv), environ, files, everything)
+            argv = _damaged(argv, self._chance, self._chance.choice((1, 1, 2, 3)))
+        certain = None if self._kind == DAMAGED else (*before, *options, *after)
+        return RandomLine(self._seed, tuple(argv), environ, files, certain)
 
     def _happens(self, probability: float) -> bool:
         return self._chance.random() < probability
@@ -150,13 +137,18 @@ class _Maker:
     def _value(self, name: str) -> str:
         return self._pick(*values.VALUES.get(name, values.ANY))
 
+    def _words(self, options: list[Option]) -> list[str]:
+        return [word for option in options for word in spell(option, self._chance)]
+
     def _options(self) -> list[Option]:
         (mode,) = self._chance.choices(list(values.MODES), list(values.MODES.values()))
         options = [(mode, None)] if mode else []
         options += self._architectures(mode)
-        options += self._extras()
+        for _ in range(self._chance.choice((0, 1, 1, 2, 2, 3, 4, 6))):
+            options += self._extra()
         if self._happens(0.06):
-            options += self._forwarded()
+            asking = self._chance.choice(("forward-unknown-to-host-compiler", "forward-unknown-opts"))
+            options += [(asking, None), (FORWARDED, self._pick(*values.FORWARDED_WORDS))]
         options += [(INPUT, name) for name in self._inputs(mode)]
         options += self._outputs(mode, sum(name == INPUT for name, _ in options))
         if self._kind != VALID and self._happens(0.15):
@@ -166,69 +158,43 @@ class _Maker:
         return options
 
     def _architectures(self, mode: str) -> list[Option]:
-        if self._is_compiled and self._happens(0.75):
-            return [("gpu-architecture", "sm_80")]
         draw = self._chance.random()
+        if self._is_compiled and draw < 0.75:
+            return [("gpu-architecture", "sm_80")]
         if draw < 0.15:
             return []
         if draw < 0.75 or mode in ("cubin", "ptx", "optix-ir"):
-            return [("gpu-architecture", self._pick(values.ARCHITECTURES, values.ODD_ARCHITECTURES))]
+            return [("gpu-architecture", self._value("gpu-architecture"))]
         if draw < 0.8 and not self._is_compiled:
-            return [("gpu-architecture", self._chance.choice(values.MANY_ARCHITECTURES))]
+            return [("gpu-architecture", self._chance.choice(("native", "all-major", "all")))]
         if draw < 0.87:
             return [("gpu-architecture", "compute_80"), ("gpu-code", self._value("gpu-code"))]
-        count = self._chance.choice((1, 1, 2, 3))
-        return [("generate-code", self._value("generate-code")) for _ in range(count)]
+        return [
+            ("generate-code", self._value("generate-code")) for _ in range(self._chance.choice((1, 1, 3)))
+        ]
 
-    def _extras(self) -> list[Option]:
-        found: list[Option] = []
-        for _ in range(self._chance.choice((0, 1, 1, 2, 2, 3, 4, 6))):
-            draw = self._chance.random()
-            if draw < 0.2:
-                found += self._dependencies()
-            elif draw < 0.4:
-                found.append((self._chance.choice(_COMMON_SWITCHES), None))
-            elif draw < 0.85:
-                name = self._chance.choice(_COMMON_VALUES)
-                is_left_out = ARITIES[name] == OPTIONAL and self._happens(0.6)
-                found.append((name, None if is_left_out else self._value(name)))
-            else:
-                found.append(self._any_option())
-        return found
-
-    def _forwarded(self) -> list[Option]:
-        asking = self._chance.choice(("forward-unknown-to-host-compiler", "forward-unknown-opts"))
-        argv = [self._pick(*values.FORWARDED_WORDS) for _ in range(self._chance.choice((0, 1, 2)))]
-        return [(asking, None), *((FORWARDED, word) for word in argv)]
-
-    def _any_option(self) -> Option:
-        """Any option of the table: a switch, or one with a value."""
+    def _extra(self) -> list[Option]:
+        """A dependency file, a frequent option, or any of the table."""
+        draw = self._chance.random()
+        if draw < 0.2:
+            asking = ("generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile")
+            found: list[Option] = [(self._chance.choice(asking), None)]
+            names = [*("dependency-output", "dependency-target-name") * 2, "generate-dependency-targets"]
+            return found + [self._option(name) for name in names if self._happens(0.25)]
+        if draw < 0.8:
+            return [self._option(self._chance.choice(values.COMMON))]
         name = self._chance.choice(sorted(ARITIES))
-        if name in _RARE_SWITCHES and not self._happens(0.3):
-            name = "disable-warnings"
-        if name == "options-file":
-            return (name, self._pick(("empty.txt",), ("no.txt", "", "empty.txt,empty.txt", "dir.cu")))
-        if name == "output-file":
-            return (name, self._pick(values.OUTPUTS, values.ODD_OUTPUTS))
-        return (name, None if ARITIES[name] == SWITCH else self._value(name))
+        is_rare = name in values.RARE and not self._happens(0.3)
+        return [self._option("disable-warnings" if is_rare else name)]
 
-    def _dependencies(self) -> list[Option]:
-        asks = self._chance.choice(
-            ("generate-dependencies-with-compile", "generate-nonsystem-dependencies-with-compile")
-        )
-        found: list[Option] = [(asks, None)]
-        for name in ("dependency-output", "dependency-target-name"):
-            if self._happens(0.4):
-                found.append((name, self._value(name)))
-        if self._happens(0.3):
-            found.append(("generate-dependency-targets", None))
-        return found
+    def _option(self, name: str) -> Option:
+        is_left_out = ARITIES[name] == OPTIONAL and self._happens(0.6)
+        return name, None if ARITIES[name] == SWITCH or is_left_out else self._value(name)
 
     def _inputs(self, mode: str) -> list[str]:
-        count = self._chance.choices((1, 2, 3, 0), (80, 14, 4, 2))[0]
         is_link = mode in ("device-link", "relocatable-link")
         found = []
-        for _ in range(count + is_link):
+        for _ in range(self._chance.choices((1, 2, 3, 0), (80, 14, 4, 2))[0] + is_link):
             good = values.SOURCES
             if is_link or self._happens(0.12):
                 good = ("one.o", "two.o", "libtwo.a") if is_link else values.OTHER_INPUTS
@@ -240,24 +206,14 @@ class _Maker:
         if self._happens(0.1):
             found.append(("output-directory", self._value("output-directory")))
         if self._happens(0.65 if inputs < 2 or mode in ("", "shared", "device-link") else 0.05):
-            name = self._pick(values.OUTPUTS, values.ODD_OUTPUTS)
-            if self._happens(0.4):
-                name = "x" + values.OUTPUT_EXTENSIONS.get(mode, ".o")
-            found.append(("output-file", name))
+            usual = "x" + values.OUTPUT_EXTENSIONS.get(mode, ".o")
+            found.append(("output-file", usual if self._happens(0.4) else self._value("output-file")))
         return found
 
-    def _variable(self, options: list[Option]) -> list[Option]:
-        """Move some options to NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS."""
-        return self._taken(options, _SIMPLE) if self._happens(0.2 if self._kind == DAMAGED else 0.05) else []
-
-    def _moved_to_file(self, options: list[Option]) -> list[Option]:
-        return (
-            self._taken(options, _PLAIN_IN_FILE)
-            if self._happens(0.2 if self._kind == DAMAGED else 0.07)
-            else []
-        )
-
     def _taken(self, options: list[Option], form: re.Pattern[str]) -> list[Option]:
+        """Some of the options, which are removed; mostly none."""
+        if not self._happens(0.2 if self._kind == DAMAGED else 0.05):
+            return []
         fitting = [option for option in options if option[1] is None or form.fullmatch(option[1])]
         taken = self._chance.sample(fitting, min(len(fitting), self._chance.choice((1, 2, 3))))
         for option in taken:
@@ -273,28 +229,51 @@ class _Maker:
         return found
 
     def _text_of_file(self, options: list[Option]) -> str:
-        argv = [word for option in options for word in spell(option, self._chance)]
-        shown = [f'"{word}"' if re.search(r"\s", word) or self._happens(0.2) else word for word in argv]
+        shown = [
+            f'"{word}"' if re.search(r"\s", word) or self._happens(0.2) else word
+            for word in self._words(options)
+        ]
         return "".join(word + self._chance.choice((" ", "\n", "\t", "  ", "\r\n")) for word in shown)
 
 
-def seeds(count: int) -> list[str]:
-    """The seeds of a run: NVCCACHE_TEST_SEED, and the number of the line; one line where it names that."""
-    base = os.environ.get("NVCCACHE_TEST_SEED", "") or "1"
-    return [base] if ":" in base else [f"{base}:{number}" for number in range(count)]
+def _damaged(argv: Sequence[str], chance: random.Random, times: int) -> list[str]:
+    """The words with so many things done to them: one lost, repeated, moved, cut, or with a byte changed."""
+    found = list(argv)
+    for _ in range(times):
+        index = chance.randrange(len(found) + 1)
+        before, rest = found[:index], found[index:]
+        word, after = rest[:1], rest[1:]
+        raw = os.fsencode(word[0]) if word else b""
+        cut = chance.randrange(len(raw) + 1)
+        kind = chance.choice(("lost", "again", "stray", "stray", "joined", "cut", "byte", "byte"))
+        if kind == "lost":
+            word = []
+        elif kind in ("again", "stray"):
+            word = [
+                chance.choice(found or ["-c"]) if kind == "again" else chance.choice(values.STRAY_WORDS),
+                *word,
+            ]
+        elif kind == "joined":
+            word, after = ["".join(rest[:2])], rest[2:]
+        elif kind == "cut":
+            word = [os.fsdecode(part) for part in (raw[:cut], raw[cut:])]
+        else:
+            added = bytes(chance.choice(_BYTES) for _ in range(chance.choice((1, 1, 2, 8))))
+            word = [os.fsdecode(raw[:cut] + added + raw[cut + chance.choice((0, 1)) :])]
+        found = [*before, *word, *after]
+    return [_BEGINS_AT_ROOT.sub(r"\1x/", word) for word in found]
 
 
 def variants(line: RandomLine) -> list[RandomLine]:
     """Lines near this one: with other names for its outputs, and with one thing done to its words."""
     chance = random.Random(f"{line.seed} variants")
-    near = dataclasses.replace(line, arguments=tuple(damaged(list(line.arguments), chance, 1)), options=None)
-    found = [dataclasses.replace(near, seed=f"{line.seed} (words)")]
+    words = tuple(_damaged(line.arguments, chance, 1))
+    found = [dataclasses.replace(line, seed=f"{line.seed} (words)", arguments=words, options=None)]
     if line.options and not line.environ and not line.files:
-        renamed = [_renamed(option, chance) for option in line.options]
-        argv = tuple(word for option in renamed for word in _spelled_alike(option, line, chance))
-        found.append(
-            dataclasses.replace(line, seed=f"{line.seed} (names)", arguments=argv, options=tuple(renamed))
-        )
+        renamed = tuple(_renamed(option, chance) for option in line.options)
+        words = tuple(word for option in renamed for word in _spelled_alike(option, line, chance))
+        seed = f"{line.seed} (names)"
+        found.append(dataclasses.replace(line, seed=seed, arguments=words, options=renamed))
     return found
 
 
