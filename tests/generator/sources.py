@@ -8,29 +8,11 @@ from scenarios.support.sources import SOURCES
 
 _BASES = ("a.cu", "b.cu", "internal.cu", "macros.cu", "headers.cu", "features.cu", "device_warning.cu")
 _FRAGMENTS = (
-    b"\0",
-    b"\xff\xfe",
-    b"\xc3",  # the beginning of a character
-    b"\xef\xbb\xbf",
-    b"\r\n",
-    b"\\\n",
-    b'"',
-    b"/*",
-    b"*/",
-    b"/*\0\xff*/",
-    b'\n#line 7 "x\xff.h"\n',
-    b'\n# 1 "one.h" 1\n',
-    b'\n#include "m.cu"\n',
-    b'\n#include "one.h"\n',
-    b"\n#error \xff\n",
-    b"\n#warning \xe9\0\n",
-    b"\n#if 0\n\xff\xff\n#endif\n",
-    b"\n#define X \xff\n",
-    b'\nconst char *s = "\xff\xfe\0";\n',
-    b'\nstatic const char *const t = R"x(\xff"\n)x";\n',
-    b"\nint i = __LINE__; const char *f = __FILE__;\n",
-    b"\n__global__ void more(int *x) { x[1] = __LINE__; }\n",
-    b'__has_include("two.h")',
+    *(b"\0", b"\xff\xfe", b"\xc3", b"\xef\xbb\xbf", b"\r\n", b"\\\n", b'"', b"/*", b"*/", b"/*\0\xff*/"),
+    *(b'\n#line 7 "x\xff.h"\n', b'\n# 1 "one.h" 1\n', b'\n#include "m.cu"\n', b'\n#include "one.h"\n'),
+    *(b"\n#error \xff\n", b"\n#warning \xe9\0\n", b"\n#if 0\n\xff\xff\n#endif\n", b"\n#define X \xff\n"),
+    *(b'\nconst char *s = "\xff\xfe\0";\n', b'\nstatic const char *const t = R"x(\xff"\n)x";\n'),
+    b"\n__global__ void more(int *x) { x[1] = __LINE__; }\nconst char *f = __FILE__;\n",
     b'\n#if __has_include("two.h")\n#include "two.h"\n#endif\n',
 )
 
