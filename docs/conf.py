@@ -29,22 +29,22 @@ linkcheck_retries = 2
 # Every page has its place here, which tests check. Those in capitals lie outside of docs/ in the repository.
 NAVIGATION = {
     "Tutorial": ["tutorial/first-build", "tutorial/real-project"],
-    "How-to": [
+    "Builds": [
         "how-to/install",
         "how-to/build",
         "how-to/cmake",
         "how-to/pytorch",
         "how-to/from-other-caches",
-        "how-to/ci",
-        "how-to/docker",
-        "how-to/environments",
+        "how-to/report",
+        "how-to/troubleshooting",
+        "how-to/tuning",
+    ],
+    "CI, containers, clusters": ["how-to/ci", "how-to/docker", "how-to/environments"],
+    "Sharing": [
         "how-to/shared-cache",
         "how-to/remote",
         "how-to/remote-servers",
         "how-to/remote-execution",
-        "how-to/report",
-        "how-to/troubleshooting",
-        "how-to/tuning",
     ],
     "Examples": ["examples/cuda-graph", "examples/sweep"],
     "Reference": [

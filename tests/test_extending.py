@@ -85,7 +85,7 @@ def test_the_reference_and_the_manual_page_have_both(run):
     )
     text = run("-c", code)
     facts = "Value: number. Default: `2`. Name in the file: `greetings`."
-    assert f"\n## NVCCACHE_GREETINGS\n\n{facts}\n\nHow many greetings a call may wait for" in text
+    assert f"\n### NVCCACHE_GREETINGS\n\n{facts}\n\nHow many greetings a call may wait for" in text
     assert "\n.B NVCCACHE_GREETINGS\n" in text
     assert "\n## nvccache hello\n\n    nvccache hello [OPTIONS]\n\nSay which cache is in use.\n" in text
     assert '\n.SS "nvccache hello ' in text

@@ -24,12 +24,10 @@ REFERENCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 NOTICE = "<!-- Written by docs/generate/reference.py; edit the code it reads instead. -->\n"
 
 REMOTE_TEXT = """\
-`NVCCACHE_REMOTE` holds one or more URLs, as in `s3://pr-123/nvccache,rw s3://main/nvccache`. A call asks the
-local cache first, then one remote after the other. An answer is used after a check, and a copy is stored
-locally. nvccache writes to a remote only if its URL ends with `,rw`. All but redis and directories need the
-extra `remote`. Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
-
-[Share a cache with other machines](../how-to/remote.md) shows how to set one up.
+`NVCCACHE_REMOTE` holds one or more URLs, separated by blanks, as in `s3://pr-123/nvccache,rw s3://main/nvccache`.
+nvccache writes to a remote only if its URL ends with `,rw`. All but redis and directories need the extra
+`remote`. Write what a URL cannot hold, such as a comma or a blank, as `%` and two hexadecimal digits.
+[How to set one up](../how-to/remote.md).
 """
 REMOTE_CREDENTIALS = {
     "s3": "`AWS_ACCESS_KEY_ID` and so on, `AWS_PROFILE` or `~/.aws`",
@@ -48,31 +46,31 @@ The options of URLs:
 - `region`, `profile`, `virtual_host=1` (the bucket is part of the host name): as for the tools of AWS
 - `account`: the Azure account, else `AZURE_STORAGE_ACCOUNT`
 - `anonymous=1`: no signature, for a bucket that everybody can read
-- `ec2=1`, `metadata=1`: ask the metadata service of the machine, of AWS or Google, for credentials. Off by
-  default, because the attempt takes seconds on a machine without that service
+- `ec2=1`, `metadata=1`: ask the machine's metadata service, of AWS or Google, for credentials, which takes
+  seconds where there is none
 - `prefix`, `ttl`: for redis, a prefix for each key, and the seconds after which the server forgets an entry
 
 The number after redis's host is the database, by default 0. `SSL_CERT_FILE` names the certificates that
-`rediss` trusts in place of the system's. `http` and `https` read from any file server, and write to a WebDAV
-server. No command shows credentials, and neither the log nor the event log contains any.
+`rediss` trusts in place of the system's. No command and no log shows credentials.
 """
 WRONG_TEXT = """
 ## Settings that are wrong
 
-A wrong setting affects only itself: the compile goes on with that setting's default, and `nvccache stats`
-counts it. A compile never mentions it. Every command does, on standard error, as do `NVCCACHE_LOG` and
-`nvccache doctor`. Wrong are: an invalid value, an unknown name (`NVCCACHE_MAX_SISE`, `max_sise`), and a file
-that cannot be read or is not TOML, of which no setting counts. Exceptions: an invalid value turns `disable`
-and `readonly` on, and the other switches off. `clean` and `stats --zero` remove nothing while the file is
-wrong, or a setting that decides what they remove.
+A wrong setting costs only itself: the compile goes on with its default, and `nvccache stats` counts it.
+Every command, `nvccache doctor` and `NVCCACHE_LOG` mention it; a compile does not. Wrong are an invalid
+value, an unknown name (`NVCCACHE_MAX_SISE`), and a file that cannot be read or is not TOML, of which nothing
+counts. An invalid value turns `disable` and `readonly` on, and the other switches off. `clean` and
+`stats --zero` remove nothing while a setting is wrong that decides what they remove.
 
-- Paths are absolute. One that begins with `~` is relative to the home directory. In a variable, a relative
-  path is relative to the working directory; in the file it is wrong, because it would differ between
-  directories.
-- The home directory is `HOME`; if that is unset, empty or relative, it is looked up in the user database.
-  Without one there is no cache unless `NVCCACHE_DIR` names it: only nvcc runs, and the call is counted with
-  the reason `no_cache_directory`. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
+Paths are absolute. `~` is the home directory: `HOME`, else from the user database. In a variable, a relative
+path is relative to the working directory; in the file it is wrong. Without a home directory there is no cache
+unless `NVCCACHE_DIR` names it. A relative `XDG_CACHE_HOME` or `XDG_CONFIG_HOME` is ignored.
 """
+SETTING_GROUPS = {
+    "The five that matter": ("dir", "max_size", "base_dir", "remote", "disable"),
+    "For a job, or to look into something": ("readonly", "recache", "log", "strict"),
+    "Other machines": ("executor", "executor_dir", "executor_jobs"),
+}
 KIND_TEXTS = {
     config.as_path: "path",
     config.as_program: "path",
@@ -180,9 +178,15 @@ def setting_page() -> str:
         "cache. `nvccache config` shows every value and where it came from.",
     ]
     texts = setting_texts()
-    for name, row in config.SETTINGS.items():
-        facts = f"Value: {KIND_TEXTS[row.parse]}. Default: {default_text(row)}. Name in the file: `{name}`."
-        lines += ["", f"## {row.variable}", "", facts, "", texts[name]]
+    grouped = {name for names in SETTING_GROUPS.values() for name in names}
+    others = tuple(name for name in config.SETTINGS if name not in grouped)
+    for title, names in {**SETTING_GROUPS, "Others": others}.items():
+        lines += ["", f"## {title}"]
+        for name in names:
+            row = config.SETTINGS[name]
+            kind, default = KIND_TEXTS[row.parse], default_text(row)
+            facts = f"Value: {kind}. Default: {default}. Name in the file: `{name}`."
+            lines += ["", f"### {row.variable}", "", facts, "", texts[name]]
     return "\n".join(lines) + "\n" + remote_section() + WRONG_TEXT
 
 
@@ -220,48 +224,44 @@ def outcome_page() -> str:
     lines = [
         "# Outcomes",
         "",
-        "Every call ends in one of these. `nvccache stats` counts them.",
+        "Every call ends in one of these, and `nvccache stats` counts them.",
         "",
         *entries(outcome_texts()),
         "",
         "## Reasons for a bypass",
         "",
-        "nvccache left the call to nvcc on purpose, with the same arguments. Two reasons are not counted:",
-        "`disabled`, because nvccache then does nothing at all, and `nested`, because the outer call is",
-        "counted. Calls with `NVCCACHE_READONLY`, and those without a cache directory, are not counted.",
+        "nvccache left the call to nvcc on purpose. Not counted are `disabled`, `nested` (the outer call is",
+        "counted), `no_cache_directory`, and calls with `NVCCACHE_READONLY`.",
         "",
         *entries(outcomes.REASONS),
         "",
         "## Faults of the store",
         "",
-        "The compile is right, but not everything that it made was stored. `nvccache stats` counts each call",
-        "once, and `nvccache doctor` shows what to do.",
+        "The compile succeeded; some results were not stored. `nvccache doctor` shows what to do.",
         "",
         *entries(outcomes.STORE_FAULTS),
         "",
         "## Faults of remotes",
         "",
-        "The compile is right, and went on without the remote, which is then skipped for a while.",
+        "The compile went on without the remote, which is then skipped for a minute.",
         "",
         *entries(outcomes.REMOTE_FAULTS),
         "",
         "## Stages that were sent and ran here",
         "",
-        "Why a stage ran here although it was sent to another machine. `nvccache stats` counts these stages.",
+        "Why a stage ran here although it was sent to another machine.",
         "",
         *entries(outcomes.EXECUTOR_FAULTS),
         "",
         "## Wrong settings",
         "",
-        "`nvccache stats` counts the calls that used the default of a wrong setting: under the setting's",
-        "name, or under one of these:",
+        "Counted under the setting's name, or under one of these:",
         "",
         *entries(outcomes.WRONG_SETTINGS),
         "",
         "## Stages",
         "",
-        "The stages of a compile. For each, `nvccache stats` counts hits, misses, the seconds that misses",
-        "took and the seconds that hits saved.",
+        "The stages of a compile, as `--json` names them.",
         "",
         *entries({stage: STAGE_TEXTS[stage] for stage in stages.counted()}),
     ]

@@ -173,19 +173,17 @@ class Config:
     )
     """Where the cache is. Any number of processes may use it at the same time."""
     max_size: int = setting(as_size, 10 * 1024**3, shown_default="`10G`")
-    """How large the cache may get: a number with `K`, `M`, `G`, `T` (powers of 1024) or `B`; `0` is no
-    limit. The least recently used entries are removed first. A number without a unit is in bytes; one below
-    `1048576` is rejected, since its unit was probably forgotten."""
+    """How large the cache may get, with a unit: `500M`, `20G` (powers of 1024); `0` is no limit. The least
+    recently used entries are removed first."""
     base_dir: str = setting(as_path, "")
     """A directory above your checkouts, which then share compiles: paths in a checkout count relative to the
-    working directory. Module ids (Thrust, CUTLASS, `static` device variables) are made from relative
-    paths."""
+    working directory, also in module ids (Thrust, CUTLASS, `static` device variables)."""
     nvcc: str = setting(as_program, "")
     """The real nvcc for calls under the name `nvcc`: a path, or a name to look up on `PATH`. By default,
     it is the first nvcc on `PATH` that is not nvccache. `nvccache nvcc` does not use it."""
     jobs: int = setting(as_count, 0)
-    """How many tools may run at once in all calls of this user on this machine, besides the one that each
-    call may always run. By default, one for each core."""
+    """How many tools may run at once in all calls of this user on this machine, besides one for each call.
+    By default, one for each core."""
     log: str = setting(as_path, "")
     """A file to which every call appends what it did; only its owner can read it. Values of macros are
     left out."""
