@@ -106,7 +106,12 @@ def test_absolute_words_in_another_checkout(
     assert compile_in(workspace, "q/other", *line, keep=keep).outcome == again
 
 
-@pytest.mark.parametrize("words", [("../src/a.cu", "-I../inc"), ("{here}/src/a.cu", "-I{here}/inc")])
+@pytest.mark.by_default("relative")
+@pytest.mark.parametrize(
+    "words",
+    [("../src/a.cu", "-I../inc"), ("{here}/src/a.cu", "-I{here}/inc")],
+    ids=["relative", "absolute"],
+)
 def test_two_checkouts_of_a_unit_with_an_id_keep_nvccs(workspace: Workspace, words: tuple[str, ...]) -> None:
     check_out(workspace, INTERNAL, "p", "q")
     for directory in ("p/b", "q/b", "p/b", "q/b"):

@@ -164,6 +164,7 @@ UNITS: dict[str, tuple[str, set[str]]] = {
 }
 
 
+@pytest.mark.by_default("only defines it", "internal")
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_result_that_contains_its_id_is_for_one_output(workspace: Workspace, unit: str) -> None:
     """After each further result the earlier ones are still found, under their own keys."""
