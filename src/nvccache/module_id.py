@@ -53,6 +53,11 @@ def unit_of(plan: Plan, stage: Stage) -> list[Stage]:
     return [other for other in plan.stages if ends & products_of(plan, other)]
 
 
+def first_pass_of(plan: Plan, stage: Stage) -> Stage | None:
+    """The pass whose text is part of the id that a stage reads; the first of its TU in nvcc's order."""
+    return next((other for other in unit_of(plan, stage) if other.is_preprocessor), None)
+
+
 def products_of(plan: Plan, stage: Stage) -> set[str]:
     """The products that a stage writes or contributes to."""
     ends = {output.destination for output in stage.outputs if output.destination}

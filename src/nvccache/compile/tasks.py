@@ -226,9 +226,11 @@ class Tasks:
             if other.stage.is_preprocessor == task.stage.is_preprocessor  # compiles wait for passes
         ):
             return False  # they may use the same file, one after the other
-        # The first pass of its unit is part of its id.
-        needs_all_text = task.stage.tool.waits_for_passes or module_id.file_of(task.stage)
-        if needs_all_text and not self._passes_are_known(task):
+        if task.stage.tool.waits_for_passes and not self._passes_are_known(task):
+            return False
+        # Not all passes: cudafe++, which finds most errors, can run before those for the device.
+        first = module_id.first_pass_of(self._plan, task.stage) if module_id.file_of(task.stage) else None
+        if first and self._by_output[first.outputs[0].path].state != State.DONE:
             return False
         read = self._read_by(task.stage)
         return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)

@@ -81,8 +81,8 @@ class StagedCall:
         outputs = [os.path.relpath(path, start) for path in sorted(module_id.products_of(self.plan, stage))]
         if is_below_base:
             source = os.path.relpath(source, self.cwd)
-        passes = [one for one in module_id.unit_of(self.plan, stage) if one.is_preprocessor]
-        text = self.workspace.meaning_of(passes[0].outputs[0].path) if passes else ""
+        first = module_id.first_pass_of(self.plan, stage)
+        text = self.workspace.meaning_of(first.outputs[0].path) if first else ""
         return module_id.compose(source, name, outputs, text)
 
     def _id_in(self, path: str) -> bytes:
