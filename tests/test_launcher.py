@@ -50,15 +50,13 @@ def compiled(workspace: Workspace, launcher: Path) -> list[str | Path]:
     return argv
 
 
-def test_the_wheel_is_for_this_platform_and_has_a_program(wheel):
-    assert wheel.name.endswith("-py3-none-linux_x86_64.whl") or "aarch64" in wheel.name
-    with zipfile.ZipFile(wheel) as archive:
-        (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
-        assert archive.read(program).startswith(b"\x7fELF")
+def native_sources() -> set[str]:
+    listed = subprocess.run(["git", "ls-files", "src/native"], cwd=ROOT, capture_output=True, check=False)
+    return set(listed.stdout.decode().split())
 
 
 def test_an_installation_names_its_commit_and_build(launcher, tmp_path):
-    """An sdist carries the commit, for wheels that are built from it."""
+    """An sdist carries the commit and all of our C, for wheels that are built from it."""
     argv = ["git", "rev-parse", "--short=10", "HEAD"]
     commit = subprocess.run(argv, check=False, cwd=ROOT, capture_output=True).stdout
     printed = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=True).stdout
@@ -66,18 +64,13 @@ def test_an_installation_names_its_commit_and_build(launcher, tmp_path):
     assert printed.startswith(f"nvccache {__version__} ({shown}built on {platform.machine()} with ")
     sdist = installations.build(tmp_path / "sdist", "sdist")
     with tarfile.open(sdist) as archive:
+        assert {f"nvccache-{__version__}/{path}" for path in native_sources()} <= set(archive.getnames())
         kept = archive.extractfile(f"nvccache-{__version__}/src/native/commit")
         assert kept and kept.read().strip() == commit.strip()
 
 
-@pytest.mark.by_default("unknown")
-@pytest.mark.parametrize(
-    "cflags",
-    ["-fsanitize=address", "-Werror -pedantic -Wvla", "-m32", "-O2 'x", "--nonsense"],
-    ids=["sanitizer", "warnings", "other bits", "quotes", "unknown"],
-)
-def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path, cflags):
-    with zipfile.ZipFile(installations.build(tmp_path / "wheel", CFLAGS=cflags)) as archive:
+def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path):
+    with zipfile.ZipFile(installations.build(tmp_path / "wheel", CFLAGS="--nonsense")) as archive:
         (program,) = [name for name in archive.namelist() if name.endswith(".data/scripts/nvccache")]
         assert archive.read(program).startswith(b"\x7fELF")
         assert archive.read("nvccache/native/observer.so").startswith(b"\x7fELF")
@@ -87,18 +80,21 @@ def test_flags_that_do_not_suit_are_left_out_and_noted(tmp_path, cflags):
 def test_variables_for_python_have_no_say(launcher, workspace, compiled):
     for name in ("signal", "os", "blake3", "nvccache", "sitecustomize", "click"):
         workspace.write(f"hostile/{name}.py", HOSTILE)
-    for name, value in {
+    variables = {
         "PYTHONHOME": "/nowhere",
         "PYTHONPATH": str(workspace.directory / "hostile"),
         "PYTHONHASHSEED": "bad",
         "PYTHONUTF8": "bad",
         "PYTHONPLATLIBDIR": "nowhere",
         "PYTHONWARNINGS": "error",
-    }.items():
-        result, counters = workspace.since(partial(workspace.run, compiled, **{name: value}))
-        assert (result.status, result.stdout, result.stderr) == (0, b"", b""), name
-        assert counters.outcome == "direct_hit"
-        assert workspace.run([launcher, "stats"], **{name: value}).status == 0, name
+    }
+    result, counters = workspace.since(lambda: workspace.run(compiled, **variables))
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert counters.outcome == "direct_hit"
+    os.utime(workspace.directory / "a.cu")  # so that Python runs
+    result = workspace.run(compiled, **variables)
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert workspace.run([launcher, "stats"], **variables).status == 0
 
 
 def test_the_working_directory_has_no_say(launcher, workspace, compiled):
@@ -108,12 +104,11 @@ def test_the_working_directory_has_no_say(launcher, workspace, compiled):
     assert (result.status, result.stderr, counters.outcome) == (0, b"", "direct_hit")
     assert workspace.run([launcher, "stats"]).status == 0
     os.utime(workspace.directory / "a.cu")  # so that more than a hit is loaded
-    for python in ([sys.executable, "-I"], [sys.executable]):
-        for name in ("os", "runpy", "nvccache"):  # modules that Python itself loads before us
-            (workspace.directory / f"{name}.py").unlink(missing_ok=True)
-        for argv in ([*compiled[1:-1], "b.o", "-Xptxas", "-v"], ["stats"]):
-            result = workspace.run([*python, "-m", "nvccache", *argv])
-            assert result.status == 0 and b"Traceback" not in result.stderr
+    for name in ("os", "runpy", "nvccache"):  # modules that Python itself loads before us
+        (workspace.directory / f"{name}.py").unlink()
+    for argv in ([*compiled[1:-1], "b.o", "-Xptxas", "-v"], ["stats"]):
+        result = workspace.run([sys.executable, "-m", "nvccache", *argv])
+        assert result.status == 0 and b"Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("name", ["with blank", "it's " + "x" * 150, "é"])
@@ -133,7 +128,7 @@ def test_links_from_other_directories(launcher, workspace, tmp_path):
     (links / "nvcc").symlink_to("nvccache")
     path = f"{links}:{workspace.environ['PATH']}"
     rest = ["-c", workspace.directory / "a.cu", "-o", "a.o"]
-    for argv in (["nvccache", workspace.nvcc], ["nvcc"], [links / "nvcc"], ["bin of mine/nvccache", "nvcc"]):
+    for argv in (["nvcc"], ["bin of mine/nvccache", "nvcc"]):
         result, counters = workspace.since(partial(workspace.run, [*argv, *rest], tmp_path, PATH=path))
         assert (result.status, result.stderr) == (0, b"")
         assert counters.calls["fault"] == 0 and sum(counters.calls.values()) == 1
@@ -146,20 +141,11 @@ def test_installed_without_an_environment(wheel, tmp_path):
     assert package_of(started) == str(installations.site_packages(tmp_path / "of user"))
 
 
-def test_installed_editable(tmp_path):
-    built = installations.build(tmp_path / "editable", "editable")
-    installations.make_environment(tmp_path / "environment")
-    started = installations.install(built, tmp_path / "environment")
-    assert package_of(started) == str(installations.ROOT / "src")
-
-
 SHEBANGS = {
-    "plain": "#!{python}\n",
     "with blanks": "#!{folder}/with blank/python\n",
     "with options": "#!{python} -sP\n",
     "by sh, as pip": "#!/bin/sh\n'''exec' \"{folder}/with blank/python\" \"$0\" \"$@\"\n' '''\n",
     "by sh, as uv": "#!/bin/sh\n'''exec' '{folder}/with blank/python' \"$0\" \"$@\"\n' '''\n",
-    "by sh, bare": "#!/bin/sh\n'''exec' {python} \"$0\" \"$@\"\n' '''\n",
     "gone": "#!/nowhere/python\n",
     "none": "",
 }
@@ -186,13 +172,7 @@ def test_a_launcher_without_python_says_so(launcher, tmp_path):
     masquerade = tmp_path / "nvcc"
     masquerade.symlink_to(alone)
     tools = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    for argv in (
-        [alone, "nvcc"],
-        [masquerade, "/bin/echo"],
-        [alone, "stats"],
-        [alone],
-        [alone, "--version"],
-    ):
+    for argv in ([alone, "nvcc"], [masquerade, "/bin/echo"], [alone, "stats"], [alone]):
         done = subprocess.run(argv, capture_output=True, check=False, env=tools)
         assert done.returncode == 127
         assert done.stderr.startswith(f"nvccache: no Python to start: neither `{tmp_path}/python3`".encode())
@@ -300,13 +280,7 @@ def run(argv, environment: Path, **variables: str) -> subprocess.CompletedProces
 
 def assert_real_nvcc_answers(environment: Path, *before: str) -> None:
     real, own = environment.parent / "real" / "nvcc", environment / "bin" / "nvccache"
-    for argv in (
-        [own, real],
-        ["nvccache", "nvcc"],
-        [own, own, "nvcc"],
-        [environment / "bin" / "nvcc"],
-        ["nvcc"],
-    ):
+    for argv in ([own, own, "nvcc"], [own, real], ["nvcc"]):
         done = run([*before, *map(str, argv), "-c", "a b.cu"], environment)
         answer = f"{real} -c a b.cu \n".encode()
         assert (done.returncode, done.stdout, done.stderr) == (7, answer, b""), argv
@@ -373,7 +347,7 @@ def test_an_interrupt_ends_a_call_as_it_ends_nvcc(environment, tmp_path, request
     # What a shell starts by `&` ignores it, and so would what is started here.
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, ignored))
-    for milliseconds in range(0, 45, 3):
+    for milliseconds in range(0, 45, 7):
         environ = {"PATH": f"{tmp_path}/real:/usr/bin:/bin", "NVCCACHE_DISABLE": "1"}
         words = [f"{environment}/bin/nvccache", "nvcc"]
         argv = [*(words if milliseconds % 2 else [f"{environment}/bin/nvcc"]), "-c", "a.cu"]

@@ -155,7 +155,7 @@ if found:
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-@pytest.mark.parametrize(("jobs", "tokens"), [("-j3", "2"), ("-j1", "None"), ("-kj3", "2"), ("-nj3", "2")])
+@pytest.mark.parametrize(("jobs", "tokens"), [("-j1", "None"), ("-nj3", "2")])
 def test_make_lets_a_recipe_line_have_the_jobs_it_has_left(tmp_path, jobs, tokens):
     (tmp_path / "client.py").write_text(CLIENT)
     (tmp_path / "Makefile").write_text(f"all:\n\t+@{sys.executable} client.py\n")

@@ -163,15 +163,6 @@ def test_directory_is_elsewhere_if_others_could_exchange_it(tmp_path, spoil):
     assert not path.exists()
 
 
-def test_names_of_others_are_not_listed(tmp_path, monkeypatch):
-    """Hundreds of thousands of them would delay each call."""
-    path = Path(scratch.choose({"TMPDIR": str(tmp_path)}, ""))
-    scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda folder: scandir(folder) if folder != str(tmp_path) else 1 / 0)
-    os.close(scratch.make(str(path)))
-    scratch.sweep(*os.path.split(path))
-
-
 def test_without_locks_a_directory_is_made_and_none_is_swept(left, parent, monkeypatch):
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError("no locks")

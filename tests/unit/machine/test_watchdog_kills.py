@@ -85,7 +85,7 @@ print("all well")
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
 def test_callers_may_be_killed_or_terminated_at_any_moment(tmp_path, pipe, ending):
-    command = [sys.executable, "-c", MANY, str(tmp_path), str(int(ending)), "100"]
+    command = [sys.executable, "-c", MANY, str(tmp_path), str(int(ending)), "40"]
     environ = {**os.environ, "MAKEFLAGS": f"-j5 --jobserver-auth={pipe[0]},{pipe[1]}"}
     with subprocess.Popen(
         command, env=environ, pass_fds=pipe, stdin=DEVNULL, stdout=PIPE, stderr=PIPE

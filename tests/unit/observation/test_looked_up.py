@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import time
 from pathlib import Path
 
 import pytest
 
-from answering import Answering
 from nvccache.files import signatures
 from nvccache.observation.looked_up import CallNames, StageNames
 from nvccache.observation.observed_process import Process
@@ -224,42 +222,6 @@ def test_names_of_two_stages_come_together(place):
     CallNames(time.time_ns() + LATER).add_names(made, {"inc": {"-y.h", "-x.h"}, "bin": {"xtool"}}, set())
     assert names(made) == {"bin": ["xtool"], "inc": ["-x.h", "-y.h"]}
     assert made.directory_signatures == [signatures.UNKNOWN, signatures.of("inc")]
-
-
-def test_what_was_noted_differs_once_it_is_otherwise(place):
-    """From what a stage looked up to the comparison by a later call."""
-    (place / "inc" / "deep").mkdir()
-    seen = process(
-        absent={"inc/never/x.h", "inc/b.h"},
-        found={"bin/tool": FILE, "inc/deep": FOLDER, "inc/a.h": FILE},
-        links={"link/a.h"},
-    )
-    made = taken(seen, search_path="late:bin")
-    environ = {"PATH": "late:bin"}
-
-    def unlike() -> set[tuple[str, str]]:
-        found = input_records.differences(made, Answering(environ))
-        return {(difference.what, difference.path) for difference in found}
-
-    assert unlike() == set()
-    changes = [
-        (lambda: os.mkdir("inc/never"), lambda: os.rmdir("inc/never"), {("appeared", "inc/never")}),
-        (lambda: Path("inc/b.h").touch(), lambda: os.unlink("inc/b.h"), {("appeared", "inc/b.h")}),
-        (lambda: os.chmod("bin/tool", 0o600), lambda: os.chmod("bin/tool", 0o755), {("changed", "bin/tool")}),
-        (lambda: os.chmod("inc/a.h", 0o755), lambda: os.chmod("inc/a.h", 0o644), {("changed", "inc/a.h")}),
-        (lambda: os.rmdir("inc/deep"), lambda: os.mkdir("inc/deep"), {("gone", "inc/deep")}),
-        (relink, lambda: None, {("moved", "link")}),
-    ]
-    for change, undo, expected in changes:
-        change()
-        assert expected <= unlike(), expected
-        undo()
-
-
-def relink() -> None:
-    shutil.copytree("inc", "other")
-    os.unlink("link")
-    os.symlink("other", "link")
 
 
 @pytest.mark.parametrize(

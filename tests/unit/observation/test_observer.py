@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
-import sys
-import tarfile
-import zipfile
 from subprocess import PIPE
 
 import pytest
 
-import installations
 from nvccache.files import elf
 from nvccache.machine import process
 from nvccache.observation import observer, observer_log
@@ -114,16 +109,6 @@ def test_a_static_child_is_not_observed(run, program, static, how):
     assert (done.status, found.incomplete) == (0, f"`{static}` did not report its start")
 
 
-def test_a_static_program_is_not_observed(run, static):
-    done, found = run(static, "end", "exit")
-    assert (done.status, found.incomplete) == (7, f"`{static}` did not report its start")
-
-
-def test_a_child_without_the_variable_is_not_observed(run):
-    _, found = run(str(shutil.which("env")), "-i", CAT, "/dev/null")
-    assert found.incomplete == f"`{CAT}` did not report its start"
-
-
 def test_questions_before_and_after_the_input(run, program):
     (run.directory / "input").write_text("")
     found = complete(run(program, "clock", "input"))
@@ -178,7 +163,6 @@ def test_a_log_that_grows_too_long(run, program, tmp_path):
     assert os.path.getsize(tmp_path / "watched" / "log") < observer_log.LIMIT
 
 
-OBSERVER = installations.NATIVE / "observer"
 # bash does not wait for `<(…)`, and a process that still runs makes an observation incomplete.
 SCRIPTS = {
     "sh": '#!/bin/sh\nhere=$(dirname "$0")\n. "$here/site"\n'
@@ -224,12 +208,6 @@ def test_a_limit_of_file_sizes_ends_no_program(run):
     assert found.incomplete
 
 
-def test_two_runs_never_share_a_log(tmp_path):
-    observer.arm(str(tmp_path / "one"), {})
-    with pytest.raises(FileExistsError):
-        observer.arm(str(tmp_path / "one"), {})
-
-
 def test_what_loaders_say_of_the_library_is_taken_out(tmp_path, monkeypatch):
     watched = str(tmp_path / "watched")
     monkeypatch.setattr(observer, "LIBRARY", f"{tmp_path}/none.so")
@@ -256,15 +234,3 @@ def test_a_server_that_outlives_the_log_works_as_ever_and_leaves_nothing(tmp_pat
         assert server.communicate(b"go on\n") == (b"texttext", b"")
     assert server.returncode == 0
     assert not (tmp_path / what).exists()
-
-
-def test_it_is_part_of_what_is_built(wheel, tmp_path):
-    with zipfile.ZipFile(wheel) as archive:
-        assert archive.read("nvccache/native/observer.so").startswith(b"\x7fELF")
-    program = "import sys; from hatchling.build import build_sdist as build; build(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=installations.ROOT, check=True)
-    (sources,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(sources) as archive:
-        names = {re.sub("^[^/]*/", "", name) for name in archive.getnames()}
-    assert {f"src/native/observer/{path.name}" for path in OBSERVER.iterdir()} <= names
-    assert {"src/native/hatch_build.py", "src/native/launcher/nvccache.c"} <= names

@@ -172,25 +172,6 @@ def test_duplicates_are_recorded_if_gcc_would_confuse_them(place):
     assert made.duplicates == [("a.h", "a.h", "a.h"), ("copy.h", "copy.h", "copy.h")]
 
 
-@pytest.mark.parametrize(
-    ("name", "argv", "wanted"),
-    [
-        ("cc1plus", [], {"CPATH"}),
-        ("ptxas", [], {"CPATH"}),
-        ("cat", [], {WHOLE}),
-        ("wrapper", [], {WHOLE}),
-        ("python3", [], {WHOLE}),
-    ],
-)
-def test_variables_count_that_were_asked_for(place, name, argv, wanted):
-    made = read_by(place, ran(name, *argv, variables={"CPATH", "PATH", "TMPDIR", "NVCCACHE_DIR"}))
-    of_temporary_files = {"TMPDIR"} if name in ("cat", "wrapper", "python3") else set()
-    assert wanted | of_temporary_files == asked(made)
-    assert dict(made.variables) == {name: environment.digest_of(name, ENVIRON) for name, _ in made.variables}
-    all_of_them = [name for name, _ in made.variables if name not in of_temporary_files]
-    assert (WHOLE in asked(made)) == (all_of_them == [WHOLE])
-
-
 def test_temporary_files_and_where_they_are_are_no_inputs(place):
     """Their names are new each time, and any directory will do."""
     environ = {**ENVIRON, "TMPDIR": f"{place}/tmp"}
@@ -299,16 +280,6 @@ def test_the_tool_is_looked_for_as_it_was_called(place):
     made = read_by(place, ran(), of=subject("./link"))
     assert made.links == [("./link", f"{place}/bin/g++")]
     assert kinds(made)["link"] == PROGRAM and made.sought == []
-
-
-def test_a_file_of_a_record_is_not_read_again(place):
-    call = inputs(place)
-    call.input_record(Observation([ran(files=["a.h"])], set()), subject())
-    call.files.remember()
-    second = inputs(place)
-    made = second.input_record(Observation([ran(files=["a.h"])], set()), subject())
-    assert made.digests == [keys.digest_file(path) for path in made.files]
-    assert list(Path(place, "cache").glob("memo-*/*/*"))
 
 
 def test_a_tool_that_is_not_watched_depends_on_all_of_the_environment(place, monkeypatch):
