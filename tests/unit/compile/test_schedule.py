@@ -115,19 +115,6 @@ def test_what_is_stored_does_not_run():
     assert all(task.is_hit for task in schedule.tasks.all)
 
 
-def test_only_what_is_not_stored_runs():
-    execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE} - {"ptxas", "host_compile"})
-    carry_out(execution)
-    assert begun(execution) == ["ptxas", "host_compile"]
-
-
-def test_a_text_that_is_not_kept_is_made_again_for_who_reads_it():
-    stored = {one.kind for one in PIPELINE} - {"cicc"}
-    execution = execution_of(*PIPELINE, stored=stored, lost={"device_preprocess", "host_preprocess"})
-    carry_out(execution)
-    assert begun(execution) == ["device_preprocess", "cicc"]
-
-
 def test_what_is_lost_is_made_again_from_what_is_lost():
     execution = execution_of(*PIPELINE, stored={one.kind for one in PIPELINE} - {"host_compile"})
     execution.lost = {"ptxas", "cicc", "device_preprocess"}

@@ -127,16 +127,6 @@ def test_an_error_of_who_asks_surfaces():
         carry_out(execution)
 
 
-def test_all_that_can_be_asked_for_is_asked_for_at_once():
-    execution = with_others(queries_stopped=False)
-    schedule = Schedule(execution, FakeSlots(1), None)
-    go_on(schedule)
-    threading.Event().wait(0.05)
-    assert asked(execution) == ["device_preprocess", "host_preprocess"]
-    execution.queries_stopped.set()
-    schedule.finish()
-
-
 def test_what_is_made_of_what_took_long_is_asked_for():
     execution = with_others(elsewhere={"ptxas"})
     run = execution.run

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from nvccache.store import store
 from scripted_toolkit import Toolkit, cubin, stages
-
-
-def test_a_touched_source_changes_nothing(toolkit: Toolkit) -> None:
-    toolkit.compile()
-    os.utime("a.cu", (1, 1))
-    assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "(ptxas)"]
 
 
 def test_text_that_says_the_same_elsewhere_is_found(toolkit: Toolkit) -> None:
@@ -87,10 +79,3 @@ def test_a_record_that_is_damaged_is_none(toolkit: Toolkit, damage: str) -> None
             path.write_bytes(path.read_bytes()[:-1])
     assert stages(toolkit.compile()) == ["device_preprocess", "cicc", "ptxas"]
     assert stages(toolkit.compile()) == ["(device_preprocess)", "(cicc)", "(ptxas)"]
-
-
-def test_diagnostics_are_replayed(toolkit: Toolkit) -> None:
-    toolkit.write("a.cu", "int cicc_says, ptxas_says;\n")
-    first, again = toolkit.compile(), toolkit.compile()
-    assert stages(again) == ["(device_preprocess)", "(cicc)", "(ptxas)"]
-    assert again.stderr == first.stderr != b""

@@ -85,18 +85,6 @@ def test_a_stage_that_could_not_be_observed_is_not_stored(
     assert "could not be observed" in toolkit.last_record().reason_against_record
 
 
-def test_a_result_with_diagnostics_is_kept_for_identical_input_only(toolkit: Toolkit) -> None:
-    """Diagnostics name lines; without them a result serves all inputs with the same normalized text."""
-    toolkit.write("a.cu", "int ptxas_says;\n")
-    toolkit.compile()
-    toolkit.write("a.cu", "\n\nint ptxas_says;\n")
-    assert stages(toolkit.compile()) == ["device_preprocess", "(cicc)", "(ptxas)"]
-    toolkit.write("a.cu", "int cicc_says;\n")
-    toolkit.compile()
-    toolkit.write("a.cu", "\n\nint cicc_says;\n")
-    assert "cicc" in stages(toolkit.compile())
-
-
 def test_what_may_still_print_messages_is_not_stored(
     toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,14 +121,6 @@ def test_the_digest_does_not_tell_the_name_of_the_stub(scratch, cache):
     assert len(digests) == 1
 
 
-def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(workspace, output):
-    ptx = _write(output("code", "a.ptx"), STUB_PLACEHOLDER.encode())
-    workspace.read_written(ptx)
-    Path(ptx.path).unlink()
-    assert workspace.materialise(ptx.path, ptx)
-    assert not Path(ptx.path).exists()  # it counts as on disk, as it was written
-
-
 def test_a_file_of_a_command_not_understood_is_taken_in_as_it_is(workspace, output):
     extra = _write(output("input", "a.tile.cubin"), b"extra")
     workspace.adopt(extra.path, Path(extra.path).read_bytes())
