@@ -13,6 +13,8 @@ from nvccache.records.input_records import InputRecord
 from nvccache.records.record import Entry, LookupKey, Result
 
 PASS = Stage(Grammar("host_preprocess"), ("gcc",), (), (), (Output("ii", "/s/a.ii"),), (), (), ())
+
+
 @pytest.fixture
 def known() -> Known:
     return Known()
