@@ -22,7 +22,6 @@ from support import servers, sigv4
 BUCKET = "cache"
 OWNER = sigv4.Keys("OWNERKEY0000000", "secret-of-the-owner")
 READER = sigv4.Keys("READERKEY000000", "secret-of-the-reader")
-WRONG = sigv4.Keys("OWNERKEY0000000", "not-the-secret-at-all")
 UNKNOWN = sigv4.Keys("NOBODYSKEY00000", "secret-of-the-owner")
 _CONFIGURATION = """\
 [global]

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from nvccache.remote import envelope
 
-SCHEMA = envelope._SEALED
-
 
 @dataclass(frozen=True)
 class Sealed:
@@ -19,20 +17,16 @@ class Sealed:
     body: bytes  # compressed
 
     @property
-    def name(self) -> str:
-        return envelope.name_of(self.bucket, self.key)
-
-    @property
     def content(self) -> bytes:
         return envelope.unseal(self.encode(), self.bucket, self.key, 1 << 32)
 
     def encode(self) -> bytes:
-        return SCHEMA.encode(self.__dict__)
+        return envelope._SEALED.encode(self.__dict__)
 
-    def holding(self, content: bytes) -> Sealed:
-        """With another content, correctly sealed."""
-        return opened(envelope.seal(self.bucket, self.key, content))
+    def holding(self, content: bytes) -> bytes:
+        """The object with another content, correctly sealed."""
+        return envelope.seal(self.bucket, self.key, content)
 
 
 def opened(content: bytes) -> Sealed:
-    return Sealed(**SCHEMA.decode(content))
+    return Sealed(**envelope._SEALED.decode(content))

@@ -1,107 +1,81 @@
 """A failing remote costs a compile little, once a minute on each machine, and never affects its result.
 
-A call waits for all remotes together for two seconds; the calls after it leave the
-remote alone. The tests count the connections that the server has seen, since times mean little on a busy
-machine: a call that waited for a server that never answers would run into the test's own limit.
+A call waits for all remotes together for two seconds; the calls after it leave the remote alone. The tests
+count the connections that the server has seen, since times mean little on a busy machine. For what each kind
+of answer means see unit/remote/test_service.py.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from scenarios.remote.remote_units import LINE
-from scenarios.support.both_ways import both_ways
+from scenarios.remote.machines import ONE
 from support import certificates, fault_server, servers, servers_redis
 
-MOST_SECONDS = 30.0  # for a compile of one second on a busy machine
-# What the server does -> the word for it; "" if it is not a fault.
-FAULTS = {
-    "hang": "timeout",
-    "drip": "timeout",
-    "drip headers": "timeout",
-    "reset": "unreachable",
-    "reset mid-body": "broken",
-    "truncate": "broken",
-    "endless": "",
-    "401": "bad_credentials",
-    "403": "",
-    "404": "",
-    "429": "throttled",
-    "500": "broken",
-    "502": "unreachable",
-    "503": "throttled",
-    "507": "full",
-    "not http": "unreachable",
-    "redirect": "unreachable",
-    "other bytes": "",
-    "wrong bytes": "",
-}
-assert FAULTS.keys() == set(fault_server.FAULTS)
+
+@pytest.mark.parametrize(("fault", "word"), [("hang", "timeout"), ("500", "broken")])
+def test_a_server_that_fails_is_met_once_and_used_again_when_it_works(
+    server, filled, new_machine, fault, word
+):
+    server.files |= filled.files
+    server.fault = fault
+    two = new_machine("two", server.url())
+    made = two.compile()
+    assert (made.outcome, made["a.o"]) == ("miss", filled.objects[ONE])
+    connections = server.connections
+    assert connections and two.outages() == [word]
+    assert two.compile_with_empty_cache().outcome == "miss"
+    assert server.connections == connections
+    server.fault = ""
+    two.let_outages_end()  # after its minute, by whichever call comes first
+    assert two.compile_with_empty_cache().outcome == "direct_hit"
+    assert two.outages() == []
 
 
-def compile_with_empty_cache(on):
-    """Compile with an empty local cache and compare with plain nvcc; the outcome."""
-    on.forget_all()
-    begun = time.monotonic()
-    outcome = both_ways(on, *LINE).outcome
-    assert time.monotonic() - begun < MOST_SECONDS
-    return outcome
+@pytest.mark.parametrize("fault", ["404", "wrong bytes"])
+def test_an_answer_that_cannot_be_used_is_a_miss_and_no_outage(server, filled, new_machine, fault):
+    server.files |= filled.files
+    server.fault = fault
+    two = new_machine("two", server.url())
+    made = two.compile()
+    assert (made.outcome, made["a.o"]) == ("miss", filled.objects[ONE])
+    server.fault = ""
+    assert two.compile_with_empty_cache().outcome == "direct_hit"
 
 
-@pytest.mark.by_default("hang", "404", "wrong bytes")
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_server_with_a_fault_is_met_once(filled, new_machine, fault):
-    with fault_server.store() as store:
-        store.files |= filled
-        store.fault = fault
-        two = new_machine("two", store.url())
-        assert compile_with_empty_cache(two) == "miss"
-        met = store.connections
-        assert met
-        assert two.outages() == [FAULTS[fault]][: len(FAULTS[fault])]
-        if two.outages():
-            for _ in range(2):
-                assert compile_with_empty_cache(two) == "miss"
-            assert store.connections == met
-        else:
-            store.fault = fault_server.GOOD
-            assert compile_with_empty_cache(two) == "direct_hit"
+_S3 = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 
 
-def _url(scheme, port):
-    return {
-        "http": f"http://{servers.HOST}:{port}/cache",
-        "redis": f"redis://{servers.HOST}:{port}/0",
-        "s3": f"s3://cache/nv?endpoint=http://{servers.HOST}:{port}&region=us-east-1",
-    }[scheme]
-
-
-@pytest.mark.by_default("silent-redis")
-@pytest.mark.parametrize("scheme", ["http", "redis", "s3"])
-@pytest.mark.parametrize("place", ["closed", "silent", "full_backlog"])
-def test_a_place_without_a_server(new_machine, place, scheme):
-    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-    with getattr(fault_server, place)() as end:
-        two = new_machine("two", _url(scheme, end.port), **keys)
-        assert compile_with_empty_cache(two) == "miss"
-        met = end.connections
-        assert two.outages() == ["unreachable" if place == "closed" else "timeout"]
-        for _ in range(2):
-            assert compile_with_empty_cache(two) == "miss"
-        assert end.connections == met
+@pytest.mark.by_default("redis")
+@pytest.mark.parametrize(
+    "url", ["redis://{}/0", "http://{}/cache", "s3://cache/nv?endpoint=http://{}&region=us-east-1"],
+    ids=["redis", "http", "s3"],
+)  # fmt: skip
+def test_a_place_that_accepts_connections_and_says_nothing_is_met_once(new_machine, url):
+    with fault_server.silent() as (port, accepted):
+        two = new_machine("two", url.format(f"{servers.HOST}:{port}"), **_S3)
+        assert two.compile().outcome == "miss"
+        connections = len(accepted)
+        assert two.outages() == ["timeout"]
+        assert two.compile_with_empty_cache().outcome == "miss"
+        assert len(accepted) == connections
 
 
 @pytest.mark.parametrize("trust", ["known", "unknown", "expired"])
 def test_a_private_authority_is_trusted_if_it_is_named(tmp_path, filled, new_machine, trust):
     authority = certificates.authority(tmp_path / "ca")
     with fault_server.store(authority.sign("server", is_expired=trust == "expired")) as store:
-        store.files |= filled
+        store.files |= filled.files
         named = {} if trust == "unknown" else {"SSL_CERT_FILE": str(authority.certificate)}
         two = new_machine("two", store.url(), **named)
-        assert compile_with_empty_cache(two) == ("direct_hit" if trust == "known" else "miss")
+        assert two.compile().outcome == ("direct_hit" if trust == "known" else "miss")
         assert two.outages() == ([] if trust == "known" else ["tls"])
         assert trust == "known" or not store.requests
 
@@ -112,45 +86,53 @@ def test_a_full_redis_is_read_and_not_written_to_again(tmp_path, new_machine):
         redis.command("SET", "filler", bytes(1 << 20))
 
         def refused():
-            return re.findall(
-                rb"cmdstat_set:calls=\d+.*rejected_calls=(\d+)", redis.command("INFO", "commandstats")
-            )
+            counts = redis.command("INFO", "commandstats")
+            return re.findall(rb"cmdstat_set:calls=\d+.*rejected_calls=(\d+)", counts)
 
         one = new_machine("one", f"{redis.url()},rw")
-        assert both_ways(one, *LINE).outcome == "miss"
+        assert one.compile().outcome == "miss"
         one.wait_for_uploader()
         before = refused()
         one.write("a.cu", "int nothing() { return 0; }\n")
-        assert both_ways(one, *LINE).outcome == "miss"
+        assert one.compile().outcome == "miss"
         one.wait_for_uploader()
         assert refused() == before != []
         assert one.outages() == ["full"]
-
-
-def test_a_remote_that_recovers_is_used_again(filled, new_machine):
-    """After its minute, by whichever call comes first."""
-    with fault_server.store() as store:
-        store.files |= filled
-        store.fault = "500"
-        two = new_machine("two", store.url())
-        assert compile_with_empty_cache(two) == "miss"
-        store.fault = fault_server.GOOD
-        assert compile_with_empty_cache(two) == "miss"
-        two.let_outages_end()
-        assert compile_with_empty_cache(two) == "direct_hit"
-        assert two.outages() == []
 
 
 def test_a_directory_that_is_not_mounted_is_named_and_used_once_it_is(tmp_path, new_machine):
     """It may be mounted at any moment, so that compiles do not skip it."""
     shared = tmp_path / "shared"
     two = new_machine("two", f"file://{shared}")
-    assert compile_with_empty_cache(two) == "miss"
+    assert two.compile().outcome == "miss"
     shown = two.command("explain", "a.o").stdout.decode()
     assert "the remote's directory is missing or unusable: see `nvccache remote status`" in shown
     assert two.outages() == []
     shared.mkdir()
-    one = new_machine("one", f"file://{shared},rw")
-    assert both_ways(one, *LINE).outcome == "miss"
-    one.deliver()
-    assert compile_with_empty_cache(two) == "direct_hit"
+    new_machine("one", f"file://{shared},rw").fill()
+    assert two.compile_with_empty_cache().outcome == "direct_hit"
+
+
+def test_calls_do_not_wait_for_uploads_and_a_killed_uploader_loses_nothing(server, new_machine):
+    """Pipes are closed, and the call is over, while the uploader still waits for its server."""
+    server.fault, server.faulty_methods = "hang", {"PUT"}
+    one = new_machine("one", f"{server.url()},rw")
+    assert one.compile().outcome == "miss"
+    os.kill(_uploader_of(one), signal.SIGKILL)
+    one.wait_for_uploader()
+    assert one.has_queued()
+    server.fault = ""
+    assert one.command("remote", "push").status == 0
+    assert new_machine("two", server.url()).compile().outcome == "direct_hit"
+
+
+def _uploader_of(machine):
+    """The process that sends from this machine's cache."""
+    mark = f"send_queued\0{machine.cache}\0".encode()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for found in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if mark in found.read_bytes():
+                    return int(found.parent.name)
+    raise AssertionError("no process sends")

@@ -1,161 +1,94 @@
 """An attacker with write access plants entries on a remote: none counts beyond its digest, none does harm.
 
-Every object of a remote is replaced by a crafted one, of each kind in turn (poison.py). The compile is then
-plain nvcc's, with a bounded memory, before long; and nothing outside the machine's own cache and products was
-written. That holds for correctly sealed contents, too, with one exception, which SECURITY.md states:
-an attacker who may write *valid* entries decides what a call is answered with.
+SECURITY.md states the exception: who may write *valid* entries decides what a call is answered with. What an
+envelope or a blob may be is for unit/remote/test_envelope.py and unit/records/test_tiered_store.py.
 """
 
 from __future__ import annotations
 
 import os
-import random
-import shutil
 
 import pytest
 
-from scenarios.remote import poison
-from scenarios.remote.remote_units import LINE, TWO, compile_like_plain
+import kept_records
+from nvccache.records import input_records, record
+from nvccache.store import sections, store
+from scenarios.remote.machines import LINE
 from scenarios.remote.sealed import opened
 from scenarios.support.both_ways import both_ways
 from scenarios.support.toolkits import HOST_OPTIONS
-from support import fault_server
 
 SECRET = b"-----BEGIN PRIVATE KEY-----\n"
-MOST_MEMORY = 1 << 30  # bytes of data of any process; the tools need a tenth of that
-ROUNDS = range(2)
-_SEALED = tuple(poison.sealed_mutations("", ""))
+HOSTILE = b"hostile"
 
 
-class Outside:
-    """What a machine must not touch: a secret, a FIFO, and files next to its checkout."""
-
-    def __init__(self, directory):
-        directory.mkdir()
-        self.directory = directory
-        self.victim, self.fifo = directory / "key", directory / "fifo"
-        self.victim.write_bytes(SECRET)
-        os.mkfifo(self.fifo)
-        os.utime(self.victim, (10**9, 10**9))
-        self.before = self.now()
-
-    def now(self):
-        found = sorted(self.directory.rglob("*"))
-        return [(path.name, path.lstat().st_mode, path.lstat().st_mtime_ns) for path in found]
+def test_objects_under_each_others_names_are_not_there(server, filled, new_machine):
+    first, *others = filled.files.values()
+    server.files |= zip(filled.files, [*others, first], strict=True)
+    assert both_ways(new_machine("two", server.url()), *LINE).outcome == "miss"
 
 
-def limited(made):
-    if not shutil.which("prlimit"):
-        pytest.skip("`prlimit` is not installed")
-    made.prefix = (*made.prefix, "prlimit", f"--data={MOST_MEMORY}", "--")
-    return made
-
-
-def planted(filled, mutation, choose, share):
-    """The files of a server, each replaced with this chance."""
-    whole = {name: opened(content) for name, content in filled.items()}
-    everything = list(whole.values())
-    return {
-        name: mutation(one, everything, choose) if choose.random() < share else filled[name]
-        for name, one in whole.items()
-    }
-
-
-@pytest.mark.by_default("swapped names-0", "a bomb-0")
-@pytest.mark.parametrize("round_", ROUNDS)
-@pytest.mark.parametrize("kind", poison.RAW)
-def test_what_is_not_sealed_right_is_not_there(filled, new_machine, tmp_path, kind, round_):
-    """All objects in the first round, some in the others."""
-    choose = random.Random(f"{kind} {round_}")
-    outside = Outside(tmp_path / "outside")
-    with fault_server.store() as store:
-        store.files = planted(filled, poison.RAW[kind], choose, 0.5 if round_ else 1.0)
-        two = limited(new_machine("two", store.url()))
-        counters = compile_like_plain(two, *choose.choice(((), TWO)))
-        assert round_ or counters.outcome == "miss"
-        two.environ["NVCCACHE_REMOTE"] = ""
-        compile_like_plain(two)
-    assert outside.now() == outside.before
-
-
-@pytest.mark.by_default("a hostile blob-0", "a victim's path-0")
-@pytest.mark.parametrize("round_", ROUNDS)
-@pytest.mark.parametrize("kind", _SEALED)
-def test_what_an_attacker_seals_stays_in_its_place(filled, new_machine, tmp_path, kind, round_):
-    """A product may be another blob with a right digest; a compile neither fails nor hangs."""
-    choose = random.Random(f"{kind} {round_}")
-    outside = Outside(tmp_path / "outside")
-    mutation = poison.sealed_mutations(str(outside.victim), str(outside.fifo))[kind]
-    with fault_server.store() as store:
-        store.files = planted(filled, mutation, choose, 0.3 if round_ else 1.0)
-        # Entries that contradict each other are a fault, and the real nvcc runs.
-        two = limited(new_machine("two", store.url(), NVCCACHE_STRICT=""))
-        before = files_of(two)
-        result = two.cached(*LINE, *choose.choice(((), TWO)), *HOST_OPTIONS)
-        assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
-        made = two.directory / "a.o"
-        assert made.read_bytes() not in (b"", poison.HOSTILE)
-        assert made.read_bytes().startswith(b"\x7fELF")
-        made.unlink()
-        assert files_of(two) == before
-    assert outside.now() == outside.before
-
-
-def files_of(on):
-    """All files of a machine, except its cache and what its processes share."""
-    root = on.directory.parents[1]
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for folder in ("work", "home")
-        for path in sorted((root / folder).rglob("*"))
-        if path.is_file()
-    }
-
-
-def test_a_blob_is_used_by_its_digest_only(filled, new_machine):
+def test_a_blob_is_used_by_its_digest_only(server, filled, new_machine):
     """All blobs are forged, everything else is right: no part of a blob reaches a product."""
-    choose = random.Random(1)
-    with fault_server.store() as store:
-        hostile = poison.sealed_mutations("", "")["a hostile blob"]
-        blobs = {name for name, content in filled.items() if opened(content).bucket.startswith("blob")}
-        crafted = planted(filled, hostile, choose, 1.0)
-        store.files = filled | {name: crafted[name] for name in blobs}
-        two = new_machine("two", store.url())
-        assert both_ways(two, *LINE).outcome != "direct_hit"
-        assert not any(path.read_bytes() == poison.HOSTILE for path in two.cache.rglob("*") if path.is_file())
+    for name, content in filled.files.items():
+        one = opened(content)
+        is_blob = one.bucket.startswith("blob")
+        server.files[name] = one.holding(b"r" + HOSTILE) if is_blob else content
+    two = new_machine("two", server.url())
+    assert both_ways(two, *LINE).outcome != "direct_hit"
+    assert not any(path.read_bytes() == HOSTILE for path in two.cache.rglob("*") if path.is_file())
 
 
-PLANTS = ("link to a file", "fifo", "device", "folder", "huge", "second name")
+@pytest.fixture
+def outside(tmp_path):
+    """A directory that no machine must touch: with a secret, and a FIFO that blocks who opens it."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret").write_bytes(SECRET)
+    os.mkfifo(folder / "fifo")
+    os.utime(folder / "secret", (10**9, 10**9))
+    return folder
 
 
-@pytest.mark.by_default("fifo", "link to a file")
-@pytest.mark.parametrize("kind", PLANTS)
-def test_what_lies_in_a_shared_directory_leads_nowhere(filled, new_machine, tmp_path, kind):
-    """Planted in place of every object; then the machine writes there, and only there."""
-    outside = Outside(tmp_path / "outside")
-    shared = tmp_path / "remote"
-    for name in filled:
-        path = shared / name.removeprefix("/cache/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _plant(path, kind, outside)
-    two = limited(new_machine("two", f"file://{shared},rw"))
-    assert both_ways(two, *LINE).outcome == "miss"
-    two.wait_for_uploader()
-    assert outside.now() == outside.before
-    assert outside.victim.read_bytes() == SECRET
+@pytest.mark.by_default("secret-result", "fifo-inputs")
+@pytest.mark.parametrize("part", ["inputs", "result"])
+@pytest.mark.parametrize("name", ["secret", "fifo", "../../../outside/new"])
+def test_a_record_leads_to_no_file_outside(server, filled, new_machine, outside, name, part):
+    """Its paths are read as files to compare, and never written; a product goes where the call says."""
+    path = name if "/" in name else str(outside / name)
+    server.files |= {key: _naming(path, part, opened(content)) for key, content in filled.files.items()}
+    # Entries that contradict each other are a fault, and the real nvcc runs.
+    two = new_machine("two", server.url(), NVCCACHE_STRICT="")
+    before = _files_below(two.directory.parents[1] / "work", outside)
+    result = two.cached(*LINE, *HOST_OPTIONS)
+    assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert (two.directory / "a.o").read_bytes().startswith(b"\x7fELF")
+    (two.directory / "a.o").unlink()
+    assert _files_below(two.directory.parents[1] / "work", outside) == before
 
 
-def _plant(path, kind, outside):
-    if kind == "link to a file":
-        path.symlink_to(outside.victim)
-    elif kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    elif kind == "folder":
-        (path / "x").mkdir(parents=True)
-    elif kind == "huge":
-        with path.open("wb") as stream:
-            stream.truncate(1 << 42)
-    elif kind == "second name":
-        os.link(outside.victim, path)
+def _naming(path, part, one):
+    """A sealed object; of a record, all names of files that were read, or of what was made, are this path."""
+    if one.bucket != store.RECORD:
+        return one.encode()
+    pairs = []
+    for key, inputs, result in kept_records.pairs_in(one.content):
+        if part == "inputs":
+            fields = input_records._RECORD.sections_of(inputs)
+            fields["files"] = sections.join([path] * len(sections.split(fields["files"])))
+            pairs.append((key, input_records._RECORD.joined(fields), result))
+        else:
+            fields = record._RESULT.sections_of(result)
+            names = sections.split(fields["outputs"])
+            fields["outputs"] = sections.join([path if not at % 2 else name for at, name in enumerate(names)])
+            pairs.append((key, inputs, record._RESULT.joined(fields)))
+    return one.holding(kept_records.body_of(pairs))
+
+
+def _files_below(*folders):
+    return {
+        path: (path.lstat().st_mtime_ns, path.lstat().st_mode, path.is_file() and path.read_bytes())
+        for folder in folders
+        for path in folder.rglob("*")
+        if not path.is_dir()
+    }
