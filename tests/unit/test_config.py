@@ -27,19 +27,17 @@ def environ(home):
 
 @pytest.fixture
 def write_file(environ):
-    def write(text, encoding="utf-8"):
+    def write(text):
         path = config.config_file(environ)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding=encoding) as stream:
-            stream.write(text)
+        with open(path, "wb") as stream:
+            stream.write(os.fsencode(text))
 
     return write
 
 
-@pytest.mark.parametrize("home", [None, "", "/home/user", "/home/user/", "relative", "/", "~"])
-@pytest.mark.parametrize(
-    "base", [None, "", " ", "/base", "/base/", "relative", "~/base", "$HOME", " /base", "/base "]
-)
+@pytest.mark.parametrize("home", [None, "", "/home/user", "/home/user/", "relative", "/"])
+@pytest.mark.parametrize("base", [None, "", " ", "/base", "/base/", "relative", "~/base", " /base"])
 def test_directories_are_those_of_platformdirs(monkeypatch, home, base):
     for variable, value in (("HOME", home), ("XDG_CACHE_HOME", base), ("XDG_CONFIG_HOME", base)):
         monkeypatch.delenv(variable, raising=False)
@@ -50,21 +48,16 @@ def test_directories_are_those_of_platformdirs(monkeypatch, home, base):
     assert config.config_file(os.environ) == wanted
 
 
-def test_defaults(environ, home):
-    settings = config.load(environ)
-    assert settings.dir == f"{home}/.cache/nvccache"
-    assert settings.max_size == 10 * 1024**3
+@pytest.mark.parametrize("value", [None, "", " ", "\t"])
+def test_defaults_are_in_force_where_a_variable_is_not_set_or_empty(environ, home, value):
+    variables = {} if value is None else {row.variable: value for row in config.SETTINGS.values()}
+    settings = config.load({**environ, **variables})
+    assert (settings.dir, settings.max_size) == (f"{home}/.cache/nvccache", DEFAULT_SIZE)
     assert (settings.base_dir, settings.nvcc, settings.log, settings.jobs) == ("", "", "", 0)
     assert not (settings.disable or settings.readonly or settings.recache or settings.strict)
-    assert set(settings.origins) == set(config.SETTINGS)
-    assert set(settings.origins.values()) == {"default"}
-
-
-@pytest.mark.parametrize("value", ["", " ", "\t"])
-def test_an_empty_value_is_none(environ, home, value):
-    settings = config.load({**environ, **{row.variable: value for row in config.SETTINGS.values()}})
     assert settings.problems == []
-    assert (settings.dir, settings.max_size) == (f"{home}/.cache/nvccache", DEFAULT_SIZE)
+    assert settings.origins.keys() == config.SETTINGS.keys()
+    assert value is not None or set(settings.origins.values()) == {"default"}
 
 
 def test_every_setting_has_a_value_and_a_variable_of_ours(environ):
@@ -91,30 +84,23 @@ def test_file_in_the_working_directory_is_not_read(environ, tmp_path, monkeypatc
     assert config.load(environ).origins["dir"] == "default"
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("0", 0), ("0G", 0), ("1048576", 2**20), ("10G", 10 * 2**30), ("10g", 10 * 2**30), ("1B", 1),
-        (" 500M ", 500 * 2**20), ("1.5T", 3 * 2**39), ("64K", 2**16), ("10GB", 10 * 2**30),
-        ("10GiB", 10 * 2**30), ("7B", 7),
-    ],
-)  # fmt: skip
-def test_sizes(text, size):
-    assert config.parse_size(text) == size
+SIZES = {
+    "0": 0, "0G": 0, "1048576": 2**20, "10G": 10 * 2**30, "10g": 10 * 2**30, "1B": 1, " 500M ": 500 * 2**20,
+    "1.5T": 3 * 2**39, "64K": 2**16, "10GB": 10 * 2**30, "10GiB": 10 * 2**30,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text", ["", "G", "-1", "10X", "ten", "nan", "inf", "1e30", "1 2", "10GG", "0.4B", "1e999", "10BG"]
-)
-def test_sizes_that_are_refused(text):
-    with pytest.raises(ConfigError, match="is not a size such as"):
-        config.parse_size(text)
+def test_sizes():
+    assert {text: config.parse_size(text) for text in SIZES} == SIZES
+    for text in ("", "G", "-1", "10X", "ten", "nan", "inf", "1e30", "1 2", "10GG", "0.4B", "1e999", "0.5"):
+        with pytest.raises(ConfigError, match="is not a size such as"):
+            config.parse_size(text)
 
 
-@pytest.mark.parametrize("text", ["1", "5", "10", "1048575", "0.5"])
+@pytest.mark.parametrize("text", ["1", "10", "1048575"])
 def test_a_small_number_must_have_a_unit(text):
     """Other caches take it as gibibytes, and as bytes it would empty the cache."""
-    with pytest.raises(ConfigError, match="`B` for bytes" if "." not in text else "is not a size"):
+    with pytest.raises(ConfigError, match="`B` for bytes"):
         config.parse_size(text)
 
 
@@ -197,18 +183,11 @@ def problems_of(environ):
     return settings, [text.replace(config.config_file(environ), "FILE") for text in log.sentences(settings)]
 
 
-BROKEN = [
-    "base_dir = ",
-    "\x00",
-    "= 1",
-    'log = "/l',
-    "log = [",
-    "jobs = 1\njobs = 2",
-    "[jobs",
-]
+BROKEN = ["base_dir = ", "\x00", "= 1", 'log = "/l', "log = [", "jobs = 1\njobs = 2", "[jobs"]
+BROKEN += ["log = '\udcff'", "jobs = " + "9" * 5000, "x = " + "[" * 5000]
 
 
-@pytest.mark.parametrize("text", [*BROKEN, "jobs = " + "9" * 5000, "x = " + "[" * 5000], ids=range(9))
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_a_file_that_is_not_toml_is_one_problem_and_all_defaults(environ, write_file, text):
     write_file(f'max_size = "1G"\n{text}\nlog = "/l"\n')
     settings, (sentence,) = problems_of({**environ, "NVCCACHE_JOBS": "3"})
@@ -217,13 +196,7 @@ def test_a_file_that_is_not_toml_is_one_problem_and_all_defaults(environ, write_
     assert settings.wrong_settings == "file"
 
 
-def test_a_file_that_is_not_text_is_no_toml(environ, write_file):
-    write_file('log = "é"\n', encoding="latin-1")
-    settings, (sentence,) = problems_of(environ)
-    assert settings.log == "" and sentence.startswith("`FILE`: is not TOML: ")
-
-
-@pytest.mark.parametrize("name", ["max_size", "jobs", "log", "strict", "nvcc"])
+@pytest.mark.parametrize("name", ["max_size", "jobs", "log", "strict"])
 def test_a_number_of_thousands_of_digits_costs_only_its_setting(environ, write_file, name):
     write_file(f'{name} = 0x{"f" * 5000}\nbase_dir = "/base"\n')
     settings, (sentence,) = problems_of(environ)
@@ -245,20 +218,21 @@ def test_wrong_values_and_unknown_names_of_the_file_are_problems(environ, write_
     ]
 
 
-def put_directory(path):
-    os.mkdir(path)
-
-
 def put_large_file(path):
     with open(path, "wb") as stream:
         stream.truncate(1 << 30)
 
 
-@pytest.mark.parametrize(
-    "put", [put_directory, os.mkfifo, put_large_file, lambda path: os.symlink("/dev/zero", path),
-            lambda path: os.symlink(path, path)],
-    ids=["directory", "fifo", "large", "device", "loop"],
-)  # fmt: skip
+IN_PLACE = {
+    "directory": os.mkdir,
+    "fifo": os.mkfifo,
+    "large": put_large_file,
+    "device": lambda path: os.symlink("/dev/zero", path),
+    "loop": lambda path: os.symlink(path, path),
+}
+
+
+@pytest.mark.parametrize("put", IN_PLACE.values(), ids=IN_PLACE)
 def test_what_is_there_in_place_of_a_file_holds_nothing_up(environ, put):
     path = config.config_file(environ)
     os.makedirs(os.path.dirname(path))
@@ -268,42 +242,19 @@ def test_what_is_there_in_place_of_a_file_holds_nothing_up(environ, put):
     assert printed[0].startswith("`FILE`: cannot be read")
 
 
-def without_home(monkeypatch):
-    def no_such_user(uid):
-        raise KeyError(uid)
-
-    monkeypatch.setattr(pwd, "getpwuid", no_such_user)
-
-
-@pytest.mark.parametrize("home", [None, "", ".", "~", "relative/home"])
+@pytest.mark.parametrize("home", [None, "", "~", "relative/home"])
 def test_without_a_home_directory_there_is_no_cache(monkeypatch, home):
-    without_home(monkeypatch)
     environ = {} if home is None else {"HOME": home}
+    assert config.home_of(environ) == pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: {}[uid])
     settings = config.load(environ)
     assert (settings.dir, settings.problems, config.config_file(environ)) == ("", [], "")
     assert not settings.counts_calls
     settings = config.load({**environ, "NVCCACHE_LOG": "~/log", "NVCCACHE_DIR": "/c"})
     assert (settings.dir, settings.log, settings.wrong_settings) == ("/c", "", "log")
     assert settings.counts_calls
-
-
-@pytest.mark.parametrize("home", ["", "relative", "."])
-def test_without_a_home_directory_in_the_list_of_users_there_is_no_cache(monkeypatch, home):
-    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=home))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir="relative"))
     assert config.load({}).dir == ""
-
-
-@pytest.mark.parametrize("home", [None, "", "relative/home"])
-def test_without_a_usable_home_it_is_that_of_the_list_of_users(monkeypatch, home):
-    environ = {} if home is None else {"HOME": home}
-    assert config.home_of(environ) == pwd.getpwuid(os.getuid()).pw_dir
-
-
-@pytest.mark.parametrize("value", ["cache", "./cache", "~/cache", ".."])
-def test_relative_directories_of_xdg_are_ignored(environ, home, value):
-    settings = {**environ, "XDG_CACHE_HOME": value, "XDG_CONFIG_HOME": value}
-    assert config.load(settings).dir == f"{home}/.cache/nvccache"
-    assert config.config_file(settings) == f"{home}/.config/nvccache/config.toml"
 
 
 def test_every_path_is_absolute_or_not_there(environ, tmp_path, monkeypatch):

@@ -1,12 +1,7 @@
-"""The table of nvcc's options, and the splitting of arguments, against every nvcc available.
-
-Set NVCCACHE_TEST_TOOLKITS to a directory of toolkits (<version>/bin/nvcc) to check more than the one on PATH.
-"""
+"""The table of nvcc's options, and the splitting of arguments, against a real nvcc."""
 
 import os
-import pathlib
 import re
-import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,20 +18,9 @@ def split(argv):
     return found if isinstance(found, UnknownOption) else tokens.resolve(found)
 
 
-def _compilers():
-    found = []
-    root = os.environ.get("NVCCACHE_TEST_TOOLKITS")
-    if root:
-        found = sorted(str(path) for path in pathlib.Path(root).glob("*/bin/nvcc"))
-    on_path = shutil.which("nvcc")
-    return [*found, on_path] if on_path else found
-
-
-@pytest.fixture(params=_compilers() or [None])
-def nvcc(request):
-    if request.param is None:
-        pytest.skip("no nvcc on PATH, and NVCCACHE_TEST_TOOLKITS is not set")
-    return request.param
+@pytest.fixture(scope="module")
+def nvcc(real_nvcc):
+    return real_nvcc
 
 
 def _dryrun(nvcc, argv, cwd, **variables):
@@ -77,6 +61,7 @@ def test_every_documented_option_is_in_the_table(nvcc):
         assert options.SPELLINGS.get(short) == long
 
 
+@pytest.mark.full
 def test_arities_are_those_of_nvcc(nvcc, tmp_path):
     documented = _documented(nvcc)
     results = _many(nvcc, [["-c", "a.cu", "--" + long] for long, _, _ in documented], tmp_path)
@@ -96,81 +81,41 @@ def test_names_of_the_table_do_not_contradict_each_other():
     assert not {word.lstrip("-") for word in options.SPELLINGS} & options.UNSUPPORTED
 
 
-# Added to `-c a.cu`. The result: our names of options, or None if refused; nvcc agrees unless noted.
-SPELLINGS = [
-    (["-O3"], ["optimize"]),
-    (["-O", "3"], ["optimize"]),
-    (["-O=3"], ["optimize"]),
-    (["--optimize=3"], ["optimize"]),
-    (["--optimize", "3"], ["optimize"]),
-    (["-Os"], None),
-    (["-O3x"], None),
-    (["--O3"], None),
-    (["-tdump1"], None),
-    (["-std=c++17"], ["std"]),
-    (["-std", "c++17"], ["std"]),
-    (["--std", "c++17"], ["std"]),
-    (["-stdc++17"], None),
-    (["-m64"], ["m64"]),
-    (["-m", "64"], ["machine"]),
-    (["-m63"], None),
-    (
-        ["-DX", "-UX", "-Iinc", "-Llib", "-lm"],
-        ["define-macro", "undefine-macro", "include-path", "library-path", "library"],
-    ),
-    (["-D", "X", "-U", "X", "-I", "i"], ["define-macro", "undefine-macro", "include-path"]),
-    (["-D=X", "-I=i"], ["define-macro", "include-path"]),
-    (["-I", "-E"], ["include-path"]),
-    (["-isystem", "i"], ["system-include"]),
-    (["-isystemi"], None),
-    (["-Xcompiler=-g,-O2"], ["compiler-options"]),
-    (["-Xcompiler", "-g"], ["compiler-options"]),
-    (["--compiler-options", "-g"], ["compiler-options"]),
-    (["-Xcompiler-g"], None),
-    (["-Werror", "all-warnings"], ["Werror"]),
-    (["-Werror=reorder"], ["Werror"]),
-    (["-Wall"], None),
-    (["-x", "cu"], ["x"]),
-    (["-x=cu"], ["x"]),
-    (["-xcu"], None),
-    (["-o", "k.o"], ["output-file"]),
-    (["-o", "-E"], ["output-file"]),
-    (["-ok.o"], None),
-    (["-rdc=true"], ["relocatable-device-code"]),
-    (["-rdc", "false"], ["relocatable-device-code"]),
-    (["-lineinfo"], ["generate-line-info"]),
-    (["-lineinfo=1"], None),
-    (["-lineinfox"], ["library"]),
-    (["-G=1"], None),
-    (["-dlto="], None),
-    (["--c"], None),
-    (["-compile"], None),
-    (["--gencode", "arch=compute_80,code=sm_80"], None),
-    (["-gencode=arch=compute_80,code=sm_80"], ["generate-code"]),
-    (["-generate-code", "arch=compute_80,code=sm_80"], None),
-    (["-output-file", "k.o"], None),
-    (["--"], None),
-    (["--="], None),
-    (["-g "], None),
-    (["--no-align-double"], ["no-align-double"]),
-    (["-no-align-double"], None),
-    (["-Xcudafe", "--diag_suppress=177"], ["cudafe-options"]),
-    (
-        ["-MD", "-MT", "t", "-MF", "f.d", "-MP"],
-        [
-            "generate-dependencies-with-compile",
-            "dependency-target-name",
-            "dependency-output",
-            "generate-dependency-targets",
-        ],
-    ),
-    (["-MQ", "t"], None),
-    (["-Wall", "-forward-unknown-to-host-compiler"], [FORWARDED, "forward-unknown-to-host-compiler"]),
-    (["-forward-unknown-opts", "-march=native", "-g3"], ["forward-unknown-opts", FORWARDED, FORWARDED]),
-    (["-forward-unknown-opts", "--", "--coverage"], ["forward-unknown-opts", FORWARDED, FORWARDED]),
-    (["-forward-unknown-opts", "-Os"], None),
-    (["-forward-unknown-opts", "-G=1"], None),
-]
+# Added to `-c a.cu`: our names of the options -> words that are split into them, as nvcc does.
+SPLIT = {
+    "optimize": "-O3; -O 3; -O=3; --optimize=3; --optimize 3",
+    "std": "-std=c++17; -std c++17; --std c++17",
+    "m64": "-m64",
+    "machine": "-m 64",
+    "define-macro undefine-macro include-path library-path library": "-DX -UX -Iinc -Llib -lm",
+    "define-macro undefine-macro include-path": "-D X -U X -I i",
+    "define-macro include-path": "-D=X -I=i",
+    "include-path": "-I -E",
+    "system-include": "-isystem i",
+    "compiler-options": "-Xcompiler=-g,-O2; -Xcompiler -g; --compiler-options -g",
+    "Werror": "-Werror all-warnings; -Werror=reorder",
+    "x": "-x cu; -x=cu",
+    "output-file": "-o k.o; -o -E",
+    "relocatable-device-code": "-rdc=true; -rdc false",
+    "generate-line-info": "-lineinfo",
+    "library": "-lineinfox",
+    "generate-code": "-gencode=arch=compute_80,code=sm_80",
+    "no-align-double": "--no-align-double",
+    "cudafe-options": "-Xcudafe --diag_suppress=177",
+    "generate-dependencies-with-compile dependency-target-name dependency-output "
+    "generate-dependency-targets": "-MD -MT t -MF f.d -MP",
+    f"{FORWARDED} forward-unknown-to-host-compiler": "-Wall -forward-unknown-to-host-compiler",
+    f"forward-unknown-opts {FORWARDED} {FORWARDED}": """
+        -forward-unknown-opts -march=native -g3; -forward-unknown-opts -- --coverage
+    """,
+}
+REFUSED = """
+    -Os; -O3x; --O3; -tdump1; -stdc++17; -m63; -isystemi; -Xcompiler-g; -Wall; -xcu; -ok.o; -lineinfo=1; -G=1;
+    -dlto=; --c; -compile; --gencode arch=compute_80,code=sm_80; -generate-code arch=compute_80,code=sm_80;
+    -output-file k.o; --; --=; -no-align-double; -MQ t; -forward-unknown-opts -Os; -forward-unknown-opts -G=1
+"""
+SPELLINGS = [(line.split(), names.split()) for names, lines in SPLIT.items() for line in lines.split(";")]
+SPELLINGS += [(line.split(), None) for line in REFUSED.split(";")] + [(["-g "], None)]
 
 
 @pytest.mark.parametrize(("argv", "names"), SPELLINGS, ids=[" ".join(argv) for argv, _ in SPELLINGS])

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import made_builds
-from made_builds import bypass, call, calls_of, hit, stage
-from nvccache.report import figures, page
+from made_builds import BEGUN, bypass, call, calls_of, hit, stage
+from nvccache.report import figures, page, page_parts
 
 
 def of(*events):
@@ -49,35 +51,21 @@ def test_what_an_engine_had_was_not_spent():
     assert (found.tool_spent, found.stages["ptxas"].spent, found.stages["ptxas"].saved) == (42, 0, 0)
 
 
-def test_what_is_slow_comes_first():
+def test_what_is_slow_or_frequent_comes_first():
     found = of(
-        call(stage(seconds=1), sources=["quick.cu"], seconds=2),
-        call(stage(seconds=9, kind="ptxas"), sources=["slow.cu"], seconds=6),
-        call(sources=["quick.cu"], seconds=3),
+        call(stage(seconds=1, why="new"), sources=["quick.cu"], cause="`a.h` changed"),
+        call(stage(seconds=1, why="new"), sources=["quick.cu"], cause="`a.h` changed"),
+        call(stage(seconds=9), hit(why="not told"), cause="`b.h` changed", sources=["b.cu"], seconds=16),
+        *[bypass(reason=reason, cause="none of a bypass") for reason in ("verbose", "library", "verbose")],
     )
-    assert list(found.sources) == ["slow.cu", "quick.cu"]
-    assert (found.sources["quick.cu"].count, found.sources["quick.cu"].spent) == (2, 1)
-
-
-def test_causes_are_sorted_by_what_they_cost():
-    found = of(
-        call(stage(seconds=1, why="new"), cause="`a.h` changed"),
-        call(stage(seconds=1, why="new"), cause="`a.h` changed"),
-        call(stage(seconds=9, why="old"), hit(why="not told"), cause="`b.h` changed", sources=["b.cu"]),
-        bypass(cause="none of a bypass"),
-    )
-    assert list(found.causes) == ["`b.h` changed", "`a.h` changed"]
-    assert (found.causes["`a.h` changed"].count, found.causes["`b.h` changed"].example) == (2, "b.cu")
-
-
-def test_reasons_are_counted():
-    found = of(
-        bypass(),
-        bypass(reason="library"),
-        bypass(),
-        call(),
-    )
-    assert [(word, tally.count) for word, tally in found.reasons.items()] == [("verbose", 2), ("library", 1)]
+    assert next(iter(found.sources)) == "b.cu"
+    assert (found.sources["quick.cu"].count, found.sources["quick.cu"].spent) == (2, 2)
+    assert [(text, each.count) for text, each in found.causes.items()] == [
+        ("`b.h` changed", 1),
+        ("`a.h` changed", 2),
+    ]
+    assert found.causes["`b.h` changed"].example == "b.cu"
+    assert [(word, each.count) for word, each in found.reasons.items()] == [("verbose", 2), ("library", 1)]
 
 
 @pytest.mark.parametrize(
@@ -102,3 +90,104 @@ def test_reasons_are_counted():
 )  # fmt: skip
 def test_the_sentence_names_hits_and_the_cause_that_cost_most(events, wanted):
     assert page.verdict(of(*events)) == wanted
+
+
+def path_of(*events):
+    return figures.critical_path(calls_of(events))
+
+
+def test_the_critical_path_leads_from_what_ended_last_to_the_start():
+    found = path_of(
+        call(
+            stage(kind="cicc", start=0.1, seconds=2.0),
+            stage(kind="ptxas", start=2.1, seconds=1.0),
+            seconds=3.2,
+        ),
+        call(stage(start=0.1, seconds=1.0), sources=["b.cu"], seconds=1.1),
+        call(stage(start=0.2, seconds=4.0), sources=["c.cu"], started=BEGUN + 1.2, seconds=4.3),
+        call(hit(), outcome="direct_hit", sources=["d.cu"], started=BEGUN + 5.0, seconds=0.1),
+    )
+    assert [(link.call.source, link.kind, round(link.waited, 3)) for link in found] == [
+        ("b.cu", "cicc", 0.1),
+        ("c.cu", "cicc", 0.3),
+    ]
+    assert figures.seconds_by_kind(found) == {"cicc": 5.0}
+    assert path_of() == ()
+
+
+def test_a_stage_follows_one_of_its_own_call_if_that_ended_just_before():
+    found = path_of(
+        call(stage(kind="cicc", start=0.0, seconds=2.0), stage(kind="ptxas", start=2.01, seconds=1.0)),
+        call(stage(start=0.0, seconds=2.005), sources=["b.cu"]),
+    )
+    assert [link.kind for link in found] == ["cicc", "ptxas"]
+    assert {link.call.source for link in found} == {"../src/a.cu"}
+
+
+def test_hostile_names_stay_text():
+    assert "<script" not in page_parts.path_table(path_of(*made_builds.hostile()), 0.0)
+
+
+def lay_out(*events):
+    return figures.lay_out(calls_of(events))
+
+
+def test_each_slot_has_a_lane_and_then_the_calls():
+    found = lay_out(
+        call(stage(slot=5), stage(slot=2), hit(), stage(slot=-1), hit(result="shared")),
+        call(started=made_builds.BEGUN + 1),
+    )
+    assert [(lane.group, lane.name) for lane in found.lanes] == [
+        (figures.TOOLS, "job 1"),
+        (figures.TOOLS, "job 2"),
+        (figures.TOOLS, "job 3"),
+        (figures.CALLS, "call 1"),
+        (figures.CALLS, "call 2"),
+    ]
+    # Hits are in the lane of their call.
+    assert found.of_stages == [[1, 0, 3, 2, 3], []]
+    assert found.of_calls == [3, 4]
+
+
+def test_other_machines_have_slots_of_their_own():
+    found = lay_out(call(stage(slot=0), stage(slot=0, where="build7")))
+    assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 1 on build7"]
+    assert [lane.where for lane in found.lanes[:2]] == ["", "build7"]
+
+
+def test_what_is_away_has_a_lane_until_it_is_back():
+    """Three at once for 46, 46 and 6 seconds, and one that begins when the last of them ends."""
+    found = lay_out(
+        call(made_builds.away(start=0), made_builds.away(start=0), made_builds.away(is_cached=True, start=0)),
+        call(made_builds.away(start=0), started=made_builds.BEGUN + 6),
+    )
+    assert [lane.name for lane in found.lanes[:3]] == [f"job {row} on grpc://host:1" for row in (1, 2, 3)]
+    assert sorted(found.of_stages[0]) == [0, 1, 2]
+    assert found.of_stages[1] == [found.of_stages[0][2]]
+
+
+def test_nothing_overlaps_in_a_lane():
+    # Two at once in one slot, as in a log from two machines.
+    calls = calls_of([*made_builds.build(300), *made_builds.build(300, seed=2)])
+    found = figures.lay_out(calls)
+    spans, first = {}, calls[0].started
+    for call_, lane, of_stages in zip(calls, found.of_calls, found.of_stages, strict=True):
+        spans.setdefault(lane, []).append((begun := call_.started - first, begun + call_.seconds))
+        for each, of_stage in zip(call_.stages, of_stages, strict=True):
+            if not each.is_found:
+                begun = call_.started - first + each.start
+                spans.setdefault(of_stage, []).append((begun, begun + each.seconds))
+    assert len(spans) == len(found.lanes)
+    for own in spans.values():
+        own.sort()
+        assert all(before[1] <= after[0] + figures.SLACK for before, after in itertools.pairwise(own))
+
+
+def test_clocks_need_not_agree_to_the_microsecond():
+    found = lay_out(
+        call(stage(start=0.0, seconds=1.0)),
+        call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 0.998),
+        call(stage(start=0.0, seconds=1.0), started=made_builds.BEGUN + 1.9),
+    )
+    assert found.of_stages == [[0], [0], [1]]
+    assert [lane.name for lane in found.lanes[:2]] == ["job 1", "job 2"]

@@ -16,37 +16,22 @@ from nvccache.values import replace
 
 ALL = (*stages.ALL, TOOL)
 # The tags of key components that do not depend on the tool, see stage_key.py.
-TAGS = {
-    "stage",
-    "tool",
-    "arguments",
-    "inputs",
-    "files",
-    "module ids",
-    "directory",
-    "names",
-    "dates",
-}
+TAGS = {"stage", "tool", "arguments", "inputs", "files", "module ids", "directory", "names", "dates"}
 WORD = re.compile(r"[a-z][a-z0-9_]*")  # as written to the event log, where a tab or a dot would split it
 
 
-@pytest.mark.parametrize("attribute", ["kind", "program"])
-def test_no_two_tools_are_called_alike(attribute):
-    named = [value for tool in ALL if (value := getattr(tool, attribute))]
-    assert len(named) == len(set(named))
+def test_no_two_tools_are_called_alike():
+    for named in ([tool.kind for tool in ALL], [tool.program for tool in ALL if tool.program]):
+        assert len(named) == len(set(named))
 
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.kind)
-def test_the_values_of_a_description_are_possible(tool):
+def test_a_description_is_possible_and_its_statements_agree(tool):
     assert WORD.fullmatch(tool.kind) and tool.kind != stages.OPAQUE
     assert "/" not in tool.program
     assert tool.memory_factor >= 1 and tool.priority >= 0
     assert all(tool.own_roles) and all(tool.variables)
     assert all(WORD.fullmatch(tag) and tag not in TAGS for tag in tool.key_components)
-
-
-@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.kind)
-def test_the_statements_of_a_description_agree(tool):
     grammar = tool.grammar_of((tool.program or "c++",))
     assert isinstance(grammar, Grammar) if tool.program else grammar is None
     assert not grammar or grammar.kind == tool.kind

@@ -65,36 +65,20 @@ def test_a_command_is_known_by_its_tool_or_by_nvccs_macros(line, kind):
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "nvlink-12 x",
-        "tileiras x",
-        "ptxas-12 x",
-        "gcc -c a.cpp",
-        "gcc -D__NVCC__ -S a.cpp -o a.s",
-        "g++ a.o -o a",
-        "ar x",
-    ],
+    ["nvlink-12 x", "ptxas-12 x", "gcc -c a.cpp", "gcc -D__NVCC__ -S a.cpp -o a.s", "g++ a.o -o a", "ar x"],
 )
 def test_other_commands_are_not_understood(line):
     assert grammar_of(line.split()) is None
 
 
-@pytest.mark.parametrize(
-    ("argv", "asks"),
-    [
-        (["-g"], True),
-        (["-g3"], True),
-        (["-ggdb"], True),
-        (["-gdwarf-4"], True),
-        (["-g", "-g0"], False),
-        (["-g0", "-g"], True),
-        (["-gno-column-info"], False),
-        (["-g", "-gno-column-info"], True),
-        (["-O2"], False),
-    ],
-)
-def test_the_last_level_decides_whether_an_object_names_directories(argv, asks):
-    assert host.has_debug_info(["gcc", *argv, "-c"]) is asks
+@pytest.mark.parametrize("words", ["-g", "-g3", "-ggdb", "-gdwarf-4", "-g0 -g", "-g -gno-column-info"])
+def test_objects_with_debug_information_name_directories(words):
+    assert host.has_debug_info(["gcc", *words.split(), "-c"])
+
+
+@pytest.mark.parametrize("words", ["-g -g0", "-gno-column-info", "-O2"])
+def test_the_last_level_of_debug_information_decides(words):
+    assert not host.has_debug_info(["gcc", *words.split(), "-c"])
 
 
 @pytest.mark.parametrize("word", ["-B/x", "-fplugin=x.so", "-specs=x", "--config=x", "@file", "-wrapper"])
@@ -104,25 +88,23 @@ def test_a_compile_with_programs_that_no_digest_covers_is_not_cached(word):
     assert found and not found.is_cached
 
 
-@pytest.mark.parametrize("word", ["-g", "-generate-line-info"])
-def test_line_information_holds_the_working_directory(word):
-    with_lines, without = grammar_of(["cicc", word, "x.ii"]), grammar_of(["cicc", "x.ii"])
-    assert with_lines and with_lines.sees_directory
-    assert without and not without.sees_directory
+# What a stage sees that is neither in its inputs nor in its words.
+TRAITS = [
+    ("cicc x.ii", ""),
+    ("cicc -g x.ii", "sees_directory"),
+    ("cicc -g -generate-line-info -o a.ptx x.ii", "sees_directory"),
+    ("cicc -generate-line-info -olto x -o a.ptx x.ii", "sees_directory"),
+    ("cicc -generate-line-info -o a.ptx x.ii", "sees_directory joins_directory"),
+    ("ptxas x.ptx", ""),
+    ("ptxas -g x.ptx", "sees_names"),
+]
 
 
-@pytest.mark.parametrize("words", ["-g", "-g -generate-line-info", "-generate-line-info -olto x", ""])
-def test_line_information_of_ptx_alone_names_the_working_directory_before_relative_names(words):
-    found = grammar_of(["cicc", *words.split(), "-o", "a.ptx", "x.ii"])
-    assert found and not found.joins_directory
-    found = grammar_of(["cicc", "-generate-line-info", "-o", "a.ptx", "x.ii"])
-    assert found and found.joins_directory
-
-
-def test_a_debug_cubin_holds_names_of_files():
-    debug, other = grammar_of(["ptxas", "-g", "x.ptx"]), grammar_of(["ptxas", "x.ptx"])
-    assert debug and debug.sees_names
-    assert other and not other.sees_names
+@pytest.mark.parametrize(("line", "traits"), TRAITS)
+def test_debug_and_line_information_hold_directories_and_names(line, traits):
+    found = grammar_of(line.split())
+    names = ("sees_directory", "joins_directory", "sees_names")
+    assert [name for name in names if getattr(found, name)] == traits.split()
 
 
 def test_the_container_is_kept_only_where_it_is_the_product():

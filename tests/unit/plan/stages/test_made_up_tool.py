@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made_up_tool import TOOL
 
-from hand_made_plans import CUDAFE, DEVICE, HOST, planned
+from hand_made_plans import DEVICE, HOST, planned
 from nvccache.compile import sources
 from nvccache.compile.tasks import Tasks
 from nvccache.machine import slots
@@ -72,11 +72,6 @@ def woven(place: Workspace, **variables: str) -> tuple[Result, dict[str, int]]:
     return done, {result: counted[result] for result in ("hit", "miss")}
 
 
-def test_without_its_line_it_is_not_understood():
-    plan = planned(HOST, CUDAFE, *LINES, argv=ARGV)
-    assert plan.stages[-1].kind == stages.OPAQUE
-
-
 def test_a_command_of_its_is_a_stage(added):
     stage = planned(*LINES, argv=ARGV).stages[-1]
     assert stage.kind == "weave" and stage.tool is TOOL
@@ -114,11 +109,6 @@ def test_its_key_has_its_components(added, tmp_path):
     assert before["pattern"] == ("plain\n",)
     (tmp_path / "pattern").write_text("twill\n")
     assert {tag for tag, parts in components().items() if parts != before[tag]} == {"pattern"}
-
-
-def test_it_is_counted(added):
-    assert stages.counted()[-1] == "weave"
-    assert event_totals.zeros(stages.counted())["stages"]["weave"]["hit"] == 0
 
 
 def test_its_results_are_found_until_its_component_changes(added, place):
