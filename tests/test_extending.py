@@ -83,7 +83,7 @@ def test_the_reference_and_the_manual_page_have_both(run):
         "r.REMOTE_CREDENTIALS['sqlite'] = 'none'; print(r.setting_page(), r.command_page(), manual.page())"
     )
     text = run("-c", code)
-    facts = "Value: number. Default: `2`. Name in the file: `greetings`."
+    facts = "Value: number. Default: `2`."
     assert f"\n### NVCCACHE_GREETINGS\n\n{facts}\n\nHow many greetings a call may wait for" in text
     assert "\n.B NVCCACHE_GREETINGS\n" in text
     assert "\n## nvccache hello\n\n    nvccache hello [OPTIONS]\n\nSay which cache is in use.\n" in text

@@ -174,8 +174,8 @@ def setting_page() -> str:
         "",
         "The environment comes first, then the user's settings file, then the default. The file is",
         "`$XDG_CONFIG_HOME/nvccache/config.toml`, else `~/.config/nvccache/config.toml`, and has lines",
-        'such as `max_size = "20G"`. A file in a checkout is never read: a checkout must not steer the',
-        "cache. `nvccache config` shows every value and where it came from.",
+        'such as `max_size = "20G"`: names as below, without `NVCCACHE_` and in small letters.',
+        "A file in a checkout is never read. `nvccache config` shows every value and where it came from.",
     ]
     texts = setting_texts()
     grouped = {name for names in SETTING_GROUPS.values() for name in names}
@@ -184,8 +184,7 @@ def setting_page() -> str:
         lines += ["", f"## {title}"]
         for name in names:
             row = config.SETTINGS[name]
-            kind, default = KIND_TEXTS[row.parse], default_text(row)
-            facts = f"Value: {kind}. Default: {default}. Name in the file: `{name}`."
+            facts = f"Value: {KIND_TEXTS[row.parse]}. Default: {default_text(row)}."
             lines += ["", f"### {row.variable}", "", facts, "", texts[name]]
     return "\n".join(lines) + "\n" + remote_section() + WRONG_TEXT
 
