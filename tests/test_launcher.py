@@ -111,9 +111,8 @@ def test_the_working_directory_has_no_say(launcher, workspace, compiled):
         assert result.status == 0 and b"Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("name", ["with blank", "it's " + "x" * 150, "é"])
-def test_an_environment_that_was_moved(name, launcher, tmp_path):
-    moved = tmp_path / name
+def test_an_environment_that_was_moved(launcher, tmp_path):
+    moved = tmp_path / f"it's é {'x' * 150}"
     shutil.copytree(launcher.parents[1], moved, symlinks=True)
     assert text_of(moved / "bin" / "nvccache", "--version").startswith("nvccache ")
     assert package_of(moved / "bin" / "nvccache") == str(installations.site_packages(moved))
@@ -233,9 +232,8 @@ def without_what_a_fault_needs(environment: Path) -> None:
     event_line.write_text("def append(*_): raise OSError\nclass Event:")
 
 
-def cut_script(environment: Path, before: str = "") -> None:
-    script = environment / "bin" / "nvccache-python"
-    os.truncate(script, script.read_text().index(before))
+def empty_script(environment: Path) -> None:
+    os.truncate(environment / "bin" / "nvccache-python", 0)
 
 
 def package(environment: Path) -> Path:
@@ -245,12 +243,10 @@ def package(environment: Path) -> Path:
 FAULTS = {
     "another version": lambda folder: (folder / "lib" / VERSION).rename(folder / "lib" / "python3.1"),
     "no package": lambda folder: shutil.rmtree(package(folder)),
-    "an empty module": lambda folder: (package(folder) / "shim.py").write_text(""),
     "a syntax error": lambda folder: (package(folder) / "config.py").write_text("def (\n"),
     "no blake3": lambda folder: package(folder).with_name("blake3").unlink(),
     "nothing that a fault needs": without_what_a_fault_needs,
-    "half a script": lambda folder: cut_script(folder, "def load("),
-    "no script": cut_script,
+    "no script": empty_script,
     "no encodings": without_encodings,
     "no interpreter": lambda folder: replace_python(folder, Path("/nowhere/python3")),
     "no memory": lambda folder: None,

@@ -31,10 +31,6 @@ def test_a_job_tells_its_result_or_what_it_raised():
     assert isinstance(wait_for_one(jobs).error, ZeroDivisionError)
 
 
-def test_waiting_for_nothing_comes_to_an_end():
-    assert Jobs().wait(0.01) == []
-
-
 def test_jobs_run_at_the_same_time():
     jobs = Jobs()
     both = threading.Barrier(2, timeout=30)

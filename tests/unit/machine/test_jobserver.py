@@ -1,14 +1,10 @@
-"""The client side of make's jobserver, with real pipes and fifos and a real make."""
+"""The client side of make's jobserver, with real pipes and fifos."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-import shutil
-import subprocess
-import sys
-from subprocess import PIPE
 
 import pytest
 
@@ -142,41 +138,3 @@ def test_a_full_pipe_is_waited_for(find, pipe, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: os.read(pipe[0], size))
     found.give_back()
     assert os.read(pipe[0], 10) == b"a"
-
-
-CLIENT = """
-import os
-from nvccache.machine import jobserver
-found = jobserver.find(os.environ)
-print("tokens:", len(list(iter(found.take, False))) if found else None)
-if found:
-    found.give_back_all()
-"""
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-@pytest.mark.parametrize(("jobs", "tokens"), [("-j1", "None"), ("-nj3", "2")])
-def test_make_lets_a_recipe_line_have_the_jobs_it_has_left(tmp_path, jobs, tokens):
-    (tmp_path / "client.py").write_text(CLIENT)
-    (tmp_path / "Makefile").write_text(f"all:\n\t+@{sys.executable} client.py\n")
-    assert make(tmp_path, jobs)[-1] == f"tokens: {tokens}"
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_a_recipe_line_that_was_not_let_in_finds_no_jobserver(tmp_path):
-    (tmp_path / "client.py").write_text(CLIENT)
-    (tmp_path / "Makefile").write_text(f"all:\n\t@echo $$MAKEFLAGS\n\t@{sys.executable} client.py\n")
-    makeflags, tokens = make(tmp_path, "-j3")
-    assert tokens == ("tokens: 2" if "=fifo:" in makeflags else "tokens: None")
-
-
-def make(directory, jobs):
-    """make's output, line by line; it complains when it ends with a token missing, or one too many."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    command = ["make", "--no-print-directory", jobs]
-    with subprocess.Popen(
-        command, cwd=directory, env=environ, stdout=PIPE, stderr=PIPE, text=True
-    ) as running:
-        stdout, stderr = running.communicate(timeout=60)
-    assert (running.returncode, stderr) == (0, "")
-    return stdout.splitlines()

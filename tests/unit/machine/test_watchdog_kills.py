@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -115,26 +114,3 @@ def test_before_a_directory_is_made_its_watchdog_has_left_the_process_group(tmp_
         os.killpg(process.pid, signum)
         process.kill()
     wait_until(lambda: not path.exists())
-
-
-KILLED_IN_MAKE = """
-import os, signal, sys
-from nvccache.machine import jobserver, watchdog
-tokens = jobserver.find(os.environ)
-watchdog.Watchdog.start(sys.argv[1], tokens)
-print(sum(tokens.take() for _ in range(9)), flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_make_gets_every_token_of_a_killed_job_back(tmp_path):
-    (tmp_path / "job.py").write_text(KILLED_IN_MAKE)
-    (tmp_path / "Makefile").write_text(f"all:\n\t+@{sys.executable} job.py {tmp_path}/scratch\n")
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    command = ["make", "-j3", "--no-print-directory"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=PIPE, stderr=PIPE, text=True) as make:
-        stdout, stderr = make.communicate(timeout=60)
-    assert stdout == "2\n"
-    assert make.returncode == 2
-    assert "INTERNAL" not in stderr
