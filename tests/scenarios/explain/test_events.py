@@ -1,7 +1,8 @@
-"""What real compiles leave in the event log."""
+"""What real compiles leave in the event log, and in the page and the trace that are made of it."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
@@ -62,14 +63,9 @@ def test_a_replay_is_credited_to_the_stages_that_it_saves(place):
         assert found.tool_saved == pytest.approx(sum(stage.cpu for stage in cold.stages), abs=1e-4)
 
 
-MAKEFILE = """all:
-\tcd . && {python} -m nvccache {nvcc} {line}
-\t{python} -m nvccache {nvcc} {line} -O1
-"""
-
-
 def test_calls_of_one_make_are_a_build(place):
-    place.write("Makefile", MAKEFILE.format(python=sys.executable, nvcc=place.nvcc, line=" ".join(LINE)))
+    call = " ".join([sys.executable, "-m nvccache", place.nvcc, *LINE])
+    place.write("Makefile", f"all:\n\tcd . && {call}\n\t{call} -O1\n")
     for _ in range(2):
         time.sleep(OLD_ENOUGH)
         assert place.run(["setsid", "-w", "sh", "-c", "make; true"]).status == 0
@@ -104,3 +100,18 @@ def test_a_call_that_is_left_to_nvcc_at_once_tells_of_its_inputs_and_of_no_secre
         workspace.cached(*words)
         found = last(workspace)
         assert (found.outcome, found.sources) == ("bypass", ["a.cu"])
+
+
+def test_compiles_are_in_the_page_and_the_trace(place):
+    assert place.cached("-c", "a.cu", "-arch=sm_80", "-o", "b.o").status == 0
+    ours = (sys.executable, "-m", "nvccache", "report")
+    written = place.run([*ours, "-o", "build.html", "--trace", "trace.json"])
+    assert (written.status, written.stderr) == (0, b"")
+    assert b"1 of 2 compiles was a hit; " in written.stdout
+    page = (place.directory / "build.html").read_text()
+    assert "2 calls" in page
+    events = json.loads((place.directory / "trace.json").read_text())["traceEvents"]
+    categories = [event["cat"] for event in events if event["ph"] == "X"]
+    assert [each for each in categories if each.startswith("call")] == ["call,miss", "call,direct_hit"]
+    ran = {event["name"].split()[0] for event in events if event.get("cat") == "stage,ran"}
+    assert {"cudafe", "cicc", "ptxas", "host_compile"} <= ran

@@ -18,16 +18,13 @@ LINE = ("-c", "a.cu", "-arch=sm_80", "-o", "a.o")
 TWO = (
     "-c",
     "a.cu",
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=sm_90",
     "-o",
     "a.o",
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=sm_90",
 )
 FIRST = "first compile of this stage"
 OF_CICC = "cicc's output changed"
-OF_CUDAFE = "cudafe++'s output changed"
-OF_FATBINARY = "fatbinary's output changed"
-OF_PTXAS = "ptxas's output for sm_80 changed"
 
 
 def why(workspace: Workspace) -> dict[str, str]:
@@ -55,28 +52,17 @@ def compiled(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def passes(clause: str) -> dict[str, str]:
-    return {"preprocessing for the host": clause, "preprocessing for compute_80": clause}
-
-
 def test_a_first_compile_is_one_of_each_stage(compiled):
     found = why(compiled)
     assert set(found.values()) == {FIRST}
     assert {"cudafe++", "cicc for compute_80", "ptxas for sm_80", "fatbinary", "host compile"} <= found.keys()
 
 
-@pytest.mark.parametrize(
-    ("options", "name", "clause"),
-    [
-        (["-Xptxas", "-O1"], "ptxas for sm_80", "`-O1` was added to its command line"),
-        (["-ftz=true"], "cicc for compute_80", "`-ftz=1` replaced `-ftz=0`"),
-    ],
-)
-def test_an_option_of_one_tool_is_named_at_stages_that_get_it(compiled, options, name, clause):
-    assert compiled.cached(*LINE, *options).status == 0
+def test_an_option_of_one_tool_is_named_at_stages_that_get_it(compiled):
+    assert compiled.cached(*LINE, "-Xptxas", "-O1").status == 0
     found = why(compiled)
-    assert found[name] == clause
-    assert "cudafe++" not in found and "preprocessing for compute_80" not in found
+    assert found["ptxas for sm_80"] == "`-O1` was added to its command line"
+    assert not found.keys() & {"cudafe++", "preprocessing for compute_80"}
 
 
 def test_a_changed_header_explains_all_stages_that_ran(compiled):
@@ -86,13 +72,14 @@ def test_a_changed_header_explains_all_stages_that_ran(compiled):
     # Stage -> the sentence of `explain` for it; `why` checks that JSON, the tree and the text agree.
     found = why(compiled)
     # Every stage that ran is here. Those that read the header name it; others name the tool before them.
-    assert found.pop("fatbinary").startswith(OF_PTXAS)
+    assert found.pop("fatbinary").startswith("ptxas's output for sm_80 changed")
     assert found == {
-        **passes("`a.h` changed"),
+        "preprocessing for the host": "`a.h` changed",
+        "preprocessing for compute_80": "`a.h` changed",
         "cudafe++": "`a.h` changed",
         "cicc for compute_80": "`a.h` changed",
         "ptxas for sm_80": OF_CICC,
-        "host compile": f"{OF_CUDAFE}; {OF_FATBINARY}",
+        "host compile": "cudafe++'s output changed; fatbinary's output changed",
     }
 
 
@@ -136,21 +123,8 @@ def test_values_of_macros_are_shown_for_no_stage(compiled):
         assert b"cret" not in path.read_bytes()
 
 
-def cause(workspace: Workspace) -> str:
-    return workspace.run([sys.executable, "-m", "nvccache", "explain", "a.o"]).stdout.decode().splitlines()[0]
-
-
 def test_another_base_directory_is_the_cause_and_no_lost_result(compiled):
     base = str(compiled.directory.parent)
     assert compiled.cached(*LINE, NVCCACHE_BASE_DIR=base).status == 0
-    assert cause(compiled).endswith(", because `NVCCACHE_BASE_DIR` was set")
-
-
-def test_what_mends_a_failed_compile_is_the_cause(compiled):
-    source = compiled.directory / "a.cu"
-    text = source.read_text()
-    source.write_text(f"{text}int x = ;\n")
-    assert compiled.cached(*LINE).status != 0
-    source.write_text(f"{text}int x = 1;\n")
-    assert compiled.cached(*LINE).status == 0
-    assert cause(compiled).endswith(", because `a.cu` changed")
+    done = compiled.run([sys.executable, "-m", "nvccache", "explain", "a.o"])
+    assert done.stdout.decode().splitlines()[0].endswith(", because `NVCCACHE_BASE_DIR` was set")

@@ -39,29 +39,16 @@ exec "$COMPILER" "$@"
 """
 LINK = "-o program -cudart=none -Xlinker --unresolved-symbols=ignore-all"
 KINDS = {
-    "plain": "-c main.cu -o a.o",
-    "failing": "-c broken.cu -o a.o",
     "options in a file": "-optf options -c headers.cu -o a.o",
-    "several architectures": "-c a.cu -o a.o -gencode arch=compute_75,code=sm_75 "
-    "-gencode arch=compute_80,code=[sm_80,compute_80]",
-    "separate": "-dc a.cu b.cu",
-    "a device link": "-dlink a.o b.o -o linked.o",
     "behind a script": "-c a.cu -o a.o -ccbin ./script",
     "link-time optimisation": "-dlto -dc -arch=sm_80 a.cu -o lto.o",
     "a device link that compiles": "-dlto -arch=sm_80 -dlink lto.o -o linked.o",
-    "ptx": "-ptx a.cu -o a.ptx",
-    "cubin": "-cubin -arch=sm_80 a.cu -o a.cubin",
-    "for device debuggers": "-G -g -c a.cu -o a.o",
-    "lines": "-lineinfo -c a.cu -o a.o",
     "a program": f"main.cu {LINK}",
     "dependencies": "-MD -c headers.cu -o a.o",
-    "a header before all": "-include one.h -c a.cu -o a.o",
     "host code": "-c host.cpp -o host.o",
     "thrust": "-c thrust.cu -o thrust.o",
-    "preprocessed": "-E main.cu -o main.ii",
-    "a script that fails": "-c a.cu -o a.o -ccbin ./none",
 }
-NEEDED = {"a device link": ("separate",), "a device link that compiles": ("link-time optimisation",)}
+NEEDED = {"a device link that compiles": ("link-time optimisation",)}
 
 
 @pytest.fixture
@@ -73,7 +60,6 @@ def sources(workspace):
     for name, text in {
         **SOURCES,
         "thrust.cu": THRUST,
-        "broken.cu": '#include "one.h"\n#include "nowhere.h"\n',
         "options": "-DOPTION=1 -lineinfo\n",
         "script": SCRIPT,
         "site.conf": f"COMPILER={compiler}\n",
@@ -121,16 +107,6 @@ def missing(found: observer_log.Observation, read: set[str], loaded: set[str], d
     return sorted(left | of_loader)
 
 
-def test_what_is_missing_shows(sources):
-    """Tests the comparison: without one record of the log, its path is missing."""
-    _, found, read, loaded = watch(sources, [shutil.which("cat"), "one.h"])
-    assert missing(found, read, loaded, str(sources.directory)) == []
-    for process in found.processes:
-        process.files.pop("one.h", None)
-        process.files.pop(str(sources.directory / "one.h"), None)
-    assert missing(found, read, loaded, str(sources.directory)) == [str(sources.directory / "one.h")]
-
-
 @pytest.mark.by_default("a program")
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_is_read_is_missing(sources, kind):
@@ -139,7 +115,7 @@ def test_nothing_that_is_read_is_missing(sources, kind):
     status, found, read, loaded = watch(sources, [sources.nvcc, *arguments_of(kind)])
     assert status == 0 or status == sources.plain(*arguments_of(kind)).status  # not every toolkit is whole
     assert found.incomplete == ""
-    print(f"{kind}: {len(read)} paths by strace, {len(found.processes)} programs")
+    assert len(read) > 20, "what strace saw"
     assert missing(found, read, loaded, str(sources.directory)) == []
 
 
@@ -150,8 +126,7 @@ def record_of_call(workspace: Workspace, source: str) -> input_records.InputReco
     return made
 
 
-@pytest.mark.by_default("-march=native", "-O2")
-@pytest.mark.parametrize("option", ["-march=native", "-mtune=native", "-O2"])
+@pytest.mark.parametrize("option", ["-march=native", "-O2"])
 def test_native_is_the_processor_this_runs_on(workspace: Workspace, option: str) -> None:
     workspace.write("a.cu", "int f() { return 1; }\n")
     assert workspace.cached("-c", "a.cu", "-Xcompiler", option, "-o", "a.o", *HOST_OPTIONS).status == 0

@@ -17,10 +17,8 @@ from scenarios.support.cases import (
     OLD_ENOUGH,
     Call,
     Case,
-    check_again,
     check_outcome,
     made_by_cache,
-    made_by_plain,
     processes_of_hit,
     set_up,
     value,
@@ -29,9 +27,6 @@ from scenarios.support.cases import (
 from workspaces import Result, Workspace
 
 pytestmark = pytest.mark.light_by_default
-TALKING = {
-    "a.cu": "#warning said\n__global__ void kernel(int *x) { int unused; }\nint host() { return 1; }\n",
-}
 # Nothing here has external linkage: nvcc tells such units apart by a process id.
 INTERNAL = {
     "a.cu": """
@@ -41,12 +36,9 @@ static void (*const keep)(int *) __attribute__((used)) = launch;
 """
 }
 PLACES = {
-    "nothing": lambda product: None,
-    "an older product": lambda product: product.write_text("older"),
     "a longer product": lambda product: product.write_bytes(b"long" * 100_000),
     "a file that may not be written": lambda product: (product.write_text("older"), product.chmod(0o444)),
     "a link to a file": lambda product: (_target(product).write_text("x"), product.symlink_to("target")),
-    "a link to nowhere": lambda product: product.symlink_to("target"),
     "a second name of a file": lambda product: (_target(product).write_text("x"), _link(product)),
     "a directory": lambda product: product.mkdir(),
 }
@@ -99,22 +91,6 @@ def test_what_was_in_the_place_of_a_product(workspace: Workspace, place: str, na
         stderr = re.sub(rb"/\S*/cc\w{6}\.s|/\S*tmpxft_\S*", b"", result.stderr.replace(bytes(keep), b""))
         seen.append((result.status, stderr, state_of(product), state_of(target)))
     assert seen[0] == seen[1]
-
-
-def test_a_product_that_is_edited_does_not_change_what_is_stored(workspace: Workspace) -> None:
-    expected = recorded(workspace, Case(files={"h.h": value(1)}))
-    for _ in range(2):
-        for name in ("a.o", "a.d"):
-            with open(workspace.directory / name, "r+b") as file:
-                file.write(b"overwritten in place")
-        check_again(workspace, Call(), expected, is_recorded=True)
-
-
-def test_words_are_said_again(workspace: Workspace) -> None:
-    expected = recorded(workspace, Case(files=TALKING))
-    assert b"said" in expected.stderr and b"unused" in expected.stderr
-    assert expected == made_by_plain(workspace, Call())
-    check_again(workspace, Call(), expected, is_recorded=True)
 
 
 def test_a_unit_without_external_definition_is_named_after_its_product(workspace: Workspace) -> None:
