@@ -53,14 +53,6 @@ def test_digests_differ_with_the_text_and_with_the_key():
     assert hidden("x") == hidden("x")
 
 
-def test_components_of_one_tag_are_stored_together():
-    arguments = [("argument", ("-G",)), ("argument", ("define-macro", "A")), ("nvcc", ("/nvcc",))]
-    assert object_record.stored_form(arguments, "key") == [
-        ("arguments", [("-G", ""), ("-DA", "")]),
-        ("nvcc", [("/nvcc", "")]),
-    ]
-
-
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"stages": [], "components": []}', b'{"stages": 1}'])
 def test_what_makes_no_sense_is_no_record(cache, body):
     cache.add_record(store.OBJECT, object_record.key_of(PRODUCT), body, lock=False)

@@ -45,17 +45,13 @@ def test_the_way_is_one_up_and_then_down(path, kept):
     assert IN_ONE.in_place().encode(path) == path
 
 
+@pytest.mark.parametrize("base", ["/base", "/base//"])
 @pytest.mark.parametrize("cwd", ["/base/two/build", "/base/users/me/two/build"])
-def test_another_checkout_gets_its_own_path_at_any_depth(cwd):
-    other = Relocation("/base", cwd)
+def test_another_checkout_gets_its_own_path_at_any_depth(base, cwd):
+    other = Relocation(base, cwd)
     for path in ("build/a.o", "src/a.cu", "src/deep/a.h", "", "build/../src/a.cu"):
         kept = IN_ONE.encode(f"/base/one/{path}")
         assert other.decode(kept) == f"{os.path.dirname(cwd)}/{path}"
-
-
-@pytest.mark.parametrize("base", ["/base/", "/base//"])
-def test_a_slash_behind_the_base_directory_means_nothing(base):
-    assert Relocation(base, "/base/one").encode("/base/one/x.h") == MARK + "0/x.h"
 
 
 @pytest.mark.parametrize(
@@ -107,13 +103,3 @@ def test_paths_within_a_word_are_kept_alike(word, kept):
     for checkout in ("one", "three"):
         given, expected = (text.replace("/base/one", f"/base/{checkout}") for text in (word, kept))
         assert Relocation("/base", f"/base/{checkout}").encode_within(given) == expected.replace("{1}", MARK)
-
-
-def test_no_two_words_are_kept_alike():
-    choose = random.Random(3)
-    starts = ["", "-I", "-L", "-Dx=", '-Dx="', "a,", "x", "-isystem"]
-    words = {
-        choose.choice(starts) + random_path(choose) + choose.choice(["", "=.", ",/base/x"])
-        for _ in range(3000)
-    }
-    assert len({IN_ONE.encode_within(word) for word in words}) == len(words)

@@ -1,24 +1,35 @@
-"""Direct hits: the names of a call's outputs, and the answer of a call under other names."""
+"""Direct hits: the key of a call, the names of its outputs, and its answer under other names."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shlex
 
 import pytest
 
+from nvccache import environment
+from nvccache.commandline import invocation
+from nvccache.commandline.invocation import Invocation
 from nvccache.files import keys
 from nvccache.records import direct, output_names, record
 from nvccache.records.base_dir import Relocation
+from nvccache.records.direct import ANY_DIRECTORY, BELOW_BASE, SAME_DIRECTORY, SAME_OUTPUTS
 from nvccache.records.input_records import InputRecord
 from nvccache.records.output_names import Outputs
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
-from typed_calls import NOWHERE, parse
 
+NOWHERE = Relocation("", "/")
+SCOPES = (BELOW_BASE, ANY_DIRECTORY, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS)
 DIGEST = keys.digest_bytes(b"object")
 WHOLE = "-c a.cu -MD -odir out"
 LISTED = [("a.cu", False), ("/usr/include/s y s.h", True), ("sub/x.h", False)]
+
+
+def parse(line: str, **environ: str) -> Invocation:
+    call = invocation.parse(shlex.split(line), environ)
+    assert isinstance(call, Invocation), call
+    return call
 
 
 def given(product: str, dependency_file: str = "") -> Answer:
@@ -51,26 +62,19 @@ def written(answer: Answer | None) -> list[str]:
         ("-c a.cu", (["a.o"], "")),
         ("-c s/a.cu t/b.cu", (["a.o", "b.o"], "")),
         ("-c a.b.cu", (["a.b.o"], "")),
-        ("-c .cu", ([".o"], "")),
-        ("-x cu -c noext", (["noext.o"], "")),
-        ("-dc a.cu", (["a.o"], "")),
         ("-ptx a.cu", (["a.ptx"], "")),
         ("-cubin -odir out e.ptx", (["out/e.cubin"], "")),
-        ("-fatbin a.cu", (["a.fatbin"], "")),
         ("-optix-ir a.cu", (["a.optixir"], "")),
         ("-dlink a.o b.o", (["a_dlink.o"], "")),
         ("-dlink -cubin a.o -odir out", (["out/a_dlink.cubin"], "")),
         ("-dlink a.o -o x", (["x"], "")),
         ("a.cu b.cu -o prog", ([], "")),
-        ("-c a.cu -MD", (["a.o"], "a.d")),
         ("-c a.cu -MD -odir out", (["out/a.o"], "out/a.d")),
         ("-c a.cu -MD -odir out -MF y.d", (["out/a.o"], "y.d")),
         ("-c a.cu -MD -odir out -o x.o", (["x.o"], "x.d")),
-        ("-c a.cu -o x/y.o -MMD -MF z", (["x/y.o"], "z")),
         # From these the name of the depfile does not follow.
         ("-c a.cu -o x.y.o -MD", None),
         ("-c a.cu -o x -MD", None),
-        ("-c a.cu -o d/.o -MD", None),
         ("-c a.cu b.cu -MD", None),
     ],
 )
@@ -96,13 +100,10 @@ def test_what_is_given_are_all_products_once():
     ("line", "made", "other", "found"),
     [
         ("-c a.cu -o a.o", ("a.o",), "-c a.cu -o /x/b.o", ["/x/b.o"]),
-        ("-c a.cu", ("a.o",), "-c a.cu", ["a.o"]),
         ("-c a.cu -odir out", ("out/a.o",), "-c a.cu -odir /y", ["/y/a.o"]),
-        ("-c a.cu -MD", ("a.o", "a.d"), "-c a.cu -MD -MT x", ["a.o", "a.d"]),
         ("-c a.cu -MD -o a.o", ("a.o", "a.d"), "-c a.cu -MD -o x/b.obj", ["x/b.obj", "x/b.d"]),
         ("-c a.cu -MD -o a.o -MF r", ("a.o", "r"), "-c a.cu -MD -o b.o -MF x/s", ["b.o", "x/s"]),
         ("-c a.cu -MD -odir out", ("out/a.o", "out/a.d"), "-c a.cu -MD -odir y", ["y/a.o", "y/a.d"]),
-        ("-c a.cu -odir out -o x.o", ("x.o",), "-c a.cu -odir y -o y.o", ["y.o"]),
         ("-c é=\udcff.cu", ("é=\udcff.o",), "-c é=\udcff.cu -o \udcff", ["\udcff"]),
     ],
 )
@@ -174,23 +175,146 @@ def test_a_product_beside_the_one_that_is_named_is_not_recorded():
         assert result_of(made, line) is None
 
 
-def made_by_nvcc(workspace, line: str) -> Sequence[str]:
-    """The product and the depfile of a compile by plain nvcc."""
-    assert workspace.plain(*line.split()).status == 0
-    found = [
-        os.path.relpath(os.path.join(folder, name), workspace.directory)
-        for folder, _, names in os.walk(workspace.directory)
-        for name in names
-        if name != "a.cu"
+# The key of a call.
+
+
+def key(
+    line: str, scope: str = SAME_DIRECTORY, nvcc: str = "nvcc", relocation: Relocation = NOWHERE, environ=None
+) -> str:
+    return direct.key_of(scope, nvcc, parse(line), relocation, environ or {})
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "is_same"),
+    [
+        *[(f"-c a.cu {options}", "-c a.cu", False) for options in (
+            "-DX", "b.cu", "-I x", "-arch=sm_80", "-Xcompiler -O2", "-MD", "-o a.o", "-odir out", "-x cu",
+        )],
+        ("-ptx a.cu", "-c a.cu", False),
+        ("-c a.cu -I x -I y", "-c a.cu -I y -I x", False),
+        ("-c a.cu -Xcompiler -O2", "-c a.cu -Xptxas -O2", False),
+        ("-c a.cu -I x", "-c a.cu -isystem x", False),
+        # nvcc warns of the second value.
+        ("-c a.cu -o a.o -o b.o", "-c a.cu -o b.o", False),
+        # Names of outputs, what says how nvcc runs, and spellings.
+        ("-c a.cu -o a.o", "-c a.cu -o out/b.o", True),
+        ("-c a.cu -o a.o", "-o b.o -c a.cu", True),
+        ("-c a.cu -o a.o", "-c a.cu -o a.o -o a.o", True),
+        ("-c a.cu -odir out", "-c a.cu -odir other", True),
+        ("-c a.cu -MD -MF a.d", "-c a.cu -MD -MF b.d", True),
+        ("-c a.cu -MD -MT x", "-c a.cu -MD -MT y", True),
+        ("-c a.cu -MD -MP", "-c a.cu -MD", True),
+        ("-c a.cu -t 4", "-c a.cu", True),
+        ("-c a.cu -I x", "-c a.cu --include-path=x", True),
+    ],
+)  # fmt: skip
+def test_what_decides_is_in_the_key_and_names_of_outputs_are_not(line, other, is_same):
+    for scope in (BELOW_BASE, SAME_DIRECTORY):
+        assert (key(line, scope) == key(other, scope)) == is_same
+
+
+def test_a_bound_key_is_for_these_outputs_alone():
+    lines = ("-o a.o", "-o b.o", "", "-odir out", "-odir other", "-MD -MF a.d", "-MD -MF b.d")
+    assert len({key(f"-c a.cu {line}", SAME_DIRECTORY + SAME_OUTPUTS) for line in lines}) == len(lines)
+    # Places of outputs are relative to the directory.
+    places = [key(f"-c /p/a.cu -o {name}", ANY_DIRECTORY + SAME_OUTPUTS) for name in ("a.o", "b.o", "/p/a.o")]
+    assert len(set(places)) == 3
+
+
+def test_scopes_and_compilers_have_their_own_keys():
+    assert len({key("-c a.cu", scope) for scope in SCOPES}) == len(SCOPES)
+    assert key("-c a.cu", nvcc="/opt/nvcc") != key("-c a.cu", nvcc="/usr/nvcc")
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_variables_are_not_in_the_key(scope):
+    """An input record says which of them were read; the values of some are arguments."""
+    environ = dict.fromkeys(
+        [*environment.OF_LIBC, *environment.OF_SIDE_OUTPUTS, "PATH", "CPATH", "HOME"], "/x"
+    )
+    assert key("-c a.cu", scope, environ=environ) == key("-c a.cu", scope)
+
+
+def test_words_of_variables_are_arguments():
+    call = parse("-c a.cu", NVCC_PREPEND_FLAGS="-DX")
+    assert direct.key_of(SAME_DIRECTORY, "nvcc", call, NOWHERE, {}) == key("-DX -c a.cu")
+
+
+def test_only_a_shared_key_is_the_same_in_another_directory(tmp_path, monkeypatch):
+    found = {}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        relocation = Relocation(str(tmp_path), os.getcwd())
+        line = f"-c {tmp_path}/{name}/a.cu -I{tmp_path}/{name}/include"
+        found[name] = [
+            key(line, BELOW_BASE, relocation=relocation),
+            *(
+                key("-c a.cu", scope)
+                for scope in (SAME_DIRECTORY, ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS)
+            ),
+        ]
+    assert [one == two for one, two in zip(found["one"], found["two"], strict=True)] == [
+        True,
+        False,
+        True,
+        True,
     ]
-    return sorted(found, key=lambda name: not name.endswith((".o", ".ptx")))
 
 
-@pytest.mark.parametrize("names", ["-o d.e/x.o", "-odir d"])
-def test_dependency_files_lie_where_nvcc_writes_them(workspace, nvcc, names):
-    for folder in ("d", "d.e"):
-        (workspace.directory / folder).mkdir()
-    workspace.write("a.cu", "__global__ void k() {}\n")
-    line = f"-c a.cu -MD {names}"
-    named = output_names.outputs_of(parse(line))
-    assert [*named.products, named.dependency_file] == made_by_nvcc(workspace, line)
+def test_the_name_of_the_working_directory_is_in_the_keys_that_are_not_shared():
+    for scope in SCOPES:
+        is_same = not scope.startswith(SAME_DIRECTORY)
+        here = [key("-c a.cu", scope, environ={"PWD": path}) for path in ("/a", "/b")]
+        assert (here[0] == here[1]) == is_same
+
+
+def test_a_shared_key_is_tried_first_and_only_below_a_base_directory():
+    relocation = Relocation("/base", "/base/one")
+    below, others = (
+        [BELOW_BASE, BELOW_BASE + SAME_OUTPUTS],
+        [ANY_DIRECTORY, ANY_DIRECTORY + SAME_OUTPUTS, SAME_DIRECTORY, SAME_DIRECTORY + SAME_OUTPUTS],
+    )
+    assert direct.scopes(relocation) == [*below, *others]
+    assert all(direct.relocation_of(scope, relocation) is relocation for scope in below)
+    assert not any(direct.relocation_of(scope, relocation).checkout for scope in others)
+    assert direct.scopes(NOWHERE) == others
+
+
+@pytest.mark.parametrize(
+    ("words", "is_shared"),
+    [
+        ("{base}/{name}/a.cu", True),
+        ("-I {base}/{name}/inc -isystem {base}/{name}/sys -include {base}/{name}/x.h", True),
+        ("-L{base}/{name}/lib -ccbin {base}/{name}/bin/g++", True),
+        # A preprocessor turns `/base/linux` into `/base/1`, unless it is in a string.
+        ("""-DROOT='"{base}/{name}"'""", True),
+        ("""-DA -D'NAME(x)="{base}/{name}/data"'""", True),
+        ("-DROOT={base}/{name}", False),
+        ("""-D'ROOT=("{base}/{name}")'""", False),
+        ("""-D'ROOT="{base}/{name}\\n"'""", False),
+        ("""-D'ROOT="{base}/{name}??/"'""", False),
+        ("""-D'ROOT="{base}/{name}",MORE="x"'""", False),
+        ("-Xcompiler -isystem,{base}/{name}/sys -Xcompiler=-ffile-prefix-map={base}/{name}=.", True),
+        ("-Xcompiler -include -Xcompiler {base}/{name}/x.h", True),
+        ("-Xcompiler -DROOT={base}/{name}", False),
+        ("-Xcompiler '-DA=x\\,{base}/{name}'", False),
+        ("-frandom-seed={base}/{name}", False),
+        ("-Xcudafe --user={base}/{name}", False),
+        ("-forward-unknown-to-host-compiler -fmacro-prefix-map={base}/{name}=.", True),
+        ("-forward-unknown-to-host-compiler -fmade-up={base}/{name}", False),
+        # The target of a prefix map may contain the checkout's name, but not the base directory's.
+        ("-Xcompiler -ffile-prefix-map={base}=.", False),
+        ("-Xcompiler -O2,-fmacro-prefix-map={base}/=/src/,-g", False),
+        ('-Xcompiler "-g -fdebug-prefix-map=/=/src"', False),
+        ("-Xcompiler -ffile-prefix-map={base}/o=.", False),
+        ("-Xcompiler -ffile-prefix-map={base}/{name}/build/deep=.", True),
+        ("-Xcompiler -ffile-prefix-map=/elsewhere=.", True),
+    ],
+)
+def test_paths_are_shared_where_they_only_say_what_is_read(words: str, is_shared: bool) -> None:
+    found = set()
+    for name in ("one", "other"):
+        call = parse("-c a.cu " + words.format(base="/base", name=name))
+        found.add(direct.key_of(BELOW_BASE, "nvcc", call, Relocation("/base", f"/base/{name}"), {}))
+    assert (len(found) == 1) == is_shared

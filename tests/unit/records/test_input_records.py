@@ -37,21 +37,13 @@ def odd_input_record(name: str) -> InputRecord:
     return made
 
 
-def assert_comes_back(made: InputRecord, relocation: Relocation = NOWHERE) -> None:
-    found = input_records.decode(input_records.encode(made, relocation), relocation)
-    for name in {*InputRecord.__slots__} - {"cache_signatures"}:
-        assert getattr(found, name) == getattr(made, name), name
-
-
-@pytest.mark.parametrize("name", ["with blank", "new\nline", "tab\t", "\udcff\udc80", "é", "-minus", "+plus"])
+@pytest.mark.parametrize("name", ["new\nline", "\udcff\udc80", "-minus"])
 @pytest.mark.parametrize("base", ["", "/base"])
 def test_odd_names_come_back(name, base):
-    assert_comes_back(odd_input_record(name), Relocation(base, "/base/one"))
-
-
-def test_everything_comes_back(place):
-    assert_comes_back(everything())
-    assert_comes_back(InputRecord())
+    relocation, made = Relocation(base, "/base/one"), odd_input_record(name)
+    found = input_records.decode(input_records.encode(made, relocation), relocation)
+    for field in {*InputRecord.__slots__} - {"cache_signatures"}:
+        assert getattr(found, field) == getattr(made, field), field
 
 
 def test_an_input_record_of_one_checkout_speaks_of_the_files_of_another():
@@ -73,9 +65,8 @@ def test_what_is_kept_relative_to_a_base_directory_is_refused_without_one():
 
 @pytest.mark.parametrize(
     ("index", "section"),
-    [(0, b"late/a.h\0"), (1, b"s"), (1, b"\xff\xff"), (2, b"0" * 192), (3, b"1 2 3 4 5\n"), (3, b"x\n"),
-     (4, b"early\0"), (5, b"-x.h\0"), (5, b"-x.h\0+x.h//-y\0"), (6, b""), (6, b"1\0reader\0"),
-     (7, b"ASKED\0"), (8, b"sh"), (11, b"no end"), (13, b"late/a.h\0"), (15, b"native\0\0")],
+    [(0, b"late/a.h\0"), (1, b"\xff\xff"), (2, b"0" * 192), (3, b"x\n"), (4, b"early\0"), (5, b"-x.h\0"),
+     (5, b"-x.h\0+x.h//-y\0"), (6, b""), (7, b"ASKED\0"), (8, b"sh"), (15, b"native\0\0")],
 )  # fmt: skip
 def test_sections_that_do_not_fit_together_are_refused(place, index, section):
     parts = sections.unpack("inputs-9", input_records.encode(everything(), NOWHERE), 16)
@@ -169,13 +160,6 @@ def test_another_path_counts_if_it_leads_to_another_program(place):
     assert differences(made, {"PATH": f"/usr/bin:/bin:{place}/mine"}) == []
     made.sought = []
     assert differences(made, {"PATH": ""}) == []
-
-
-def test_a_name_in_the_working_directory_has_no_dot(place):
-    made = InputRecord()
-    made.directories, made.names, made.directory_signatures = ["."], [["-a.h"]], [signatures.UNKNOWN]
-    (place / "a.h").write_text("")
-    assert differences(made) == [("appeared", "a.h")]
 
 
 @pytest.mark.parametrize(("date", "is_copy"), [(5, False), (1, True)])

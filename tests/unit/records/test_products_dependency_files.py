@@ -36,15 +36,12 @@ SOURCE = """\
 #include "host_only.h"
 #endif
 #line 1 "/dev/stdin"
-#line 1 "/dev/stdin"
-#line 2 "second.y"
 #line 1 "nowhere/"
 #line 1 "<odd>"
 #line 1 ""
 #line 1 "a b\\\\c\\"d.y"
 #line 1 "host_only.h"
 # 1 "of_system.y" 3
-#line 1
 #line 1 "out/../after.y"
 __global__ void k(int *p) { *p = 1; }
 """
@@ -97,7 +94,6 @@ def _ours(nvcc: str, argv: list[str], directory: Path) -> dict[str, bytes]:
     "argv",
     [
         ["-MD", "-c", *TWO, "-o", "out/x y.o"],
-        ["-MMD", "-MP", "-ptx"],
         ["-MD", "-MP", "-cubin", "-MT", "a $t", "-odir", "out/", "-MF", "d e.d"],
         ["-MMD", "-c", "-x", "cu", "c.cpp", "-odir", "out"],
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -40,22 +39,21 @@ def test_a_masquerade(launcher: Launcher, place: Path, compiler: str) -> None:
     assert record(masquerade, compiler)
     assert holds(masquerade)
     assert not holds(masquerade, PATH=f"{masquerade.environ['PATH']}:/bin")
+    assert not holds(launcher)
 
 
-@pytest.mark.parametrize("change", ["appears", "appears as a link", "is executable now"])
+@pytest.mark.parametrize("change", ["appears", "is executable now"])
 def test_another_nvcc_before_the_one_on_path(
     launcher: Launcher, place: Path, compiler: str, change: str
 ) -> None:
     (place / "parts/nvcc").write_text("no program")
     masquerade = shim(launcher, place)
-    if change.startswith("appears"):
+    if change == "appears":
         (place / "parts/nvcc").unlink()
     assert record(masquerade, compiler)
     assert holds(masquerade)
     if change == "appears":
         shutil.copy(compiler, place / "parts/nvcc")
-    elif change == "appears as a link":
-        (place / "parts/nvcc").symlink_to(compiler)
     else:
         (place / "parts/nvcc").chmod(0o755)
     assert not holds(masquerade)
@@ -74,39 +72,19 @@ def test_a_bare_name(launcher: Launcher, place: Path, compiler: str) -> None:
     assert not holds(bare)
 
 
-def test_a_launcher_that_is_set_twice(launcher: Launcher, compiler: str) -> None:
-    launcher.front[1:1] = ["nvccache", str(launcher.program)]
-    assert record(launcher, compiler)
-    assert holds(launcher)
-
-
-def test_roles_do_not_share_a_record(launcher: Launcher, place: Path, compiler: str) -> None:
-    names = {launcher.ask(ARGUMENTS).name, shim(launcher, place).ask(ARGUMENTS).name}
-    assert len(names) == 2 and "" not in names
-
-
 def test_settings_in_a_file(launcher: Launcher, place: Path, compiler: str) -> None:
     settings = place / "home/nvccache/config.toml"
     settings.parent.mkdir(parents=True)
+    began = time.time_ns()
     settings.write_text(f'max_size = "5G"\ndir = "{launcher.environ["NVCCACHE_DIR"]}"\n')
     time.sleep(0.15)
     del launcher.environ["NVCCACHE_DIR"]
+    # A call that began before has not read them as they are now.
+    assert not launcher.record(compiler, ARGUMENTS, replayed(), answer_of_call(), since_ns=began)
     assert record(launcher, compiler)
     assert holds(launcher)
     settings.write_text(settings.read_text() + "readonly = true\n")
     assert not holds(launcher)
-
-
-def test_settings_that_changed_meanwhile(launcher: Launcher, place: Path, compiler: str) -> None:
-    """They were read before the compile, and their file is checked after it."""
-    settings = place / "home/nvccache/config.toml"
-    settings.parent.mkdir(parents=True)
-    began = time.time_ns()
-    settings.write_text("max_size = '1G'\n")
-    time.sleep(0.15)
-    given = (replayed(), answer_of_call())
-    assert not launcher.record(compiler, ARGUMENTS, *given, since_ns=began)
-    assert launcher.record(compiler, ARGUMENTS, *given)
 
 
 def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, compiler: str) -> None:
@@ -118,7 +96,7 @@ def test_an_nvcc_that_would_be_found_meanwhile(launcher: Launcher, place: Path, 
     assert record(masquerade, str(place / "parts/nvcc"))
 
 
-@pytest.mark.parametrize("spelling", ["{cache}/", "{cache}/../cache/.", "~/cache", "cache"])
+@pytest.mark.parametrize("spelling", ["{cache}/../cache/.", "~/cache", "cache"])
 def test_spellings_of_the_directory(launcher: Launcher, compiler: str, place: Path, spelling: str) -> None:
     cache = launcher.environ["NVCCACHE_DIR"]
     launcher.environ["HOME"] = os.path.dirname(cache)
@@ -140,32 +118,21 @@ def test_the_default_directory(launcher: Launcher, compiler: str, place: Path, s
         del launcher.environ[name]
 
 
-def test_another_working_directory_has_another_record(recorded: Launcher, place: Path, monkeypatch) -> None:
-    name = recorded.ask([*ARGUMENTS, "-g"]).name
-    monkeypatch.chdir(place / "out")
-    assert recorded.ask([*ARGUMENTS, "-g"]).name not in ("", name)
-
-
-def test_where_words_end_counts(recorded: Launcher) -> None:
+def test_calls_of_other_words_or_another_directory_have_records_of_their_own(
+    recorded: Launcher, place: Path, monkeypatch
+) -> None:
     lines = (["-I", "-O2"], ["-I-O2"], ["-I", "-O2", ""], ["", "-I", "-O2"])
     names = {recorded.ask(line).name for line in lines}
-    assert len(names) == 4 and "" not in names
+    monkeypatch.chdir(place / "out")
+    names.add(recorded.ask(lines[0]).name)
+    assert len(names) == 5 and "" not in names
 
 
 def test_a_call_that_is_too_long_is_left_to_python(recorded: Launcher) -> None:
     assert recorded.ask([*ARGUMENTS, *["-DX=" + "x" * 100_000] * 3]).name == ""
 
 
-def test_diagnostics_are_shown_on_a_terminal_too(recorded: Launcher) -> None:
-    ours, terminal = pty.openpty()
-    argv = [*recorded.front, *ARGUMENTS]
-    done = subprocess.run(argv, env=recorded.environ, stdout=subprocess.DEVNULL, stderr=terminal, check=False)
-    os.close(terminal)
-    os.close(ours)
-    assert done.returncode == 0
-
-
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_closed_streams_are_left_to_python(
     launcher: Launcher, compiler: str, place: Path, closed: str
 ) -> None:
@@ -180,11 +147,10 @@ def test_closed_streams_are_left_to_python(
         Path("out/a.o").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002, 0o000])
-def test_new_files_have_the_umask(recorded: Launcher, umask: int) -> None:
-    recorded.become = {"umask": umask}
+def test_new_files_have_the_umask(recorded: Launcher) -> None:
+    recorded.become = {"umask": 0o077}
     assert recorded.ask(ARGUMENTS).is_answer
-    assert [os.stat(f"out/{name}").st_mode & 0o777 for name in ("a.o", "a.d")] == [0o666 & ~umask] * 2
+    assert [os.stat(f"out/{name}").st_mode & 0o777 for name in ("a.o", "a.d")] == [0o600] * 2
 
 
 def test_a_pipe_without_reader(recorded: Launcher) -> None:
@@ -221,20 +187,14 @@ def test_a_product_that_takes_what_is_said_is_left_to_nvcc(
     recorded: Launcher, name: str, stream: str
 ) -> None:
     """Messages and product would overwrite each other: neither the launcher nor Python answers."""
-    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with open(name, "wb") as product:
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: product.fileno()}
         argv = [*recorded.front, *ARGUMENTS]
-        streams[stream] = product.fileno()
         done = subprocess.run(argv, env=recorded.environ, check=False, **streams)
         assert done.returncode == LEFT_TO_PYTHON
-    program = f"""import sys
-from nvccache.records.products import Product, write_all
-try:
-    write_all([Product({name!r}, b"product")])
-except OSError:
-    sys.exit(3)"""
+    program = "import sys; from nvccache.records.products import Product, write_all\ntry:\n"
+    program += f" write_all([Product({name!r}, b'product')])\nexcept OSError: sys.exit(3)"
     with open(name, "wb") as product:
         streams[stream] = product.fileno()
         done = subprocess.run([sys.executable, "-c", program], check=False, **streams)
-    assert done.returncode == 3
-    assert Path(name).read_bytes() == b""
+    assert (done.returncode, Path(name).read_bytes()) == (3, b"")

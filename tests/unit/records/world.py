@@ -158,7 +158,6 @@ CHANGES = {
     "gone": _files(lambda: os.unlink("a.cu"), ("gone", "a.cu")),
     "a directory instead": _files(lambda: (os.unlink("a.cu"), os.mkdir("a.cu")), ("changed", "a.cu")),
     "a FIFO instead": _files(lambda: (os.unlink("a.cu"), os.mkfifo("a.cu")), ("changed", "a.cu")),
-    "a device instead": _files(lambda: relink("a.cu", "/dev/zero"), ("changed", "a.cu")),
     "a link to the same": _files(
         lambda: (os.rename("a.cu", "copy"), os.symlink("copy", "a.cu")), ("moved", "a.cu")
     ),
@@ -186,14 +185,11 @@ CHANGES = {
     "a library found first": _names(lambda: write("late/libm.so.6"), ("appeared", "late/libm.so.6")),
     "an absent name appears": _names(lambda: write("listed/a.h"), ("appeared", "listed/a.h")),
     "as a directory": _names(lambda: os.mkdir("listed/sub"), ("appeared", "listed/sub")),
-    "as a link": _names(lambda: os.symlink("../a.cu", "listed/a.h"), ("appeared", "listed/a.h")),
-    "as a link to itself": _names(lambda: os.symlink("a.h", "listed/a.h"), ("appeared", "listed/a.h")),
     "a present name vanishes": _names(lambda: os.unlink("listed/b.h"), ("gone", "listed/b.h")),
     "a directory becomes a file": _names(
         lambda: (os.rmdir("listed/folder"), write("listed/folder")), ("changed", "listed/folder")
     ),
     "a program becomes a file": _names(lambda: os.chmod("listed/tool", 0o644), ("changed", "listed/tool")),
-    "a file becomes a program": _names(lambda: os.chmod("listed/b.h", 0o755), ("changed", "listed/b.h")),
     "what could not be reached can be": _names(
         lambda: (os.unlink("listed/loop"), write("listed/loop")), ("changed", "listed/loop")
     ),
@@ -211,14 +207,10 @@ CHANGES = {
     "a name in what was listed": Change("listings", lambda: write("parts/new"), [("relisted", "parts")]),
     "another value": _variables("ASKED", ASKED="2"),
     "no value": _variables("ASKED", ASKED=None),
-    "an empty value": _variables("ASKED", ASKED=""),
-    "a value that begins alike": _variables("ASKED", ASKED="11"),
     "an empty variable unset": _variables("EMPTY", EMPTY=None),
     "a variable that was unset": _variables("UNSET", UNSET=""),
     "another value in a group": _variables("GROUP_*", GROUP_A="3"),
-    "one less in a group": _variables("GROUP_*", GROUP_A=None),
     "one more in a group": _variables("GROUP_*", GROUP_B="2"),
-    "a shorter name in a group": _variables("GROUP_*", GROUP_="2"),
     "another program on PATH": Change(
         "sought", differences=[("variable", "PATH")], variables={"PATH": "/nowhere"}
     ),
@@ -237,23 +229,18 @@ CHANGES = {
     ),
     # Of these only the launcher knows.
     "the compiler": Change("call", lambda: write("compiler/nvcc")),
-    "no compiler": Change("call", lambda: os.unlink("compiler/nvcc")),
     "a link to the compiler": Change("call", lambda: become_link("compiler")),
     "a settings file": Change("call", lambda: write("home/nvccache/config.toml")),
     "a setting": Change("call", variables={"NVCCACHE_STRICT": "1"}),
-    "a setting that is none": Change("call", variables={"NVCCACHE_NO_SUCH_SETTING": ""}),
     "a call below another": Change("call", variables={"_NVCCACHE_TRIED": "/x/nvcc"}),
     "another place for settings": Change("call", variables={"XDG_CONFIG_HOME": "/elsewhere"}),
     "another home": Change("call", variables={"HOME": "/elsewhere"}),
     "another name of the directory": Change("call", variables={"PWD": "/elsewhere"}),
     "options in a variable": Change("call", variables={"NVCC_APPEND_FLAGS": "-g"}),
-    "no options in a variable": Change("call", variables={"NVCC_PREPEND_FLAGS": ""}),
     "no room for temporary files": Change("call", variables={"TMPDIR": "/dev/null/none"}),
-    "no name for temporary files": Change("call", variables={"TMPDIR": ""}),
     "the product is a link": Change("call", lambda: os.symlink("keep", "out/a.o")),
     "the product has another name": Change("call", lambda: os.link("out/keep", "out/a.o")),
     "the product is a directory": Change("call", lambda: os.mkdir("out/a.o")),
-    "the product is a FIFO": Change("call", lambda: os.mkfifo("out/a.o")),
     "the depfile is a FIFO": Change("call", lambda: os.mkfifo("out/a.d")),
     "the depfile leads nowhere": Change("call", lambda: os.symlink("nowhere", "out/a.d")),
     "no directory for the product": Change("call", lambda: os.rename("out", "elsewhere")),
