@@ -15,7 +15,6 @@ from nvccache.files import keys, signatures
 from nvccache.records import direct, levels, record, replay
 from nvccache.records.base_dir import Relocation
 from nvccache.records.input_records import SOURCE, InputRecord
-from nvccache.records.output_names import STANDARD_OUTPUT
 from nvccache.records.products import Answer
 from nvccache.records.record import Entry, LookupKey, Result
 from nvccache.records.request import Request
@@ -167,19 +166,6 @@ def test_a_readonly_cache_answers_and_takes_nothing(place):
     before = sorted((place.parent / "cache").rglob("*"))
     assert isinstance(answer(place, NVCCACHE_READONLY="1"), Answer)
     assert sorted((place.parent / "cache").rglob("*")) == before
-
-
-def test_a_readonly_cache_answers_a_query_that_it_has_and_leaves_others_to_nvcc(place, monkeypatch):
-    monkeypatch.setattr(levels, "_can_be_written", lambda *_, **__: True)
-    call = parse(["-E", "a.cu"], {})
-    assert isinstance(call, Invocation) and call.is_query
-    given = Answer(Result())
-    given.products = [(STANDARD_OUTPUT, keys.digest_bytes(OBJECT), False)]
-    keep(Store(str(place.parent / "cache")), call, given)
-    settle()
-    assert isinstance(answer(place, ["-E", "a.cu"], NVCCACHE_READONLY="1"), Answer)
-    assert answer(place, ["-E", "-DX", "a.cu"], NVCCACHE_READONLY="1").reason == "preprocess_only"
-    assert answer(place, ["-E", "-DX", "a.cu"]) is None
 
 
 @pytest.mark.parametrize(
