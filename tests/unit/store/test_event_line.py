@@ -8,7 +8,7 @@ import pytest
 
 from made_events import event
 from nvccache import outcomes
-from nvccache.store import event_line
+from nvccache.store import event_line, events
 from nvccache.store.event_line import HIT, RAN, RemoteUse, StageEvent
 
 MISS = event(outcomes.MISS, stages=[("cicc", False, 2.0)], seconds=2.5)
@@ -21,20 +21,32 @@ def test_only_a_large_log_is_to_be_folded(cache_dir, monkeypatch):
     assert event_line.append(cache_dir, MISS)
 
 
-@pytest.mark.parametrize("product", ["/a/b.o", "/tab\tbed/a\nb%09.o", "/\xfc\udcff.o"])
-def test_an_event_comes_back_as_it_was(product):
+@pytest.mark.parametrize(
+    ("where", "away", "costs", "why_here"),
+    [
+        ("grpc://h:1", "0.25 0.125 6.5 0.5 1200 34 1", [0.25, 0.125, 6.5, 0.5, 1200, 34, 1], ""),
+        ("grpc://h:1", "1 2 3 4 5 6 x", None, ""),
+        (event_line.LOCAL, "no_workers", None, "no_workers"),
+    ],
+)
+def test_an_event_comes_back_as_it_was(where, away, costs, why_here):
+    product = "/tab\tbed/a\nb%09\xfc\udcff.o"
     made = event(outcomes.BYPASS, "library", started=1000.25, seconds=2.5, product=product, pid=4711)
     made.directory, made.sources, made.cause = "/cwd\udcff", ["a.cu", "b\x1f\x1e.cu"], "`x.h` changed"
     made.build, made.tool_saved, made.wrong_settings = "7-1", 3.0, "jobs,max_size"
     made.remote = RemoteUse(5, 3, 2048, 0.25, ("timeout", "tls"))
     stage = StageEvent("cicc", RAN, 2.0, "compute_80", 1.5)
     stage.why, stage.start, stage.slot = "its input\tchanged", 0.125, 3
+    stage.where, stage.away = where, away
     made.stages = [stage, StageEvent("ptxas", HIT, 0.5)]
     found = event_line.event_of(event_line.line_of(made).strip(b"\n"))
     assert found.remote.texts() == made.remote.texts()
     for read, written in zip([found, *found.stages], [made, *made.stages], strict=True):
         for name in written.FIELDS:
             assert name == "remote" or getattr(read, name) == getattr(written, name), name
+    printed = events.to_json(found)["stages"][0]
+    assert printed["where"] == where and printed["why_here"] == why_here
+    assert (printed["away"] and list(printed["away"].values())) == costs
 
 
 def test_a_call_with_very_much_to_tell_is_one_line_of_bounded_length():
@@ -70,19 +82,3 @@ def test_only_who_shares_the_cache_may_read_the_log(tmp_path, directory, log):
     event_line.append(str(tmp_path / "cache"), MISS)
     found = tmp_path / "cache" / "journal" / event_line.LOG
     assert found.stat().st_mode & 0o777 == log
-
-
-@pytest.mark.parametrize("kind", ["FIFO", "link", "dangling link"])
-def test_what_was_planted_in_the_place_of_the_log_stays_as_it_is(cache_dir, tmp_path, kind):
-    outside, log = tmp_path / "outside", tmp_path / "cache" / "journal" / event_line.LOG
-    event_line.append(cache_dir, MISS)
-    log.unlink()
-    if kind == "FIFO":
-        os.mkfifo(log)
-    else:
-        log.symlink_to(outside)
-        if kind == "link":
-            outside.write_text("of a user")
-    event_line.append(cache_dir, MISS)
-    assert outside.exists() == (kind == "link")
-    assert not outside.exists() or outside.read_text() == "of a user"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from made_events import event, stages_of
 from nvccache import outcomes
+from nvccache.execution.run_stage import Costs
 from nvccache.store import directory, event_line, event_totals, events
+from nvccache.store.event_line import HIT, LOCAL, RAN, SHARED, StageEvent
 from unprivileged import read_only
 
 KINDS = ("ptxas", "cicc", "nvlink")  # requested by a caller, in its own order
@@ -27,11 +30,6 @@ def path_of(cache_dir, name=event_line.LOG):
 
 def misses(cache_dir):
     return event_totals.read(cache_dir)["calls"]["miss"]
-
-
-@pytest.fixture
-def cache_dir(tmp_path):
-    return str(tmp_path / "cache")
 
 
 @pytest.fixture
@@ -85,6 +83,45 @@ def test_faults_besides_the_compile_are_counted(cache_dir):
     assert totals["wrong_settings"] == {"jobs": 1, "max_size": 1}
 
 
+REMOTE = "grpc://h:1"
+
+
+def away(text, where=REMOTE, result=RAN):
+    """A stage that took 6.5 s, and what became of it on another machine."""
+    found = StageEvent("cicc", result, 6.5)
+    found.where, found.away = where, text
+    return found
+
+
+def test_stages_on_other_machines_add_up_before_and_after_a_fold(cache_dir, folding):
+    """Two stages ran remotely, one of them had been cached there; two were sent but ran locally."""
+    call = event("miss", started=1000.0)
+    call.stages = [
+        away(Costs(0.25, 0.125, 6.5, 0.5, 1200, 34).text()),
+        away(Costs(0.0, 0.0, 40.0, 0.25, 1, 5000, is_cached=True).text()),
+        away("no_workers", LOCAL),
+        away("unreachable", LOCAL),
+        *(away(text) for text in ("", "1 2", "1 2 3 4 5 6 x")),  # no costs
+        away("", LOCAL),
+        away("", "", HIT),
+        away("", "", SHARED),
+    ]
+    for count in (1, 2, 3):
+        folding(call)
+        for totals in (event_totals.read(cache_dir, ["cicc"]), event_totals.total([call] * count, ["cicc"])):
+            reasons = {"no_workers": count, "unreachable": count}
+            assert totals["executor"] == {"sent": 4 * count, "came_back": 2 * count, "reasons": reasons}
+            cicc = totals["stages"]["cicc"]
+            assert (cicc["miss"], cicc["hit"]) == (8 * count, 2 * count)
+            # What the engine had is no compiler time.
+            assert (cicc["seconds"], cicc["seconds_saved"]) == (7 * 6.5 * count, 2 * 6.5 * count)
+
+
+def test_many_sums_of_tenths_stay_exact_to_the_microsecond():
+    call = event("miss", stages=[("cicc", False, 0.1)], started=1.0)
+    assert event_totals.total([call] * 1000)["seconds_spent"] == 100.0
+
+
 def test_the_log_before_the_last_is_added_to_the_totals(cache_dir, folding):
     for count, kept in ((1, 1), (2, 2), (3, 2), (4, 2)):
         folding()
@@ -122,8 +159,7 @@ def test_reset_returns_what_it_sets_to_zero(cache_dir, folding):
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"counters": 3, "folded": ""}'])
 def test_damaged_totals_count_from_zero(cache_dir, damage):
     event_line.append(cache_dir, MISS)
-    with open(path_of(cache_dir, event_totals._TOTALS), "w") as stream:
-        stream.write(damage)
+    Path(path_of(cache_dir, event_totals._TOTALS)).write_text(damage)
     assert misses(cache_dir) == 1
 
 
@@ -147,18 +183,17 @@ def stop(*_, **__):
 
 
 def test_a_log_is_counted_after_the_last_one_under_a_clock_that_was_put_back(cache_dir, folding, monkeypatch):
-    for clock in (2_000_000_000, 1_000_000_000, 1_000_000_000, 1_000_000_000):
+    for clock in (2 * 10**9, 10**9, 10**9, 10**9):
         monkeypatch.setattr(time, "time_ns", lambda clock=clock: clock)
         folding()
     assert misses(cache_dir) == 4
 
 
-def test_file_in_place_of_the_directory_is_one_sentence(tmp_path):
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    for read in (event_totals.read, event_totals.reset):
-        with pytest.raises(events.JournalError, match=r"cannot read the counts in `.*`: Not a directory"):
-            read(str(in_the_way))
+@pytest.mark.parametrize("read", [event_totals.read, event_totals.reset])
+def test_file_in_place_of_the_directory_is_one_sentence(tmp_path, read):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(events.JournalError, match=r"cannot read the counts in `.*`: Not a directory"):
+        read(str(tmp_path / "file"))
 
 
 def test_read_only_journal_can_be_read_and_not_reset(cache_dir, folding):
@@ -172,26 +207,19 @@ def test_read_only_journal_can_be_read_and_not_reset(cache_dir, folding):
             event_totals.reset(copy)
 
 
-@pytest.mark.parametrize("product", ["/a/b.o", "/tab\tbed/a\nb%09.o", "/\xfc\udcff.o"])
 @pytest.mark.parametrize("is_folded", [False, True])
-def test_the_last_call_that_made_a_product_is_found(cache_dir, folding, product, is_folded):
-    for call in (made(product), made("/other.o"), event("bypass")):
-        event_line.append(cache_dir, call)
-        if is_folded and call.product == product:
-            event_totals.fold(cache_dir)
-    found = events.last_call(cache_dir, product)
-    assert (found.outcome, found.product, stages_of(found)) == (outcomes.DIRECT_HIT, product, STAGES)
-    assert events.last_call(cache_dir).product == "/other.o"
-    assert events.last_call(cache_dir, "/unknown.o") is None
-
-
-@pytest.mark.parametrize("is_folded", [False, True])
-def test_the_newest_calls_come_first_as_far_as_they_hold_a_text(cache_dir, folding, is_folded):
-    for product in ("/a.o", "/tab\tbed.o", "/b.o"):
+def test_the_newest_calls_come_first_and_the_last_of_a_product_is_found(cache_dir, folding, is_folded):
+    for product in ("/a.o", "/tab\tbed.o", "/\xfc\udcff.o"):
         event_line.append(cache_dir, made(product))
     if is_folded:
         event_totals.fold(cache_dir)
     event_line.append(cache_dir, made("/a.o", outcomes.MISS))
-    assert [call.product for call in events.newest(cache_dir)] == ["/a.o", "/b.o", "/tab\tbed.o", "/a.o"]
+    event_line.append(cache_dir, event("bypass"))
+    products = ["", "/a.o", "/\xfc\udcff.o", "/tab\tbed.o", "/a.o"]
+    assert [call.product for call in events.newest(cache_dir)] == products
     assert [call.outcome for call in events.newest(cache_dir, "/a.o")] == ["miss", "direct_hit"]
-    assert [call.product for call in events.newest(cache_dir, "\tbed")] == ["/tab\tbed.o"]
+    for product in set(products) - {""}:
+        found = events.last_call(cache_dir, product)
+        assert (found.product, stages_of(found)) == (product, STAGES)
+    assert events.last_call(cache_dir).outcome == outcomes.MISS
+    assert events.last_call(cache_dir, "/unknown.o") is None

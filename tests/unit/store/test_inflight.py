@@ -41,16 +41,12 @@ def files_in(root: Path) -> list[Path]:
     return list((root / "cache" / "locks" / "running").iterdir())
 
 
-def test_a_stage_is_claimed_once(claims, tmp_path):
-    assert isinstance(claims.take(KEY), Claim)
-    other = Claims(str(tmp_path / "cache")).take(KEY)
-    assert isinstance(other, Wait)
-    assert other.poll() == HELD
-
-
-def test_who_waits_learns_that_the_holder_came_to_an_end(claims, tmp_path):
+def test_a_stage_is_claimed_once_and_who_waits_learns_that_the_holder_has_ended(claims, tmp_path):
     claim = claims.take(KEY)
+    assert isinstance(claim, Claim)
     waiting = Claims(str(tmp_path / "cache")).take(KEY)
+    assert isinstance(waiting, Wait)
+    assert waiting.poll() == HELD
     claims.release(claim)
     assert waiting.poll() == ENDED
     assert files_in(tmp_path) == []
@@ -63,7 +59,7 @@ def test_giving_up_all_leaves_nothing(claims, tmp_path):
     assert files_in(tmp_path) == []
 
 
-def test_a_killed_holder_frees_its_claim_for_one(claims, holder):
+def test_a_killed_holder_frees_its_claim_for_one(claims, holder, tmp_path):
     first, second = claims.take(KEY), claims.take(KEY)
     assert first.poll() == second.poll() == HELD
     holder.kill()
@@ -73,7 +69,9 @@ def test_a_killed_holder_frees_its_claim_for_one(claims, holder):
     first.close()
     assert second.poll() == FREE
     second.close()
-    assert isinstance(claims.take(KEY), Claim)
+    assert len(files_in(tmp_path)) == 1
+    claims.release(claims.take(KEY))  # the file that was left is taken over
+    assert files_in(tmp_path) == []
 
 
 def test_another_process_is_waited_for_a_minute_and_no_other_after_it(claims, tmp_path, monkeypatch):
@@ -108,11 +106,3 @@ def test_claim_of_another_process_in_the_same_place_stays(claims, tmp_path):
 def test_a_cache_that_cannot_be_written_to_has_no_claims(tmp_path):
     (tmp_path / "cache").write_text("no directory")
     assert Claims(str(tmp_path / "cache")).take(KEY) is None
-
-
-def test_a_file_left_by_a_killed_holder_is_taken_over(claims, holder, tmp_path):
-    holder.kill()
-    holder.wait()
-    assert len(files_in(tmp_path)) == 1
-    claims.release(claims.take(KEY))
-    assert files_in(tmp_path) == []

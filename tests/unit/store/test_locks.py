@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-import filelock
 import pytest
 
 from nvccache.files import flock
@@ -46,32 +45,17 @@ def test_adding_and_removing_exclude_each_other(directory, first, second):
         pass
 
 
-def test_a_lock_of_any_program_that_uses_filelock_counts(directory):
-    with locks.hold(directory, "a"):
-        pass
-    theirs = filelock.FileLock(f"{directory.path}/locks/a.lock")
-    with theirs, pytest.raises(LockTimeoutError), locks.hold(Directory(directory.path), "a"):
-        pass
-
-
-def test_one_that_is_waited_for_by_itself_ends_in_a_timeout(directory):
-    directory.prepare()
+def test_a_lock_with_its_own_time_limit_uses_up_none_of_the_calls(directory):
     path = f"{locks.FOLDER}/journal.lock"
     with locks.held(directory, path, 0.0):
         with pytest.raises(TimeoutError), locks.held(Directory(directory.path), path, 0.02):
             pass
         assert not directory.seconds_waited
-    with locks.held(Directory(directory.path), path, 0.0):
-        pass
 
 
-def test_only_removing_and_folding_load_filelock(directory):
-    """Loading it makes a miss a tenth slower."""
-    script = """
+LOADS = """
 import sys
-from nvccache.files import flock
-from nvccache.files import flock
-from nvccache.store import event_line, event_totals, eviction, locks, store
+from nvccache.store import event_line, event_totals, eviction, store
 cache = store.Store(sys.argv[1])
 cache.add_record(store.RECORD, "ab" * 32, b"body")
 eviction.count_and_limit(sys.argv[1], cache.added, 0)
@@ -80,14 +64,16 @@ print("filelock" in sys.modules)
 getattr(sys.modules["nvccache.store." + sys.argv[2]], sys.argv[3])(sys.argv[1])
 print("filelock" in sys.modules)
 """
-    for words, locks_it in (
-        (["eviction", "clear"], True),
-        (["event_totals", "fold"], True),
-        (["event_totals", "read"], False),
-    ):
-        argv = [sys.executable, "-c", script, directory.path, *words]
-        shown = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
-        assert shown == f"False\n{locks_it}\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "loads"),
+    [("eviction", "clear", True), ("event_totals", "fold", True), ("event_totals", "read", False)],
+)
+def test_only_removing_and_folding_load_filelock(directory, module, function, loads):
+    """Loading it makes a miss a tenth slower."""
+    argv = [sys.executable, "-c", LOADS, directory.path, module, function]
+    assert subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout == f"False\n{loads}\n"
 
 
 def test_what_is_locked_by_a_publisher_is_neither_removed_nor_folded(directory, monkeypatch):
