@@ -55,8 +55,6 @@ class FakeEngine:
         self.executed = 0
         self.delay = 0.0  # seconds that an action takes longer
         self.altered: Callable[[Any], None] = lambda result: None  # changes what an action has come to
-        self.most = 0  # actions that ran at the same time
-        self._running = 0
         self.seen: list[tuple[str, Any]] = []
         self.metadata: list[Any] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(16))
@@ -181,8 +179,6 @@ class FakeEngine:
             if self.trouble == OTHER_CLASS:
                 arguments = ["-sse4_1" if word == "sse4_1" else word for word in arguments]
             began = time.time()
-            self._running += 1
-            self.most = max(self.most, self._running)
             self._stopped.wait(self.delay)
             done = subprocess.run(
                 arguments,
@@ -191,7 +187,6 @@ class FakeEngine:
                 capture_output=True,
                 check=False,
             )
-            self._running -= 1
             result = messages.ActionResult(
                 exit_code=done.returncode, stdout_raw=done.stdout, stderr_raw=done.stderr
             )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
 import struct
 import subprocess
 import sys
@@ -74,25 +72,6 @@ def test_a_header_that_claims_what_is_not_there_is_an_error(made, at, form, valu
         elf.sections(bytes(image))
 
 
-def test_damage_is_an_error_or_another_answer_and_nothing_else(made, tmp_path):
-    whole = made.read_bytes()
-    choose = random.Random(1)
-    for _ in range(500):
-        image = bytearray(whole[: choose.choice([len(whole), choose.randrange(len(whole))])])
-        for _ in range(choose.randrange(1, 9) if image else 0):
-            image[choose.randrange(len(image))] = choose.randrange(256)
-        try:
-            for section in elf.sections(bytes(image)):
-                elf.content_of(bytes(image), section)
-            elf.symbols(bytes(image))
-            elf.type_and_machine(bytes(image))
-        except ValueError:
-            pass
-        (tmp_path / "damaged").write_bytes(image)
-        with contextlib.suppress(OSError):
-            elf.interpreter(str(tmp_path / "damaged"))
-
-
 def test_the_loader_of_a_program(made, tmp_path):
     found = elf.interpreter(sys.executable)
     assert found and os.path.exists(found)
@@ -136,10 +115,7 @@ __asm__(".comm shared,4\\n.globl one\\n.section .text.g,\\"axG\\",@progbits,grou
 def test_compressed_sections_hide_what_they_name(tmp_path, options, hides):
     (tmp_path / "a.c").write_text(SOURCE)
     subprocess.run(["gcc", "-c", *options, "a.c"], cwd=tmp_path, check=True)
-    assert elf.hides_text((tmp_path / "a.o").read_bytes()) == hides
-
-
-def test_what_is_damaged_may_hide_anything(made):
-    image = made.read_bytes()
-    assert elf.hides_text(image[:100])
+    image = (tmp_path / "a.o").read_bytes()
+    assert elf.hides_text(image) == hides
+    assert elf.hides_text(image[:100]), "what is damaged may hide anything"
     assert not elf.hides_text(b"text")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -22,10 +23,8 @@ def opened(tmp_path):
 
     yield open_it
     for descriptor in descriptors:
-        try:  # noqa: SIM105
+        with contextlib.suppress(OSError):
             os.close(descriptor)
-        except OSError:
-            pass
 
 
 def test_one_holder_excludes_all_others(opened):

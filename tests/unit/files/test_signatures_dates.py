@@ -26,17 +26,12 @@ MOUNTS = r"""22 28 0:20 / /proc rw,nosuid shared:5 - proc proc rw
 28 1 259:7 / / rw -
 """
 KINDS = {
-    os.makedev(0, 20): "proc",
-    os.makedev(259, 2): "ext4",
-    os.makedev(7, 3): "squashfs",
-    os.makedev(0, 51): "fuse",
-    os.makedev(8, 17): "vfat",
-    os.makedev(0, 62): "overlay",
-    os.makedev(0, 63): "nfs4",
-    os.makedev(0, 64): "fuseblk",
-    os.makedev(0, 65): "lustre",
-    os.makedev(11, 0): "iso9660",
-}
+    os.makedev(major, minor): kind
+    for major, minor, kind in (
+        (0, 20, "proc"), (259, 2, "ext4"), (7, 3, "squashfs"), (0, 51, "fuse"), (8, 17, "vfat"),
+        (0, 62, "overlay"), (0, 63, "nfs4"), (0, 64, "fuseblk"), (0, 65, "lustre"), (11, 0, "iso9660"),
+    )
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -62,14 +61,6 @@ def test_what_is_there_is_neither_sent_nor_run_again(serve, work, tmp_path, cach
     assert 0 < len(sent) <= len(work.tool.files)  # for the first stage alone
 
 
-def test_what_an_engine_does_not_tell_is_no_time_since_1970(serve, work):
-    engine = serve(fake_engine.NO_TIMES)
-    first, again = run(engine, work).costs, run(engine, work).costs
-    assert (first.is_cached, again.is_cached) == (False, True)
-    assert first.run > 0
-    assert again.run == 0
-
-
 def test_large_content_goes_and_comes_as_a_stream(serve, tmp_path, cache):
     engine = serve()
     text = "".join(f"{number:08}\n" for number in reversed(range(400_000)))
@@ -88,22 +79,27 @@ def test_large_content_goes_and_comes_as_a_stream(serve, tmp_path, cache):
         (fake_engine.OTHER_VERSION, faults.BROKEN),
         (fake_engine.OTHER_CLASS, faults.BROKEN),
         (fake_engine.NO_TOKEN, faults.DENIED),
+        (fake_engine.DIES, faults.UNREACHABLE),
+        (fake_engine.NO_WORKERS, faults.NO_WORKERS),
+        (fake_engine.SILENT, faults.UNREACHABLE),
     ],
 )
-def test_each_trouble_has_its_word(serve, work, trouble, word):
-    assert word_of(serve(trouble), work, "?deadline=30") == word
+def test_each_trouble_has_its_word(serve, work, monkeypatch, trouble, word):
+    if trouble == fake_engine.SILENT:
+        monkeypatch.setattr(client, "_CALL_SECONDS", 0.5)
+    assert word_of(serve(trouble), work, "?deadline=30&queue=1") == word
 
 
-def test_an_output_of_another_size_than_its_digest_says_is_not_taken(serve, work):
+@pytest.mark.parametrize("size", [0, -1, 3, 5, 1 << 40])
+def test_an_output_of_another_size_than_its_digest_says_is_not_taken(serve, work, size):
     """Nor one without a size."""
-    for size in (0, -1, -2, 3, 5, 1 << 40):
-        engine = serve()
-        engine.altered = partial(_resized, size)
-        assert word_of(engine, work) == faults.BROKEN, size
 
+    def alter(result):
+        result.output_files[0].digest.size_bytes = size
 
-def _resized(size, result):
-    result.output_files[0].digest.size_bytes = size
+    engine = serve()
+    engine.altered = alter
+    assert word_of(engine, work) == faults.BROKEN
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -119,23 +115,16 @@ def test_a_message_without_end_is_not_fetched(serve, work, status):
     assert not any(name == "Read" for name, _ in engine.seen)
 
 
-def test_times_that_cannot_be_are_not_believed_of_a_result_that_was_there(serve, work):
+@pytest.mark.parametrize("start", ["missing", 0])
+def test_times_that_cannot_be_are_not_believed(serve, work, start):
     """A stage believed to take years would never run locally."""
-    engine = serve()
-    run(engine, work)
+    engine = serve(fake_engine.NO_TIMES if start == "missing" else "")
+    first = run(engine, work).costs
+    assert (first.is_cached, 0 < first.run < 1000) == (False, True)
     for result in engine.results.values():
         result.execution_metadata.execution_start_timestamp.seconds = 0
-    back = run(engine, work)
-    assert (back.costs.is_cached, back.costs.run) == (True, 0.0)
-
-
-def test_a_queue_that_does_not_move_is_left(serve, work):
-    assert word_of(serve(fake_engine.NO_WORKERS), work, "?queue=1") == faults.NO_WORKERS
-
-
-def test_a_server_that_never_answers_costs_a_deadline(serve, work, monkeypatch):
-    monkeypatch.setattr(client, "_CALL_SECONDS", 0.5)
-    assert word_of(serve(fake_engine.SILENT), work) == faults.UNREACHABLE
+    again = run(engine, work).costs
+    assert (again.is_cached, again.run) == (True, 0.0)
 
 
 def test_a_closed_port_is_reported_at_once(work):
@@ -147,21 +136,13 @@ def test_a_closed_port_is_reported_at_once(work):
 
 def test_cancelled_stage_ends_at_once(serve, work):
     attempt = EngineExecution(endpoint.parse(serve(fake_engine.NO_WORKERS).url), work)
-    caught = []
-
-    def carry_out():
-        try:
-            attempt.run()
-        except ExecutorError as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=carry_out)
-    thread.start()
-    while not attempt._stage:
-        time.sleep(0.01)
-    attempt.end()
-    thread.join(60)
-    assert [error.fault for error in caught] == [faults.CANCELLED]
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(attempt.run)
+        while not attempt._stage:
+            time.sleep(0.01)
+        attempt.end()
+        error = running.exception(60)
+    assert error.fault == faults.CANCELLED
 
 
 def test_a_failure_that_an_engine_keeps_is_not_the_last_word(serve, work):

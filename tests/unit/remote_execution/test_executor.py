@@ -27,7 +27,7 @@ class OfTest(Executor):
             read_by=lambda stage: [*stage.inputs]
         )  # fmt: skip
         vars(self.call).update(of_call)
-        variables = {"HOME": "/", "NVCCACHE_LOG": f"{scratch}/log"}
+        variables = {"HOME": "/", "NVCCACHE_LOG": f"{scratch}/log", "NVCCACHE_EXECUTOR_JOBS": "2"}
         super().__init__(self.call, endpoint.parse("grpc://engine:1"), config.load(variables))
 
     def stage(self, kind):
@@ -89,3 +89,12 @@ def test_cancelled_stage_is_no_fault(call, tmp_path):
     here.note_failure(ExecutorError(faults.CANCELLED))
     assert here.take_slot(here.stage("cicc"))
     assert not (tmp_path / "log").exists()
+
+
+def test_no_more_are_away_at_once_than_is_set(call):
+    here, there = call(), call()
+    slots = [each.take_slot(each.stage("cicc")) for each in (here, there)]
+    assert not there.take_slot(there.stage("cicc"))
+    slots[0].release()
+    assert not there.take_slot(there.stage("fatbinary")), "which may not be sent"
+    assert there.take_slot(there.stage("cicc"))

@@ -98,22 +98,10 @@ def test_each_trouble_has_its_word(srun, body, word):
     assert srun.word(body, queue=1.0, deadline=2.0) == word
 
 
-def test_a_full_directory_is_reported(srun, monkeypatch):
-    def full(*args):
-        raise OSError(errno.ENOSPC, "no")
-
-    monkeypatch.setattr(shutil, "copyfile", full)
-    assert srun.word() == faults.BROKEN
-    assert not list(srun.shared.iterdir())
-
-
-def test_a_missing_launcher_is_reported(srun):
-    assert srun.word(prefix="/nowhere/srun") == faults.UNREACHABLE
-
-
-def test_a_launcher_is_found_from_where_the_build_is(srun, tmp_path, monkeypatch):
+def test_a_launcher_is_found_from_where_the_build_is_or_is_unreachable(srun, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert srun.run(prefix="./srun").outputs
+    assert srun.word(prefix="/nowhere/srun") == faults.UNREACHABLE
 
 
 def test_a_launcher_does_not_read_what_the_build_reads(srun):
@@ -131,18 +119,26 @@ def test_a_launcher_does_not_read_what_the_build_reads(srun):
         os.close(ends[0])
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o702])
-def test_a_directory_that_everybody_may_write_to_is_not_used(srun, mode):
+@pytest.mark.parametrize(
+    "why", ["open to all", "another user's", "relative", "with blank", "quote'd", "full"]
+)
+def test_a_directory_that_cannot_be_trusted_or_written_is_not_used(srun, monkeypatch, why):
+    """Nor one with a name that a launcher's shell reads otherwise."""
     srun.shared.mkdir()
-    srun.shared.chmod(mode)
+    if why == "open":
+        srun.shared.chmod(0o702)
+    elif why == "another user's":
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    elif why == "full":
+        monkeypatch.setattr(shutil, "copyfile", _full)
+    else:
+        srun.shared = Path("relative") if why == "relative" else srun.shared / why
     assert srun.word() == faults.BROKEN
-    assert not list(srun.shared.iterdir())
+    assert not [*srun.shared.rglob("*")]
 
 
-def test_another_users_directory_is_not_used(srun, monkeypatch):
-    srun.shared.mkdir()
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert srun.word() == faults.BROKEN
+def _full(*args):
+    raise OSError(errno.ENOSPC, "no")
 
 
 def test_what_killed_calls_have_left_goes_after_two_days(srun):
@@ -153,12 +149,6 @@ def test_what_killed_calls_have_left_goes_after_two_days(srun):
             os.utime(srun.shared / name, (1, 1))
     srun.run()
     assert [name for name in names if (srun.shared / name).exists()] == ["away-new", "tools-old", "mine"]
-
-
-@pytest.mark.parametrize("folder", ["", "with blank", "quote'd"])
-def test_the_shared_directory_has_a_name_that_no_launcher_reads_otherwise(srun, tmp_path, folder):
-    srun.shared = tmp_path / folder if folder else Path("relative")
-    assert srun.word() == faults.BROKEN
 
 
 def test_words_of_any_form_arrive_as_they_are(srun):
