@@ -138,12 +138,12 @@ def test_what_killed_calls_and_older_versions_leave_is_swept(root, name, is_swep
 
 def test_what_is_in_use_is_not_swept(root):
     claim = inflight.Claims(str(root)).take("0" * 64)
-    os.utime(root / "locks" / "running" / ("0" * 64), (1, 1))
     event_line.append(str(root), event_line.Event("miss"))
-    os.utime(root / "journal" / event_line.LOG, (1, 1))
+    paths = root / "locks" / "running" / ("0" * 64), root / "journal" / event_line.LOG
+    for path in paths:
+        os.utime(path, (1, 1))
     eviction.prune(str(root))
-    assert claim and (root / "locks" / "running" / ("0" * 64)).exists()
-    assert (root / "journal" / event_line.LOG).exists()
+    assert claim and all(path.exists() for path in paths)
 
 
 @pytest.mark.parametrize("is_due", [False, True])
@@ -283,7 +283,7 @@ def test_a_file_that_was_used_in_the_future_goes_first(root, ahead):
     assert _left(root, digests) == [True, False, True]
 
 
-def test_calls_do_not_wait_for_a_call_that_evicts(root, monkeypatch):
+def test_calls_do_not_wait_for_a_call_that_evicts(root):
     """Nor does it wait for them: the files of a locked shard stay until next time."""
     digests = [_add(root, number, age=100) for number in range(8)]
     there = Directory(str(root))
@@ -315,25 +315,30 @@ def test_a_directory_that_is_none_is_reported_in_one_sentence(tmp_path, action):
 WRITER = """
 import sys
 from nvccache.store import eviction; from nvccache.files import keys
-from nvccache.store.store import Store
-root, name = sys.argv[1:]
+from nvccache.store.store import RECORD, REPLAY, Store
+root = sys.argv[1]
 cache = Store(root)
 for number in range(80):
-    content = (b"%s %d " % (name.encode(), number)) * 400
+    content, key = b"%d " % (number % 40) * 500, keys.digest_bytes(b"key %d" % (number % 40))
     digest = keys.digest_bytes(content)
     cache.add_blob(digest, content, compress=number % 2 == 0)
+    cache.add_record(RECORD, key, digest.encode())
+    cache.add_record(REPLAY, key, content, lock=False)
     assert cache.read_blob(digest) in (content, None)
+    assert cache.find_record(RECORD, key) in (digest.encode(), None)
+    assert cache.find_record(REPLAY, key) in (content, None)
     eviction.count_and_limit(root, cache.added, max_bytes=50_000)
     cache.added = {}
 assert not cache.fault_message, cache.fault_message
 """
 
 
-def test_evicting_does_not_disturb_writers(root):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(root), name]) for name in "abc"]
+def test_writers_of_the_same_entries_disturb_neither_each_other_nor_evicting(root):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(root)]) for _ in range(3)]
     while any(writer.poll() is None for writer in writers):
         if (root / "CACHEDIR.TAG").exists():
             eviction.prune(str(root), max_bytes=20_000)
     assert [writer.returncode for writer in writers] == [0] * 3
+    assert list((root / "tmp").iterdir()) == []
     eviction.prune(str(root), max_bytes=20_000)
     assert eviction.usage(str(root)).bytes <= 20_000

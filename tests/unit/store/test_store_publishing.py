@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 from nvccache.files import keys
 from nvccache.store import locks, store
 from nvccache.store.directory import Directory
-from nvccache.store.store import RECORD, REPLAY, Store
+from nvccache.store.store import RECORD, REPLAY
 
 KEY = keys.digest_bytes(b"a key")
 OTHER_KEY = keys.digest_bytes(b"another key")
@@ -54,13 +52,6 @@ def test_a_record_that_nothing_depends_on_waits_for_no_lock(root, cache, monkeyp
             cache.add_record(REPLAY, KEY, body, lock=False)
             assert cache.find_record(REPLAY, KEY) == body
     assert not cache.fault_message
-
-
-def test_a_record_is_replaced(root, cache):
-    for content in (b"first", b"second"):
-        cache.add_record(REPLAY, KEY, content)
-    assert cache.find_record(REPLAY, KEY) == b"second"
-    assert cache.added == {KEY[:2]: 6}
 
 
 class _Meeting(dict[str, int]):
@@ -108,38 +99,3 @@ def test_a_frame_that_claims_gigabytes_or_does_not_say_is_not_unpacked(size):
     content = b"".join([*blocks, frame.compress(bytes((size or 0) & 1)), frame.flush()])
     stored = content + store.tail_of(DIGEST, content)
     assert store.decompress(stored, DIGEST) is None
-
-
-@pytest.mark.parametrize("content", [b"", b"no frame", store.as_stored(CONTENT, DIGEST, True)[:-1]])
-def test_what_is_not_compressed_raises(content):
-    with pytest.raises(ValueError):
-        store.decompress(content, DIGEST)
-
-
-WRITER = """
-import sys
-from nvccache.files import keys
-from nvccache.store.store import RECORD, REPLAY, Store
-cache = Store(sys.argv[1])
-for number in range(60):
-    content = b"%d " % (number % 20) * 500
-    digest = keys.digest_bytes(content)
-    cache.add_blob(digest, content, number % 2 == 0)
-    cache.add_record(RECORD, keys.digest_bytes(b"key %d" % (number % 20)), digest.encode())
-    cache.add_record(REPLAY, keys.digest_bytes(b"key %d" % (number % 20)), content, lock=False)
-    found = cache.read_blob(digest)
-    assert found == content, number
-assert not cache.fault_message, cache.fault_message
-"""
-
-
-def test_processes_that_publish_at_the_same_time_do_not_disturb_each_other(root):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(root)]) for _ in range(4)]
-    assert [writer.wait() for writer in writers] == [0] * 4
-    cache = Store(str(root))
-    for number in range(20):
-        key, content = keys.digest_bytes(b"key %d" % number), b"%d " % number * 500
-        digest = cache.find_record(RECORD, key)
-        assert digest and cache.read_blob(digest.decode()) == content
-        assert cache.find_record(REPLAY, key) == content
-    assert not _temporary_files(root)
