@@ -269,8 +269,9 @@ int main(int count, char **words)
         return !old_getenv(words[2]);
 #endif
     if (!strcmp(what, "clock")) {
+        const char *mark = strpbrk(words[2], "=@");
         clock();
-        read_file(words[2]);
+        read_file(mark ? mark + 1 : words[2]);
         return time(NULL) >> 40 != 0;  /* an address in place of seconds */
     }
     return 0;

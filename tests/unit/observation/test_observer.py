@@ -109,10 +109,14 @@ def test_a_static_child_is_not_observed(run, program, static, how):
     assert (done.status, found.incomplete) == (0, f"`{static}` did not report its start")
 
 
-def test_questions_before_and_after_the_input(run, program):
+@pytest.mark.parametrize(
+    ("argument", "is_input"), [("input", 1), ("--from=input", 1), ("@input", 1), ("not@input", 0)]
+)
+def test_questions_before_and_after_the_input(run, program, argument, is_input):
+    """The input is the first file that an argument names."""
     (run.directory / "input").write_text("")
-    found = complete(run(program, "clock", "input"))
-    assert found.processes[0].questions == {("clock", 0, 0), ("time", 0, 1)}
+    found = complete(run(program, "clock", argument))
+    assert found.processes[0].questions == {("clock", 0, 0), ("time", 0, is_input)}
 
 
 def test_a_library_is_found_as_its_caller_has_it(run, tmp_path):
