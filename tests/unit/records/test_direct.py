@@ -221,6 +221,14 @@ def test_a_bound_key_is_for_these_outputs_alone():
     assert len(set(places)) == 3
 
 
+def test_directories_of_the_checkout_on_path_are_in_a_shared_key():
+    """Programs found there differ from those of another checkout, others do not."""
+    here = Relocation("/base", "/base/one")
+    paths = ("/bin", "/bin:/opt", "/base/one/tools:/bin", "/base/one/more:/bin")
+    made = [key("-c a.cu", BELOW_BASE, relocation=here, environ={"PATH": path}) for path in paths]
+    assert made[0] == made[1] and len(set(made)) == 3
+
+
 def test_scopes_and_compilers_have_their_own_keys():
     assert len({key("-c a.cu", scope) for scope in SCOPES}) == len(SCOPES)
     assert key("-c a.cu", nvcc="/opt/nvcc") != key("-c a.cu", nvcc="/usr/nvcc")

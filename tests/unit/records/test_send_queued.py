@@ -145,21 +145,6 @@ def test_objects_sent_before_a_fault_leave_the_queue(put, send, left, far, monke
     assert envelope.name_of(*sent) not in [name for _, name in far.asked]
 
 
-def test_missing_directory_is_used_as_soon_as_it_exists(cache, tmp_path, own_pool):
-    (remote,) = remote_url.parse(f"file://{tmp_path}/mnt,rw")
-    digest = keys.digest_bytes(BLOB)
-    cache.add_blob(digest, BLOB, compress=False)
-    assert uploads.enqueue(cache.directory, [remote.identity], [(store.BLOB, digest)])
-    made = send_queued.Sender(cache.directory, remote, {})
-    made.send_pending()
-    assert made.fault.word == "unusable_directory"
-    assert list(own_pool.iterdir()) == []
-    (tmp_path / "mnt").mkdir()
-    again = send_queued.Sender(cache.directory, remote, {})
-    again.send_pending()
-    assert (again.objects, uploads.queued(cache.directory, remote.identity)) == (1, [])
-
-
 def test_object_that_never_gets_through_does_not_block_later_ones(put, send, left, far, monkeypatch):
     monkeypatch.setattr(send_queued, "_AT_ONCE", 1)
     monkeypatch.setattr(send_queued, "_ITEMS_AT_A_TIME", 1)
