@@ -143,6 +143,7 @@ def test_another_libm_counts(built: Workspace) -> None:
 
 def test_a_libm_that_would_be_found_first_counts(built: Workspace) -> None:
     """nvcc makes its tools look for libraries in the working directory, too."""
+    built.forget_calls()
     plain, _, _ = same_as_plain(built, "-cubin a.cu")
     assert again(built, "-cubin a.cu")[:2] == (plain, "direct_hit")
     copy = own_libm(built.directory, b"first")
