@@ -14,6 +14,8 @@ import pytest
 from nvccache.toolkit.discovery import find_nvcc
 from workspaces import Workspace
 
+pytestmark = pytest.mark.full
+
 EXAMPLES = Path(__file__).parents[1] / "docs/examples"
 RUNS_OUT = 600  # seconds
 USES = {"plain": {"NVCC": find_nvcc(os.environ) or "nvcc"}, "ours": {}}
@@ -33,7 +35,7 @@ def environ(workspace: Workspace, launcher: Path) -> dict[str, str]:
     return dict(workspace.environ) | {"PATH": path, "NVCCACHE_STRICT": "1"}
 
 
-@pytest.mark.parametrize("variants", [(3,), pytest.param(range(1, 33), marks=pytest.mark.full)])
+@pytest.mark.parametrize("variants", [(3,), range(1, 33)], ids=["one", "all"])
 def test_a_sweep_of_one_kernel(environ: dict[str, str], tmp_path: Path, variants) -> None:
     few = tmp_path / "few"
     few.mkdir()

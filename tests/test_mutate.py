@@ -87,11 +87,6 @@ def test_a_mutation_that_makes_tests_hang_is_killed(tree):
     assert (done.returncode, done.stdout) == (0, "0 of 1 mutations survived (of 6; seed 0)\n")
 
 
-def test_a_seed_makes_the_same_choice(tree):
-    one, other = (mutate(tree, "--count", "1", "--seed", "3").stdout for _ in range(2))
-    assert one == other and "of 1 mutations survived (of 6; seed 3)" in one
-
-
 def test_where_tests_fail_anyway_nothing_survives(tree):
     write(tree / TEST, "def test_price(): assert False\n")
     done = mutate(tree)

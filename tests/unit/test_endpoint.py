@@ -62,14 +62,8 @@ def test_what_is_wrong_is_one_clause_without_what_may_be_secret(text: str, part:
 
 
 def test_each_engine_has_files_of_its_own_on_this_machine() -> None:
-    texts = [
-        "grpc://h:1",
-        "grpc://h:2",
-        "grpcs://h:1",
-        "grpc://h:1?instance=a",
-        "prefix:srun",
-        "prefix:srun -n1",
-    ]
+    engines = ["grpc://h:1", "grpc://h:2", "grpcs://h:1", "grpc://h:1?instance=a"]
+    texts = [*engines, "prefix:srun", "prefix:srun -n1"]
     assert len({endpoint.parse(text).identity for text in texts}) == len(texts)
 
 

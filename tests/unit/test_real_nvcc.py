@@ -62,27 +62,19 @@ def test_what_stands_behind_a_call(tmp_path, path, case):
     assert find(asked.format(tmp_path), setting.format(tmp_path), path) == (found and f"{tmp_path}/{found}")
 
 
-def test_a_relative_path_stays_as_it_is_typed(tmp_path, path, monkeypatch):
-    _program(tmp_path / "bin" / "nvcc")
-    monkeypatch.chdir(tmp_path)
-    for typed in ("bin/nvcc", "./bin/../bin//nvcc"):
-        assert find(typed, "", path) == typed
-
-
 @pytest.mark.parametrize(
-    ("entry", "found"),
+    ("asked", "entry", "found"),
     [
-        ("bin", "bin/nvcc"),
-        ("./bin//", "./bin/nvcc"),
-        ("bin/.", "bin/./nvcc"),
-        (".", "./nvcc"),
-        ("", "./nvcc"),
+        ("bin/nvcc", "", "bin/nvcc"), ("./bin/../bin//nvcc", "", "./bin/../bin//nvcc"),
+        ("nvcc", "bin", "bin/nvcc"), ("nvcc", "./bin//", "./bin/nvcc"), ("nvcc", "bin/.", "bin/./nvcc"),
+        ("link", ".", "./link"), ("link", "", "./link"),
     ],
-)
-def test_a_relative_entry_of_the_path_stays_as_nvcc_has_it(tmp_path, monkeypatch, entry, found):
+)  # fmt: skip
+def test_a_relative_path_stays_as_it_is_typed_or_stands_on_path(tmp_path, monkeypatch, asked, entry, found):
     _program(tmp_path / "bin" / "nvcc")
-    monkeypatch.chdir(tmp_path if "bin" in entry else tmp_path / "bin")
-    assert find("nvcc", "", {"PATH": f"/nowhere:{entry}"}) == found
+    (tmp_path / "link").symlink_to("bin/nvcc")
+    monkeypatch.chdir(tmp_path)
+    assert find(asked, "", {"PATH": f"/nowhere:{entry}"}) == found
 
 
 def test_a_relative_path_that_was_tried_is_not_the_same_path_elsewhere(tmp_path, monkeypatch):
@@ -114,9 +106,10 @@ def test_why_there_is_none_is_a_sentence(path):
     )
 
 
-def test_a_fifo_is_not_ours_and_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "nvcc")
-    assert not is_ours(str(tmp_path / "nvcc"))
+def test_what_is_no_program_of_ours(tmp_path):
+    os.mkfifo(tmp_path / "fifo")  # which is not waited for
+    _program(tmp_path / "large", "#!/bin/sh\n" + "#" * 10_000 + SHIM_MARK.decode())
+    assert not any(is_ours(str(tmp_path / name)) for name in ("fifo", "large", "missing"))
 
 
 def test_the_very_program_that_was_started_is_passed_over(tmp_path, path, monkeypatch):
@@ -158,15 +151,6 @@ def test_a_wrapper_that_finds_nvccache_again_ends_up_at_the_real_nvcc(tmp_path):
             [f"{tmp_path}/{name}/nvcc", "--version"], env=environ, capture_output=True, timeout=30, check=True
         )
         assert done.stdout == b"real --version\n"
-
-
-def test_a_program_that_cannot_be_read_is_not_ours(tmp_path):
-    assert not is_ours(str(tmp_path / "missing"))
-
-
-def test_a_mark_far_inside_a_program_does_not_make_it_ours(tmp_path):
-    large = _program(tmp_path / "nvcc", "#!/bin/sh\n" + "#" * 10_000 + SHIM_MARK.decode())
-    assert not is_ours(large)
 
 
 def test_the_environment_is_not_changed_in_place():

@@ -12,10 +12,6 @@ def only(text: str) -> remote_url.Remote:
     return remote
 
 
-def test_nothing() -> None:
-    assert remote_url.parse(" \t") == []
-
-
 @pytest.mark.parametrize(
     ("text", "host", "port", "path"),
     [
@@ -42,6 +38,7 @@ def test_place(text: str, host: str, port: int, path: str) -> None:
 
 
 def test_several_in_order_and_their_rights() -> None:
+    assert remote_url.parse(" \t") == []
     first, second = remote_url.parse("  s3://pr/x,rw\ts3://main ")
     assert (first.host, first.is_writable) == ("pr", True)
     assert (second.host, second.is_writable) == ("main", False)
@@ -66,32 +63,12 @@ def test_identity_is_of_the_place() -> None:
     assert len(only("s3://b").identity) == 16
 
 
-WRONG = [
-    "bucket",
-    "/mnt/cache",
-    "//u:SECRET@h/x",
-    "ftp://h/SECRET",
-    "s3://",
-    "s3:///prefix",
-    "s3://bucket:80/x",
-    "s3://SECRET:SECRET@bucket/x",
-    "s3://b?access_key=SECRET",
-    "s3://b?SECRET",
-    "s3://b?region=",
-    "s3://b?endpoint=host:80",
-    "s3://b?endpoint=http://u:SECRET@host",
-    "redis://:pa,SECRET@h",
-    "redis://h/prefix",
-    "redis://h:99999",
-    "redis://h:SECRET",
-    "redis://h?db=1",
-    "https://h/x,SECRET",
-    "https://h/x?token=SECRET",
-    "file://host/dir",
-    "file:///",
-    "s3://b/%00",
-    "s3://bä",
-]
+WRONG = """
+    bucket /mnt/cache //u:SECRET@h/x ftp://h/SECRET s3:// s3:///prefix s3://bucket:80/x
+    s3://SECRET:SECRET@bucket/x s3://b?access_key=SECRET s3://b?SECRET s3://b?region= s3://b?endpoint=host:80
+    s3://b?endpoint=http://u:SECRET@host redis://:pa,SECRET@h redis://h/prefix redis://h:99999 redis://h:SECRET
+    redis://h?db=1 https://h/x,SECRET https://h/x?token=SECRET file://host/dir file:/// s3://b/%00 s3://bä
+""".split()
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -113,8 +90,3 @@ def test_the_number_of_the_wrong_one_and_a_right_form_are_named() -> None:
         remote_url.parse("s3://b/my prefix")
     with pytest.raises(remote_url.RemoteUrlError, match=r"^it has no absolute path; .* `file:///directory`$"):
         remote_url.parse("file://shared,rw")
-
-
-def test_settings() -> None:
-    settings = config.load({"HOME": "/home/u", "NVCCACHE_REMOTE": "s3://b"})
-    assert (settings.remote, settings.problems) == ("s3://b", [])
