@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +11,6 @@ from nvccache.store import sections, store
 from nvccache.store.store import BLOB, BUCKETS, RECORD
 from scenarios.never_worse.primed_cache import check_compiles, check_heals, check_hits, compile_cached
 from scenarios.support.both_ways import object_by_plain
-from scenarios.support.cases import OLD_ENOUGH
 from scenarios.support.toolkits import HOST_OPTIONS, SOURCE
 from workspaces import Workspace
 
@@ -48,9 +42,7 @@ def flipped_length(content: bytes) -> bytes:
 DAMAGES = [truncated, emptied, flipped, flipped_length]
 
 
-@pytest.mark.by_default(
-    *(f"{bucket}-0" for bucket in BUCKETS), f"{BLOB}-2", smoke={f"{BLOB}-0": "corrupt cache"}
-)
+@pytest.mark.by_default(f"{BLOB}-0", f"{RECORD}-0", smoke={f"{BLOB}-0": "corrupt cache"})
 @pytest.mark.parametrize("turn", [0, 2])
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_damage_in_every_bucket(primed: tuple[Workspace, bytes], bucket: str, turn: int) -> None:
@@ -76,7 +68,7 @@ def test_compile_replaces_damaged_blobs(primed: tuple[Workspace, bytes]) -> None
     check_hits(workspace, expected)
 
 
-@pytest.mark.by_default("blob-v3", "record-v5", "replay-v14")
+@pytest.mark.by_default(BLOB)
 @pytest.mark.parametrize("bucket", [bucket for bucket in BUCKETS if bucket != "memo-v1"])
 def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
     """Each is complete, but under another's name."""
@@ -94,7 +86,7 @@ def test_files_that_change_places(workspace: Workspace, bucket: str) -> None:
     check_heals(workspace, expected)
 
 
-@pytest.mark.by_default("journal", "locks")
+@pytest.mark.by_default("journal")
 @pytest.mark.parametrize("bucket", [*BUCKETS, "journal", "tmp", "locks"])
 def test_parts_that_vanish_or_become_files(primed: tuple[Workspace, bytes], bucket: str) -> None:
     workspace, expected = primed
@@ -105,16 +97,17 @@ def test_parts_that_vanish_or_become_files(primed: tuple[Workspace, bytes], buck
     check_compiles(workspace, expected)
     workspace.forget_calls()
     check_compiles(workspace, expected)
-    check_compiles(workspace, expected)
 
 
-def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes]) -> None:
+@pytest.mark.by_default("3")
+@pytest.mark.parametrize("each", [1, 3])
+def test_all_blobs_lost_but_one(primed: tuple[Workspace, bytes], each: int) -> None:
     """Making one intermediate again may need others that are lost, too."""
     workspace, expected = primed
     blobs = sorted((workspace.cache / BLOB).glob("*/*"))
     contents = {path: path.read_bytes() for path in blobs}
     assert len(blobs) >= 6
-    for kept in blobs:
+    for kept in blobs[::each]:
         for path in blobs:
             path.unlink(missing_ok=True)
         kept.write_bytes(contents[kept])
@@ -143,56 +136,22 @@ def test_damage_to_what_is_only_counted(primed: tuple[Workspace, bytes]) -> None
     assert compile_cached(workspace).status == 0
     workspace.write("a.cu", SOURCE)
     check_compiles(workspace, expected)
-    assert all(word.isdigit() for word in (workspace.cache / "journal" / "usage-v4").read_bytes().split())
+    words = (workspace.cache / "journal" / "usage-v4").read_bytes().split()
+    assert all(word.isdigit() or word == b"-1" for word in words)  # a slice may not be counted yet
 
 
-LONGEST = 60  # seconds; opening a FIFO without a writer never returns
 MACHINE_OF_INPUT_RECORD = 15
-# As a child, since it must not hang or eat up this process.
-ASK = """\
-import resource, sys
-from nvccache.files import keys
-resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-try:
-    keys.digest_file(sys.argv[1])
-except OSError:
-    print("refused")
-"""
 
 
-@pytest.mark.parametrize("name", ["fifo", "/dev/zero", "directory", "missing"])
-def test_nothing_but_a_regular_file_is_read(tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "directory").mkdir()
-    argv = [sys.executable, "-c", ASK, tmp_path / name]
-    done = subprocess.run(argv, capture_output=True, check=False, timeout=LONGEST)
-    assert (done.returncode, done.stdout) == (0, b"refused\n"), done.stderr.decode()
-
-
-def forge(recorded: Workspace, topic: str, subject: str, answer: str = "x") -> None:
-    """Have every input record ask this of the machine, and no replay record be there, which asks nothing."""
-
-    def change(parts: list[bytes]) -> None:
-        parts[MACHINE_OF_INPUT_RECORD] = sections.join([topic, subject, answer])
-
-    kept_records.change_inputs(recorded.cache, change)
-    for path in recorded.cache.glob(f"{store.REPLAY}/*/*"):
-        path.unlink()
-
-
-@pytest.fixture
-def recorded(primed: tuple[Workspace, bytes]) -> tuple[Workspace, bytes]:
-    """The same with a replay record that holds: the source is rewritten for each test."""
-    workspace, expected = primed
-    time.sleep(OLD_ENOUGH)
-    check_compiles(workspace, expected)
-    return primed
-
-
-def test_unanswered_facts_do_not_hold(recorded: tuple[Workspace, bytes]) -> None:
+def test_a_question_that_cannot_be_answered_does_not_hold(primed: tuple[Workspace, bytes]) -> None:
     """Not even where the record says that there is no answer."""
-    workspace, expected = recorded
-    forge(workspace, "nonsense", "x", "")
+    workspace, expected = primed
+
+    def ask(parts: list[bytes]) -> None:
+        parts[MACHINE_OF_INPUT_RECORD] = sections.join(["nonsense", "x", ""])
+
+    kept_records.change_inputs(workspace.cache, ask)
+    shutil.rmtree(workspace.cache / store.REPLAY)  # which asks nothing
     result, counters = workspace.since(lambda: compile_cached(workspace))
     assert (result.status, counters.outcome) == (0, "miss")
     assert (workspace.directory / "a.o").read_bytes() == expected

@@ -14,7 +14,7 @@ import pytest
 from installations import launcher_of_tree
 from scenarios.support.at_once import end, ending, start
 from scenarios.support.both_ways import object_by_plain
-from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, copy_toolkit, replace, wrap
+from scenarios.support.toolkits import HOST_OPTIONS, SOURCE, copy_toolkit, wrap
 from workspaces import OLD_ENOUGH, Result, Workspace, make_workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -27,7 +27,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory, nvcc: str) -> dict[int, by
     """STEP -> the object that plain nvcc makes."""
     workspace = make_workspace(tmp_path_factory.mktemp("plain"), nvcc)
     found = {}
-    for step in range(4):
+    for step in range(3):
         workspace.write("a.cu", source_of(step))
         found[step] = object_by_plain(workspace, "a.cu")
     return found
@@ -62,14 +62,14 @@ def compile_all(workspace: Workspace, steps: list[int], **variables: str) -> lis
 
 def test_many_calls_at_once(workspace: Workspace, objects: dict[int, bytes]) -> None:
     """The same and different inputs, with one initially empty cache."""
-    steps = [0, 0, 1, 0, 1, 2, 0, 3]
+    steps = [0, 0, 1, 0, 1, 0]
     for _ in ("cold", "warm"):
         assert compile_all(workspace, steps) == [objects[step] for step in steps]
     calls = workspace.counters().calls
     assert calls["fault"] == calls["failed"] == calls["bypass"] == 0
-    assert calls["direct_hit"] >= len(steps)
 
 
+@pytest.mark.by_default("60K")
 @pytest.mark.parametrize("size", ["1B", "60K"])
 def test_eviction_while_others_compile(workspace: Workspace, objects: dict[int, bytes], size: str) -> None:
     steps = [0, 1, 2, 0]
@@ -96,37 +96,8 @@ def test_a_cache_that_is_removed_all_the_time(
         assert (workspace.directory / "a.o").read_bytes() == objects[0], log.read_text()
 
 
-@pytest.fixture
-def shim(workspace: Workspace, launcher: Path, tmp_path: Path) -> Path:
-    """A directory with a program `nvcc` that is nvccache, where an earlier version had written one."""
-    directory = tmp_path / "shim"
-    directory.mkdir()
-    replace(directory / "nvcc", '#!/bin/sh\n# The nvcc shim of nvccache.\nexec -a "$0" true\n')
-    installed = workspace.run([launcher, "install", directory])
-    assert installed.status == 0, installed.stderr
-    return directory
-
-
-def path_with(workspace: Workspace, *directories: Path) -> str:
-    return ":".join([*map(str, directories), workspace.environ["PATH"]])
-
-
-def test_a_wrapper_that_calls_nvcc_again(workspace: Workspace, shim: Path, tmp_path: Path) -> None:
-    """A script named nvcc, behind the shim, which looks for nvcc and finds the shim."""
-    wrapper = tmp_path / "wrapper"
-    wrapper.mkdir()
-    replace(wrapper / "nvcc", '#!/bin/sh\nexec nvcc "$@"\n')
-    workspace.write("a.cu", SOURCE)
-    argv = ["nvcc", "-c", "a.cu", "-o", "a.o", *HOST_OPTIONS]
-    result = workspace.run(argv, PATH=path_with(workspace, shim, wrapper))
-    assert (result.status, result.stderr) == (0, b"")
-    assert (workspace.directory / "a.o").exists()
-
-
-@pytest.mark.parametrize(
-    "redirection",
-    ["<&-", "<&- >&- 2>&-", "2>/dev/full", "2>closed-pipe"],
-)
+@pytest.mark.by_default("<&- >&- 2>&-", "2>/dev/full")
+@pytest.mark.parametrize("redirection", ["<&-", "<&- >&- 2>&-", "2>/dev/full", "2>closed-pipe"])
 def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: str) -> None:
     """A compile with a warning is not disturbed, unless plain nvcc is.
 
@@ -136,28 +107,14 @@ def test_streams_that_are_closed_or_broken(workspace: Workspace, redirection: st
     workspace.write("a.cu", WARNING)
     argv = ["-c", "a.cu", "-o", "a.o", "-Xcompiler", "-Wall", *HOST_OPTIONS]
     allowed = {0, run_redirected(workspace, [workspace.nvcc, *argv], redirection)}
-    found = set()
-    for level, stream in (
-        ("", redirection),
-        ("stages", redirection),
-        ("direct", redirection),
-        ("direct", ""),
-    ):
+    for level in ("nothing is stored", "stages", "direct"):
         if level == "stages":
             workspace.forget_calls()
         (workspace.directory / "a.o").unlink(missing_ok=True)
-        status = run_redirected(workspace, [str(launcher_of_tree()), workspace.nvcc, *argv], stream)
+        status = run_redirected(workspace, [str(launcher_of_tree()), workspace.nvcc, *argv], redirection)
         assert status in allowed
         assert (workspace.directory / "a.o").exists() == (status == 0)
-        if status == 0:
-            found.add((workspace.directory / "a.o").read_bytes())
-    assert len(found) == 1
-    plain, cached = workspace.plain(*argv), workspace.cached(*argv)
-    assert (cached.status, _stub_line(cached.stderr)) == (plain.status, _stub_line(plain.stderr))
-
-
-def _stub_line(text: bytes) -> list[bytes]:
-    return [line for line in text.splitlines() if b"tmpxft" not in line and b"stub.c" not in line]
+    assert b"unused" in workspace.cached(*argv).stderr
 
 
 def run_redirected(workspace: Workspace, argv: list[str], redirection: str) -> int:

@@ -69,6 +69,7 @@ def wait_for_all(mark: Path) -> None:
     pytest.fail("something runs on")
 
 
+@pytest.mark.by_default("cold")
 @pytest.mark.parametrize("level", ["cold", "stages", "direct"])
 def test_a_process_group_may_be_killed_at_any_moment(
     workspace: Workspace, tmp_path: Path, toolkit: Path, level: str, request: pytest.FixtureRequest

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,25 +21,8 @@ pytestmark = pytest.mark.light_by_default
 RECORDER = "#!/bin/sh\ncat /proc/$$/environ >{records}/$$\n"
 # Documented: docs/explanation/how-it-works.md
 OWN_VARIABLES = ("_NVCCACHE_TRIED=", "_NVCCACHE_SCRATCH=")
-LOCALES = [
-    {},
-    {"LANG": "C"},
-    {"LC_CTYPE": "C"},
-    {"LC_CTYPE": "C.UTF-8"},
-    {"LC_ALL": "POSIX"},
-    {"LC_ALL": "", "LC_CTYPE": "POSIX", "LANG": "C"},
-]
-ROLES = (
-    "launcher",
-    "python -m",
-    "python -I -m",
-    "shim",
-    "off",
-    "bypass",
-    "fault",
-    "damaged",
-    "passed through",
-)
+LOCALES = [{}, {"LC_CTYPE": "C.UTF-8"}, {"LC_ALL": "", "LC_CTYPE": "POSIX", "LANG": "C"}]
+ROLES = ("launcher", "python -m", "python -I -m", "shim", "off", "bypass", "fault", "damaged")
 
 
 @pytest.fixture
@@ -52,29 +33,26 @@ def records(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def recorder(tmp_path: Path, records: Path) -> Path:
-    """A directory with an `nvcc` and a `g++` that record their environment and do nothing else."""
+    """A directory with an `nvcc` that records its environment and does nothing else."""
     folder = tmp_path / "stand-ins"
     folder.mkdir()
-    for name in ("nvcc", "g++"):
-        (folder / name).write_text(RECORDER.format(records=records))
-        (folder / name).chmod(0o755)
+    (folder / "nvcc").write_text(RECORDER.format(records=records))
+    (folder / "nvcc").chmod(0o755)
     return folder
 
 
-@pytest.fixture
-def masks(launcher: Path, tmp_path: Path) -> Path:
-    """Directories with an `nvcc` that is nvccache: a shim, and one whose launcher has lost its package."""
-    damaged = tmp_path / "damaged"
-    shutil.copytree(launcher.parents[1], damaged, symlinks=True)
-    shutil.rmtree(installations.site_packages(damaged) / "nvccache")
-    masks = tmp_path / "masks"
-    subprocess.run([launcher, "install", masks / "shim"], check=True, stdout=subprocess.DEVNULL)
-    (masks / "damaged").mkdir()
-    (masks / "damaged" / "nvcc").symlink_to(damaged / "bin" / "nvccache")
-    return masks
+def masked(launcher: Path, folder: Path, is_damaged: bool) -> str:
+    """An `nvcc` that is nvccache, perhaps one whose launcher has lost its package."""
+    if is_damaged:
+        shutil.copytree(launcher.parents[1], folder / "damaged", symlinks=True)
+        shutil.rmtree(installations.site_packages(folder / "damaged") / "nvccache")
+        launcher = folder / "damaged" / "bin" / "nvccache"
+    (folder / "mask").mkdir()
+    (folder / "mask" / "nvcc").symlink_to(launcher)
+    return str(folder / "mask" / "nvcc")
 
 
-def words_of(role: str, program: str, masks: Path, recorder: Path) -> list[str]:
+def words_of(role: str, program: str, mask: str, recorder: Path) -> list[str]:
     """The command line of a role; it runs one of the recorders."""
     nvcc = str(recorder / "nvcc")
     module = [sys.executable, "-m", "nvccache"]
@@ -82,24 +60,25 @@ def words_of(role: str, program: str, masks: Path, recorder: Path) -> list[str]:
         "launcher": [program, nvcc, "--dryrun"],
         "python -m": [*module, nvcc, "--dryrun"],
         "python -I -m": [sys.executable, "-I", "-m", "nvccache", nvcc, "--dryrun"],
-        "shim": [str(masks / "shim" / "nvcc"), "--dryrun"],
+        "shim": [mask, "--dryrun"],
         "off": [program, nvcc, "-c", "a.cu"],
         "bypass": [program, nvcc, "-v", "-c", "a.cu"],
         "fault": [*module, nvcc, "-c", "a.cu"],
-        "damaged": [str(masks / "damaged" / "nvcc"), "-c", "a.cu"],
-        "passed through": [program, str(recorder / "g++"), "-c", "a.cpp"],
+        "damaged": [mask, "-c", "a.cu"],
     }[role]
 
 
+@pytest.mark.by_default("launcher", "python -m", "fault", "damaged")
 @pytest.mark.parametrize("role", ROLES)
-def test_the_environment_is_handed_on(role, launcher, masks, recorder, records, workspace):
+def test_the_environment_is_handed_on(role, launcher, recorder, records, workspace, tmp_path):
     given = {"NVCCACHE_DIR": str(workspace.cache), "PATH": f"{recorder}:/usr/bin:/bin"}
     if role == "off":
         given["NVCCACHE_DISABLE"] = "1"
     if role == "fault":
         workspace.write("broken/blake3.py", "raise ImportError\n")
         given["PYTHONPATH"] = str(workspace.directory / "broken")
-    argv = words_of(role, str(launcher), masks, recorder)
+    mask = masked(launcher, tmp_path, is_damaged=role == "damaged")
+    argv = words_of(role, str(launcher), mask, recorder)
     for locale in LOCALES:
         environ = {**given, **locale, "LAST": "é\udce9"}
         done = subprocess.run(argv, cwd=workspace.directory, env=environ, capture_output=True, check=False)
@@ -151,59 +130,6 @@ def without_observer(entries: tuple[str, ...]) -> frozenset[str]:
     return frozenset(entries) - {*observers}
 
 
-# The server compiles in its own environment, which is that of the call that started it.
-WRAPPER = """#!{python} -S
-import json, os, socket, subprocess, sys, time
-def serve(listening):
-    listening.bind("{directory}/socket")
-    listening.listen()
-    open("{directory}/pid", "w").write(str(os.getpid()))
-    while True:
-        stream = listening.accept()[0].makefile("rw")
-        words, directory = json.loads(stream.readline())
-        done = subprocess.run(["{compiler}", *words], cwd=directory, capture_output=True, text=True)
-        print(json.dumps([done.returncode, done.stdout, done.stderr]), file=stream, flush=True)
-def connected():
-    for _ in range(1000):
-        try:
-            client = socket.socket(socket.AF_UNIX)
-            client.connect("{directory}/socket")
-            return client
-        except OSError:
-            time.sleep(0.01)
-if sys.argv[1:] == ["serve"]:
-    serve(socket.socket(socket.AF_UNIX))
-if not os.path.exists("{directory}/socket"):
-    null = {{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}}
-    subprocess.Popen([sys.executable, "-S", __file__, "serve"], start_new_session=True, **null)
-stream = connected().makefile("rw")
-print(json.dumps([sys.argv[1:], os.getcwd()]), file=stream, flush=True)
-status, output, messages = json.loads(stream.readline())
-sys.stdout.write(output)
-sys.stderr.write(messages)
-sys.exit(status)
-"""
-
-
-def test_a_server_that_a_call_has_started_serves_others(workspace: Workspace) -> None:
-    directory = workspace.directory
-    compiler = CCBIN or "/usr/bin/g++"
-    text = WRAPPER.format(python=sys.executable, directory=directory, compiler=compiler)
-    workspace.write("g++", text).chmod(0o755)
-    workspace.write("a.cu", f"{SOURCE}\nstatic int unused;\n")
-    line = ("-ccbin", directory / "g++", "-Xcompiler", "-Wall", "-c", "a.cu", "-o", "a.o")
-    try:
-        first = workspace.cached(*line)
-        server = int((directory / "pid").read_text())
-        later = workspace.plain(*line), workspace.cached(*line)
-        assert first.status == 0 and later == (first, first)
-        assert int((directory / "pid").read_text()) == server
-        os.kill(server, signal.SIGTERM)
-    finally:
-        with contextlib.suppress(OSError):
-            os.kill(int((directory / "pid").read_text()), signal.SIGKILL)
-
-
 COMPILER = CCBIN or "/usr/bin/g++"
 PROGRAM = '#include <unistd.h>\nint main(int n, char **words) { return execv(words[0] = "%s", words); }\n'
 WRAPPERS = {
@@ -215,6 +141,7 @@ exec {compiler} "$@"
 }
 
 
+@pytest.mark.by_default("always")
 @pytest.mark.parametrize("when", WRAPPERS)
 def test_a_host_compiler_that_refuses_to_be_observed(workspace: Workspace, tmp_path: Path, when: str) -> None:
     refusing, wrapper = tmp_path / "refusing", workspace.directory / "g++"

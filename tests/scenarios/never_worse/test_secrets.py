@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +17,8 @@ pytestmark = pytest.mark.light_by_default
 
 SECRET = "hunter2_correct_horse"  # a name as well, which a script could look for
 SOURCE = "__global__ void kernel(int *x) { *x = 1; }\n"
-ARGUMENTS = (
-    "-c",
-    "a.cu",
-    "-o",
-    "a.o",
-    f"-DKEY={SECRET}",
-    f'-DTEXT="{SECRET} x"',
-    f"-Xcompiler=-DHOST={SECRET}",
-)
+ARGUMENTS = ["-c", "a.cu", "-o", "a.o"]
+ARGUMENTS += [f"-DKEY={SECRET}", f'-DTEXT="{SECRET} x"', f"-Xcompiler=-DHOST={SECRET}"]
 # All but one are read by some compiler, and are therefore part of what a call is known by.
 VARIABLES = {
     "LANGUAGE": SECRET,
@@ -76,13 +67,10 @@ def test_no_value_is_kept_or_logged_by_a_miss_and_a_hit(workspace: Workspace, is
     assert "  also: the environment variable `LANGUAGE` changed\n" in shown
 
 
+@pytest.mark.by_default("value apart")
 @pytest.mark.parametrize(
     "argv",
-    [
-        ("--no-such-option", "--token", SECRET),
-        (f"--token={SECRET}",),
-        ("-Xcompiler", f"-specs={SECRET}"),
-    ],
+    [("--no-such-option", "--token", SECRET), (f"--token={SECRET}",), ("-Xcompiler", f"-specs={SECRET}")],
     ids=["value apart", "not forwarded", "for another program"],
 )
 def test_no_value_is_logged_by_a_call_that_is_left_to_nvcc(
@@ -108,19 +96,3 @@ def test_no_value_is_logged_by_a_fault(workspace: Workspace, tmp_path: Path) -> 
     text = log.read_text()
     assert "fault in nvccache" in text and "RuntimeError" in text and "'-DKEY=…'" in text and "a.cu" in text
     assert SECRET not in text
-
-
-def test_only_its_owner_reads_the_log_and_no_terminal_obeys_it(workspace: Workspace) -> None:
-    workspace.write("a.cu", SOURCE)
-    log = workspace.directory / "log"
-    assert workspace.cached("-c", "a.cu", "-o", "\x1b[2J.o", NVCCACHE_LOG=str(log)).status == 0
-    assert "\\x1b[2J.o: ran" in log.read_text()
-    assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    text = log.read_text()
-    assert all(line.isprintable() for line in text.split("\n"))
-
-
-def test_an_unread_log_delays_no_compile(workspace: Workspace) -> None:
-    workspace.write("a.cu", SOURCE)
-    os.mkfifo(workspace.directory / "log")
-    assert workspace.cached("-c", "a.cu", "-o", "a.o", NVCCACHE_LOG="log").status == 0

@@ -34,54 +34,28 @@ def command(workspace: Workspace, *argv: str, **variables: str) -> Result:
     return workspace.run([sys.executable, "-m", "nvccache", *argv], **variables)
 
 
-def contents_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
-    return {
-        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
-    }
-
-
-@pytest.mark.by_default("NVCCACHE_MAX_SIZE-ten-max_size")
-@pytest.mark.parametrize(
-    ("variable", "value", "counted"),
-    [
-        ("NVCCACHE_MAX_SIZE", "ten", "max_size"),
-        ("NVCCACHE_MAX_SISE", "1G", "unknown"),
-    ],
-)
 def test_a_wrong_setting_is_reported_by_commands_and_never_by_a_compile(
-    primed: tuple[Workspace, bytes], variable: str, value: str, counted: str
+    primed: tuple[Workspace, bytes],
 ) -> None:
     workspace, expected = primed
     log = workspace.directory / "log"
-    wrong = {variable: value, "NVCCACHE_LOG": str(log)}
+    wrong = {"NVCCACHE_MAX_SIZE": "ten", "NVCCACHE_LOG": str(log)}
     check_compiles(workspace, expected, **wrong)
-    check_compiles(workspace, expected)
-    assert f"wrong setting: `{variable}`" in log.read_text()
+    assert "wrong setting: `NVCCACHE_MAX_SIZE`" in log.read_text()
     log.unlink()
     shown = command(workspace, "stats", "--json", **wrong)
-    statistics = json.loads(shown.stdout)
-    assert statistics["wrong_settings"] == {counted: 1}
-    assert statistics["calls"]["direct_hit"] >= 2
-    for argv in (["stats"], ["config"], ["explain", "a.o"], ["stats", "--json"]):
-        assert command(workspace, *argv, **wrong).stderr.count(f"`{variable}`".encode()) == 1
+    assert json.loads(shown.stdout)["wrong_settings"] == {"max_size": 1}
+    assert shown.stderr.count(b"`NVCCACHE_MAX_SIZE`") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ('max_sise = "1G"\n', "there is no setting `max_sise`; did you mean `max_size`?"),
-        ("max_size = \nreadonly = true\n", "is not TOML: Invalid value (at line 1, column 12)"),
-    ],
-)
-def test_a_wrong_settings_file_costs_a_compile_nothing(
-    primed: tuple[Workspace, bytes], text: str, sentence: str
-) -> None:
+def test_a_wrong_settings_file_costs_a_compile_nothing(primed: tuple[Workspace, bytes]) -> None:
     workspace, expected = primed
     path = Path(workspace.environ["HOME"]) / ".config" / "nvccache" / "config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text("max_size = \nreadonly = true\n")
     try:
         check_compiles(workspace, expected)
+        sentence = "is not TOML: Invalid value (at line 1, column 12)"
         assert f"`{path}`: {sentence}" in command(workspace, "stats").stderr.decode()
     finally:
         path.unlink()
@@ -97,14 +71,9 @@ def test_a_limit_of_zero_is_no_limit(workspace: Workspace) -> None:
     assert b"GiB" not in command(workspace, "stats", NVCCACHE_MAX_SIZE="0").stdout
 
 
-@pytest.mark.parametrize("home", [None])
-def test_without_a_home_directory_nvcc_runs_and_nothing_is_made(
-    workspace: Workspace, home: str | None
-) -> None:
+def test_without_a_home_directory_nvcc_runs_and_nothing_is_made(workspace: Workspace) -> None:
     workspace.write("a.cu", SOURCE)
     del workspace.environ["NVCCACHE_DIR"], workspace.environ["HOME"]
-    if home is not None:
-        workspace.environ["HOME"] = home
     line = [sys.executable, "-c", HOMELESS, workspace.nvcc, "-ptx", "a.cu", "-o", "a.ptx"]
     done = workspace.run(line)
     assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
@@ -131,15 +100,3 @@ def test_other_compilers_are_passed_through_and_counted(workspace: Workspace) ->
         before = workspace.counters().calls
         command(workspace, "g++", *line, **variables)
         assert workspace.counters().calls == before
-
-
-def test_the_store_fault_of_a_call_is_counted(workspace: Workspace) -> None:
-    from nvccache import outcomes
-    from nvccache.store import event_line
-
-    for word in ("disk_full", "disk_full", "lock_timeout", "of_tomorrow"):
-        call = event_line.Event(outcomes.MISS)
-        call.store_fault = word
-        event_line.append(str(workspace.cache), call)
-    shown = command(workspace, "stats", "--json").stdout
-    assert json.loads(shown)["store_faults"] == {"disk_full": 2, "lock_timeout": 1, "of_tomorrow": 1}

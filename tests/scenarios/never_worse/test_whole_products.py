@@ -43,9 +43,7 @@ def full_with_scratch(workspace: Workspace) -> contextlib.AbstractContextManager
     return full(workspace, str(workspace.directory / "out"))
 
 
-@pytest.mark.by_default(
-    "size_limit-nothing-object", "full-an old one-ptx", "full_with_scratch-an old one-cubin"
-)
+@pytest.mark.by_default("size_limit-nothing-object", "full-an old one-ptx")
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 @pytest.mark.parametrize("before", ["nothing", "an old one", "with another name"])
 @pytest.mark.parametrize("trouble", [size_limit, full, full_with_scratch])
