@@ -12,8 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from click.testing import CliRunner
+
 import kept_records
 from installations import launcher_of_tree, private_path
+from nvccache.cli.group import commands
 from nvccache.plan import stages
 from nvccache.store import event_totals, store
 
@@ -80,6 +83,18 @@ class Workspace:
         path = {**self.environ, **variables}.get("PYTHONPATH", OWN_PATH)
         ours = [str(launcher_of_tree())] if path == OWN_PATH else [sys.executable, "-m", "nvccache"]
         return self.run([*ours, self.nvcc, *arguments], cwd, **variables)
+
+    def explain(self, *words: str, cwd: Path | None = None, **variables: str) -> str:
+        """What `nvccache explain` prints, by its code in this process: starting Python takes far longer."""
+        here = os.getcwd()
+        os.chdir(cwd or self.directory)
+        try:
+            environ = {**dict.fromkeys(os.environ), **self.environ, **variables}
+            done = CliRunner().invoke(commands, ["explain", *words], prog_name="nvccache", env=environ)
+        finally:
+            os.chdir(here)
+        assert done.exit_code == 0, done.output
+        return done.output
 
     def begin_with_digests(self, variables: Mapping[str, str]) -> None:
         """Fill an empty cache with the tools' digests, if the toolkit has them next to it.

@@ -11,7 +11,6 @@ import random
 import shutil
 import struct
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,8 +97,8 @@ def test_a_link_with_dates_in_its_line_table_is_not_cached(place: Workspace) -> 
     link(place, *argv)
     os.utime(place.directory / "one.cu", (1, 1))
     assert link(place, *argv).ran()["nvlink"] == 1
-    explained = place.run([sys.executable, "-m", "nvccache", "explain", "d.o"]).stdout
-    assert b"the line information of nvlink holds dates" in explained
+    explained = place.explain("d.o")
+    assert "the line information of nvlink holds dates" in explained
 
 
 def test_an_undefined_name_is_reported_as_by_nvcc(place: Workspace) -> None:

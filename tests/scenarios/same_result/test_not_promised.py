@@ -141,5 +141,5 @@ def test_second_call(workspace: Workspace, situation: str) -> None:
     if row.outcome != "miss":
         assert second.ran().keys() == row.ran
     product = argv[argv.index("-o") + 1]
-    explained = workspace.run([sys.executable, "-m", "nvccache", "explain", product]).stdout.decode()
+    explained = workspace.explain(product)
     assert row.explained in explained.splitlines()[0]

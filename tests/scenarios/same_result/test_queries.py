@@ -223,7 +223,7 @@ def test_what_may_be_otherwise_the_next_time_is_not_recorded(inputs: Workspace, 
             (inputs.directory / name).unlink(missing_ok=True)
         result, counters = inputs.since(lambda: inputs.cached(*words))
         assert (result.status, counters.outcome) == (0, "query_miss"), result.stderr
-    explained = inputs.run([sys.executable, "-m", "nvccache", "explain", source]).stdout.decode()
+    explained = inputs.explain(source)
     assert reason in explained
 
 
@@ -306,11 +306,11 @@ def test_statistics_keep_queries_apart(inputs: Workspace) -> None:
     text = inputs.run([sys.executable, "-m", "nvccache", "stats"]).stdout.decode()
     assert re.search(r"^others +4  2 query_hit, 2 query_miss$", text, re.MULTILINE)
     assert "hit rate" not in text
-    output = inputs.run([sys.executable, "-m", "nvccache", "explain", "a.cu"]).stdout.decode()
+    output = inputs.explain("a.cu")
     assert output == "`a.cu`: query hit, because nothing it depends on has changed\n"
     append("include/h.h", "// more\n")(inputs)
     inputs.cached("-M", "a.cu", *INCLUDED)
-    output = inputs.run([sys.executable, "-m", "nvccache", "explain", "a.cu"]).stdout.decode()
+    output = inputs.explain("a.cu")
     assert output == "`a.cu`: query miss, because `include/h.h` changed\n"
 
 

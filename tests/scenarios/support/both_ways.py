@@ -13,7 +13,6 @@ import re
 import shlex
 import shutil
 import stat
-import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -145,10 +144,10 @@ def described(
     line = shlex.join(map(str, (workspace.nvcc, *_with_host_compiler(argv))))
     own = {"NVCCACHE_DIR": str(workspace.cache), **variables}
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in own.items())
-    asked = [sys.executable, "-m", "nvccache", "explain"]
-    explained = workspace.run(asked, cwd=place, **variables).stdout.decode()
     lines = (f"cd {place}", f"{settings} {line}", f"{settings} nvccache {line}")
-    return "\n".join(("differs from nvcc:", *differing, "", *lines, "", explained))
+    return "\n".join(
+        ("differs from nvcc:", *differing, "", *lines, "", workspace.explain(cwd=place, **variables))
+    )
 
 
 def readable_result(made: Made, keep: Path) -> Made:
