@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import pytest
 
 from scenarios.support.both_ways import both_ways, rebuild
-from scenarios.support.edits import COMMENT, Files, compile_once, moved, put
-from scenarios.support.toolkits import HOST_OPTIONS
+from scenarios.support.edits import COMMENT, Files, check_edit, compile_once, moved, put
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -44,53 +42,26 @@ SPEAKERS = {
 }
 
 
-def compile_and_edit(workspace: Workspace, before: Files, after: Files, argv: Sequence[str]) -> bytes:
-    """Compile, edit, and compile as plain nvcc does; the diagnostics of the second compile."""
-    put(workspace, before)
-    compile_once(workspace, "-c", "a.cu", *argv)
-    put(workspace, after)
-    result = rebuild(workspace, "-c", "a.cu", *argv)
-    assert result.status == 0
-    return result.stdout + result.stderr
-
-
 def lines_in(diagnostics: bytes) -> set[bytes]:
     return set(re.findall(rb"a\.cu[(:](\d+)", diagnostics))
 
 
-@pytest.mark.by_default("cicc")
+@pytest.mark.by_default("cicc", "cudafe++ and cicc", "host compiler")
 @pytest.mark.parametrize("speaker", SPEAKERS)
-def test_diagnostics_name_the_lines_of_this_text(workspace: Workspace, speaker: str) -> None:
-    """After the edit, and when it is undone."""
+def test_diagnostics_come_move_and_go_with_the_text(workspace: Workspace, speaker: str) -> None:
+    """And are those of the text before when the edits are undone."""
     options, text, word = SPEAKERS[speaker]
     argv = ("-c", "a.cu", *options.split())
-    put(workspace, {"a.cu": text})
-    first = rebuild(workspace, *argv)
-    assert word in first.stdout + first.stderr
-    put(workspace, {"a.cu": COMMENT + text})
-    workspace.forget_calls()
-    result = rebuild(workspace, *argv)
-    assert word in result.stdout + result.stderr
+    made = {}
+    for state in (KERNEL, text, COMMENT + text, COMMENT + KERNEL, text):
+        put(workspace, {"a.cu": state})
+        workspace.forget_calls()
+        result = rebuild(workspace, *argv)
+        assert (word in result.stdout + result.stderr) == (text in state)
+        assert made.setdefault(state, result) == result
+    assert result.compiled() == {}
     if speaker != "ptxas":
-        assert lines_in(result.stderr).isdisjoint(lines_in(first.stderr))
-    put(workspace, {"a.cu": text})
-    result, counters = workspace.since(lambda: workspace.cached(*argv, *HOST_OPTIONS, "-o", "a.o"))
-    assert result == first.result
-    assert counters.compiled() == {}
-
-
-@pytest.mark.by_default("cudafe++ and cicc")
-@pytest.mark.parametrize("speaker", ["preprocessor", "cudafe++ and cicc", "host compiler"])
-def test_diagnostics_that_come_with_the_edit(workspace: Workspace, speaker: str) -> None:
-    options, text, word = SPEAKERS[speaker]
-    assert word in compile_and_edit(workspace, {"a.cu": KERNEL}, {"a.cu": COMMENT + text}, options.split())
-
-
-@pytest.mark.by_default("host compiler")
-@pytest.mark.parametrize("speaker", ["cudafe++", "cicc", "host compiler"])
-def test_diagnostics_that_go_with_the_edit(workspace: Workspace, speaker: str) -> None:
-    options, text, _ = SPEAKERS[speaker]
-    assert compile_and_edit(workspace, {"a.cu": text}, {"a.cu": COMMENT + KERNEL}, options.split()) == b""
+        assert lines_in(made[text].stderr).isdisjoint(lines_in(made[COMMENT + text].stderr))
 
 
 @pytest.mark.by_default("both")
@@ -115,25 +86,17 @@ def test_errors_after_an_edit(workspace: Workspace, error: str) -> None:
     assert made.compiled() == {}
 
 
-STANDING = "inline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
-
-
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("-isystem", "-I"), ("-I", "-isystem")],
-)
-def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str, second: str) -> None:
+@pytest.mark.parametrize("first", ["-isystem", "-I"])
+def test_a_header_that_is_of_the_system_or_not(workspace: Workspace, first: str) -> None:
     """System headers get no warnings. In the text only the line markers differ."""
-    put(workspace, {"inc/h.h": STANDING, "a.cu": "#include <h.h>\n" + KERNEL})
-    argv = ("-c", "a.cu", "-Xcompiler", "-Wall,-Wextra")
-    diagnostics = {}
+    header = "inline int of_header(unsigned u, int i) { int unused; return u < i; }\n"
+    put(workspace, {"inc/h.h": header, "a.cu": "#include <h.h>\n" + KERNEL})
+    second = {"-isystem": "-I", "-I": "-isystem"}[first]
     for option in (first, second, first):
         workspace.forget_calls()
-        result = rebuild(workspace, *argv, option, "inc")
-        diagnostics[option] = result.stderr
-    assert diagnostics["-isystem"] == b""
-    assert diagnostics["-I"].count(b"unused") >= 2
+        result = rebuild(workspace, "-c", "a.cu", "-Xcompiler", "-Wall,-Wextra", option, "inc")
+        assert (result.stderr.count(b"unused") >= 2) == (option == "-I")
 
 
 OWN = "static int unused() { return 1; }\n"
@@ -154,27 +117,8 @@ def test_a_function_that_only_the_source_may_not_leave_unused(
 ) -> None:
     """The front ends warn about the source, and not about headers, by their names."""
     header: Files = {"h.h": OWN, "a.cu": f'#include "h.h"\n{KERNEL}'}
-    other: Files = {"a.cu": PLACES[place].replace("{directory}", str(workspace.directory))}
-    states = (header, other) if is_first else (other, header)
-    compile_and_edit(workspace, *states, argv=())
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("host", [KERNEL, KERNEL + HOST_WARNING], ids=["silent", "talking"])
-@pytest.mark.parametrize("option", ["-Wall,-Wextra", "-fPIC"])
-def test_a_comment_and_another_option_of_the_host_compiler_at_once(
-    workspace: Workspace, host: str, option: str
-) -> None:
-    """The host compile reads text with the old lines; if it prints diagnostics, cudafe++ runs again."""
-    before, after = moved(host)
-    put(workspace, before)
-    compile_once(workspace, "-c", "a.cu")
-    put(workspace, after)
-    result = rebuild(workspace, "-c", "a.cu", "-Xcompiler", option)
-    assert "host_compile" in result.compiled()
-    is_silent = host == KERNEL or "-Wextra" not in option
-    assert (result.stderr == b"") == is_silent or b"talk" in result.stderr
-    assert ("cudafe" in result.compiled()) == bool(result.stderr)
+    other: Files = {"a.cu": PLACES[place]}
+    check_edit(workspace, (header, other) if is_first else (other, header))
 
 
 def test_errors_of_the_host_compiler_in_moved_text(workspace: Workspace) -> None:

@@ -67,94 +67,60 @@ def _without_directory(content: bytes) -> bytes:
     return re.sub(rb"nvccache-\d+/[0-9a-f]{16}", b"", content)
 
 
-def test_lines_that_do_not_matter_stay_so(workspace: Workspace) -> None:
-    """This shows that the tests above can fail."""
-    argv = ("-Xcompiler", "-O3,-fPIC", "-O2", "-ftemplate-backtrace-limit=0", "-ftemplate-depth=2000")
-    assert check_edit(workspace, moved(SOURCE), argv).compiled() == {}
-
-
 KERNEL = "__global__ void kernel(int *x) {{ {device} }}\nint launch() {{ {host} }}\n"
+HD = "#define HD __host__ __device__\n"
+# A header, and the code of a kernel and of a function, where the text can ask for its line.
 READERS = {
-    "__LINE__": ("*x = __LINE__;", "return __LINE__;"),
-    "__builtin_LINE of a device": ("*x = __builtin_LINE();", "return 1;"),
-    "a default argument": ("", "return where();"),
-    "assert": ("assert(*x);", "assert(sizeof(int) == 4); return 1;"),
-}
-
-
-@pytest.mark.by_default("__builtin_LINE of a device")
-@pytest.mark.parametrize("name", READERS)
-def test_text_that_reads_its_line(workspace: Workspace, name: str) -> None:
-    device, host = READERS[name]
-    text = "#include <cassert>\nint where(int line = __builtin_LINE());\n"
-    if "__builtin" not in host and name != "a default argument":
-        text = "#include <cassert>\n"
-    text += KERNEL.format(device=device, host=host)
-    assert check_edit(workspace, moved(text)).compiled()
-
-
-@pytest.mark.full
-def test_a_source_location(workspace: Workspace) -> None:
-    returned = "return std::source_location::current().line();"
-    text = "#include <source_location>\n" + KERNEL.format(device="", host=returned)
-    if workspace.plain("-std=c++20", "-c", workspace.write("a.cu", text), "-o", "a.o").status != 0:
-        pytest.skip("this compiler has none")
-    assert "host_compile" in check_edit(workspace, moved(text), ("-std=c++20",)).compiled()
-
-
-# A header in whose text lines could be asked for, and a use of it in the source.
-POSITION_READERS = {
-    "a default argument": ("HD inline int named(int line = __builtin_LINE()) { return line; }", "named()"),
-    "a use that no name shows": (
-        "struct fault { int at; HD fault(int, int l = __builtin_LINE()) : at(l) {} };\n"
-        "HD inline int taking(fault f) { return f.at; }",
-        "taking(1)",
+    "__LINE__": ("", "*x = __LINE__;", "return __LINE__;"),
+    "__builtin_LINE of a device": ("", "*x = __builtin_LINE();", "return 1;"),
+    "assert": ("#include <cassert>\n", "assert(*x);", "assert(sizeof(int) == 4); return 1;"),
+    "a source location": (
+        "#include <source_location>\n",
+        "",
+        "return std::source_location::current().line();",
     ),
-    "none": ("HD inline int unused(int line = __builtin_LINE()) { return line; }", "1"),
+    "a default argument": ("int where(int line = __builtin_LINE());\n", "", "return where();"),
+    "a use that no name shows": (
+        f"{HD}struct fault {{ int at; HD fault(int, int l = __builtin_LINE()) : at(l) {{}} }};\n"
+        "HD inline int taking(fault f) { return f.at; }\n",
+        "*x = taking(1);",
+        "return taking(1);",
+    ),
+    "none, but of a header": (f"{HD}HD inline int line(int l = __builtin_LINE()) {{ return l; }}\n", "", ""),
 }
 
 
-@pytest.mark.by_default("a use that no name shows--isystem")
-@pytest.mark.parametrize("flag", ["-isystem", "-I"])
-@pytest.mark.parametrize("name", POSITION_READERS)
-def test_text_that_can_ask_for_its_line_is_keyed_with_lines(
-    workspace: Workspace, name: str, flag: str
-) -> None:
+@pytest.mark.by_default("__builtin_LINE of a device", "a use that no name shows")
+@pytest.mark.parametrize("name", READERS)
+def test_text_that_can_ask_for_its_line_is_keyed_with_lines(workspace: Workspace, name: str) -> None:
     """Wherever it does, and whether or not the answer is used."""
-    declaration, use = POSITION_READERS[name]
-    put(workspace, {"inc/declared.h": f"#define HD __host__ __device__\n{declaration}\n"})
-    text = "#include <declared.h>\n" + KERNEL.format(device=f"*x = {use};", host=f"return {use};")
-    counters = check_edit(workspace, moved(text), ("-std=c++17", flag, "inc"))
-    assert counters.compiled().keys() >= FRONT
+    header, device, host = READERS[name]
+    put(workspace, {"inc/declared.h": header})
+    text = "#include <declared.h>\n" + KERNEL.format(device=device, host=host or "return 1;")
+    made = check_edit(workspace, moved(text), ("-std=c++20", "-isystem", "inc"))
+    assert made.compiled().keys() >= ({"host_compile"} if "location" in name else FRONT)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("reader", ["__FILE__", "__builtin_FILE()"])
-def test_text_that_reads_its_file(workspace: Workspace, reader: str) -> None:
+def test_text_that_reads_its_file(workspace: Workspace) -> None:
     """The header has another name; the text is otherwise the same."""
-    header = f"inline const char *where() {{ return {reader}; }}\n"
+    header = "inline const char *where() { return __FILE__; }\n"
     text = '#include "one.h"\n' + KERNEL.format(device="", host="return where()[0];")
     before = {"a.cu": text, "one.h": header}
     after = {"a.cu": text.replace("one", "two"), "two.h": header, "one.h": None}
     assert "host_compile" in check_edit(workspace, (before, after)).compiled()
 
 
-@pytest.mark.by_default('host-R"(a\\n{0}b)"-\\n')
-@pytest.mark.parametrize(
-    ("side", "literal", "inserted"),
-    [
-        ("host", 'R"(a\n{0}b)"', "\n"),
-        ("device", 'R"(a\n{0}b)"', '# 1 "h.h" 3\n'),
-        ("host", '"x" R"y(\n)"\n{0})y"', "\n"),
-        ("device", 'u8R"(a{0})"', "\n"),
-    ],
-)
-def test_a_line_more_in_a_raw_string(workspace: Workspace, side: str, literal: str, inserted: str) -> None:
-    parts = {"host": "return 1;", "device": ""}
-    for where, code in (("host", "return LITERAL[2];"), ("device", "*x = LITERAL[*x];")):
-        parts[where] = code if where == side else parts[where]
-    one, other = (
-        KERNEL.format(**parts).replace("LITERAL", literal.format(lines)) for lines in ("", inserted)
-    )
-    counters = check_edit(workspace, ({"a.cu": one}, {"a.cu": other}))
-    assert counters.compiled().keys() >= FRONT
+@pytest.mark.by_default("host")
+@pytest.mark.parametrize("side", ["host", "device"])
+def test_a_line_more_in_a_raw_string(workspace: Workspace, side: str) -> None:
+    texts = []
+    for lines in ("", "\n", '# 1 "h.h" 3\n'):
+        literal = f'R"(a\n{lines}b)"'
+        parts = {"host": f"return {literal}[2];", "device": ""}
+        if side == "device":
+            parts = {"host": "return 1;", "device": f"*x = {literal}[*x];"}
+        texts.append(KERNEL.format(**parts))
+    for text in texts[1:]:
+        edit = {"a.cu": texts[0]}, {"a.cu": text}
+        assert check_edit(workspace, edit).compiled().keys() >= FRONT

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from scenarios.support.both_ways import rebuild
-from scenarios.support.edits import BACK, COMMENT, FRONT, Files, check_edit, compile_once, moved, put
+from scenarios.support.edits import BACK, COMMENT, FRONT, Files, check_edit, compile_once, put
 from workspaces import Workspace
 
 pytestmark = pytest.mark.light_by_default
@@ -98,17 +98,6 @@ def architectures(*numbers: int) -> list[str]:
     return [word for number in numbers for word in GENCODES[number]]
 
 
-@pytest.mark.full
-def test_architectures_that_are_dropped_or_added(workspace: Workspace) -> None:
-    put(workspace, BEFORE)
-    compile_once(workspace, "-c", "a.cu", *architectures(75, 80, 86))
-    put(workspace, {"a.cu": COMMENT + SOURCE})
-    made = rebuild(workspace, "-c", "a.cu", *architectures(75, 80, 86, 90))
-    assert made.compiled() == {"cicc": 1, "ptxas": 1, "fatbinary": 1, "host_compile": 1}
-    made = rebuild(workspace, "-c", "a.cu", *architectures(75))
-    assert set(made.compiled()) == {"fatbinary", "host_compile"}
-
-
 @pytest.mark.by_default("-cubin")
 @pytest.mark.parametrize("mode", ["-ptx", "-cubin", "-fatbin", "-dc"])
 def test_the_other_modes(workspace: Workspace, mode: str) -> None:
@@ -133,16 +122,3 @@ def test_the_dependency_file_is_that_of_the_edited_source(workspace: Workspace) 
     workspace.forget_calls()
     again = rebuild(workspace, *argv)
     assert (again, again.compiled()) == (made, {})
-
-
-@pytest.mark.full
-def test_lines_are_ignored_after_a_compile_of_the_same_text_with_line_information(
-    workspace: Workspace,
-) -> None:
-    """The facts about a pass are shared by both calls."""
-    put(workspace, BEFORE)
-    compile_once(workspace, "-c", "a.cu")
-    put(workspace, moved(SOURCE)[1])
-    compile_once(workspace, "-c", "a.cu", "-lineinfo")
-    made = rebuild(workspace, "-c", "a.cu")
-    assert made.compiled() == {}
