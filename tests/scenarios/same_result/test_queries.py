@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from installations import launcher_of_tree
-from scenarios.remote.machines import has_queued
 from scenarios.support.both_ways import files_of, twice_like_plain, visible_result
 from scenarios.support.terminals import on_terminal
 from workspaces import OLD_ENOUGH, Counters, Workspace
@@ -320,7 +319,8 @@ def test_what_a_query_gives_is_found_on_a_remote(inputs: Workspace, tmp_path: Pa
     argv = ["-M", "a.cu", *INCLUDED]
     assert like_plain(inputs, *argv, **remote).outcome == "query_miss"
     deadline = time.monotonic() + 60
-    while has_queued(inputs.cache):
+    queue = inputs.cache / "remote" / "queue"
+    while queue.exists() and queue.stat().st_size > 0:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     shutil.rmtree(inputs.cache)
