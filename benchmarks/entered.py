@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from typing import NoReturn
 
 import nvccache
+from nvccache import real_nvcc
 from nvccache.toolkit import discovery
 
 KERNEL = "__global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n"
@@ -46,6 +47,8 @@ def main() -> None:
     nvcc = discovery.find_nvcc(os.environ)
     if not nvcc:
         raise SystemExit("nvcc is not installed")
+    if real_nvcc.is_script(nvcc):
+        raise SystemExit(f"`{nvcc}` is a script: put the nvcc that it runs first on PATH")
     print(f"{'':12}{'files':>8}{'functions':>12}{'calls':>10}{'lines of the files':>20}")
     with tempfile.TemporaryDirectory() as directory:
         for number, (name, (text, arguments)) in enumerate(CALLS.items()):

@@ -180,6 +180,7 @@ class Tasks:
         self._plan = plan
         self._read_by = read_by
         self._by_output = {output.path: task for task in self.all for output in task.stage.outputs}
+        self._first_passes: dict[str, Task | None] = {}  # by the file that holds the id
         self._delivered_up_to = 0  # the products of stages before this one have been delivered
         self._limit = len(plan.steps)  # stages after this one do not run
 
@@ -229,11 +230,19 @@ class Tasks:
         if task.stage.tool.waits_for_passes and not self._passes_are_known(task):
             return False
         # Not all passes: cudafe++, which finds most errors, can run before those for the device.
-        first = module_id.first_pass_of(self._plan, task.stage) if module_id.file_of(task.stage) else None
-        if first and self._by_output[first.outputs[0].path].state != State.DONE:
+        first = self._first_pass_for_id(task.stage)
+        if first and first.state != State.DONE:
             return False
         read = self._read_by(task.stage)
         return all(self._by_output[path].state == State.DONE for path in read if path in self._by_output)
+
+    def _first_pass_for_id(self, stage: Stage) -> Task | None:
+        """The pass whose text is in the module id that a stage reads, if it reads one."""
+        path = module_id.file_of(stage)
+        if path and path not in self._first_passes:
+            first = module_id.first_pass_of(self._plan, stage)
+            self._first_passes[path] = self._by_output[first.outputs[0].path] if first else None
+        return self._first_passes.get(path)
 
     def reads_quick_output(self, task: Task) -> bool:
         """Whether a stage reads the output of another, not a pass, that has just run in a short time.

@@ -120,6 +120,9 @@ def test_debug_information_names_each_build_directory(
     compile_in(workspace, "p/b1", *line, keep=reference_directory)
     ran = compile_in(workspace, "p/b2", *line, keep=reference_directory).ran()
     assert ran == {"host_preprocess": 1, "device_preprocess": 1, "host_compile": 1}
+    for option in ("-lineinfo", "-G"):
+        for directory in ("p/b1", "p/b2"):
+            compile_in(workspace, directory, *line, option, keep=reference_directory)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +167,7 @@ def test_a_variable_with_arguments_counts_by_these(workspace: Workspace) -> None
     assert compile_in(workspace, "p/b", *line, NVCC_APPEND_FLAGS=mapped).outcome == "miss"
     assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=mapped).outcome != "direct_hit"
     assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=f"{mapped}x").outcome != "direct_hit"
+    assert compile_in(workspace, "q/b", *line, NVCC_PREPEND_FLAGS="-DMORE").outcome != "direct_hit"
     assert compile_in(workspace, "q/b", *line, NVCC_APPEND_FLAGS=mapped).outcome == "direct_hit"
 
 

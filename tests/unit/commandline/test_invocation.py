@@ -83,7 +83,7 @@ def test_calls_that_are_left_to_nvcc(reason, line):
 
 COMPILES = {
     "compile": r"""
-        -c a.cu; -c /proc/self/cwd/a.cu -MD -MF /dev/shm/never.d -o /proc/self/root/tmp/never.o;
+        -c a.cu; -c /proc/self/cwd/a.cu -MD -MF /dev/shm/never.d -o /proc/self/cwd/never.o;
         -c a.cu -o x/a.o; a.cu --compile; -c a.cpp b.c c.cu; -c -x cu a.cpp; -c -shared a.cu;
         -c -link a.cu; -c -rdc=true a.cu; -c -dlto a.cu; -G -g -lineinfo -c a.cu;
         -c -Xptxas -v,-O1,-warn-spills -res-usage a.cu; -c --resource-usage -arch=native a.cu;

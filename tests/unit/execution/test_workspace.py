@@ -157,3 +157,11 @@ def test_the_id_that_a_stage_reads_in_a_stub_is_part_of_its_key(cache, tmp_path)
     stage = Stage(Grammar("fatbinary"), (str(tool),), (), (), (), (), (), ())
     found = [stage_key.of_stage(stage, [], {}, "/", cache, module_ids=[own]) for own in ("_1_id", "_2_id")]
     assert stage_key.key_of(found[0]) != stage_key.key_of(found[1])
+
+
+def test_the_placeholder_in_another_kind_of_file_is_left_as_it_is(workspace, output):
+    ptx = _write(output("code", "a.ptx"), STUB_PLACEHOLDER.encode())
+    workspace.read_written(ptx)
+    Path(ptx.path).unlink()
+    assert workspace.materialise(ptx.path, ptx)
+    assert not Path(ptx.path).exists()  # it counts as on disk, as it was written

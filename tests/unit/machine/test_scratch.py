@@ -171,3 +171,12 @@ def test_without_locks_a_directory_is_made_and_none_is_swept(left, parent, monke
     os.close(scratch.make(str(parent / scratch.new_name())))
     sweep(parent)
     assert len(list(parent.iterdir())) == 3
+
+
+def test_names_of_others_are_not_listed(tmp_path, monkeypatch):
+    """Hundreds of thousands of them would delay each call."""
+    path = Path(scratch.choose({"TMPDIR": str(tmp_path)}, ""))
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: scandir(folder) if folder != str(tmp_path) else 1 / 0)
+    os.close(scratch.make(str(path)))
+    scratch.sweep(*os.path.split(path))
